@@ -1,0 +1,105 @@
+import type { BellKind } from "./webhook/mod.ts";
+
+/** Where an app's variables come from, and where what is odd about them is reported. */
+export interface AppVariables {
+  /**
+   * Reads a variable.
+   *
+   * @param name Its name.
+   * @returns Its value; undefined if it is not set.
+   */
+  get(name: string): string | undefined;
+  /**
+   * Reports something that does not keep the app from starting.
+   *
+   * @param message What is odd. It names variables and never their values.
+   */
+  warn(message: string): void;
+}
+
+/** A variable that keeps an app from starting. The message names it, and not its value. */
+export class VariableError extends Error {
+  /** The class's name. */
+  override readonly name = "VariableError";
+}
+
+/** A secret shorter than this is guessed too easily: 16 random letters and digits have 95 bits. */
+const MIN_SECRET_LENGTH = 16;
+
+/** An entry of the allowed users. */
+const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
+
+/**
+ * Reads a secret, and the outgoing one of a rotation from the same name with `_PREVIOUS`.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @returns The secrets that are accepted, the current one first.
+ * @throws {VariableError} If it is not set, or blank.
+ */
+export function readSecrets(variables: AppVariables, name: string): string[] {
+  const secret = variables.get(name);
+  if (secret === undefined) throw new VariableError(`${name} is not set`);
+  if (secret.trim() === "") throw new VariableError(`${name} is blank`);
+  if (secret.length < MIN_SECRET_LENGTH) {
+    variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);
+  }
+  const previous = variables.get(`${name}_PREVIOUS`);
+  return previous?.trim() ? [secret, previous] : [secret];
+}
+
+/**
+ * Reads the ids of the users who may use a bot, and reports a list that allows nobody.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @returns Its value; undefined if it is not set.
+ * @throws {VariableError} If an entry is neither a user id nor `*`.
+ */
+export function readAllowedUsers(variables: AppVariables, name: string): string | undefined {
+  const list = variables.get(name);
+  if (!list?.trim()) {
+    variables.warn(`${name} is empty: no user is allowed`);
+    return undefined;
+  }
+  const bad = list.split(",").findIndex((entry) => !ALLOWED_USER.test(entry.trim()));
+  if (bad >= 0) throw new VariableError(`${name}: entry ${bad + 1} is neither a user id nor *`);
+  return list;
+}
+
+/**
+ * Reads a whole number.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @param fallback What it is where the variable is not set, or blank.
+ * @param max The largest number allowed; the smallest is 0.
+ * @returns The number.
+ * @throws {VariableError} If it is not a number in that range.
+ */
+export function readInteger(
+  variables: AppVariables,
+  name: string,
+  fallback: number,
+  max: number,
+): number {
+  const text = variables.get(name)?.trim();
+  if (!text) return fallback;
+  if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
+  throw new VariableError(`${name} must be a whole number from 0 to ${max}`);
+}
+
+/**
+ * Reads how workers are woken.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @returns The bell. `auto` becomes `watch` on Deno Deploy, which has no KV queues.
+ * @throws {VariableError} If it is none of `auto`, `enqueue` and `watch`.
+ */
+export function readBell(variables: AppVariables, name: string): BellKind | "auto" {
+  const bell = variables.get(name)?.trim() || "auto";
+  if (bell === "enqueue" || bell === "watch") return bell;
+  if (bell !== "auto") throw new VariableError(`${name} must be auto, enqueue or watch`);
+  return variables.get("DENO_DEPLOY") === "true" ? "watch" : "auto";
+}

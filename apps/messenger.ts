@@ -1,0 +1,58 @@
+/**
+ * The app for a messenger's bot: `POST /webhook` takes its updates, `handleEvent` gets them.
+ *
+ * Its secret token is in `MESSENGER_SECRET_TOKEN`, its users in `MESSENGER_ALLOWED_USERS`.
+ *
+ * @module
+ */
+import type { Hono } from "@hono/hono";
+import {
+  type AllowedUsersEnv,
+  type AppContext,
+  type BaseEnv,
+  bindEnv,
+  createBaseApp,
+  createEventLogger,
+  createMessengerIntake,
+  type EventHandler,
+  readAllowedUsers,
+  readSecrets,
+  runApp,
+} from "../mod.ts";
+
+/** What is done with an update: put your code here. One that makes it throw comes again later. */
+export const handleEvent: EventHandler = createEventLogger();
+
+/**
+ * Makes the app; its bindings say who may use the bot.
+ *
+ * @param secrets The secret token, and the outgoing one during a rotation.
+ * @param context The event store and what else the app runs on.
+ * @returns The app.
+ */
+export function createMessengerApp(
+  secrets: readonly string[],
+  { store, ready, trustedProxyHops }: AppContext,
+): Hono<BaseEnv<AllowedUsersEnv>> {
+  const app = createBaseApp<AllowedUsersEnv>({
+    name: "messenger",
+    ready,
+    logger: { trustedProxyHops },
+    rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
+  });
+  app.route("/", createMessengerIntake({ secrets, store }));
+  return app;
+}
+
+if (import.meta.main) {
+  await runApp({
+    name: "messenger",
+    handler: handleEvent,
+    setup: (variables) => {
+      const secrets = readSecrets(variables, "MESSENGER_SECRET_TOKEN");
+      const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
+      return (context) =>
+        bindEnv(createMessengerApp(secrets, context), { MESSENGER_ALLOWED_USERS });
+    },
+  });
+}

@@ -1,0 +1,140 @@
+import { Hono } from "@hono/hono";
+import { methodNotAllowed } from "@hono/hono/method-not-allowed";
+import { healthRoutes } from "./health/mod.ts";
+import {
+  catchNonErrors,
+  type ConnectionBindings,
+  createHostCheck,
+  createLogger,
+  createRateLimiter,
+  createResponseHeaders,
+  errorHandler,
+  type LoggerOptions,
+  type LoggerVariables,
+  methodNotAllowedHandler,
+  notFoundHandler,
+  type RateLimitOptions,
+} from "./middleware/mod.ts";
+
+/** Options of {@linkcode createBaseApp}. */
+export interface AppOptions {
+  /** The app's name, reported by `GET /health`. */
+  readonly name: string;
+  /**
+   * The app's version, reported by `GET /health`.
+   *
+   * @default {"1.0.0"}
+   */
+  readonly version?: string;
+  /**
+   * Whether requests are logged, or how.
+   *
+   * @default {true} One line of JSON per request, on the console.
+   */
+  readonly logger?: boolean | LoggerOptions;
+  /**
+   * How many requests a client may make in how many milliseconds.
+   *
+   * @default {undefined} No rate limiting.
+   */
+  readonly rateLimit?: RateLimitOptions;
+  /**
+   * Whether the app has the health routes.
+   *
+   * @default {true}
+   */
+  readonly health?: boolean;
+  /**
+   * Whether the instance can take requests, asked at each readiness probe: 503 when it throws.
+   *
+   * @default {undefined} Always ready.
+   */
+  readonly ready?: () => void | Promise<void>;
+}
+
+/** The Hono environment of a base app: `c.env` is a `TEnv`, `c.var` has the middleware's variables. */
+export interface BaseEnv<TEnv extends object> {
+  /** The type of `c.env`. */
+  Bindings: TEnv;
+  /** The type of `c.var`. */
+  Variables: LoggerVariables;
+}
+
+/**
+ * Creates a Hono app with the standard middleware and the health routes.
+ *
+ * In this order: request id and log, response headers, 404 and 405 in the error shape, the `Host`
+ * check, the health routes, then the rate limiter and what the caller adds. The health routes come
+ * before the limiter: a healthy instance always answers 200.
+ *
+ * @typeParam TEnv The type of the environment bindings, `c.env`.
+ * @param options The app's name, and what it has.
+ * @returns The app. Add routes to it, and serve it with {@linkcode bindEnv}.
+ * @throws {TypeError} If `name` is not a text, or blank.
+ * @throws {RangeError} If the rate limit makes no sense.
+ *
+ * @example
+ * ```ts
+ * import { createBaseApp } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = createBaseApp<{ GREETING: string }>({
+ *   name: "my-bot",
+ *   rateLimit: { limit: 100, window: 60_000 },
+ * });
+ * app.get("/hello", (c) => c.text(c.env.GREETING));
+ *
+ * const response = await app.request("/hello", {}, { GREETING: "hi" });
+ * assertEquals(await response.text(), "hi");
+ * assertEquals((await app.request("/health")).status, 200);
+ * ```
+ */
+export function createBaseApp<TEnv extends object = Record<string, unknown>>(
+  options: AppOptions,
+): Hono<BaseEnv<TEnv>> {
+  const { name, version, logger = true, rateLimit, health = true, ready } = options;
+  if (typeof name !== "string" || name.trim() === "") {
+    throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
+  }
+  const app = new Hono<BaseEnv<TEnv>>();
+  app.onError(errorHandler);
+  app.notFound(notFoundHandler);
+  app.use(createLogger(typeof logger === "object" ? logger : { skip: () => !logger }));
+  app.use(createResponseHeaders());
+  app.use(methodNotAllowed({ app, onMethodNotAllowed: methodNotAllowedHandler }));
+  app.use(catchNonErrors());
+  app.use(createHostCheck());
+  if (health) app.route("/", healthRoutes(name, version, ready ? { ready } : {}));
+  if (rateLimit) app.use(createRateLimiter(rateLimit));
+  return app;
+}
+
+/**
+ * Joins an app's environment values with the connection's address, so that both reach `c.env` under
+ * `Deno.serve`, which by itself hands only the connection over.
+ *
+ * @typeParam TEnv The type of the environment bindings.
+ * @param app The app.
+ * @param env The app's own values.
+ * @returns The handler to serve.
+ *
+ * @example
+ * ```ts
+ * import { bindEnv, createBaseApp } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = createBaseApp<{ GREETING: string }>({ name: "my-bot", logger: false });
+ * app.get("/", (c) => c.text(c.env.GREETING));
+ * const handler = bindEnv(app, { GREETING: "hi" }); // Deno.serve(handler)
+ *
+ * const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 50_000 } as const;
+ * const response = await handler(new Request("http://localhost/"), { remoteAddr });
+ * assertEquals(await response.text(), "hi");
+ * ```
+ */
+export function bindEnv<TEnv extends object>(
+  app: Hono<BaseEnv<TEnv>>,
+  env: TEnv,
+): (request: Request, info: ConnectionBindings) => Response | Promise<Response> {
+  return (request, info) => app.fetch(request, { ...env, remoteAddr: info.remoteAddr });
+}

@@ -1,0 +1,89 @@
+import { type Context, Hono } from "@hono/hono";
+import { HttpError } from "../middleware/mod.ts";
+
+/** How long an orchestrator may wait before it probes again: Kubernetes probes every 10 s. */
+const RETRY_AFTER_SECONDS = "10";
+
+/** Options of {@linkcode healthRoutes}. */
+export interface HealthOptions {
+  /**
+   * Whether the instance can take requests, asked at each readiness probe. When it throws or rejects,
+   * `/health/ready` answers 503 and the orchestrator stops sending traffic.
+   *
+   * @default {undefined} The instance is always ready.
+   */
+  readonly ready?: () => void | Promise<void>;
+}
+
+/** The body of `GET /health`. */
+export interface HealthReport {
+  /** Always `ok`. */
+  readonly status: "ok";
+  /** The app's name. */
+  readonly name: string;
+  /** The app's version. */
+  readonly version: string;
+  /** When the response was made, ISO 8601 in UTC. */
+  readonly timestamp: string;
+}
+
+/** The body of `GET /health/live` and `GET /health/ready`. */
+export interface ProbeReport {
+  /** Always `ok`. */
+  readonly status: "ok";
+}
+
+/**
+ * Creates the health routes: `GET /health` reports name and version, `GET /health/live` and
+ * `GET /health/ready` are the probes. `/health` and `/health/live` do no I/O.
+ *
+ * @param name The app's name.
+ * @param version The app's version.
+ * @param options The readiness check.
+ * @returns An app to mount with `app.route("/", ...)`, before a rate limiter and authentication.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { healthRoutes } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = new Hono().route("/", healthRoutes("my-bot", "2.1.0"));
+ *
+ * const response = await app.request("/health");
+ * const { status, name, version } = await response.json();
+ * assertEquals({ status, name, version }, { status: "ok", name: "my-bot", version: "2.1.0" });
+ * ```
+ */
+export function healthRoutes(
+  name: string,
+  version: string = "1.0.0",
+  options: HealthOptions = {},
+): Hono {
+  const { ready } = options;
+  const probe: ProbeReport = { status: "ok" };
+  const routes = new Hono();
+  routes.get("/health", (c: Context) => {
+    const report: HealthReport = {
+      status: "ok",
+      name,
+      version,
+      timestamp: new Date().toISOString(),
+    };
+    return c.json(report);
+  });
+  routes.get("/health/live", (c: Context) => c.json(probe));
+  routes.get("/health/ready", async (c: Context) => {
+    try {
+      await ready?.();
+    } catch (cause) {
+      throw new HttpError(503, "Service Unavailable", {
+        code: "NOT_READY",
+        headers: { "Retry-After": RETRY_AFTER_SECONDS },
+        cause,
+      });
+    }
+    return c.json(probe);
+  });
+  return routes;
+}

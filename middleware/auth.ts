@@ -1,0 +1,115 @@
+import type { Context, MiddlewareHandler } from "@hono/hono";
+import { bearerAuth } from "@hono/hono/bearer-auth";
+import { HttpError } from "./http_error.ts";
+
+/** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
+const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+/** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
+export interface AuthOptions {
+  /** The accepted tokens: several while one is being replaced. Compared in constant time. */
+  readonly tokens?: string | readonly string[];
+  /**
+   * Decides on a token.
+   *
+   * @param token What the request brought.
+   * @param c The request's context.
+   * @returns The principal, whom {@linkcode AuthVariables} then holds; undefined, null or false for a
+   * token that is not accepted.
+   */
+  readonly validate?: (token: string, c: Context) => unknown;
+  /**
+   * A header that holds the bare token, such as `X-API-Key`.
+   *
+   * @default {undefined} `Authorization: Bearer <token>`.
+   */
+  readonly header?: string;
+  /**
+   * The protection space named in `WWW-Authenticate`.
+   *
+   * @default {"api"}
+   */
+  readonly realm?: string;
+}
+
+/** The context variables that {@linkcode createAuth} sets. */
+export interface AuthVariables<TPrincipal = unknown> {
+  /** What `validate` returned; undefined with `tokens`. */
+  principal: TPrincipal;
+}
+
+/**
+ * Creates middleware that lets only requests with an accepted token pass.
+ *
+ * Any other is answered 401 `Unauthorized` with `WWW-Authenticate`, whatever is wrong with it.
+ *
+ * @param options Which tokens are accepted, and where they stand.
+ * @returns The middleware.
+ * @throws {TypeError} If neither or both of `tokens` and `validate` are given, or no token is.
+ * @throws {SyntaxError} If a token has characters that no header can bring (RFC 6750, section 2.1).
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { createAuth, errorHandler } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = new Hono();
+ * app.onError(errorHandler);
+ * app.use("/admin/*", createAuth({ tokens: ["new-token", "old-token"] }));
+ * app.get("/admin/stats", (c) => c.json({ users: 3 }));
+ *
+ * const headers = { Authorization: "Bearer old-token" };
+ * assertEquals((await app.request("/admin/stats", { headers })).status, 200);
+ * assertEquals((await app.request("/admin/stats")).status, 401);
+ * ```
+ */
+export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables: AuthVariables }> {
+  const { validate, header, realm = "api" } = options;
+  const tokens = tokensOf(options);
+  const challenge = header === undefined
+    ? `Bearer realm="${realm.replace(/[\\"]/g, "\\$&")}"`
+    : `ApiKey realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
+  const refusal = {
+    message: (): never => {
+      throw new HttpError(401, "Unauthorized", {
+        code: "UNAUTHORIZED",
+        headers: { "WWW-Authenticate": challenge },
+      });
+    },
+  };
+  return bearerAuth<{ Variables: AuthVariables }>({
+    ...(header === undefined ? {} : { headerName: header, prefix: "" }),
+    ...(validate ? { verifyToken: acceptWith(validate) } : { token: tokens }),
+    noAuthenticationHeader: refusal,
+    invalidAuthenticationHeader: refusal,
+    invalidToken: refusal,
+  });
+}
+
+function acceptWith(validate: NonNullable<AuthOptions["validate"]>) {
+  return async (token: string, c: Context): Promise<boolean> => {
+    const principal = await validate(token, c);
+    if (principal === undefined || principal === null || principal === false) return false;
+    c.set("principal", principal);
+    return true;
+  };
+}
+
+function tokensOf({ tokens, validate }: AuthOptions): string[] {
+  if ((tokens === undefined) === (validate === undefined)) {
+    throw new TypeError("Cannot create the authentication: give either 'tokens' or 'validate'");
+  }
+  const list = tokens === undefined ? [] : [tokens].flat();
+  if (validate === undefined && list.length === 0) {
+    throw new TypeError("Cannot create the authentication: 'tokens' is empty");
+  }
+  const bad = list.findIndex((token) => !TOKEN.test(token));
+  if (bad >= 0) {
+    throw new SyntaxError(
+      `Cannot create the authentication: token ${bad + 1} is empty or has characters outside ` +
+        "A-Z a-z 0-9 . _ ~ + / - =",
+    );
+  }
+  return list;
+}

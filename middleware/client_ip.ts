@@ -1,0 +1,68 @@
+import type { Context } from "@hono/hono";
+import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
+
+/** Options of {@linkcode clientIp}. */
+export interface ClientIpOptions {
+  /**
+   * How many reverse proxies stand in front of the app, each of which appends the address it was
+   * called from to `X-Forwarded-For`. The client's address is then the one that many entries from the
+   * right: what stands further left is the client's own claim.
+   *
+   * @default {0} The header is not looked at.
+   */
+  readonly trustedProxyHops?: number;
+}
+
+/** The bindings that the connection adds, see {@linkcode bindEnv}. */
+export interface ConnectionBindings {
+  /** The address of the other end of the connection. */
+  readonly remoteAddr?: Deno.Addr;
+}
+
+/**
+ * Tells the client's IP address: the socket's, or the one that a trusted proxy has seen.
+ *
+ * Without a connection (a bare `app.request()`), `X-Forwarded-For` is taken at its word.
+ *
+ * @param c The request's context.
+ * @param options How many proxies are trusted.
+ * @returns The address without port, brackets or zone, IPv4 where it is an IPv4-mapped one; undefined
+ * where there is none, as with a unix socket.
+ */
+export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
+  const { trustedProxyHops = 0 } = options;
+  const remoteAddr = (c.env as ConnectionBindings | undefined)?.remoteAddr;
+  const socket = remoteAddr && "hostname" in remoteAddr
+    ? normalizeIp(remoteAddr.hostname)
+    : undefined;
+  if (remoteAddr && trustedProxyHops === 0) return socket;
+  const entries = c.req.header("X-Forwarded-For")?.split(",") ?? [];
+  const seen = entries[entries.length - Math.max(1, trustedProxyHops)];
+  return (seen === undefined ? undefined : normalizeIp(seen.trim())) ?? socket;
+}
+
+/**
+ * Widens an IPv6 address to its network, since one customer commonly holds a whole /64 (RFC 6177).
+ *
+ * @param ip An address as {@linkcode clientIp} returns it.
+ * @param prefixLength How many bits name the network: 16, 32, 48, 64, 80, 96, 112 or 128.
+ * @returns The network for IPv6; an IPv4 address as it is.
+ */
+export function ipNetwork(ip: string, prefixLength = 64): string {
+  if (!ip.includes(":")) return ip;
+  return `${expandIPv6(ip).split(":").slice(0, prefixLength / 16).join(":")}::/${prefixLength}`;
+}
+
+function normalizeIp(text: string): string | undefined {
+  if (distinctRemoteAddr(text) === "IPv4") return text;
+  const [, v4] = /^([\d.]{7,15}):\d{1,5}$/.exec(text) ?? [];
+  if (v4 !== undefined) return distinctRemoteAddr(v4) === "IPv4" ? v4 : undefined;
+  const bare = text.replace(/^\[(.*)\](:\d+)?$/, "$1").replace(/%.*$/, "");
+  if (!/^[0-9a-f:.]{2,45}$/i.test(bare)) return undefined;
+  // The URL parser checks and shortens an IPv6 address (RFC 5952).
+  const canonical = URL.parse(`http://[${bare}]/`)?.hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical ?? "");
+  if (!mapped) return canonical;
+  const [high, low] = [parseInt(mapped[1]!, 16), parseInt(mapped[2]!, 16)];
+  return [high >> 8, high & 255, low >> 8, low & 255].join(".");
+}

@@ -1,0 +1,188 @@
+import type { Context, MiddlewareHandler } from "@hono/hono";
+import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
+import { logSinkOf, writeLog } from "./log.ts";
+import { type ErrorBody, HttpError } from "./http_error.ts";
+
+/** What is answered for a status whose error brings no code or message of its own. */
+const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {
+  400: ["BAD_REQUEST", "Bad Request"],
+  401: ["UNAUTHORIZED", "Unauthorized"],
+  403: ["FORBIDDEN", "Forbidden"],
+  404: ["NOT_FOUND", "Not Found"],
+  405: ["METHOD_NOT_ALLOWED", "Method Not Allowed"],
+  408: ["REQUEST_TIMEOUT", "Request Timeout"],
+  409: ["CONFLICT", "Conflict"],
+  413: ["BODY_TOO_LARGE", "Payload Too Large"],
+  415: ["UNSUPPORTED_MEDIA_TYPE", "Unsupported Media Type"],
+  422: ["UNPROCESSABLE", "Unprocessable Content"],
+  429: ["RATE_LIMITED", "Too Many Requests"],
+  500: ["INTERNAL", "Internal Server Error"],
+  501: ["NOT_IMPLEMENTED", "Not Implemented"],
+  502: ["BAD_GATEWAY", "Bad Gateway"],
+  503: ["UNAVAILABLE", "Service Unavailable"],
+  504: ["GATEWAY_TIMEOUT", "Gateway Timeout"],
+};
+
+/** A message longer than this is cut: it was not written for the sender of the request. */
+const MAX_MESSAGE_LENGTH = 200;
+
+/** Headers that describe a body, and do not hold for the error shape that replaces it. */
+const BODY_HEADERS = [
+  "content-disposition",
+  "content-encoding",
+  "content-language",
+  "content-length",
+  "content-range",
+  "content-type",
+  "etag",
+  "last-modified",
+  "transfer-encoding",
+];
+
+interface ExceptionLike extends Error {
+  readonly status: number;
+  getResponse(): Response;
+}
+
+interface Rendering {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+  readonly headers: Headers;
+}
+
+/**
+ * The global error handler: renders whatever was thrown in the one error shape.
+ *
+ * - An {@linkcode HttpError} is answered with its status, message, code and headers.
+ * - A Hono `HTTPException` keeps its status and headers (`WWW-Authenticate`, `Retry-After`); its body
+ *   is replaced by the error shape. One below 400, such as a redirect, is answered as it is.
+ * - Anything else is 500 `Internal Server Error`.
+ *
+ * A 5xx says nothing of its cause. The cause is logged once, with the request id: to the sink of
+ * {@linkcode createLogger} where that is in use, else to the console.
+ *
+ * Hono hands only `Error` objects to an error handler. {@linkcode catchNonErrors} sees to the rest.
+ *
+ * @param error What was thrown.
+ * @param c The request's context.
+ * @returns The response.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { errorHandler } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = new Hono();
+ * app.onError(errorHandler);
+ * app.get("/", () => {
+ *   throw new Error("connect ECONNREFUSED 10.0.0.7");
+ * });
+ *
+ * const response = await app.request("/");
+ * assertEquals(response.status, 500);
+ * assertEquals(await response.json(), { error: "Internal Server Error" });
+ * ```
+ */
+export function errorHandler(error: Error, c: Context): Response {
+  const own = error instanceof HttpError || !isException(error) ? undefined : error.getResponse();
+  if (own && own.status < 400) return c.newResponse(own.body, own);
+  const rendering = own ? renderResponse(own, error.message) : renderError(error);
+  if (rendering.status >= 500) logCause(error, rendering, c);
+  const { status, code, message, headers } = rendering;
+  return errorResponse(c, status, code, message, headers);
+}
+
+/**
+ * Answers a request that no route took: 404 in the error shape.
+ *
+ * @param c The request's context.
+ * @returns The response.
+ */
+export function notFoundHandler(c: Context): Response {
+  return errorResponse(c, 404, "NOT_FOUND", "Not Found", new Headers());
+}
+
+/**
+ * Answers a request whose path exists for other methods: 405 in the error shape, with `Allow`.
+ *
+ * @param c The request's context.
+ * @param methods The methods that the path takes.
+ * @returns The response.
+ */
+export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
+  c.res.headers.delete("X-Error-Code");
+  const headers = new Headers({ Allow: methods.join(", ") });
+  return errorResponse(c, 405, "METHOD_NOT_ALLOWED", "Method Not Allowed", headers);
+}
+
+/**
+ * Creates middleware that turns a thrown value that is no `Error` (a string, `null`, a rejection with
+ * an object) into one, so that it reaches the error handler: Hono rethrows such values out of the app.
+ *
+ * @returns The middleware. Put it before the routes, after the logger.
+ */
+export function catchNonErrors(): MiddlewareHandler {
+  return async function catchNonErrors(_c, next) {
+    try {
+      await next();
+    } catch (thrown) {
+      throw thrown instanceof Error
+        ? thrown
+        : new Error("A non-error was thrown", { cause: thrown });
+    }
+  };
+}
+
+function renderError(error: Error): Rendering {
+  if (!(error instanceof HttpError)) {
+    const [code, message] = DEFAULTS[500]!;
+    return { status: 500, code, message, headers: new Headers() };
+  }
+  const { status, code, message } = error;
+  return { status, code, message, headers: new Headers(error.headers) };
+}
+
+function renderResponse(response: Response, errorMessage: string): Rendering {
+  response.body?.cancel().catch(() => {});
+  const { status } = response;
+  const [code, message] = DEFAULTS[status] ?? DEFAULTS[status < 500 ? 400 : 500]!;
+  const headers = new Headers(response.headers);
+  for (const name of BODY_HEADERS) headers.delete(name);
+  const shown = status < 500 && errorMessage ? errorMessage.slice(0, MAX_MESSAGE_LENGTH) : message;
+  return { status, code, message: shown, headers };
+}
+
+function errorResponse(
+  c: Context,
+  status: number,
+  code: string,
+  message: string,
+  headers: Headers,
+): Response {
+  headers.set("Content-Type", "application/json");
+  headers.set("X-Error-Code", code);
+  const body: ErrorBody = { error: message };
+  return c.newResponse(JSON.stringify(body), { status: status as ContentfulStatusCode, headers });
+}
+
+/** Another copy of Hono has another `HTTPException`, so its shape decides and not its class. */
+function isException(error: Error): error is ExceptionLike {
+  const { status, getResponse } = error as Partial<ExceptionLike>;
+  return typeof getResponse === "function" && Number.isInteger(status) && status! >= 200 &&
+    status! <= 599;
+}
+
+function logCause(error: Error, { status, code }: Rendering, c: Context): void {
+  const { method, path } = c.req;
+  const requestId: string | undefined = c.get("requestId");
+  writeLog(logSinkOf(c), "error", "request failed", {
+    requestId,
+    method,
+    path,
+    status,
+    code,
+    error,
+  });
+}

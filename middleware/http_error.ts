@@ -1,0 +1,97 @@
+import { HTTPException } from "@hono/hono/http-exception";
+import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
+
+/**
+ * The machine-readable codes of this module's own errors, sent in the `X-Error-Code` header.
+ *
+ * An app's own errors may use any other upper-snake-case code.
+ */
+export type ErrorCode =
+  | "AUTH_001"
+  | "BAD_REQUEST"
+  | "BODY_TIMEOUT"
+  | "BODY_TOO_LARGE"
+  | "FORBIDDEN"
+  | "INTERNAL"
+  | "INVALID_BODY"
+  | "INVALID_DELIVERY"
+  | "INVALID_EVENT"
+  | "INVALID_HOST"
+  | "INVALID_SIG"
+  | "INVALID_TOKEN"
+  | "METHOD_NOT_ALLOWED"
+  | "MISSING_EVENT"
+  | "MISSING_SIG"
+  | "MISSING_TOKEN"
+  | "NOT_FOUND"
+  | "NOT_READY"
+  | "QUEUE_UNAVAILABLE"
+  | "RATE_LIMITED"
+  | "UNAUTHORIZED"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | (string & Record<never, never>);
+
+/** Options of {@linkcode HttpError}. */
+export interface HttpErrorOptions {
+  /** The machine-readable code, sent as `X-Error-Code` and logged. */
+  readonly code: ErrorCode;
+  /** Further response headers, such as `Retry-After`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What caused the failure. It is logged where the status is 5xx, and never sent. */
+  readonly cause?: unknown;
+}
+
+/** The body of every error response: exactly one field. */
+export interface ErrorBody {
+  /** A message for a person. */
+  readonly error: string;
+}
+
+/**
+ * A failed request, with the status and message to answer it with.
+ *
+ * Throw it anywhere below an app that uses {@linkcode errorHandler}. It is a Hono `HTTPException`,
+ * so an app without that handler answers it in the same shape.
+ *
+ * @example
+ * ```ts
+ * import { HttpError } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const error = new HttpError(409, "Already deployed", { code: "ALREADY_DEPLOYED" });
+ * const response = error.getResponse();
+ *
+ * assertEquals(response.status, 409);
+ * assertEquals(response.headers.get("X-Error-Code"), "ALREADY_DEPLOYED");
+ * assertEquals(await response.json(), { error: "Already deployed" });
+ * ```
+ */
+export class HttpError extends HTTPException {
+  /** The machine-readable code. */
+  readonly code: ErrorCode;
+  /** Further response headers. */
+  readonly headers: Readonly<Record<string, string>>;
+
+  /**
+   * @param status The HTTP status, 400 to 599.
+   * @param message The message for a person, sent as the body's `error`.
+   * @param options The code, and further headers and the cause where there are any.
+   */
+  constructor(status: ContentfulStatusCode, message: string, options: HttpErrorOptions) {
+    super(status, { message, cause: options.cause });
+    this.name = "HttpError";
+    this.code = options.code;
+    this.headers = options.headers ?? {};
+  }
+
+  /**
+   * The response in the error shape.
+   *
+   * @returns A JSON response with the one field `error`.
+   */
+  override getResponse(): Response {
+    const body: ErrorBody = { error: this.message };
+    const headers = { ...this.headers, "X-Error-Code": this.code };
+    return Response.json(body, { status: this.status, headers });
+  }
+}

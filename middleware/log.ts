@@ -1,0 +1,116 @@
+/** How much a record matters. */
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+/** One record of a log: what every record has, and fields of its own. */
+export interface LogRecord {
+  /** How much it matters. */
+  readonly level: LogLevel;
+  /** When it was written, ISO 8601 in UTC. */
+  readonly time: string;
+  /** What happened, in a few constant words. */
+  readonly message: string;
+  /** The request it belongs to, where there is one. */
+  readonly requestId?: string | undefined;
+  /** Fields of its own. An `Error` is written with its name, message, stack and causes. */
+  readonly [field: string]: unknown;
+}
+
+/** Where log records go. It must not throw. */
+export type LogSink = (record: LogRecord) => void;
+
+/** The context variable that holds a log's sink. */
+interface LogHolder {
+  get(key: "log"): LogSink | undefined;
+}
+
+/** Causes below this are left out: a chain of errors can be circular. */
+const MAX_CAUSE_DEPTH = 5;
+
+/** A field's text beyond this is cut: a request's head may hold 64 KiB. */
+const MAX_TEXT_LENGTH = 8192;
+
+/**
+ * What JSON leaves unescaped although a terminal or a viewer acts on it: DEL and the C1 controls,
+ * the line separators, the byte order mark, and the marks that reverse the order of text
+ * (Unicode TR36, section 2.1).
+ */
+const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/**
+ * Formats a record as one line of JSON, whatever its fields contain.
+ *
+ * @param record The record.
+ * @returns One line without a line break, printable as it is.
+ */
+export function formatLogLine(record: LogRecord): string {
+  let line: string;
+  try {
+    line = JSON.stringify(record, writable);
+  } catch (error) {
+    const { level, time, message } = record;
+    line = JSON.stringify({ level, time, message, unwritable: String(error) });
+  }
+  return line.replace(
+    UNSAFE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/**
+ * Writes a record to the console as one line of JSON: `debug` and `info` to the standard output,
+ * `warn` and `error` to the standard error.
+ *
+ * @param record The record.
+ */
+export function consoleSink(record: LogRecord): void {
+  console[record.level](formatLogLine(record));
+}
+
+/**
+ * Writes a record with the current time.
+ *
+ * @param sink Where it goes.
+ * @param level How much it matters.
+ * @param message What happened, in a few constant words.
+ * @param fields Its further fields.
+ */
+export function writeLog(
+  sink: LogSink,
+  level: LogLevel,
+  message: string,
+  fields: Readonly<Record<string, unknown>>,
+): void {
+  sink({ level, time: new Date().toISOString(), message, ...fields });
+}
+
+/**
+ * Finds where a request's log records go: where `createLogger` sends them, else to the console.
+ *
+ * @param c The request's context.
+ * @returns The sink.
+ */
+export function logSinkOf(c: LogHolder): LogSink {
+  return c.get("log") ?? consoleSink;
+}
+
+function writable(_key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return value.toString();
+  if (typeof value === "string" && value.length > MAX_TEXT_LENGTH) {
+    return `${value.slice(0, MAX_TEXT_LENGTH)}…`;
+  }
+  return value instanceof Error ? describeError(value, 0) : value;
+}
+
+function describeError(error: unknown, depth: number): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name, message, stack, cause } = error;
+  const inner = depth < MAX_CAUSE_DEPTH
+    ? {
+      cause: cause === undefined ? undefined : describeError(cause, depth + 1),
+      errors: error instanceof AggregateError
+        ? error.errors.slice(0, MAX_CAUSE_DEPTH).map((each) => describeError(each, depth + 1))
+        : undefined,
+    }
+    : {};
+  return { name, message, stack, ...inner };
+}

@@ -1,0 +1,116 @@
+import type { Context, MiddlewareHandler } from "@hono/hono";
+import { requestId } from "@hono/hono/request-id";
+import { clientIp, type ClientIpOptions } from "./client_ip.ts";
+import { consoleSink, type LogRecord, type LogSink } from "./log.ts";
+
+/** An inbound `X-Request-Id` longer than this is replaced: a UUID has 36, a trace header 55. */
+const MAX_REQUEST_ID_LENGTH = 128;
+
+/** The record of one request. */
+export interface RequestRecord extends LogRecord {
+  /** The request's id, as in the response's `X-Request-Id`. */
+  readonly requestId: string;
+  /** The method. */
+  readonly method: string;
+  /** The path, without the query string. */
+  readonly path: string;
+  /** The status of the response. */
+  readonly status: number;
+  /** From the middleware's start until the response was ready, in milliseconds. */
+  readonly durationMs: number;
+  /** The client's address, where it is known. */
+  readonly ip?: string | undefined;
+  /** The code of the error response, where it is one. */
+  readonly code?: string | undefined;
+}
+
+/** Options of {@linkcode createLogger}. */
+export interface LoggerOptions extends ClientIpOptions {
+  /**
+   * Where records go.
+   *
+   * @default {consoleSink} One line of JSON on the console.
+   */
+  readonly sink?: LogSink;
+  /**
+   * Whether to leave a request out, asked once its response is ready.
+   *
+   * @default {undefined} Every request is logged.
+   */
+  readonly skip?: (c: Context) => boolean;
+}
+
+/** The context variables that {@linkcode createLogger} sets. */
+export interface LoggerVariables {
+  /** The request's id, as in the response's `X-Request-Id`. */
+  requestId: string;
+  /** Where the log's records go, for records of a handler's own. */
+  log: LogSink;
+}
+
+/**
+ * Creates middleware that gives each request an id and writes one record of it.
+ *
+ * An inbound `X-Request-Id` is kept if it has at most 128 characters out of `A-Z a-z 0-9 _ - =`, else
+ * a UUID takes its place. The query string is not logged: it may hold secrets.
+ *
+ * @param options Where records go and which requests are left out.
+ * @returns The middleware. Put it first.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { createLogger, type LogRecord } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const records: LogRecord[] = [];
+ * const app = new Hono();
+ * app.use(createLogger({ sink: (record) => records.push(record) }));
+ * app.get("/", (c) => c.text("hello"));
+ *
+ * const response = await app.request("/?token=secret");
+ * assertEquals(records[0]?.status, 200);
+ * assertEquals(records[0]?.path, "/");
+ * assertEquals(records[0]?.requestId, response.headers.get("X-Request-Id"));
+ * ```
+ */
+export function createLogger(
+  options: LoggerOptions = {},
+): MiddlewareHandler<{ Variables: LoggerVariables }> {
+  const { sink = consoleSink, skip, ...ipOptions } = options;
+  const assignId = requestId({ limitLength: MAX_REQUEST_ID_LENGTH });
+
+  return async function logger(c, next) {
+    const start = performance.now();
+    c.set("log", sink);
+    let threw = true;
+    try {
+      await assignId(c as Context, next);
+      threw = false;
+    } finally {
+      const durationMs = performance.now() - start;
+      if (!skip?.(c)) sink(recordOf(c, threw, durationMs, clientIp(c, ipOptions)));
+    }
+  };
+}
+
+function recordOf(
+  c: Context,
+  threw: boolean,
+  durationMs: number,
+  ip: string | undefined,
+): RequestRecord {
+  const status = threw ? 500 : c.res.status;
+  return {
+    level: status >= 500 ? "error" : status >= 400 ? "warn" : "info",
+    time: new Date().toISOString(),
+    message: "request",
+    requestId: c.get("requestId"),
+    method: c.req.method,
+    path: c.req.path,
+    status,
+    durationMs: Math.round(durationMs * 1000) / 1000,
+    ip,
+    code: threw ? undefined : c.res.headers.get("X-Error-Code") ?? undefined,
+  };
+}

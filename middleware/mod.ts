@@ -1,0 +1,54 @@
+/**
+ * The standard middleware: request log, rate limiter, authentication, error handler, and what they
+ * share. `createBaseApp` puts them together; use them one by one to compose an app by hand.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { createLogger, createRateLimiter, errorHandler } from "@org/edge-base/middleware";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = new Hono();
+ * app.onError(errorHandler);
+ * app.use(createLogger({ sink: () => {} }));
+ * app.use(createRateLimiter({ limit: 100, window: 60_000 }));
+ * app.get("/", (c) => c.text("hello"));
+ *
+ * assertEquals((await app.request("/")).status, 200);
+ * ```
+ *
+ * @module
+ */
+export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
+export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
+export {
+  catchNonErrors,
+  errorHandler,
+  methodNotAllowedHandler,
+  notFoundHandler,
+} from "./error_handler.ts";
+export { createHostCheck } from "./host_check.ts";
+export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
+export {
+  consoleSink,
+  formatLogLine,
+  type LogLevel,
+  type LogRecord,
+  type LogSink,
+  logSinkOf,
+  writeLog,
+} from "./log.ts";
+export {
+  createLogger,
+  type LoggerOptions,
+  type LoggerVariables,
+  type RequestRecord,
+} from "./logger.ts";
+export {
+  MemoryRateLimitStore,
+  type MemoryRateLimitStoreOptions,
+  type RateLimitCount,
+  type RateLimitStore,
+} from "./rate_limit_store.ts";
+export { createRateLimiter, type RateLimitOptions } from "./rate_limiter.ts";
+export { createResponseHeaders } from "./response_headers.ts";

@@ -1,0 +1,123 @@
+/** How a key stands in its current window. */
+export interface RateLimitCount {
+  /** How many requests were counted in the window. */
+  readonly count: number;
+  /** Until the window ends, in milliseconds. */
+  readonly resetMs: number;
+}
+
+/** Where a rate limiter counts. A window starts with the first request counted in it. */
+export interface RateLimitStore {
+  /**
+   * Counts a request.
+   *
+   * @param key Whose request it is.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands, this request included.
+   */
+  increment(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
+  /**
+   * Looks without counting.
+   *
+   * @param key Whose requests.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands.
+   */
+  get(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
+}
+
+/** Options of {@linkcode MemoryRateLimitStore}. */
+export interface MemoryRateLimitStoreOptions {
+  /**
+   * How many keys are held at most. Beyond that the one whose window is oldest is forgotten.
+   *
+   * @default {100_000} About 15 MB.
+   */
+  readonly maxKeys?: number;
+}
+
+interface Entry {
+  count: number;
+  expiresAt: number;
+}
+
+/** How many entries one insertion looks at to forget expired ones: enough to outrun insertions. */
+const EXPIRED_PER_INSERTION = 2;
+
+/**
+ * Counts in memory: for one instance, and forgotten when it restarts. Several instances each allow
+ * the limit.
+ *
+ * Bounded in memory and constant in time, without timers: a window that begins goes to the end of the
+ * map, so the first entry is always the one that expires first.
+ */
+export class MemoryRateLimitStore implements RateLimitStore {
+  readonly #entries = new Map<string, Entry>();
+  readonly #maxKeys: number;
+
+  /**
+   * @param options How many keys are held.
+   * @throws {RangeError} If `maxKeys` is not a positive integer.
+   */
+  constructor(options: MemoryRateLimitStoreOptions = {}) {
+    const { maxKeys = 100_000 } = options;
+    if (!Number.isSafeInteger(maxKeys) || maxKeys < 1) {
+      throw new RangeError(
+        `Cannot create the rate limit store: 'maxKeys' must be a positive integer, got ${maxKeys}`,
+      );
+    }
+    this.#maxKeys = maxKeys;
+  }
+
+  /** How many keys are held. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /**
+   * Counts a request.
+   *
+   * @param key Whose request it is.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands, this request included.
+   */
+  increment(key: string, windowMs: number): RateLimitCount {
+    const now = performance.now();
+    const entry = this.#current(key, now) ?? this.#begin(key, now + windowMs, now);
+    entry.count++;
+    return { count: entry.count, resetMs: entry.expiresAt - now };
+  }
+
+  /**
+   * Looks without counting.
+   *
+   * @param key Whose requests.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands.
+   */
+  get(key: string, windowMs: number): RateLimitCount {
+    const now = performance.now();
+    const entry = this.#current(key, now);
+    return entry
+      ? { count: entry.count, resetMs: entry.expiresAt - now }
+      : { count: 0, resetMs: windowMs };
+  }
+
+  #current(key: string, now: number): Entry | undefined {
+    const entry = this.#entries.get(key);
+    return entry && entry.expiresAt > now ? entry : undefined;
+  }
+
+  #begin(key: string, expiresAt: number, now: number): Entry {
+    this.#entries.delete(key);
+    let looked = 0;
+    for (const [oldest, entry] of this.#entries) {
+      const full = this.#entries.size >= this.#maxKeys;
+      if (!full && (entry.expiresAt > now || looked++ >= EXPIRED_PER_INSERTION)) break;
+      this.#entries.delete(oldest);
+    }
+    const entry = { count: 0, expiresAt };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+}

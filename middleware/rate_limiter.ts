@@ -1,0 +1,141 @@
+import type { Context, MiddlewareHandler } from "@hono/hono";
+import { setResponseHeader } from "./_response_header.ts";
+import { clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
+import { HttpError } from "./http_error.ts";
+import {
+  MemoryRateLimitStore,
+  type RateLimitCount,
+  type RateLimitStore,
+} from "./rate_limit_store.ts";
+
+/** Whose request it is where no address is known: all of those share one count. */
+const NO_ADDRESS = "unknown";
+
+/** The prefix lengths that fall on the groups of an IPv6 address. */
+const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
+
+/** Options of {@linkcode createRateLimiter}. */
+export interface RateLimitOptions extends ClientIpOptions {
+  /** How many requests a client may make in a window. */
+  readonly limit: number;
+  /** The length of the window, in milliseconds. */
+  readonly window: number;
+  /**
+   * Whether only requests that were answered 4xx count. A sender of good requests is then never
+   * limited, however many it makes.
+   *
+   * @default {false} All requests count.
+   */
+  readonly failedOnly?: boolean;
+  /**
+   * Where the requests are counted.
+   *
+   * @default {new MemoryRateLimitStore()} In the memory of this instance.
+   */
+  readonly store?: RateLimitStore;
+  /**
+   * Whose request it is.
+   *
+   * @default {clientIp} The client's IP address.
+   */
+  readonly key?: (c: Context) => string | undefined;
+  /**
+   * How many bits of an IPv6 address tell clients apart.
+   *
+   * @default {64}
+   */
+  readonly ipv6Prefix?: number;
+}
+
+/**
+ * Creates middleware that answers 429 `Too Many Requests` to a client past its limit.
+ *
+ * A window is fixed: it starts with a client's first request. Every counted response carries
+ * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and the older
+ * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window
+ * ends); a 429 also `Retry-After`.
+ *
+ * @param options The limit, and who and what is counted.
+ * @returns The middleware.
+ * @throws {RangeError} If `limit` is not a positive integer, `window` not a positive number, or
+ * `trustedProxyHops` or `ipv6Prefix` makes no sense.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { createRateLimiter, errorHandler } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const app = new Hono();
+ * app.onError(errorHandler);
+ * app.use(createRateLimiter({ limit: 1, window: 60_000 }));
+ * app.get("/", (c) => c.text("hello"));
+ *
+ * assertEquals((await app.request("/")).status, 200);
+ * assertEquals((await app.request("/")).status, 429);
+ * ```
+ */
+export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler {
+  validate(options);
+  const { limit, window, failedOnly = false, ipv6Prefix = 64, ...ipOptions } = options;
+  const store = options.store ?? new MemoryRateLimitStore();
+  const keyOf = options.key ?? ((c: Context) => {
+    const ip = clientIp(c, ipOptions);
+    return ip && ipNetwork(ip, ipv6Prefix);
+  });
+  const policy = `"default";q=${limit};w=${Math.ceil(window / 1000)}`;
+
+  return async function rateLimiter(c, next) {
+    const key = keyOf(c) ?? NO_ADDRESS;
+    const before = failedOnly ? store.get(key, window) : store.increment(key, window);
+    let state = before instanceof Promise ? await before : before;
+    if (failedOnly ? state.count >= limit : state.count > limit) {
+      throw tooManyRequests(limit, policy, state);
+    }
+    await next();
+    if (failedOnly && c.res.status >= 400 && c.res.status < 500) {
+      state = await store.increment(key, window);
+    }
+    for (const [name, value] of headersOf(limit, policy, state)) setResponseHeader(c, name, value);
+  };
+}
+
+function tooManyRequests(limit: number, policy: string, state: RateLimitCount): HttpError {
+  const headers = Object.fromEntries(headersOf(limit, policy, state));
+  headers["Retry-After"] = headers["X-RateLimit-Reset"]!;
+  return new HttpError(429, "Too Many Requests", { code: "RATE_LIMITED", headers });
+}
+
+function headersOf(limit: number, policy: string, state: RateLimitCount): [string, string][] {
+  const remaining = Math.max(0, limit - state.count);
+  const resetSeconds = Math.ceil(state.resetMs / 1000);
+  return [
+    ["RateLimit-Policy", policy],
+    ["RateLimit", `"default";r=${remaining};t=${resetSeconds}`],
+    ["X-RateLimit-Limit", String(limit)],
+    ["X-RateLimit-Remaining", String(remaining)],
+    ["X-RateLimit-Reset", String(resetSeconds)],
+  ];
+}
+
+function validate(options: RateLimitOptions): void {
+  const { limit, window, trustedProxyHops = 0, ipv6Prefix = 64 } = options;
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw rangeError("limit", "a positive integer", limit);
+  }
+  if (!Number.isFinite(window) || window <= 0) {
+    throw rangeError("window", "a positive number of milliseconds", window);
+  }
+  if (!Number.isSafeInteger(trustedProxyHops) || trustedProxyHops < 0) {
+    throw rangeError("trustedProxyHops", "zero or a positive integer", trustedProxyHops);
+  }
+  if (!IPV6_PREFIXES.includes(ipv6Prefix)) {
+    throw rangeError("ipv6Prefix", `one of ${IPV6_PREFIXES.join(", ")}`, ipv6Prefix);
+  }
+}
+
+function rangeError(name: string, wanted: string, got: unknown): RangeError {
+  return new RangeError(
+    `Cannot create the rate limiter: '${name}' must be ${wanted}, got ${String(got)}`,
+  );
+}

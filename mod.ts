@@ -1,0 +1,38 @@
+/**
+ * A base for bots and agents on the edge: a Hono app with the standard middleware and health probes,
+ * and a webhook intake that proves a platform's deliveries genuine, stores them durably in Deno KV,
+ * answers within milliseconds, and hands them to your handler.
+ *
+ * @example
+ * ```ts
+ * import { createBaseApp, createForgeIntake, openEventStore, startWorker } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ *
+ * const app = createBaseApp({ name: "my-bot", logger: false });
+ * app.route("/", createForgeIntake({ secrets: ["It's a Secret to Everybody"], store }));
+ *
+ * const worker = startWorker(store, (event) => console.log(event.type, event.payload));
+ * // Deno.serve(bindEnv(app, {}));
+ *
+ * assertEquals((await app.request("/health/ready")).status, 200);
+ * await worker.stop();
+ * ```
+ *
+ * @module
+ */
+export {
+  type AppVariables,
+  readAllowedUsers,
+  readBell,
+  readInteger,
+  readSecrets,
+  VariableError,
+} from "./app_variables.ts";
+export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
+export * from "./health/mod.ts";
+export * from "./middleware/mod.ts";
+export { type AppContext, type AppHandler, runApp, type RunAppOptions } from "./run_app.ts";
+export * from "./webhook/mod.ts";

@@ -1,0 +1,197 @@
+import { type AppVariables, readBell, readInteger } from "./app_variables.ts";
+import { type ConnectionBindings, consoleSink, writeLog } from "./middleware/mod.ts";
+import {
+  type BellKind,
+  type EventHandler,
+  type EventStore,
+  type EventWorker,
+  openEventStore,
+  startWorker,
+} from "./webhook/mod.ts";
+
+/** What an app is made of beside its own variables. */
+export interface AppContext {
+  /** The event store, for the intake. */
+  readonly store: EventStore;
+  /** The readiness check: it throws once the app is told to stop. */
+  readonly ready: () => void;
+  /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
+  readonly trustedProxyHops: number;
+}
+
+/** Answers requests, as {@linkcode bindEnv} makes it. */
+export type AppHandler = (
+  request: Request,
+  info: ConnectionBindings,
+) => Response | Promise<Response>;
+
+/** Options of {@linkcode runApp}. */
+export interface RunAppOptions {
+  /** The app's name, for the log, and for the namespace of its events in the KV. */
+  readonly name: string;
+  /** Handles the events. */
+  readonly handler: EventHandler;
+  /**
+   * Reads the app's own variables, and tells how to make the app.
+   *
+   * @param variables The variables.
+   * @returns Makes what answers requests.
+   */
+  readonly setup: (variables: AppVariables) => (context: AppContext) => AppHandler;
+}
+
+interface Settings {
+  readonly port: number;
+  readonly hostname: string;
+  readonly kvUrl: string | undefined;
+  readonly bell: BellKind | "auto";
+  readonly trustedProxyHops: number;
+}
+
+/** What runs, and has to be ended. */
+interface Running {
+  readonly server: Deno.HttpServer;
+  readonly worker: EventWorker;
+  readonly kv: Deno.Kv;
+}
+
+/** Deno Deploy kills an instance 5 s after it told it to stop. */
+const GRACE_MS = 4_000;
+
+/** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
+const KV_TIMEOUT_MS = 10_000;
+
+/**
+ * Runs an app until it is told to stop: reads its variables, opens the KV, starts the worker, serves.
+ *
+ * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (unset: Deno's default database; else a
+ * path, `:memory:` or the URL of a remote KV), `QUEUE_BELL` (`auto`, `enqueue`, `watch`),
+ * `TRUSTED_PROXY_HOPS` (0), and those that `setup` reads.
+ *
+ * What keeps the app from starting is written as one line to the standard error, and ends the process
+ * with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are through
+ * or 4 s have passed; a second one ends it at once.
+ *
+ * @param options The name, the handler, and how to make the app.
+ *
+ * @example
+ * ```ts ignore
+ * import { bindEnv, createBaseApp, createForgeIntake, readSecrets, runApp } from "@org/edge-base";
+ *
+ * await runApp({
+ *   name: "my-bot",
+ *   handler: (event) => console.log(event.type),
+ *   setup: (variables) => {
+ *     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
+ *     return ({ store, ready }) => {
+ *       const app = createBaseApp({ name: "my-bot", ready });
+ *       app.route("/", createForgeIntake({ secrets, store }));
+ *       return bindEnv(app, {});
+ *     };
+ *   },
+ * });
+ * ```
+ */
+export async function runApp(options: RunAppOptions): Promise<void> {
+  const { name } = options;
+  try {
+    const variables: AppVariables = {
+      get: (variable) => Deno.env.get(variable),
+      warn: (message) => writeLog(consoleSink, "warn", message, { name }),
+    };
+    const settings = readSettings(variables);
+    const createHandler = options.setup(variables);
+    await start(options, settings, createHandler);
+  } catch (error) {
+    console.error(`Cannot start ${name}: ${reasonOf(error)}`);
+    Deno.exit(1);
+  }
+}
+
+function readSettings(variables: AppVariables): Settings {
+  return {
+    port: readInteger(variables, "PORT", 8000, 65_535),
+    hostname: variables.get("HOST")?.trim() || "0.0.0.0",
+    kvUrl: variables.get("KV_URL")?.trim() || undefined,
+    bell: readBell(variables, "QUEUE_BELL"),
+    trustedProxyHops: readInteger(variables, "TRUSTED_PROXY_HOPS", 0, 100),
+  };
+}
+
+async function start(
+  { name, handler }: RunAppOptions,
+  settings: Settings,
+  createHandler: (context: AppContext) => AppHandler,
+): Promise<void> {
+  const { port, hostname, trustedProxyHops } = settings;
+  const { kv, store } = await openStore(name, settings);
+  const draining = new AbortController();
+  const ready = () => {
+    if (draining.signal.aborted) throw new Error("The app is stopping");
+  };
+  const answer = createHandler({ store, ready, trustedProxyHops });
+  const onListen = (address: Deno.NetAddr) =>
+    writeLog(consoleSink, "info", "listening", {
+      name,
+      hostname: address.hostname,
+      port: address.port,
+      bell: store.bell,
+    });
+  const server = Deno.serve({ port, hostname, onListen }, answer);
+  const worker = startWorker(store, handler);
+  stopOnSignals(name, draining, { server, worker, kv });
+}
+
+async function openStore(
+  name: string,
+  { kvUrl, bell }: Settings,
+): Promise<{ kv: Deno.Kv; store: EventStore }> {
+  const opening = (async () => {
+    const kv = await Deno.openKv(kvUrl);
+    return { kv, store: await openEventStore(kv, { namespace: name, bell }) };
+  })();
+  const timeout = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => timeout.reject(new Error(`no answer within ${KV_TIMEOUT_MS} ms`)),
+    KV_TIMEOUT_MS,
+  );
+  try {
+    return await Promise.race([opening, timeout.promise]);
+  } catch (error) {
+    const where = kvUrl === undefined ? "the default database" : "the KV that KV_URL names";
+    throw new Error(`${where} cannot be used: ${reasonOf(error)}`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function stopOnSignals(name: string, draining: AbortController, running: Running): void {
+  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  for (const signal of signals) {
+    Deno.addSignalListener(signal, async () => {
+      if (draining.signal.aborted) Deno.exit(1);
+      draining.abort();
+      writeLog(consoleSink, "info", "stopping", { name, signal });
+      await stop(running);
+      Deno.exit(0);
+    });
+  }
+}
+
+async function stop({ server, worker, kv }: Running): Promise<void> {
+  const grace = Promise.withResolvers<void>();
+  const timer = setTimeout(grace.resolve, GRACE_MS);
+  // A peer that never finishes its body keeps `shutdown()` from ever resolving.
+  await Promise.all([
+    Promise.race([server.shutdown(), grace.promise]),
+    worker.stop(GRACE_MS),
+  ]);
+  clearTimeout(timer);
+  kv.close();
+}
+
+/** What a person can act on: without a stack, and in one line. */
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.replaceAll(/\s+/g, " ").slice(0, 500);
+}

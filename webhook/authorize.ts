@@ -1,0 +1,90 @@
+import { HttpError } from "../middleware/mod.ts";
+import type { JsonObject } from "./parse_json.ts";
+
+/** The bindings that {@linkcode isUserAuthorized} reads. */
+export interface AllowedUsersEnv {
+  /** The ids of the users who may use the bot, separated by commas; `*` for everybody. */
+  readonly MESSENGER_ALLOWED_USERS?: string | undefined;
+}
+
+/** Decides whether a messaging platform's user may use the bot. */
+export type AuthorizeUser<TEnv extends object = AllowedUsersEnv> = (
+  env: TEnv,
+  userId: number | undefined,
+) => boolean | Promise<boolean>;
+
+/** Where the content of an update names its sender: a reaction or a poll answer has `user`. */
+const SENDER_FIELDS = ["from", "user"] as const;
+
+const USER_ID = /^[1-9]\d{0,15}$/;
+
+/**
+ * Checks a user id against the allowed users.
+ *
+ * @param env The bindings. Unset, empty or blank, `MESSENGER_ALLOWED_USERS` allows nobody.
+ * @param userId The user's id; undefined, for an update without a user, is allowed only by `*`.
+ * @returns Whether the user is allowed.
+ *
+ * @example
+ * ```ts
+ * import { isUserAuthorized } from "@org/edge-base";
+ * import { assert, assertEquals } from "@std/assert";
+ *
+ * const env = { MESSENGER_ALLOWED_USERS: "42, 4711" };
+ *
+ * assert(isUserAuthorized(env, 42));
+ * assertEquals(isUserAuthorized(env, 43), false);
+ * assertEquals(isUserAuthorized({}, 42), false);
+ * ```
+ */
+export function isUserAuthorized(
+  env: AllowedUsersEnv,
+  userId: number | string | undefined,
+): boolean {
+  const entries = env.MESSENGER_ALLOWED_USERS?.split(",").map((entry) => entry.trim()) ?? [];
+  return entries.includes("*") ||
+    (userId !== undefined && USER_ID.test(String(userId)) && entries.includes(String(userId)));
+}
+
+/**
+ * Tells the kind of an update: `message`, `callback_query`, `channel_post`, ...
+ *
+ * @param update The update. Beside its `update_id` it has one field, named after its kind.
+ * @returns The kind; undefined where the update has no content.
+ */
+export function updateKindOf(update: JsonObject): string | undefined {
+  return Object.keys(update).find((key) => typeof update[key] === "object" && update[key] !== null);
+}
+
+/**
+ * Finds the id of the user who sent an update.
+ *
+ * @param update The update.
+ * @returns The id; undefined where the update has no user (a channel post) or its id is no number.
+ */
+export function userIdOf(update: JsonObject): number | undefined {
+  const content = update[updateKindOf(update) ?? ""] as Record<string, { id?: unknown } | null>;
+  for (const field of SENDER_FIELDS) {
+    const id = content?.[field]?.id;
+    if (Number.isSafeInteger(id)) return id as number;
+  }
+  return undefined;
+}
+
+/**
+ * Checks the sender of an update.
+ *
+ * @param env The bindings.
+ * @param update The update.
+ * @param isAuthorized Decides.
+ * @throws {HttpError} 403 `AUTH_001` if the user is not allowed.
+ */
+export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
+  env: TEnv,
+  update: JsonObject,
+  isAuthorized: AuthorizeUser<TEnv> = isUserAuthorized,
+): Promise<void> {
+  if (!(await isAuthorized(env, userIdOf(update)))) {
+    throw new HttpError(403, "User not authorized", { code: "AUTH_001" });
+  }
+}

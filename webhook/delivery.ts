@@ -1,0 +1,100 @@
+import { HttpError } from "../middleware/mod.ts";
+import type { JsonObject } from "./parse_json.ts";
+
+/** A platform: each has an app and secrets of its own. */
+export type PlatformName = "forge" | "messenger";
+
+/** A delivery that was proved genuine and parsed, ready for the event store. */
+export interface Delivery {
+  /** The platform it came from. */
+  readonly platform: PlatformName;
+  /** The product that sent it, as its headers tell: `forge`, `github`, `telegram`, ... */
+  readonly source: string;
+  /** The type of the event: `push`, `message`, ... */
+  readonly type: string;
+  /** The sender's id of it, the same when it is sent again; undefined where the sender gives none. */
+  readonly deliveryId: string | undefined;
+  /** The JSON document, byte for byte. */
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** The JSON document, parsed. */
+  readonly payload: JsonObject;
+}
+
+/** A header's name, and the product that sends it. */
+export type SourceHeader = readonly [name: string, source: string];
+
+/** Event types are short words: `pull_request_review_thread` has 26 characters. */
+const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
+
+/** Delivery ids are UUIDs or numbers. They become part of a key, so their length is bounded. */
+const DELIVERY_ID = /^[\w.:-]{1,128}$/;
+
+/**
+ * Takes the event type from the first of the headers that is there.
+ *
+ * @param headers The request's headers.
+ * @param names The headers, in the order of their precedence.
+ * @returns The event type and the product whose header it was.
+ * @throws {HttpError} 400 `MISSING_EVENT` if none is there; 400 `INVALID_EVENT` if it is malformed.
+ */
+export function eventTypeOf(
+  headers: Headers,
+  names: readonly SourceHeader[],
+): { type: string; source: string } {
+  const [type, source] = firstOf(headers, names) ?? [];
+  if (!type || !source) {
+    throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
+  }
+  if (!EVENT_TYPE.test(type)) {
+    throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
+  }
+  return { type, source };
+}
+
+/**
+ * Takes the delivery id from the first of the headers that is there.
+ *
+ * @param headers The request's headers.
+ * @param names The headers, in the order of their precedence.
+ * @returns The delivery id; undefined where none is there.
+ * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
+ */
+export function deliveryIdOf(
+  headers: Headers,
+  names: readonly SourceHeader[],
+): string | undefined {
+  const [id] = firstOf(headers, names) ?? [];
+  if (id === undefined) return undefined;
+  if (!DELIVERY_ID.test(id)) {
+    throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
+  }
+  return id;
+}
+
+/**
+ * Takes the media type from the headers.
+ *
+ * @param headers The request's headers.
+ * @param accepted The media types that are accepted.
+ * @returns The media type, in lower case and without parameters.
+ * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` if it is missing, or not among the accepted.
+ */
+export function mediaTypeOf<T extends string>(headers: Headers, accepted: readonly T[]): T {
+  const sent = headers.get("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
+  const mediaType = accepted.find((each) => each === sent);
+  if (mediaType !== undefined) return mediaType;
+  throw new HttpError(415, `Content type must be ${accepted[0]}`, {
+    code: "UNSUPPORTED_MEDIA_TYPE",
+  });
+}
+
+function firstOf(
+  headers: Headers,
+  names: readonly SourceHeader[],
+): [value: string, source: string] | undefined {
+  for (const [name, source] of names) {
+    const value = headers.get(name);
+    if (value !== null) return [value, source];
+  }
+  return undefined;
+}

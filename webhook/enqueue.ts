@@ -1,0 +1,42 @@
+import { HttpError } from "../middleware/mod.ts";
+import type { Delivery } from "./delivery.ts";
+import type { AcceptResult, EventStore } from "./store/mod.ts";
+
+/** How long the store may take: a sender gives up after 10 s (GitHub) and needs an answer before. */
+const STORE_TIMEOUT_MS = 5_000;
+
+/** When a sender that can try again should. */
+const RETRY_AFTER_SECONDS = "5";
+
+/**
+ * Puts a delivery durably into the event store. When this returns, it is stored.
+ *
+ * @param store The event store.
+ * @param delivery The delivery.
+ * @param requestId The id of the request that brought it, for the logs.
+ * @returns The event's id, and whether it is new.
+ * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
+ * than 5 s.
+ */
+export async function enqueueDelivery(
+  store: EventStore,
+  delivery: Delivery,
+  requestId?: string,
+): Promise<AcceptResult> {
+  const timeout = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => timeout.reject(new Error(`The store did not answer within ${STORE_TIMEOUT_MS} ms`)),
+    STORE_TIMEOUT_MS,
+  );
+  try {
+    return await Promise.race([store.accept(delivery, requestId), timeout.promise]);
+  } catch (cause) {
+    throw new HttpError(503, "Service Unavailable", {
+      code: "QUEUE_UNAVAILABLE",
+      headers: { "Retry-After": RETRY_AFTER_SECONDS },
+      cause,
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,71 @@
+import type { CommitEffects, EventRecord } from "./store/mod.ts";
+import { type JsonObject, parseJsonObject } from "./parse_json.ts";
+
+/** An event, as a handler gets it. */
+export interface WebhookEvent<TPayload = JsonObject> {
+  /** Its id: the sender's delivery id where there is one, else a UUID. The same in each attempt. */
+  readonly id: string;
+  /** The platform it came from: `forge` or `messenger`. */
+  readonly platform: string;
+  /** The product that sent it: `github`, `forgejo`, `telegram`, ... */
+  readonly source: string;
+  /** The type of the event: `push`, `message`, ... */
+  readonly type: string;
+  /** The JSON document, parsed. */
+  readonly payload: TPayload;
+  /** The JSON document, byte for byte. */
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** When it was taken in, ISO 8601 in UTC. */
+  readonly receivedAt: string;
+  /** The id of the request that brought it, as in that request's log record. */
+  readonly requestId: string | undefined;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+}
+
+/** What a handler gets beside the event. */
+export interface HandlerContext {
+  /** Aborted when the event was lost to another worker, or the worker stops: give up then. */
+  readonly signal: AbortSignal;
+  /**
+   * Adds mutations to the commit that settles the event as done, for effects that live in the same
+   * KV: they happen exactly once, and not at all when the handler fails.
+   *
+   * @param effects Called with the commit, once the handler is through.
+   */
+  settleWith(effects: CommitEffects): void;
+}
+
+/**
+ * Handles an event. It is handled once this returns or resolves, and tried again later when it throws
+ * or rejects.
+ *
+ * An event is handled at least once: after a crash the same event comes again. What a handler does
+ * elsewhere should bear repeating; {@linkcode WebhookEvent.id} is the key to know a repetition by.
+ */
+export type EventHandler<TPayload = JsonObject> = (
+  event: WebhookEvent<TPayload>,
+  context: HandlerContext,
+) => unknown;
+
+/**
+ * Makes the event that a handler gets.
+ *
+ * @param record The event's record.
+ * @param body The event's payload.
+ * @returns The event.
+ */
+export function toEvent(record: EventRecord, body: Uint8Array<ArrayBuffer>): WebhookEvent {
+  const { id, platform, source, type, requestId, attempt } = record;
+  return {
+    id,
+    platform,
+    source,
+    type,
+    payload: parseJsonObject(body),
+    body,
+    receivedAt: new Date(record.receivedAt).toISOString(),
+    requestId: requestId ?? undefined,
+    attempt,
+  };
+}

@@ -1,0 +1,103 @@
+import { type Context, Hono } from "@hono/hono";
+import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
+import type { Delivery } from "./delivery.ts";
+import { enqueueDelivery } from "./enqueue.ts";
+import { checkDeclaredBody, readBody } from "./read_body.ts";
+import type { EventStore } from "./store/mod.ts";
+
+/** What the intakes of all platforms take. */
+export interface IntakeOptions {
+  /** The secrets that are accepted: several while one is being replaced. */
+  readonly secrets: readonly string[];
+  /** Where accepted deliveries go. */
+  readonly store: EventStore;
+  /** How many bytes a body may have. */
+  readonly maxBodyBytes?: number;
+  /**
+   * Within how many milliseconds a body must have arrived.
+   *
+   * @default {10_000}
+   */
+  readonly bodyTimeoutMs?: number;
+}
+
+/** What differs between platforms: how a request is proved, parsed and authorized. */
+export interface Platform {
+  /** Its name, for the log. */
+  readonly name: string;
+  /** How many bytes a body may have. */
+  readonly maxBodyBytes: number;
+  /** Checks what can be checked before the body is read. */
+  verifyHead(headers: Headers): void;
+  /** Checks the proof that covers the body. */
+  verifyBody(headers: Headers, body: Uint8Array<ArrayBuffer>): void;
+  /** Makes the delivery of a proved request. */
+  parse(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery;
+  /** Decides whether the delivery is wanted: false drops it without an error. */
+  authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
+}
+
+/** The codes of refusals that somebody should look at. */
+const WARNED: ReadonlySet<string> = new Set(["INVALID_SIG", "INVALID_TOKEN", "AUTH_001"]);
+
+/**
+ * Makes the app that serves `POST /webhook` for a platform.
+ *
+ * The order is fixed: the body's declared size, the proof in the head, the body within its limits, the
+ * proof over its bytes, and only then what the delivery says. Whoever has not proved to know the
+ * secret learns nothing but that.
+ *
+ * @param platform The platform.
+ * @param store Where accepted deliveries go.
+ * @param bodyTimeoutMs Within how many milliseconds a body must have arrived.
+ * @returns An app to mount with `app.route("/", ...)`.
+ */
+export function createIntake(
+  platform: Platform,
+  store: EventStore,
+  bodyTimeoutMs: number = 10_000,
+): Hono {
+  const limits = { maxBytes: platform.maxBodyBytes, timeoutMs: bodyTimeoutMs };
+  const intake = new Hono();
+  intake.post("/webhook", async (c: Context) => {
+    const { raw: request } = c.req;
+    try {
+      checkDeclaredBody(request.headers, limits.maxBytes);
+      platform.verifyHead(request.headers);
+      const body = await readBody(request, limits);
+      platform.verifyBody(request.headers, body);
+      const delivery = platform.parse(request.headers, body);
+      if (await platform.authorize(c, delivery)) {
+        await enqueueDelivery(store, delivery, c.get("requestId"));
+      }
+    } catch (error) {
+      if (error instanceof HttpError && WARNED.has(error.code)) {
+        const { code, message } = error;
+        const fields = { requestId: c.get("requestId"), platform: platform.name, code };
+        writeLog(logSinkOf(c), "warn", `delivery refused: ${message}`, fields);
+      }
+      throw error;
+    }
+    return c.text("OK");
+  });
+  return intake;
+}
+
+/**
+ * Checks the secrets that an intake is given.
+ *
+ * @param what The intake, for the message.
+ * @param secrets The secrets.
+ * @throws {TypeError} If there is none, or one is blank.
+ */
+export function checkSecrets(what: string, secrets: readonly string[]): void {
+  if (!Array.isArray(secrets) || secrets.length === 0) {
+    throw new TypeError(
+      `Cannot create the ${what} intake: 'secrets' must hold at least one secret`,
+    );
+  }
+  const blank = secrets.findIndex((secret) => typeof secret !== "string" || secret.trim() === "");
+  if (blank >= 0) {
+    throw new TypeError(`Cannot create the ${what} intake: secret ${blank + 1} is blank`);
+  }
+}

@@ -1,0 +1,69 @@
+import { HttpError } from "../middleware/mod.ts";
+
+/** A parsed JSON object. */
+export type JsonObject = { readonly [key: string]: unknown };
+
+/** Deeper than any platform's payload, and far from where recursion overflows the stack. */
+const MAX_DEPTH = 64;
+
+/** Rejects invalid UTF-8, and drops a byte order mark as RFC 8259, section 8.1 allows. */
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Parses the bytes of a JSON object.
+ *
+ * @param body The bytes, in UTF-8.
+ * @returns The object.
+ * @throws {HttpError} 400 `INVALID_BODY` if the bytes are not UTF-8, not JSON, not an object, or nested
+ * deeper than 64 levels.
+ */
+export function parseJsonObject(body: Uint8Array): JsonObject {
+  const value = parse(decodeUtf8(body));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidBody("Body must be a JSON object");
+  }
+  if (isDeeperThan(value, MAX_DEPTH)) throw invalidBody("Body is nested too deeply");
+  return value as JsonObject;
+}
+
+/**
+ * Decodes bytes as UTF-8.
+ *
+ * @param body The bytes.
+ * @returns The text.
+ * @throws {HttpError} 400 `INVALID_BODY` if the bytes are not UTF-8.
+ */
+export function decodeUtf8(body: Uint8Array): string {
+  try {
+    return decoder.decode(body);
+  } catch {
+    throw invalidBody("Body is not UTF-8");
+  }
+}
+
+/**
+ * Makes the error for a body that cannot be taken.
+ *
+ * @param message What is wrong with it.
+ * @returns The error, 400 `INVALID_BODY`.
+ */
+export function invalidBody(message: string): HttpError {
+  return new HttpError(400, message, { code: "INVALID_BODY" });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The parser's message quotes the body, which belongs in no response and no log.
+    throw invalidBody("Body is not JSON");
+  }
+}
+
+function isDeeperThan(value: object, levels: number): boolean {
+  if (levels === 0) return true;
+  for (const inner of Object.values(value)) {
+    if (typeof inner === "object" && inner !== null && isDeeperThan(inner, levels - 1)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,30 @@
+/** The keys of one store, below its namespace. */
+export interface StoreKeys {
+  /** An event's record. */
+  event(id: string): Deno.KvKey;
+  /** An event's place in the schedule: when somebody should look at it next. */
+  due(dueAt: number, id: string): Deno.KvKey;
+  /** The schedule up to and including a time. */
+  dueUntil(time: number): Deno.KvListSelector;
+  /** A part of a payload. */
+  chunk(payloadId: string, index: number): Deno.KvKey;
+  /** All parts of a payload, in their order. */
+  chunks(payloadId: string): Deno.KvListSelector;
+  /** The mark of a payload that is still being written. */
+  upload(payloadId: string): Deno.KvKey;
+  /** All marks of payloads that are still being written. */
+  readonly uploads: Deno.KvListSelector;
+}
+
+/** Makes the keys of the store with a namespace. */
+export function storeKeys(namespace: string): StoreKeys {
+  return {
+    event: (id) => [namespace, "event", id],
+    due: (dueAt, id) => [namespace, "due", dueAt, id],
+    dueUntil: (time) => ({ start: [namespace, "due"], end: [namespace, "due", time + 1] }),
+    chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
+    chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
+    upload: (payloadId) => [namespace, "upload", payloadId],
+    uploads: { prefix: [namespace, "upload"] },
+  };
+}

@@ -1,0 +1,104 @@
+import type { StoreKeys } from "./_keys.ts";
+
+/** Where a payload is. */
+export interface PayloadRef {
+  /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
+  readonly id: string;
+  /** In how many parts. */
+  readonly chunks: number;
+  /** How many bytes in all. */
+  readonly size: number;
+}
+
+/** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
+const CHUNK_BYTES = 65_000;
+
+/** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
+const CHUNKS_PER_COMMIT = 12;
+
+/** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
+const MAX_CHUNKS = 900;
+
+/** The mark of an upload, as it is expected to be found when its event becomes visible. */
+export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
+
+/** Describes a payload that is about to be written. Over 58 MB it throws a `RangeError`. */
+export function newPayloadRef(body: Uint8Array): PayloadRef {
+  const chunks = Math.max(1, Math.ceil(body.byteLength / CHUNK_BYTES));
+  if (chunks > MAX_CHUNKS) {
+    throw new RangeError(
+      `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_CHUNKS * CHUNK_BYTES}`,
+    );
+  }
+  return { id: crypto.randomUUID(), chunks, size: body.byteLength };
+}
+
+/** Tells whether a payload fits into the commit that makes its event visible. */
+export function fitsOneCommit(ref: PayloadRef): boolean {
+  return ref.chunks <= CHUNKS_PER_COMMIT;
+}
+
+/** Adds a payload's parts to a commit. */
+export function setChunks(
+  commit: Deno.AtomicOperation,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+  start = 0,
+  end = ref.chunks,
+): void {
+  for (let i = start; i < end; i++) {
+    commit.set(keys.chunk(ref.id, i), body.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES));
+  }
+}
+
+/** Adds the deletion of a payload's parts to a commit. */
+export function deleteChunks(
+  commit: Deno.AtomicOperation,
+  keys: StoreKeys,
+  ref: PayloadRef,
+): void {
+  for (let i = 0; i < ref.chunks; i++) commit.delete(keys.chunk(ref.id, i));
+}
+
+/**
+ * Writes a payload that does not fit one commit, marked as an upload until the commit that makes its
+ * event visible deletes the mark.
+ */
+export async function upload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+  startedAt: number,
+): Promise<Upload> {
+  const key = keys.upload(ref.id);
+  const { versionstamp } = await kv.set(key, { startedAt, chunks: ref.chunks });
+  for (let start = 0; start < ref.chunks; start += CHUNKS_PER_COMMIT) {
+    const commit = kv.atomic();
+    setChunks(commit, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
+    await commit.commit();
+  }
+  return { key, versionstamp };
+}
+
+/** Reads a payload back, and makes sure that all of it is there. */
+export async function readPayload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: PayloadRef,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const body = new Uint8Array(ref.size);
+  let [offset, count] = [0, 0];
+  const entries = kv.list<Uint8Array>(keys.chunks(ref.id), { batchSize: CHUNKS_PER_COMMIT });
+  for await (const { value } of entries) {
+    if (!(value instanceof Uint8Array) || offset + value.byteLength > ref.size) break;
+    body.set(value, offset);
+    offset += value.byteLength;
+    count++;
+  }
+  if (offset !== ref.size || count !== ref.chunks) {
+    throw new Error(`Cannot read the payload: ${offset} of ${ref.size} bytes are there`);
+  }
+  return body;
+}

@@ -1,0 +1,89 @@
+import type { PayloadRef } from "./_payload.ts";
+
+/**
+ * Where an event stands: waiting for its time, with a worker, done, or given up on.
+ */
+export type EventState = "queued" | "running" | "done" | "dead";
+
+/** What went wrong in one attempt. */
+export interface AttemptError {
+  /** Which attempt, from 1. */
+  readonly attempt: number;
+  /** When it failed, milliseconds since the epoch. */
+  readonly at: number;
+  /** The name and message of what was thrown, bounded in length. */
+  readonly message: string;
+}
+
+/** Who works on an event, and until when nobody else does. */
+export interface LeaseTerm {
+  /** The worker. */
+  readonly owner: string;
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/** The record of an event: all that is known of it but its payload. */
+export interface EventRecord {
+  /** The version of this layout. */
+  readonly v: 1;
+  /** The event's id: the delivery id where the sender gave one, else a UUID. */
+  readonly id: string;
+  /** The platform it came from. */
+  readonly platform: string;
+  /** The product that sent it. */
+  readonly source: string;
+  /** The type of the event. */
+  readonly type: string;
+  /** The id of the request that brought it. */
+  readonly requestId: string | null;
+  /** When it was taken in, milliseconds since the epoch. */
+  readonly receivedAt: number;
+  /** Where it stands. */
+  readonly state: EventState;
+  /** How many attempts were begun. */
+  readonly attempt: number;
+  /** Its place in the schedule, milliseconds since the epoch; null once it is done or dead. */
+  readonly dueAt: number | null;
+  /** Who works on it; null where nobody does. */
+  readonly lease: LeaseTerm | null;
+  /** When it was done or died, milliseconds since the epoch. */
+  readonly settledAt: number | null;
+  /** Where its payload is; null once it is deleted. */
+  readonly payload: PayloadRef | null;
+  /** What went wrong, the latest last. */
+  readonly errors: readonly AttemptError[];
+}
+
+/** How many errors a record keeps: a record must stay far below the 64 KiB of a KV value. */
+const MAX_ERRORS = 5;
+
+/** How much of an error's message a record keeps. */
+const MAX_ERROR_LENGTH = 1000;
+
+/**
+ * Adds an attempt's error to a record's.
+ *
+ * @param record The record.
+ * @param error What was thrown.
+ * @param at When, milliseconds since the epoch.
+ * @returns The record's errors, the latest last, at most five.
+ */
+export function withError(record: EventRecord, error: unknown, at: number): AttemptError[] {
+  const message = String(error).slice(0, MAX_ERROR_LENGTH);
+  return [...record.errors, { attempt: record.attempt, at, message }].slice(-MAX_ERRORS);
+}
+
+/**
+ * Tells whether a stored value is a record that this version can read.
+ *
+ * @param value The value.
+ * @returns Whether it is.
+ */
+export function isEventRecord(value: unknown): value is EventRecord {
+  if (typeof value !== "object" || value === null) return false;
+  const record = value as Partial<EventRecord>;
+  return record.v === 1 && typeof record.id === "string" && typeof record.state === "string" &&
+    typeof record.attempt === "number" && typeof record.receivedAt === "number" &&
+    Array.isArray(record.errors);
+}

@@ -1,0 +1,184 @@
+import type { LogSink } from "../../middleware/mod.ts";
+import type { Delivery } from "../delivery.ts";
+import type { BellKind, Doorbell } from "./doorbell.ts";
+import type { EventRecord } from "./event_record.ts";
+
+/** What became of a delivery. */
+export interface AcceptResult {
+  /** The event's id. */
+  readonly id: string;
+  /** Whether its id was known already: then nothing was stored. */
+  readonly duplicate: boolean;
+}
+
+/** The right to work on an event, for a time. Each change to the event makes a new one. */
+export interface Lease {
+  /** The event's record, as the lease has left it. */
+  readonly record: EventRecord;
+  /** The version of the record. A lease whose record has another version is lost. */
+  readonly versionstamp: string;
+}
+
+/** What {@linkcode EventStore.claim} is to lease. */
+export interface ClaimOptions {
+  /** How many events at most. */
+  readonly limit: number;
+  /** Who leases them. */
+  readonly owner: string;
+  /** For how long, in milliseconds. */
+  readonly leaseMs: number;
+}
+
+/**
+ * Adds mutations to the commit that settles an event: they happen if, and only if, the event is
+ * settled by this lease. So an effect that lives in the same KV happens exactly once.
+ */
+export type CommitEffects = (commit: Deno.AtomicOperation) => void;
+
+/**
+ * Events in a Deno KV. The records are the truth and the bell only rings: an event is on the schedule
+ * from the commit that takes it in until the commit that settles it.
+ */
+export interface EventStore {
+  /** How its bell rings. */
+  readonly bell: BellKind;
+
+  /**
+   * Takes a delivery in, in one atomic commit: its event's record, payload, place in the schedule and
+   * the bell. A payload over 780,000 bytes is written before, and becomes visible with that commit.
+   *
+   * @param delivery The delivery.
+   * @param requestId The id of the request that brought it.
+   * @returns The event's id, and whether the delivery is a duplicate of one that has not died.
+   */
+  accept(delivery: Delivery, requestId?: string): Promise<AcceptResult>;
+
+  /**
+   * Leases events that are due: waiting ones, and running ones whose lease has expired.
+   *
+   * @param options How many, who and for how long.
+   * @returns The leases; none where nothing is due or another worker was faster.
+   */
+  claim(options: ClaimOptions): Promise<Lease[]>;
+
+  /**
+   * Reads a leased event's payload.
+   *
+   * @param lease The lease.
+   * @returns The payload, byte for byte.
+   * @throws {Error} If not all of it is there.
+   */
+  load(lease: Lease): Promise<Uint8Array<ArrayBuffer>>;
+
+  /**
+   * Lengthens a lease.
+   *
+   * @param lease The lease.
+   * @param leaseMs For how long from now, in milliseconds.
+   * @returns The new lease; null if it was lost.
+   */
+  renew(lease: Lease, leaseMs: number): Promise<Lease | null>;
+
+  /**
+   * Settles an event as done. Its payload is deleted; its record is kept for the retention.
+   *
+   * @param lease The lease.
+   * @param effects Further mutations for the same commit.
+   * @returns Whether it was settled; false if the lease was lost.
+   */
+  complete(lease: Lease, effects?: CommitEffects): Promise<boolean>;
+
+  /**
+   * Gives an event back, to be tried again.
+   *
+   * @param lease The lease.
+   * @param delayMs In how many milliseconds.
+   * @param error What went wrong.
+   * @returns Whether it was given back; false if the lease was lost.
+   */
+  retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean>;
+
+  /**
+   * Gives an event back that was not tried to its end, for another worker to take at once.
+   *
+   * @param lease The lease.
+   * @returns Whether it was given back; false if the lease was lost.
+   */
+  release(lease: Lease): Promise<boolean>;
+
+  /**
+   * Gives an event up. It is kept, with its payload and errors, until somebody decides on it or its
+   * delivery is sent again.
+   *
+   * @param lease The lease.
+   * @param error What went wrong.
+   * @returns Whether it was given up; false if the lease was lost.
+   */
+  bury(lease: Lease, error: unknown): Promise<boolean>;
+
+  /**
+   * Reads an event's record.
+   *
+   * @param id The event's id.
+   * @returns The record; null if there is none.
+   */
+  get(id: string): Promise<EventRecord | null>;
+
+  /**
+   * Deletes what uploads that never became an event have left behind.
+   *
+   * @param olderThanMs Uploads begun longer ago than this, in milliseconds.
+   * @returns How many were deleted.
+   */
+  sweepUploads(olderThanMs: number): Promise<number>;
+
+  /**
+   * Listens for events until the KV is closed. A store has one listener.
+   *
+   * @param wake Called when events may have become due.
+   * @returns A promise that resolves once the KV is closed.
+   */
+  listen(wake: () => void): Promise<void>;
+}
+
+/** Options of {@linkcode openEventStore}. */
+export interface EventStoreOptions {
+  /**
+   * The first part of all keys, so that stores can share a KV.
+   *
+   * @default {"events"}
+   */
+  readonly namespace?: string;
+  /**
+   * How workers are woken.
+   *
+   * @default {"auto"} `enqueue` where the KV has queues, else `watch`.
+   */
+  readonly bell?: BellKind | "auto";
+  /**
+   * For how long done events are remembered, and so duplicates known, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number;
+  /**
+   * Where the store reports what it cannot tell a caller.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink;
+}
+
+/** What a store is made of. */
+export interface StoreParts {
+  /** The KV. */
+  readonly kv: Deno.Kv;
+  /** The bell. */
+  readonly bell: Doorbell;
+  /** The first part of all keys. */
+  readonly namespace: string;
+  /** See {@linkcode EventStoreOptions.retentionMs}. */
+  readonly retentionMs: number;
+  /** See {@linkcode EventStoreOptions.log}. */
+  readonly log: LogSink;
+}
