@@ -102,6 +102,7 @@ export async function runApp(options: RunAppOptions): Promise<void> {
     const settings = readSettings(variables);
     const createHandler = options.setup(variables);
     await start(options, settings, createHandler);
+    Deno.exit(0);
   } catch (error) {
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
     Deno.exit(1);
@@ -124,22 +125,18 @@ async function start(
   createHandler: (context: AppContext) => AppHandler,
 ): Promise<void> {
   const { port, hostname, trustedProxyHops } = settings;
+  const told = stopSignal();
   const { kv, store } = await openStore(name, settings);
-  const draining = new AbortController();
-  const ready = () => {
-    if (draining.signal.aborted) throw new Error("The app is stopping");
-  };
-  const answer = createHandler({ store, ready, trustedProxyHops });
-  const onListen = (address: Deno.NetAddr) =>
-    writeLog(consoleSink, "info", "listening", {
-      name,
-      hostname: address.hostname,
-      port: address.port,
-      bell: store.bell,
-    });
-  const server = Deno.serve({ port, hostname, onListen }, answer);
+  const answer = createHandler({ store, ready: told.throwIfTold, trustedProxyHops });
+  const server = Deno.serve({
+    port,
+    hostname,
+    onListen: ({ hostname, port }) =>
+      writeLog(consoleSink, "info", "listening", { name, hostname, port, bell: store.bell }),
+  }, answer);
   const worker = startWorker(store, handler);
-  stopOnSignals(name, draining, { server, worker, kv });
+  writeLog(consoleSink, "info", "stopping", { name, signal: await told.signal });
+  await stop({ server, worker, kv });
 }
 
 async function openStore(
@@ -165,17 +162,22 @@ async function openStore(
   }
 }
 
-function stopOnSignals(name: string, draining: AbortController, running: Running): void {
+/** Waits for the signal to stop. A second one ends the process at once. */
+function stopSignal(): { signal: Promise<Deno.Signal>; throwIfTold: () => void } {
+  const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
+  let told = false;
   const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
   for (const signal of signals) {
-    Deno.addSignalListener(signal, async () => {
-      if (draining.signal.aborted) Deno.exit(1);
-      draining.abort();
-      writeLog(consoleSink, "info", "stopping", { name, signal });
-      await stop(running);
-      Deno.exit(0);
+    Deno.addSignalListener(signal, () => {
+      if (told) Deno.exit(1);
+      told = true;
+      resolve(signal);
     });
   }
+  const throwIfTold = () => {
+    if (told) throw new Error("The app is stopping");
+  };
+  return { signal: promise, throwIfTold };
 }
 
 async function stop({ server, worker, kv }: Running): Promise<void> {

@@ -73,6 +73,8 @@ export class HttpError extends HTTPException {
   readonly headers: Readonly<Record<string, string>>;
 
   /**
+   * Makes the error.
+   *
    * @param status The HTTP status, 400 to 599.
    * @param message The message for a person, sent as the body's `error`.
    * @param options The code, and further headers and the cause where there are any.

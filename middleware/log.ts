@@ -1,3 +1,5 @@
+import type { Context } from "@hono/hono";
+
 /** How much a record matters. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
@@ -17,11 +19,6 @@ export interface LogRecord {
 
 /** Where log records go. It must not throw. */
 export type LogSink = (record: LogRecord) => void;
-
-/** The context variable that holds a log's sink. */
-interface LogHolder {
-  get(key: "log"): LogSink | undefined;
-}
 
 /** Causes below this are left out: a chain of errors can be circular. */
 const MAX_CAUSE_DEPTH = 5;
@@ -57,13 +54,13 @@ export function formatLogLine(record: LogRecord): string {
 }
 
 /**
- * Writes a record to the console as one line of JSON: `debug` and `info` to the standard output,
- * `warn` and `error` to the standard error.
+ * Writes a record to the console as one line of JSON, whatever its level to the standard output: the
+ * lines of a request stay together and in order.
  *
  * @param record The record.
  */
 export function consoleSink(record: LogRecord): void {
-  console[record.level](formatLogLine(record));
+  console.log(formatLogLine(record));
 }
 
 /**
@@ -89,7 +86,7 @@ export function writeLog(
  * @param c The request's context.
  * @returns The sink.
  */
-export function logSinkOf(c: LogHolder): LogSink {
+export function logSinkOf(c: Context): LogSink {
   return c.get("log") ?? consoleSink;
 }
 

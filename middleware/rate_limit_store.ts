@@ -56,6 +56,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
   readonly #maxKeys: number;
 
   /**
+   * Makes an empty store.
+   *
    * @param options How many keys are held.
    * @throws {RangeError} If `maxKeys` is not a positive integer.
    */

@@ -1,7 +1,8 @@
-import { consoleSink, type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
-import { type EventHandler, toEvent } from "./event.ts";
-import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
-import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
+import { consoleSink, type LogSink, writeLog } from "../middleware/mod.ts";
+import { Job, type JobParts } from "./_job.ts";
+import type { EventHandler } from "./event.ts";
+import type { RetryPolicy } from "./retry_policy.ts";
+import type { EventStore, Lease } from "./store/mod.ts";
 
 /** Options of {@linkcode startWorker}. */
 export interface WorkerOptions {
@@ -50,15 +51,6 @@ export interface EventWorker {
 /** How often the remains of uploads are looked for, and how old they are then. */
 const UPLOAD_SWEEP_MS = 3_600_000;
 
-interface Job {
-  lease: Lease;
-  readonly controller: AbortController;
-  /** The renewal under way: the lease's version is known only when it is through. */
-  renewal: Promise<void>;
-  /** Whether the event is no longer this worker's to settle. */
-  lost: boolean;
-}
-
 /**
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
  * them by how that ends. A store's bell wakes one worker; start one per store.
@@ -87,29 +79,26 @@ export function startWorker(
 }
 
 class StoreWorker implements EventWorker {
-  readonly #store: EventStore;
-  readonly #handler: EventHandler;
+  readonly #parts: JobParts;
   readonly #concurrency: number;
-  readonly #leaseMs: number;
   readonly #sweepMs: number;
-  readonly #retry: RetryPolicy;
-  readonly #log: LogSink;
   readonly #owner = crypto.randomUUID();
-  readonly #jobs = new Map<Job, Promise<void>>();
+  readonly #jobs = new Set<Job>();
   readonly #loop: Promise<void>;
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
-    this.#store = store;
-    this.#handler = handler;
-    this.#concurrency = positive("concurrency", options.concurrency ?? 10);
-    this.#leaseMs = positive("leaseMs", options.leaseMs ?? 30_000);
-    this.#sweepMs = positive("sweepMs", options.sweepMs ?? 1_000);
-    this.#retry = options.retry ?? {};
-    this.#log = options.log ?? consoleSink;
-    store.listen(this.#wake).catch((error) => this.#report("error", "bell failed", { error }));
+    const { concurrency = 10, leaseMs = 30_000, sweepMs = 1_000 } = options;
+    const { retry = {}, log = consoleSink } = options;
+    for (const [name, value] of Object.entries({ concurrency, leaseMs, sweepMs })) {
+      checkPositive(name, value);
+    }
+    this.#parts = { store, handler, leaseMs, retry, log };
+    this.#concurrency = concurrency;
+    this.#sweepMs = sweepMs;
+    store.listen(this.#wake).catch((error) => this.#report("bell failed", error));
     this.#loop = this.#run();
   }
 
@@ -117,12 +106,12 @@ class StoreWorker implements EventWorker {
     this.#stopping = true;
     this.#wake();
     await this.#loop;
-    for (const job of this.#jobs.keys()) job.controller.abort(new Error("The worker stops"));
+    for (const job of this.#jobs) job.stop();
     const grace = Promise.withResolvers<void>();
     const timer = setTimeout(grace.resolve, graceMs);
-    await Promise.race([Promise.all(this.#jobs.values()), grace.promise]);
+    await Promise.race([Promise.all([...this.#jobs].map((job) => job.done)), grace.promise]);
     clearTimeout(timer);
-    await Promise.all([...this.#jobs.keys()].map((job) => this.#giveBack(job)));
+    await Promise.all([...this.#jobs].map((job) => job.giveBack()));
   }
 
   readonly #wake = (): void => {
@@ -135,21 +124,38 @@ class StoreWorker implements EventWorker {
     while (!this.#stopping) {
       if (performance.now() - sweptAt > UPLOAD_SWEEP_MS) {
         sweptAt = performance.now();
-        await this.#try("sweep failed", () => this.#store.sweepUploads(UPLOAD_SWEEP_MS));
+        await this.#sweepUploads();
       }
-      const limit = this.#concurrency - this.#jobs.size;
-      const claim = { limit, owner: this.#owner, leaseMs: this.#leaseMs };
-      const leases = limit === 0
-        ? []
-        : await this.#try("claim failed", () => this.#store.claim(claim));
-      for (const lease of leases ?? []) this.#start(lease);
-      // A full claim may have left more behind; else there is nothing to do until something happens.
-      if (limit === 0 || leases?.length !== limit) await this.#pause();
+      const free = this.#concurrency - this.#jobs.size;
+      const claimed = free === 0 ? 0 : await this.#claim(free);
+      // A full claim may have left more behind; else nothing is to be done until something happens.
+      if (claimed < free || free === 0) await this.#pause();
     }
   }
 
+  async #claim(limit: number): Promise<number> {
+    const { store, leaseMs } = this.#parts;
+    try {
+      const leases = await store.claim({ limit, owner: this.#owner, leaseMs });
+      for (const lease of leases) this.#start(lease);
+      return leases.length;
+    } catch (error) {
+      this.#report("claim failed", error);
+      return 0;
+    }
+  }
+
+  #start(lease: Lease): void {
+    const job = new Job(this.#parts, lease);
+    this.#jobs.add(job);
+    job.done.then(() => {
+      this.#jobs.delete(job);
+      this.#wake();
+    });
+  }
+
   async #pause(): Promise<void> {
-    if (!this.#woken && !this.#stopping) {
+    if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#resume = resolve;
       const timer = setTimeout(resolve, this.#sweepMs);
@@ -160,94 +166,20 @@ class StoreWorker implements EventWorker {
     this.#woken = false;
   }
 
-  #start(lease: Lease): void {
-    const controller = new AbortController();
-    const job: Job = { lease, controller, renewal: Promise.resolve(), lost: false };
-    const done = this.#work(job).finally(() => {
-      this.#jobs.delete(job);
-      this.#wake();
-    });
-    this.#jobs.set(job, done);
-  }
-
-  async #work(job: Job): Promise<void> {
-    const timer = setInterval(() => this.#renew(job), this.#leaseMs / 3);
-    const effects: CommitEffects[] = [];
-    let failure: { error: unknown } | undefined;
+  async #sweepUploads(): Promise<void> {
     try {
-      const event = toEvent(job.lease.record, await this.#store.load(job.lease));
-      const { signal } = job.controller;
-      await this.#handler(event, { signal, settleWith: (each) => void effects.push(each) });
+      await this.#parts.store.sweepUploads(UPLOAD_SWEEP_MS);
     } catch (error) {
-      failure = { error };
-    }
-    clearInterval(timer);
-    await job.renewal;
-    if (job.lost) return;
-    await this.#try("event not settled, it will be handled again", async () => {
-      const settled = failure
-        ? await this.#fail(job.lease, failure.error)
-        : await this.#store.complete(
-          job.lease,
-          (commit) => effects.forEach((each) => each(commit)),
-        );
-      if (!settled) this.#report("warn", "lease lost, event not settled", describe(job.lease));
-    });
-  }
-
-  #fail(lease: Lease, error: unknown): Promise<boolean> {
-    if (this.#stopping) return this.#store.release(lease);
-    const retryInMs = retryDelay(this.#retry, lease.record.attempt);
-    const fields = { ...describe(lease), error };
-    if (retryInMs === null) {
-      this.#report("error", "event failed for the last time, now dead", fields);
-      return this.#store.bury(lease, error);
-    }
-    this.#report("warn", "event failed, to be tried again", { ...fields, retryInMs });
-    return this.#store.retry(lease, retryInMs, error);
-  }
-
-  #renew(job: Job): void {
-    const renewal = async () => {
-      const lease = await this.#store.renew(job.lease, this.#leaseMs);
-      if (lease) {
-        job.lease = lease;
-        return;
-      }
-      job.lost = true;
-      job.controller.abort(new Error("The lease was lost"));
-      this.#report("warn", "lease lost, handler aborted", describe(job.lease));
-    };
-    if (job.lost) return;
-    job.renewal = job.renewal.then(() => this.#try("lease not renewed", renewal));
-  }
-
-  async #giveBack(job: Job): Promise<void> {
-    job.lost = true;
-    await job.renewal;
-    await this.#try("event not given back", () => this.#store.release(job.lease));
-  }
-
-  async #try<T>(message: string, action: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await action();
-    } catch (error) {
-      this.#report("error", message, { error });
-      return undefined;
+      this.#report("sweep failed", error);
     }
   }
 
-  #report(level: LogLevel, message: string, fields: Record<string, unknown>): void {
-    writeLog(this.#log, level, message, fields);
+  #report(message: string, error: unknown): void {
+    writeLog(this.#parts.log, "error", message, { error });
   }
 }
 
-function describe({ record }: Lease): Record<string, unknown> {
-  const { id, platform, type, attempt, requestId } = record;
-  return { id, platform, type, attempt, requestId: requestId ?? undefined };
-}
-
-function positive(name: string, value: number): number {
-  if (Number.isFinite(value) && value > 0) return value;
+function checkPositive(name: string, value: number): void {
+  if (Number.isFinite(value) && value > 0) return;
   throw new RangeError(`Cannot start the worker: '${name}' must be positive, got ${value}`);
 }

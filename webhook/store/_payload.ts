@@ -1,14 +1,5 @@
 import type { StoreKeys } from "./_keys.ts";
-
-/** Where a payload is. */
-export interface PayloadRef {
-  /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
-  readonly id: string;
-  /** In how many parts. */
-  readonly chunks: number;
-  /** How many bytes in all. */
-  readonly size: number;
-}
+import type { PayloadRef } from "./event_record.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
 const CHUNK_BYTES = 65_000;
@@ -21,6 +12,11 @@ const MAX_CHUNKS = 900;
 
 /** The mark of an upload, as it is expected to be found when its event becomes visible. */
 export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
+
+interface UploadMark {
+  readonly startedAt: number;
+  readonly chunks: number;
+}
 
 /** Describes a payload that is about to be written. Over 58 MB it throws a `RangeError`. */
 export function newPayloadRef(body: Uint8Array): PayloadRef {
@@ -56,7 +52,7 @@ export function setChunks(
 export function deleteChunks(
   commit: Deno.AtomicOperation,
   keys: StoreKeys,
-  ref: PayloadRef,
+  ref: Pick<PayloadRef, "id" | "chunks">,
 ): void {
   for (let i = 0; i < ref.chunks; i++) commit.delete(keys.chunk(ref.id, i));
 }
@@ -73,7 +69,8 @@ export async function upload(
   startedAt: number,
 ): Promise<Upload> {
   const key = keys.upload(ref.id);
-  const { versionstamp } = await kv.set(key, { startedAt, chunks: ref.chunks });
+  const mark: UploadMark = { startedAt, chunks: ref.chunks };
+  const { versionstamp } = await kv.set(key, mark);
   for (let start = 0; start < ref.chunks; start += CHUNKS_PER_COMMIT) {
     const commit = kv.atomic();
     setChunks(commit, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
@@ -101,4 +98,28 @@ export async function readPayload(
     throw new Error(`Cannot read the payload: ${offset} of ${ref.size} bytes are there`);
   }
   return body;
+}
+
+/** Deletes an upload that does not become an event, and nothing once it has become one. */
+export async function discardUpload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: Pick<PayloadRef, "id" | "chunks">,
+  mark: Upload,
+): Promise<void> {
+  const commit = kv.atomic().check(mark).delete(mark.key);
+  deleteChunks(commit, keys, ref);
+  await commit.commit();
+}
+
+/** Deletes the uploads that were begun before a time and never became an event. */
+export async function sweepUploads(kv: Deno.Kv, keys: StoreKeys, before: number): Promise<number> {
+  let swept = 0;
+  for await (const mark of kv.list<UploadMark>(keys.uploads)) {
+    const { startedAt, chunks } = mark.value;
+    if (startedAt >= before) continue;
+    await discardUpload(kv, keys, { id: String(mark.key.at(-1)), chunks }, mark);
+    swept++;
+  }
+  return swept;
 }

@@ -1,5 +1,3 @@
-import type { PayloadRef } from "./_payload.ts";
-
 /**
  * Where an event stands: waiting for its time, with a worker, done, or given up on.
  */
@@ -13,6 +11,16 @@ export interface AttemptError {
   readonly at: number;
   /** The name and message of what was thrown, bounded in length. */
   readonly message: string;
+}
+
+/** Where an event's payload is. */
+export interface PayloadRef {
+  /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
+  readonly id: string;
+  /** In how many parts. */
+  readonly chunks: number;
+  /** How many bytes in all. */
+  readonly size: number;
 }
 
 /** Who works on an event, and until when nobody else does. */
@@ -55,6 +63,14 @@ export interface EventRecord {
   readonly errors: readonly AttemptError[];
 }
 
+/** What is stored for an event's id: nothing, a record, or something that is none. */
+export interface Known {
+  /** The version of what is stored; null for nothing. */
+  readonly versionstamp: string | null;
+  /** The record, where it is one. */
+  readonly record?: EventRecord;
+}
+
 /** How many errors a record keeps: a record must stay far below the 64 KiB of a KV value. */
 const MAX_ERRORS = 5;
 
@@ -75,12 +91,18 @@ export function withError(record: EventRecord, error: unknown, at: number): Atte
 }
 
 /**
- * Tells whether a stored value is a record that this version can read.
+ * Reads what is stored for an event's id.
  *
- * @param value The value.
- * @returns Whether it is.
+ * @param kv The KV.
+ * @param key The record's key.
+ * @returns What is there.
  */
-export function isEventRecord(value: unknown): value is EventRecord {
+export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
+  const { value, versionstamp } = await kv.get(key);
+  return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
+}
+
+function isEventRecord(value: unknown): value is EventRecord {
   if (typeof value !== "object" || value === null) return false;
   const record = value as Partial<EventRecord>;
   return record.v === 1 && typeof record.id === "string" && typeof record.state === "string" &&

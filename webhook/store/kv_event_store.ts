@@ -1,18 +1,10 @@
 import { consoleSink, writeLog } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
+import { Acceptance } from "./_acceptance.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
-import {
-  deleteChunks,
-  fitsOneCommit,
-  newPayloadRef,
-  type PayloadRef,
-  readPayload,
-  setChunks,
-  type Upload,
-  upload,
-} from "./_payload.ts";
+import { deleteChunks, readPayload, sweepUploads } from "./_payload.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
-import { type EventRecord, isEventRecord, withError } from "./event_record.ts";
+import { type EventRecord, readRecord, withError } from "./event_record.ts";
 import type {
   AcceptResult,
   ClaimOptions,
@@ -22,9 +14,6 @@ import type {
   Lease,
   StoreParts,
 } from "./event_store.ts";
-
-/** How often accepting is tried while another request changes the event of the same id. */
-const MAX_ACCEPT_TRIES = 5;
 
 /**
  * Opens the event store in a KV.
@@ -67,12 +56,14 @@ class KvEventStore implements EventStore {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #parts: StoreParts;
+  readonly #acceptance: Acceptance;
   #wake: (() => void) | undefined;
 
   constructor(parts: StoreParts) {
     this.#kv = parts.kv;
     this.#keys = storeKeys(parts.namespace);
     this.#parts = parts;
+    this.#acceptance = new Acceptance(parts);
   }
 
   get bell() {
@@ -80,27 +71,9 @@ class KvEventStore implements EventStore {
   }
 
   async accept(delivery: Delivery, requestId?: string): Promise<AcceptResult> {
-    const record = newRecord(delivery, requestId);
-    const { id } = record;
-    const small = fitsOneCommit(record.payload);
-    // A large payload is not written before its id is known to be new; a small one costs less to try.
-    let known: Known = small ? { versionstamp: null } : await this.#read(id);
-    if (isLive(known)) return { id, duplicate: true };
-    const content = small
-      ? delivery.body
-      : await upload(this.#kv, this.#keys, record.payload, delivery.body, record.receivedAt);
-    for (let tries = 0; tries < MAX_ACCEPT_TRIES; tries++) {
-      if (await this.#commitNew(record, known, content)) {
-        this.#wake?.();
-        return { id, duplicate: false };
-      }
-      known = await this.#read(id);
-      if (isLive(known)) {
-        if (!small) await this.#discard(record.payload);
-        return { id, duplicate: true };
-      }
-    }
-    throw new Error(`Cannot accept the delivery: its event changed ${MAX_ACCEPT_TRIES} times`);
+    const result = await this.#acceptance.accept(delivery, requestId);
+    if (!result.duplicate) this.#wake?.();
+    return result;
   }
 
   async claim({ limit, owner, leaseMs }: ClaimOptions): Promise<Lease[]> {
@@ -108,7 +81,7 @@ class KvEventStore implements EventStore {
     const due = this.#kv.list(this.#keys.dueUntil(Date.now()), { limit });
     for await (const { key, versionstamp } of due) {
       const [dueAt, id] = key.slice(-2) as [number, string];
-      const known = await this.#read(id);
+      const known = await readRecord(this.#kv, this.#keys.event(id));
       if (known.record?.dueAt !== dueAt) {
         // Left on the schedule, an entry without its record would be the first one due for ever.
         await this.#kv.atomic().check({ key, versionstamp }).delete(key).commit();
@@ -168,55 +141,16 @@ class KvEventStore implements EventStore {
   }
 
   async get(id: string): Promise<EventRecord | null> {
-    return (await this.#read(id)).record ?? null;
+    return (await readRecord(this.#kv, this.#keys.event(id))).record ?? null;
   }
 
-  async sweepUploads(olderThanMs: number): Promise<number> {
-    const before = Date.now() - olderThanMs;
-    let swept = 0;
-    type Mark = { startedAt: number; chunks: number };
-    for await (const { key, value } of this.#kv.list<Mark>(this.#keys.uploads)) {
-      if (value.startedAt > before) continue;
-      await this.#discard({ id: key.at(-1) as string, chunks: value.chunks, size: 0 });
-      swept++;
-    }
-    return swept;
+  sweepUploads(olderThanMs: number): Promise<number> {
+    return sweepUploads(this.#kv, this.#keys, Date.now() - olderThanMs);
   }
 
   listen(wake: () => void): Promise<void> {
     this.#wake = wake;
     return this.#parts.bell.listen(wake);
-  }
-
-  async #read(id: string): Promise<Known> {
-    const { value, versionstamp } = await this.#kv.get(this.#keys.event(id));
-    return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
-  }
-
-  /** Makes a new event visible, in the place of nothing or of the dead one of the same id. */
-  async #commitNew(
-    record: NewRecord,
-    known: Known,
-    content: Uint8Array | Upload,
-  ): Promise<boolean> {
-    const keys = this.#keys;
-    const key = keys.event(record.id);
-    const commit = this.#kv.atomic()
-      .check({ key, versionstamp: known.versionstamp })
-      .set(key, record)
-      .set(keys.due(record.dueAt, record.id), 1);
-    if (content instanceof Uint8Array) setChunks(commit, keys, record.payload, content);
-    else commit.check(content).delete(content.key);
-    if (known.record?.payload) deleteChunks(commit, keys, known.record.payload);
-    const silence = this.#parts.bell.ring(commit);
-    try {
-      const { ok } = await commit.commit();
-      if (!ok) silence();
-      return ok;
-    } catch (error) {
-      silence();
-      throw error;
-    }
   }
 
   #lease(known: Lease, owner: string, leaseMs: number): Promise<Lease | null> {
@@ -252,40 +186,4 @@ class KvEventStore implements EventStore {
   #reportUnreadable(eventId: string): void {
     writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
   }
-
-  async #discard(ref: PayloadRef): Promise<void> {
-    const commit = this.#kv.atomic().delete(this.#keys.upload(ref.id));
-    deleteChunks(commit, this.#keys, ref);
-    await commit.commit();
-  }
-}
-
-/** What is stored for an id: nothing, a record, or something that is no record. */
-type Known = { readonly versionstamp: string | null; readonly record?: EventRecord };
-
-type NewRecord = EventRecord & { readonly payload: PayloadRef; readonly dueAt: number };
-
-function isLive(known: Known): boolean {
-  return known.record !== undefined && known.record.state !== "dead";
-}
-
-function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord {
-  const { platform, source, type, body } = delivery;
-  const now = Date.now();
-  return {
-    v: 1,
-    id: delivery.deliveryId ?? crypto.randomUUID(),
-    platform,
-    source,
-    type,
-    requestId: requestId ?? null,
-    receivedAt: now,
-    state: "queued",
-    attempt: 0,
-    dueAt: now,
-    lease: null,
-    settledAt: null,
-    payload: newPayloadRef(body),
-    errors: [],
-  };
 }

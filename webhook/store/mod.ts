@@ -9,6 +9,7 @@ export {
   type EventRecord,
   type EventState,
   type LeaseTerm,
+  type PayloadRef,
 } from "./event_record.ts";
 export {
   type AcceptResult,

@@ -1,0 +1,152 @@
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  type AppVariables,
+  readAllowedUsers,
+  readBell,
+  readInteger,
+  readSecrets,
+  VariableError,
+} from "../app_variables.ts";
+
+const SECRET = "16-characters-ok";
+
+/** Variables with these values, and what was reported about them. */
+function variablesOf(values: Record<string, string>): AppVariables & { warnings: string[] } {
+  const warnings: string[] = [];
+  return { warnings, get: (name) => values[name], warn: (message) => warnings.push(message) };
+}
+
+/** Reads the secret `KEY`; the warnings come along. */
+function secretsOf(values: Record<string, string>) {
+  const variables = variablesOf(values);
+  return { secrets: readSecrets(variables, "KEY"), warnings: variables.warnings };
+}
+
+/** Reads the allowed users from `USERS`; the warnings come along. */
+function usersOf(list?: string) {
+  const variables = variablesOf(list === undefined ? {} : { USERS: list });
+  return { users: readAllowedUsers(variables, "USERS"), warnings: variables.warnings };
+}
+
+const integerOf = (text?: string) =>
+  readInteger(variablesOf(text === undefined ? {} : { PORT: text }), "PORT", 8000, 65_535);
+
+const bellOf = (values: Record<string, string>) => readBell(variablesOf(values), "BELL");
+
+Deno.test("readSecrets() returns the one secret", () => {
+  assertEquals(secretsOf({ KEY: SECRET }), { secrets: [SECRET], warnings: [] });
+});
+
+Deno.test("readSecrets() appends the outgoing secret of a rotation", () => {
+  const { secrets } = secretsOf({ KEY: SECRET, KEY_PREVIOUS: "the-outgoing-secret" });
+  assertEquals(secrets, [SECRET, "the-outgoing-secret"]);
+});
+
+Deno.test("readSecrets() ignores a blank outgoing secret", () => {
+  for (const KEY_PREVIOUS of ["", " ", "\n\t"]) {
+    assertEquals(secretsOf({ KEY: SECRET, KEY_PREVIOUS }).secrets, [SECRET]);
+  }
+});
+
+Deno.test("readSecrets() never splits or trims a secret", () => {
+  const secret = " a, b;c\n d=é \u{1f511} ";
+  assertEquals(secretsOf({ KEY: secret, KEY_PREVIOUS: `${secret},` }).secrets, [
+    secret,
+    `${secret},`,
+  ]);
+});
+
+Deno.test("readSecrets() throws without a secret, and names the variable", () => {
+  assertThrows(() => secretsOf({}), VariableError, "KEY is not set");
+  assertThrows(() => secretsOf({ KEY_PREVIOUS: SECRET }), VariableError, "KEY is not set");
+  for (const KEY of ["", " ", "\t", "\r\n"]) {
+    assertThrows(() => secretsOf({ KEY }), VariableError, "KEY is blank");
+  }
+});
+
+Deno.test("readSecrets() warns of a secret under 16 characters, without its value", () => {
+  const { secrets, warnings } = secretsOf({ KEY: "fifteen-letters" });
+  assertEquals(secrets, ["fifteen-letters"]);
+  assertEquals(warnings.length, 1);
+  assertStringIncludes(warnings[0]!, "KEY");
+  assert(!warnings[0]!.includes("fifteen-letters"));
+});
+
+Deno.test("readSecrets() warns of a short outgoing secret, which is accepted just the same", () => {
+  const { warnings } = secretsOf({ KEY: SECRET, KEY_PREVIOUS: "guessable" });
+  assertEquals(warnings.length, 1);
+  assertStringIncludes(warnings[0]!, "KEY_PREVIOUS");
+  assert(!warnings[0]!.includes("guessable"));
+});
+
+Deno.test("readAllowedUsers() returns a list of ids as it is", () => {
+  for (const list of ["42", "42,7", " 42 , 7 ", "*", "42,*", "9007199254740991"]) {
+    assertEquals(usersOf(list), { users: list, warnings: [] });
+  }
+});
+
+Deno.test("readAllowedUsers() says that an empty list allows nobody", () => {
+  for (const list of [undefined, "", "  "]) {
+    const { users, warnings } = usersOf(list);
+    assertEquals(users, undefined);
+    assertEquals(warnings, ["USERS is empty: no user is allowed"]);
+  }
+});
+
+Deno.test("readAllowedUsers() refuses what is no user id, without its text", () => {
+  const entries = ["alice", "@alice", "-100123", "0", "042", "4 2", "1e3", "4.2", "**", "", "٤٢"];
+  for (const entry of [...entries, "12345678901234567"]) {
+    const error = assertThrows(() => usersOf(`42,${entry},7`), VariableError, "USERS: entry 2");
+    assertEquals(error.message, "USERS: entry 2 is neither a user id nor *");
+  }
+});
+
+Deno.test("readInteger() reads a whole number", () => {
+  for (
+    const [text, number] of [["0", 0], ["80", 80], [" 8080 ", 8080], ["65535", 65_535]] as const
+  ) {
+    assertEquals(integerOf(text), number);
+  }
+});
+
+Deno.test("readInteger() falls back where the variable is not set or blank", () => {
+  for (const text of [undefined, "", " "]) assertEquals(integerOf(text), 8000);
+});
+
+Deno.test("readInteger() refuses any other text, without repeating it", () => {
+  const texts = ["65536", "-1", "+1", "1.5", "1e3", "0x10", "8 0", "NaN", "Infinity", "٨", "8080s"];
+  for (const text of [...texts, "9".repeat(400), "00000000080"]) {
+    const error = assertThrows(() => integerOf(text), VariableError);
+    assertEquals(error.message, "PORT must be a whole number from 0 to 65535");
+  }
+});
+
+Deno.test("readBell() reads the three bells", () => {
+  assertEquals(bellOf({}), "auto");
+  for (const bell of ["auto", "enqueue", "watch"] as const) {
+    assertEquals(bellOf({ BELL: bell }), bell);
+    assertEquals(bellOf({ BELL: ` ${bell} ` }), bell);
+  }
+  assertEquals(bellOf({ BELL: " " }), "auto");
+});
+
+Deno.test("readBell() makes auto watch on Deno Deploy, which has no queues", () => {
+  assertEquals(bellOf({ DENO_DEPLOY: "true" }), "watch");
+  assertEquals(bellOf({ BELL: "auto", DENO_DEPLOY: "true" }), "watch");
+  assertEquals(bellOf({ DENO_DEPLOY: "false" }), "auto");
+});
+
+Deno.test("readBell() lets the variable decide on Deno Deploy too", () => {
+  assertEquals(bellOf({ BELL: "enqueue", DENO_DEPLOY: "true" }), "enqueue");
+});
+
+Deno.test("readBell() refuses any other text, without repeating it", () => {
+  for (const BELL of ["Auto", "queue", "enqueue,watch", "true"]) {
+    const error = assertThrows(() => bellOf({ BELL }), VariableError);
+    assertEquals(error.message, "BELL must be auto, enqueue or watch");
+  }
+});
+
+Deno.test("VariableError has its own name", () => {
+  assertEquals(String(new VariableError("KEY is not set")), "VariableError: KEY is not set");
+});

@@ -1,0 +1,192 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { openEventStore } from "../../mod.ts";
+import { forgeDelivery, sign } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
+import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+
+const SECRET = "It's a Secret to Everybody";
+const ENV = { FORGE_WEBHOOK_SECRET: SECRET, KV_URL: ":memory:" };
+
+const isHandled = (id: string) => (line: Line) =>
+  line.message === "event handled" && line.id === id;
+
+async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
+  const response = await fetch(`${await app.url}/webhook`, init);
+  return [response.status, await response.text()];
+}
+
+async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("apps/forge.ts starts nothing when it is imported", async () => {
+  const { createForgeApp, handleEvent } = await import("../../apps/forge.ts");
+  assertEquals([typeof createForgeApp, typeof handleEvent], ["function", "function"]);
+});
+
+testWith(APP_NEEDS, "apps/forge.ts hands a signed delivery to its handler", async () => {
+  await using app = spawnApp("forge", ENV);
+  const delivery = await forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
+  assertEquals(await post(app, delivery), [200, "OK"]);
+  const { time: _, requestId, ...line } = await app.line(isHandled("d1"));
+  assertEquals(line, {
+    ...{ level: "info", message: "event handled" },
+    ...{ platform: "forge", type: "push", id: "d1", attempt: 1 },
+  });
+  assertMatch(String(requestId), /^[\w-]{36}$/);
+});
+
+testWith(APP_NEEDS, "apps/forge.ts refuses what another secret has signed", async () => {
+  await using app = spawnApp("forge", { ...ENV, MESSENGER_SECRET_TOKEN: "the messenger's secret" });
+  const signature = await sign("{}", "the messenger's secret");
+  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": signature });
+  assertEquals(await post(app, forged), [401, `{"error":"Invalid signature"}`]);
+});
+
+testWith(APP_NEEDS, "apps/forge.ts takes both secrets during a rotation", async () => {
+  const rotating = {
+    FORGE_WEBHOOK_SECRET: "the new secret's text",
+    FORGE_WEBHOOK_SECRET_PREVIOUS: SECRET,
+  };
+  await using app = spawnApp("forge", { ...ENV, ...rotating });
+  const signature = await sign("{}", "the new secret's text");
+  assertEquals((await post(app, await forgeDelivery("{}")))[0], 200);
+  assertEquals(
+    (await post(app, await forgeDelivery("{}", { "X-Hub-Signature-256": signature })))[0],
+    200,
+  );
+});
+
+testWith(APP_NEEDS, "apps/forge.ts answers 2,000 genuine deliveries of one address", async () => {
+  await using app = spawnApp("forge", ENV);
+  const statuses = new Set<number>();
+  for (let i = 0; i < 2_000; i += 50) {
+    const batch = Array.from({ length: 50 }, async () => post(app, await forgeDelivery("{}")));
+    for (const [status] of await Promise.all(batch)) statuses.add(status);
+  }
+  assertEquals([...statuses], [200]);
+});
+
+testWith(APP_NEEDS, "apps/forge.ts limits an address whose deliveries are refused", async () => {
+  await using app = spawnApp("forge", ENV);
+  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  for (let i = 0; i < 100; i++) assertEquals((await post(app, forged))[0], 401);
+  assertEquals(await post(app, forged), [429, `{"error":"Too Many Requests"}`]);
+});
+
+testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is killed", async () => {
+  await withFolder(async (folder) => {
+    const acknowledged: string[] = [];
+    {
+      await using app = spawnApp("forge", { ...ENV, KV_URL: `${folder}/kv.db` });
+      await app.url;
+      const sending = Array.from({ length: 200 }, async (_, i) => {
+        const [status] = await post(
+          app,
+          await forgeDelivery("{}", { "X-Forge-Delivery": `d${i}` }),
+        );
+        if (status === 200) acknowledged.push(`d${i}`);
+        if (acknowledged.length === 50) app.process.kill("SIGKILL");
+      });
+      await Promise.allSettled(sending);
+    }
+    using kv = await Deno.openKv(`${folder}/kv.db`);
+    const store = await openEventStore(kv, { namespace: "forge", bell: "watch" });
+    assert(acknowledged.length >= 50 && acknowledged.length < 200);
+    for (const id of acknowledged) assertEquals((await store.get(id))?.id, id);
+  });
+});
+
+testWith(APP_NEEDS, "apps/forge.ts knows a delivery again after a restart", async () => {
+  await withFolder(async (folder) => {
+    const env = { ...ENV, KV_URL: `${folder}/kv.db` };
+    const first = await forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
+    {
+      await using app = spawnApp("forge", env);
+      await post(app, first);
+      await app.line(isHandled("d1"));
+    }
+    await using app = spawnApp("forge", env);
+    assertEquals(await post(app, first), [200, "OK"]);
+    await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d2" }));
+    await app.line(isHandled("d2"));
+    assertEquals(app.lines.filter(isHandled("d1")), []);
+  });
+});
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  testWith(
+    APP_NEEDS,
+    `apps/forge.ts ends with 0 on ${signal}, whatever a peer holds open`,
+    async () => {
+      await using app = spawnApp("forge", ENV);
+      const { hostname, port } = new URL(await app.url);
+      using peer = await Deno.connect({ hostname, port: Number(port) });
+      const head =
+        "POST /webhook HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: x\r\nContent-Length: 9\r\n\r\n{";
+      await peer.write(new TextEncoder().encode(head));
+      const start = performance.now();
+      app.process.kill(signal);
+      const { code } = await app.process.status;
+      assertEquals(code, 0);
+      assert(performance.now() - start < 5_000);
+    },
+  );
+}
+
+const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
+  ["its secret is missing", {}, /FORGE_WEBHOOK_SECRET is not set/],
+  ["its secret is empty", { FORGE_WEBHOOK_SECRET: "" }, /FORGE_WEBHOOK_SECRET is blank/],
+  ["its secret is blank", { FORGE_WEBHOOK_SECRET: " \t" }, /FORGE_WEBHOOK_SECRET is blank/],
+  ["PORT is no number", { ...ENV, PORT: "http" }, /PORT must be a whole number/],
+  ["PORT is too large", { ...ENV, PORT: "65536" }, /PORT must be a whole number/],
+  ["QUEUE_BELL is unknown", { ...ENV, QUEUE_BELL: "ring" }, /QUEUE_BELL must be/],
+  [
+    "TRUSTED_PROXY_HOPS is negative",
+    { ...ENV, TRUSTED_PROXY_HOPS: "-1" },
+    /TRUSTED_PROXY_HOPS must/,
+  ],
+  [
+    "the KV cannot be opened",
+    { ...ENV, KV_URL: "/no/such/folder/kv.db" },
+    /KV_URL.*cannot be used/,
+  ],
+  ["HOST is not this machine's", { ...ENV, PORT: "0", HOST: "192.0.2.1" }, /./],
+];
+
+for (const [when, env, expected] of BAD_START) {
+  testWith(
+    APP_NEEDS,
+    `apps/forge.ts does not start when ${when}, and says so in a line`,
+    async () => {
+      const { code, stderr } = await runToEnd("forge", env);
+      assertEquals(code, 1);
+      assertMatch(stderr, /^Cannot start forge: [^\n]+$/);
+      assertMatch(stderr, expected);
+    },
+  );
+}
+
+testWith(APP_NEEDS, "apps/forge.ts does not name its secret when it cannot start", async () => {
+  const { stderr } = await runToEnd("forge", { ...ENV, PORT: "no" });
+  assert(!stderr.includes(SECRET));
+});
+
+const remote = "apps/forge.ts works on a remote KV";
+if (denokvPath() === undefined) {
+  Deno.test({ name: `${remote} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
+} else {
+  testWith(APP_NEEDS, remote, async () => {
+    await using server = await startDenokv();
+    await using app = spawnApp("forge", { ...ENV, KV_URL: server.url });
+    assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+    await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+    await app.line(isHandled("d1"));
+  });
+}

@@ -1,0 +1,60 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+
+const ENV = {
+  MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
+  MESSENGER_ALLOWED_USERS: "42",
+  KV_URL: ":memory:",
+};
+
+const update = (updateId: number, userId: number) =>
+  messengerUpdate({ update_id: updateId, message: { from: { id: userId }, text: "hi" } });
+
+const isHandled = (line: Line) => line.message === "event handled";
+
+async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
+  const response = await fetch(`${await app.url}/webhook`, init);
+  return [response.status, await response.text()];
+}
+
+Deno.test("apps/messenger.ts starts nothing when it is imported", async () => {
+  const { createMessengerApp, handleEvent } = await import("../../apps/messenger.ts");
+  assertEquals([typeof createMessengerApp, typeof handleEvent], ["function", "function"]);
+});
+
+testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its handler", async () => {
+  await using app = spawnApp("messenger", ENV);
+  assertEquals(await post(app, update(1, 42)), [200, "OK"]);
+  const { platform, type, id, attempt } = await app.line(isHandled);
+  const actual = { platform, type, id, attempt };
+  assertEquals(actual, { platform: "messenger", type: "message", id: "1", attempt: 1 });
+});
+
+testWith(APP_NEEDS, "apps/messenger.ts answers 403 to a user who is not allowed", async () => {
+  await using app = spawnApp("messenger", ENV);
+  assertEquals(await post(app, update(1, 43)), [403, `{"error":"User not authorized"}`]);
+});
+
+testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so", async () => {
+  await using app = spawnApp("messenger", { ...ENV, MESSENGER_ALLOWED_USERS: " " });
+  assertEquals((await post(app, update(1, 42)))[0], 403);
+  const { message } = await app.line(({ level }) => level === "warn");
+  assertMatch(String(message), /^MESSENGER_ALLOWED_USERS is empty: no user is allowed$/);
+});
+
+const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
+  ["its secret token is missing", {}, /MESSENGER_SECRET_TOKEN is not set/],
+  ["its secret token is blank", { MESSENGER_SECRET_TOKEN: " " }, /MESSENGER_SECRET_TOKEN is blank/],
+  ["a user is no id", { ...ENV, MESSENGER_ALLOWED_USERS: "42,@ada" }, /entry 2 is neither/],
+];
+
+for (const [when, env, expected] of BAD_START) {
+  testWith(APP_NEEDS, `apps/messenger.ts does not start when ${when}`, async () => {
+    const { code, stderr } = await runToEnd("messenger", env);
+    assertEquals(code, 1);
+    assertMatch(stderr, /^Cannot start messenger: [^\n]+$/);
+    assertMatch(stderr, expected);
+  });
+}

@@ -1,0 +1,203 @@
+import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { Hono } from "@hono/hono";
+import {
+  consoleSink,
+  createLogger,
+  formatLogLine,
+  type LogLevel,
+  type LogRecord,
+  logSinkOf,
+  writeLog,
+} from "../../middleware/mod.ts";
+
+const TIME = "2026-01-02T03:04:05.678Z";
+
+const HEAD = { level: "info", time: TIME, message: "request" } as const;
+
+const lineOf = (fields: Record<string, unknown>) => formatLogLine({ ...HEAD, ...fields });
+
+/** What a reader of the line gets for the fields. */
+function readBack(fields: Record<string, unknown>): Record<string, unknown> {
+  const { level: _level, time: _time, message: _message, ...rest } = JSON.parse(lineOf(fields));
+  return rest;
+}
+
+/** An error with this many causes below it. */
+function errorChain(depth: number): Error {
+  return new Error(`depth ${depth}`, depth === 0 ? {} : { cause: errorChain(depth - 1) });
+}
+
+/** What is written to the console, by method, while `write` runs. */
+function consoleLines(write: () => void): [string, string][] {
+  const lines: [string, string][] = [];
+  const methods = ["debug", "info", "log", "warn", "error"] as const;
+  const originals = methods.map((method) => console[method]);
+  for (const method of methods) console[method] = (...args) => lines.push([method, args.join()]);
+  try {
+    write();
+  } finally {
+    methods.forEach((method, index) => console[method] = originals[index]!);
+  }
+  return lines;
+}
+
+Deno.test("formatLogLine() writes a record as JSON", () => {
+  const line = lineOf({ status: 200, path: "/a" });
+  assertEquals(
+    line,
+    `{"level":"info","time":"${TIME}","message":"request","status":200,"path":"/a"}`,
+  );
+});
+
+Deno.test("formatLogLine() escapes what breaks lines or acts on a terminal", () => {
+  const unsafe = [
+    ..."\n\r\t\0\b\x1b\x7f\x80\x85\x9b\x9f",
+    ..."\u2028\u2029\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e",
+    ..."\u061c\u2060\u2066\u2067\u2068\u2069\ufeff",
+  ];
+  for (const character of unsafe) {
+    const line = lineOf({ path: `a${character}b`, [`k${character}`]: 1 });
+    // Every unsafe character is a control, a format character or a separator of lines.
+    assert(!/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(line), JSON.stringify(line));
+    assertEquals(JSON.parse(line).path, `a${character}b`);
+  }
+});
+
+Deno.test("formatLogLine() does not let a field end the record or start another", () => {
+  const path = '"}\n{"level":"info","forged":true';
+  const line = lineOf({ path });
+  assertEquals(line.split(/\r|\n/).length, 1);
+  assertEquals(readBack({ path }), { path });
+});
+
+Deno.test("formatLogLine() writes text of other languages as it is", () => {
+  assertStringIncludes(lineOf({ path: "/grüße/日本/🔑" }), "/grüße/日本/🔑");
+});
+
+Deno.test("formatLogLine() writes a lone surrogate as an escape", () => {
+  assertStringIncludes(lineOf({ path: "\ud800" }), "\\ud800");
+});
+
+Deno.test("formatLogLine() bounds a text", () => {
+  const { path, error } = readBack({ path: "p".repeat(1e6), error: new Error("m".repeat(1e6)) });
+  assertLess(String(path).length, 10_000);
+  assertLess(JSON.stringify(error).length, 30_000);
+});
+
+Deno.test("formatLogLine() keeps a text that is not too long", () => {
+  const path = "p".repeat(8000);
+  assertEquals(readBack({ path }), { path });
+});
+
+Deno.test("formatLogLine() writes an error with its name, message and stack", () => {
+  const cause = new TypeError("boom");
+  const { error } = readBack({ error: cause });
+  assertEquals(error, { name: "TypeError", message: "boom", stack: cause.stack });
+});
+
+Deno.test("formatLogLine() writes the causes of an error", () => {
+  const line = lineOf({
+    error: new Error("outer", { cause: new Error("inner", { cause: "text" }) }),
+  });
+  const { error } = JSON.parse(line);
+  assertEquals([error.message, error.cause.message, error.cause.cause], ["outer", "inner", "text"]);
+});
+
+Deno.test("formatLogLine() writes the errors of an aggregate", () => {
+  const { error } = JSON.parse(
+    lineOf({ error: new AggregateError([new Error("a"), "b"], "both") }),
+  );
+  assertEquals([error.message, error.errors[0].message, error.errors[1]], ["both", "a", "b"]);
+});
+
+Deno.test("formatLogLine() bounds a chain of causes", () => {
+  const line = lineOf({ error: errorChain(50) });
+  assertStringIncludes(line, "depth 46");
+  assert(!line.includes("depth 40"));
+});
+
+Deno.test("formatLogLine() bounds the errors of an aggregate", () => {
+  const errors = Array.from({ length: 50 }, (_, index) => new Error(`number ${index}`));
+  const line = lineOf({ error: new AggregateError(errors) });
+  assertStringIncludes(line, "number 4");
+  assert(!line.includes("number 40"));
+});
+
+Deno.test("formatLogLine() writes an error that is its own cause", () => {
+  const error = new Error("loop");
+  error.cause = error;
+  assertStringIncludes(lineOf({ error }), '"message":"loop"');
+});
+
+Deno.test("formatLogLine() writes an error that is a field of a field", () => {
+  assertStringIncludes(lineOf({ details: [{ error: new Error("inner") }] }), '"message":"inner"');
+});
+
+Deno.test("formatLogLine() writes a bigint as text", () => {
+  assertEquals(readBack({ id: 2n ** 64n }), { id: "18446744073709551616" });
+});
+
+Deno.test("formatLogLine() keeps what it can of a record that JSON cannot hold", () => {
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  const throwing = { toJSON: () => thrower() };
+  for (const field of [circular, throwing, new Error("boom", { cause: circular })]) {
+    const record = JSON.parse(lineOf({ requestId: "request-1", field }));
+    assertEquals([record.level, record.time, record.message], ["info", TIME, "request"]);
+    assertEquals(record.requestId, "request-1");
+  }
+});
+
+Deno.test("formatLogLine() keeps an error's message when its cause is what JSON cannot hold", () => {
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  assertStringIncludes(lineOf({ error: new Error("boom", { cause: circular }) }), "boom");
+});
+
+Deno.test("formatLogLine() changes nothing of the record", () => {
+  const error = Object.freeze(new Error("boom"));
+  const record: LogRecord = Object.freeze({ ...HEAD, error });
+  formatLogLine(record);
+  assertEquals(record, { ...HEAD, error });
+});
+
+Deno.test("consoleSink() writes each level with the console's method of that name", () => {
+  for (const level of ["debug", "info", "warn", "error"] as const) {
+    const record = { ...HEAD, level };
+    const lines = consoleLines(() => consoleSink(record));
+    assertEquals(lines, [[level, formatLogLine(record)]]);
+  }
+});
+
+Deno.test("consoleSink() writes one line that can be printed", () => {
+  const [[, line] = []] = consoleLines(() => consoleSink({ ...HEAD, path: "/a\n\x1b[31m\u2028" }));
+  assertEquals(line, formatLogLine({ ...HEAD, path: "/a\n\x1b[31m\u2028" }));
+});
+
+Deno.test("writeLog() adds level, time and message to the fields", () => {
+  using _time = new FakeTime(TIME);
+  const records: LogRecord[] = [];
+  for (const level of ["debug", "info", "warn", "error"] satisfies LogLevel[]) {
+    writeLog((record) => records.push(record), level, "event", { requestId: "request-1" });
+    const expected = { level, time: TIME, message: "event", requestId: "request-1" };
+    assertEquals(records.pop(), expected);
+  }
+});
+
+Deno.test("logSinkOf() is the logger's sink", async () => {
+  const sink = () => {};
+  const app = new Hono().use(createLogger({ sink }));
+  app.get("/", (c) => c.json(logSinkOf(c) === sink));
+  assertEquals(await (await app.request("/")).json(), true);
+});
+
+Deno.test("logSinkOf() is the console where there is no logger", async () => {
+  const app = new Hono<{ Variables: { log?: undefined } }>();
+  app.get("/", (c) => c.json(logSinkOf(c) === consoleSink));
+  assertEquals(await (await app.request("/")).json(), true);
+});
+
+function thrower(): never {
+  throw new Error("no JSON");
+}

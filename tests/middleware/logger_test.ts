@@ -1,0 +1,217 @@
+import { assert, assertEquals, assertGreaterOrEqual, assertMatch } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { type Handler, Hono } from "@hono/hono";
+import {
+  createLogger,
+  errorHandler,
+  HttpError,
+  type LoggerOptions,
+  type LogRecord,
+} from "../../middleware/mod.ts";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** An app with the logger and one handler, and what it has logged. */
+function logged(options: LoggerOptions = {}, handler: Handler = (c) => c.text("hello")) {
+  const records: LogRecord[] = [];
+  const app = new Hono();
+  app.onError(errorHandler);
+  app.use(createLogger({ sink: (record) => records.push(record), ...options }));
+  app.all("/*", handler);
+  return { app, records };
+}
+
+/** The one record of a request. */
+async function recordOf(path: string, init?: RequestInit, handler?: Handler): Promise<LogRecord> {
+  const { app, records } = logged({}, handler);
+  await app.request(path, init);
+  assertEquals(records.filter(({ message }) => message === "request").length, 1);
+  return records.at(-1)!;
+}
+
+/** The id of a request that brought this one. */
+async function idFor(inbound: string): Promise<unknown> {
+  return (await recordOf("/", { headers: { "X-Request-Id": inbound } })).requestId;
+}
+
+/** A handler that throws this. */
+const throwing = (error: unknown): Handler => () => {
+  throw error;
+};
+
+Deno.test("createLogger() logs id, method, path, status and time of a request", async () => {
+  using _time = new FakeTime("2026-01-02T03:04:05.678Z");
+  const headers = { "X-Request-Id": "request-1" };
+  const record = await recordOf("/a/b", { method: "DELETE", headers });
+  assertEquals({ ...record, durationMs: 0 }, {
+    level: "info",
+    time: "2026-01-02T03:04:05.678Z",
+    message: "request",
+    requestId: "request-1",
+    method: "DELETE",
+    path: "/a/b",
+    status: 200,
+    durationMs: 0,
+    ip: undefined,
+    code: undefined,
+  });
+});
+
+Deno.test("createLogger() logs each request once", async () => {
+  const { app, records } = logged();
+  for (const path of ["/1", "/2", "/3"]) await app.request(path);
+  assertEquals(records.map(({ path }) => path), ["/1", "/2", "/3"]);
+});
+
+Deno.test("createLogger() logs how long the response took", async () => {
+  const { durationMs } = await recordOf("/", {}, async (c) => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return c.text("hello");
+  });
+  // A timer may be early by under a millisecond of the clock that measures.
+  assertGreaterOrEqual(Number(durationMs), 18);
+});
+
+Deno.test("createLogger() logs the response time to the microsecond", async () => {
+  const { durationMs } = await recordOf("/");
+  assert(typeof durationMs === "number" && durationMs >= 0);
+  assertMatch(String(durationMs), /^\d+(\.\d{1,3})?$/);
+});
+
+Deno.test("createLogger() never logs the query string", async () => {
+  for (const path of ["/a?token=secret", "/a?", "/a?x=?secret", "/a#secret", "/a?secret#secret"]) {
+    const record = await recordOf(path);
+    assertEquals(record.path, "/a");
+    assert(!JSON.stringify(record).includes("secret"));
+  }
+});
+
+Deno.test("createLogger() logs no header but the request id", async () => {
+  const headers = { Authorization: "Bearer secret", Cookie: "secret", "User-Agent": "secret" };
+  const record = await recordOf("/", { headers, method: "POST", body: "secret" });
+  assert(!JSON.stringify(record).includes("secret"));
+});
+
+Deno.test("createLogger() logs by the status how much a request matters", async () => {
+  const levels = { 200: "info", 204: "info", 302: "info", 400: "warn", 499: "warn", 500: "error" };
+  for (const [status, level] of Object.entries(levels)) {
+    const record = await recordOf("/", {}, () => new Response(null, { status: Number(status) }));
+    assertEquals([record.status, record.level], [Number(status), level]);
+  }
+});
+
+Deno.test("createLogger() logs the status and code that an error was answered with", async () => {
+  const error = new HttpError(409, "Deployed", { code: "DEPLOYED" });
+  const { status, code } = await recordOf("/", {}, throwing(error));
+  assertEquals([status, code], [409, "DEPLOYED"]);
+});
+
+Deno.test("createLogger() logs 500 for what escapes the app", async () => {
+  const { app, records } = logged({}, throwing("no error"));
+  try {
+    await app.request("/");
+  } catch (thrown) {
+    assertEquals(thrown, "no error");
+  }
+  assertEquals(records.map(({ status, level }) => [status, level]), [[500, "error"]]);
+});
+
+Deno.test("createLogger() gives each request an id of its own", async () => {
+  const { app, records } = logged();
+  for (let i = 0; i < 3; i++) await app.request("/");
+  for (const { requestId } of records) assertMatch(requestId!, UUID);
+  assertEquals(new Set(records.map(({ requestId }) => requestId)).size, 3);
+});
+
+Deno.test("createLogger() keeps an inbound id that is short and plain", async () => {
+  for (const id of ["1", "request-1", "a_b=c", "A".repeat(128), crypto.randomUUID()]) {
+    assertEquals(await idFor(id), id);
+  }
+});
+
+Deno.test("createLogger() replaces an inbound id that is not", async () => {
+  const ids = ["", "A".repeat(129), "a b", "a,b", "a;b", 'a"b', "a<b>", "a/b", "a.b", "a%0ab"];
+  for (const id of [...ids, "a\tb", "\xe9", "a\x7fb", "a\x1b[31m"]) {
+    const given = String(await idFor(id));
+    assertMatch(given, UUID);
+    assert(given !== id);
+  }
+});
+
+Deno.test("createLogger() replaces an id that came twice", async () => {
+  const headers = new Headers([["X-Request-Id", "one"], ["X-Request-Id", "two"]]);
+  assertMatch((await recordOf("/", { headers })).requestId!, UUID);
+});
+
+Deno.test("createLogger() answers with the id that it logs", async () => {
+  const handlers: Handler[] = [(c) => c.text("hello"), (c) => c.notFound(), throwing(new Error())];
+  for (const handler of handlers) {
+    const { app, records } = logged({}, handler);
+    const response = await app.request("/");
+    assertEquals(response.headers.get("X-Request-Id"), records.at(-1)?.requestId);
+  }
+});
+
+Deno.test("createLogger() answers with the id when a handler makes a response of its own", async () => {
+  const { app, records } = logged({}, () => new Response("own"));
+  const response = await app.request("/");
+  assertEquals(response.headers.get("X-Request-Id"), records[0]?.requestId);
+});
+
+Deno.test("createLogger() gives handlers the id and the sink", async () => {
+  const { app, records } = logged({}, (c) => {
+    c.get("log")({ level: "info", time: "", message: "own", requestId: c.get("requestId") });
+    return c.text("hello");
+  });
+  await app.request("/");
+  assertEquals(records.map(({ message }) => message), ["own", "request"]);
+  assertEquals(records[0]?.requestId, records[1]?.requestId);
+});
+
+Deno.test("createLogger() leaves out what is to be skipped", async () => {
+  const { app, records } = logged({ skip: (c) => c.req.path === "/health" });
+  for (const path of ["/health", "/other"]) await app.request(path);
+  assertEquals(records.map(({ path }) => path), ["/other"]);
+});
+
+Deno.test("createLogger() asks whether to skip once the response is ready", async () => {
+  const { app, records } = logged(
+    { skip: (c) => c.res.status < 400 },
+    (c) => c.text("", c.req.path === "/bad" ? 400 : 200),
+  );
+  for (const path of ["/good", "/bad"]) await app.request(path);
+  assertEquals(records.map(({ path }) => path), ["/bad"]);
+});
+
+Deno.test("createLogger() gives a skipped request an id too", async () => {
+  const { app } = logged({ skip: () => true });
+  assertMatch((await app.request("/")).headers.get("X-Request-Id")!, UUID);
+});
+
+Deno.test("createLogger() logs the client's address", async () => {
+  const headers = { "X-Forwarded-For": "198.51.100.7" };
+  const env = { remoteAddr: { transport: "tcp", hostname: "192.0.2.1", port: 1 } };
+  for (const [hops, ip] of [[0, "192.0.2.1"], [1, "198.51.100.7"]] as const) {
+    const { app, records } = logged({ trustedProxyHops: hops });
+    await app.request("/", { headers }, env);
+    assertEquals(records[0]?.ip, ip);
+  }
+});
+
+Deno.test("createLogger() logs an invented method and HEAD as they came", async () => {
+  for (const method of ["BREW", "HEAD"]) {
+    assertEquals((await recordOf("/", { method })).method, method);
+  }
+});
+
+Deno.test("createLogger() refuses hops that make no sense, as the rate limiter does", () => {
+  for (const trustedProxyHops of [-1, 0.5, NaN]) {
+    let thrown: unknown;
+    try {
+      createLogger({ trustedProxyHops });
+    } catch (error) {
+      thrown = error;
+    }
+    assert(thrown instanceof RangeError, `nothing is thrown for ${trustedProxyHops}`);
+  }
+});

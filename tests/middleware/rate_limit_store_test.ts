@@ -1,0 +1,128 @@
+import { assert, assertEquals, assertGreater, assertLessOrEqual, assertThrows } from "@std/assert";
+import { MemoryRateLimitStore } from "../../middleware/mod.ts";
+
+/** Windows that end in a test; the store's clock, which never goes back, is not faked. */
+const SHORT_MS = 20;
+const LONG_MS = 60_000;
+
+const shortWindowOver = () => new Promise<void>((resolve) => setTimeout(resolve, 2 * SHORT_MS));
+
+/** A store in which each of these keys was counted once. */
+function storeOf(keys: readonly string[], windowMs = LONG_MS, maxKeys = 100): MemoryRateLimitStore {
+  const store = new MemoryRateLimitStore({ maxKeys });
+  for (const key of keys) store.increment(key, windowMs);
+  return store;
+}
+
+const numbered = (count: number, prefix = "") =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+
+Deno.test("MemoryRateLimitStore counts up", () => {
+  const store = new MemoryRateLimitStore();
+  const counts = [1, 2, 3].map(() => store.increment("a", LONG_MS).count);
+  assertEquals(counts, [1, 2, 3]);
+});
+
+Deno.test("MemoryRateLimitStore counts each key by itself", () => {
+  const store = storeOf(["a", "a", "b"]);
+  assertEquals(["a", "b", "c"].map((key) => store.get(key, LONG_MS).count), [2, 1, 0]);
+});
+
+Deno.test("MemoryRateLimitStore looks without counting", () => {
+  const store = storeOf(["a"]);
+  store.get("a", LONG_MS);
+  store.get("b", LONG_MS);
+  assertEquals(store.get("a", LONG_MS).count, 1);
+  assertEquals(store.size, 1);
+});
+
+Deno.test("MemoryRateLimitStore tells the whole window to a key it does not know", () => {
+  assertEquals(new MemoryRateLimitStore().get("a", LONG_MS), { count: 0, resetMs: LONG_MS });
+});
+
+Deno.test("MemoryRateLimitStore tells how long the window goes on", async () => {
+  const store = storeOf(["a"]);
+  await shortWindowOver();
+  for (const { resetMs } of [store.get("a", LONG_MS), store.increment("a", LONG_MS)]) {
+    assertGreater(resetMs, LONG_MS - 10_000);
+    assertLessOrEqual(resetMs, LONG_MS - SHORT_MS);
+  }
+});
+
+Deno.test("MemoryRateLimitStore starts anew when the window is over", async () => {
+  const store = storeOf(["a", "a"], SHORT_MS);
+  await shortWindowOver();
+  assertEquals(store.get("a", SHORT_MS), { count: 0, resetMs: SHORT_MS });
+  assertEquals(store.increment("a", SHORT_MS), { count: 1, resetMs: SHORT_MS });
+});
+
+Deno.test("MemoryRateLimitStore holds as many keys as it may, and no more", () => {
+  const store = storeOf(numbered(1000), LONG_MS, 10);
+  assertEquals(store.size, 10);
+  assertEquals(store.get("999", LONG_MS).count, 1);
+});
+
+Deno.test("MemoryRateLimitStore forgets the oldest window first", () => {
+  const store = storeOf(["a", "b", "c", "d"], LONG_MS, 3);
+  assertEquals(["a", "b", "c", "d"].map((key) => store.get(key, LONG_MS).count), [0, 1, 1, 1]);
+});
+
+Deno.test("MemoryRateLimitStore forgets nobody for a key that it knows", () => {
+  const store = storeOf(["a", "b", "c", "c", "b", "a"], LONG_MS, 3);
+  assertEquals(["a", "b", "c"].map((key) => store.get(key, LONG_MS).count), [2, 2, 2]);
+});
+
+Deno.test("MemoryRateLimitStore forgets expired windows as others begin", async () => {
+  const store = storeOf(numbered(20, "old"), SHORT_MS);
+  await shortWindowOver();
+  for (const key of numbered(20, "new")) store.increment(key, LONG_MS);
+  assertEquals(store.size, 20);
+});
+
+Deno.test("MemoryRateLimitStore keeps live windows when it forgets expired ones", async () => {
+  const store = storeOf(numbered(5, "old"), SHORT_MS);
+  store.increment("live", LONG_MS);
+  await shortWindowOver();
+  for (const key of numbered(10, "new")) store.increment(key, LONG_MS);
+  assertEquals(store.get("live", LONG_MS).count, 1);
+});
+
+Deno.test("MemoryRateLimitStore puts a window that begins anew at the end", async () => {
+  const store = storeOf(["a"], SHORT_MS, 2);
+  store.increment("b", LONG_MS);
+  await shortWindowOver();
+  store.increment("a", LONG_MS);
+  store.increment("c", LONG_MS);
+  assertEquals(["a", "b", "c"].map((key) => store.get(key, LONG_MS).count), [1, 0, 1]);
+});
+
+Deno.test("MemoryRateLimitStore takes keys that are names of object properties", () => {
+  const keys = ["__proto__", "constructor", ""];
+  const store = storeOf([...keys, ...keys]);
+  assertEquals(keys.map((key) => store.get(key, LONG_MS).count), [2, 2, 2]);
+});
+
+Deno.test("MemoryRateLimitStore holds 100,000 keys by default", () => {
+  const store = new MemoryRateLimitStore();
+  for (const key of numbered(100_010)) store.increment(key, LONG_MS);
+  assertEquals(store.size, 100_000);
+});
+
+Deno.test("MemoryRateLimitStore takes as long for a full store as for an empty one", () => {
+  const store = storeOf(numbered(50_000), LONG_MS, 50_000);
+  const start = performance.now();
+  for (const key of numbered(50_000, "new")) store.increment(key, LONG_MS);
+  // Measured: 30 ms. One pass over the keys per insertion would take over 10 s.
+  assert(performance.now() - start < 2_000);
+});
+
+Deno.test("MemoryRateLimitStore refuses a bound that is no positive integer", () => {
+  for (const maxKeys of [0, -1, 1.5, NaN, Infinity, "10" as unknown as number]) {
+    const error = assertThrows(
+      () => new MemoryRateLimitStore({ maxKeys }),
+      RangeError,
+      "'maxKeys'",
+    );
+    assert(error.message.endsWith(`got ${maxKeys}`));
+  }
+});

@@ -1,0 +1,60 @@
+import { assertEquals } from "@std/assert";
+import { Hono } from "@hono/hono";
+import type { Handler } from "@hono/hono";
+import { createLogger, createResponseHeaders, errorHandler } from "../../middleware/mod.ts";
+
+const REQUEST_ID = "request-1";
+
+/** The response of a handler below the middleware. */
+function responseOf(handler: Handler): Response | Promise<Response> {
+  const app = new Hono();
+  app.onError(errorHandler);
+  app.use(createLogger({ sink: () => {} }));
+  app.use(createResponseHeaders());
+  app.get("/", handler);
+  return app.request("/", { headers: { "X-Request-Id": REQUEST_ID } });
+}
+
+function headersOf({ headers }: Response): (string | null)[] {
+  return ["X-Content-Type-Options", "Cache-Control", "X-Request-Id"].map((name) =>
+    headers.get(name)
+  );
+}
+
+Deno.test("createResponseHeaders() sets the headers on every kind of response", async () => {
+  const handlers: Record<string, Handler> = {
+    "of the context": (c) => c.text("hello"),
+    "of its own": () => new Response("hello"),
+    "with immutable headers": () => Response.redirect("http://localhost/elsewhere"),
+    "without a body": (c) => c.body(null, 204),
+    "of an error": () => {
+      throw new Error("boom");
+    },
+  };
+  for (const [name, handler] of Object.entries(handlers)) {
+    const headers = headersOf(await responseOf(handler));
+    assertEquals(headers, ["nosniff", "no-store", REQUEST_ID], name);
+  }
+});
+
+Deno.test("createResponseHeaders() keeps status, body and headers of an immutable response", async () => {
+  const response = await responseOf(() => Response.redirect("http://localhost/elsewhere", 307));
+  assertEquals(response.status, 307);
+  assertEquals(response.headers.get("Location"), "http://localhost/elsewhere");
+});
+
+Deno.test("createResponseHeaders() keeps a handler's Cache-Control", async () => {
+  const response = await responseOf((c) => c.text("x", 200, { "Cache-Control": "max-age=60" }));
+  assertEquals(response.headers.get("Cache-Control"), "max-age=60");
+});
+
+Deno.test("createResponseHeaders() overrules another X-Content-Type-Options and X-Request-Id", async () => {
+  const headers = { "X-Content-Type-Options": "sniff", "X-Request-Id": "other" };
+  const response = await responseOf(() => new Response("x", { headers }));
+  assertEquals(headersOf(response), ["nosniff", "no-store", REQUEST_ID]);
+});
+
+Deno.test("createResponseHeaders() sets no request id where there is none", async () => {
+  const app = new Hono().use(createResponseHeaders()).get("/", (c) => c.text("hello"));
+  assertEquals(headersOf(await app.request("/")), ["nosniff", "no-store", null]);
+});

@@ -1,0 +1,60 @@
+/** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
+const ACCESS_TOKEN = "token-of-the-test-servers";
+
+/** Finds the `denokv` server, if it is installed and may be run. */
+export function denokvPath(): string | undefined {
+  const granted = (["run", "env", "read"] as const).every((name) =>
+    Deno.permissions.querySync({ name }).state === "granted"
+  );
+  if (!granted) return undefined;
+  const folders = (Deno.env.get("PATH") ?? "").split(Deno.build.os === "windows" ? ";" : ":");
+  folders.push(`${Deno.env.get("HOME") ?? ""}/.cargo/bin`);
+  return folders.map((folder) => `${folder}/denokv`).find((path) => {
+    try {
+      return Deno.statSync(path).isFile;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Starts a `denokv` server on a free port, with a database of its own. */
+export async function startDenokv(): Promise<{ url: string } & AsyncDisposable> {
+  const folder = await Deno.makeTempDir();
+  const port = freePort();
+  const server = new Deno.Command(denokvPath()!, {
+    args: [
+      ...["--sqlite-path", `${folder}/remote.db`, "serve"],
+      ...["--access-token", ACCESS_TOKEN, "--addr", `127.0.0.1:${port}`],
+    ],
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
+  await untilListening(port);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      server.kill("SIGKILL");
+      await server.status;
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+async function untilListening(port: number): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    try {
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+  }
+  throw new Error(`denokv does not listen on port ${port}`);
+}

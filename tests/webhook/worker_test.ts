@@ -1,0 +1,254 @@
+import { assert, assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
+import {
+  type Delivery,
+  type EventHandler,
+  type EventStore,
+  startWorker,
+  type WebhookEvent,
+  type WorkerOptions,
+} from "../../webhook/mod.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import { memoryStore, testStore } from "./store/_stores.ts";
+
+const encoder = new TextEncoder();
+
+function delivery(deliveryId: string, text = `{"a":1}`): Delivery {
+  const body = encoder.encode(text);
+  return { platform: "forge", source: "github", type: "push", deliveryId, body, payload: {} };
+}
+
+const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error("Waited 10 s in vain");
+    await later(5);
+  }
+}
+
+const isState = (store: EventStore, id: string, state: string) => async () =>
+  (await store.get(id))?.state === state;
+
+/** Runs a worker while `fn` runs, then stops it and closes the KV. */
+async function withWorker(
+  { kv, store }: { kv: Deno.Kv; store: EventStore },
+  handler: EventHandler,
+  options: WorkerOptions,
+  fn: () => Promise<void>,
+): Promise<void> {
+  const worker = startWorker(store, handler, { log: () => {}, sweepMs: 50, ...options });
+  try {
+    await fn();
+  } finally {
+    await worker.stop();
+    kv.close();
+  }
+}
+
+testStore("startWorker() hands the event to the handler, and settles it", async (sut) => {
+  const events: WebhookEvent[] = [];
+  await withWorker(sut, (event) => events.push(event), {}, async () => {
+    await sut.store.accept(delivery("d1", `{"ref":"🙂"}`), "r1");
+    await until(isState(sut.store, "d1", "done"));
+  });
+  const { body, receivedAt, ...rest } = events[0]!;
+  assertEquals(rest, {
+    ...{ id: "d1", platform: "forge", source: "github", type: "push" },
+    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1 },
+  });
+  assertEquals(new TextDecoder().decode(body), `{"ref":"🙂"}`);
+  assertEquals(new Date(receivedAt).toISOString(), receivedAt);
+});
+
+testStore("startWorker() handles each of many events once", async (sut) => {
+  const handled: string[] = [];
+  await withWorker(sut, (event) => handled.push(event.id), {}, async () => {
+    const ids = Array.from({ length: 100 }, (_, i) => `d${i}`);
+    await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
+    await until(() => handled.length >= 100);
+    await later(100);
+  });
+  assertEquals(handled.length, 100);
+  assertEquals(new Set(handled).size, 100);
+});
+
+testStore("startWorker() finds what was stored before it started", async (sut) => {
+  await sut.store.accept(delivery("d1"));
+  await withWorker(sut, () => {}, {}, () => until(isState(sut.store, "d1", "done")));
+});
+
+Deno.test("startWorker() tries a failed event again", async () => {
+  await using sut = await memoryStore();
+  const attempts: number[] = [];
+  const handler = ({ attempt }: WebhookEvent) => {
+    attempts.push(attempt);
+    if (attempt < 3) throw new Error("not yet");
+  };
+  await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "done"));
+  });
+  assertEquals(attempts, [1, 2, 3]);
+});
+
+Deno.test("startWorker() gives an event up after the last attempt, with its reason", async () => {
+  await using sut = await memoryStore();
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const options = { log, retry: { minDelayMs: 1, maxAttempts: 2 } };
+  await withWorker(sut, () => Promise.reject(new Error("never")), options, async () => {
+    await sut.store.accept(delivery("d1"), "r1");
+    await until(isState(sut.store, "d1", "dead"));
+    assertEquals((await sut.store.get("d1"))?.errors.map(({ message }) => message), [
+      "Error: never",
+      "Error: never",
+    ]);
+  });
+  assertEquals(records.map(({ level, id, requestId }) => [level, id, requestId]), [
+    ["warn", "d1", "r1"],
+    ["error", "d1", "r1"],
+  ]);
+});
+
+Deno.test("startWorker() does not let a failing event hold up the others", async () => {
+  await using sut = await memoryStore();
+  const handled: string[] = [];
+  const handler = ({ id }: WebhookEvent) => {
+    if (id === "bad") throw new Error("always");
+    handled.push(id);
+  };
+  await withWorker(sut, handler, { concurrency: 1, retry: { minDelayMs: 10_000 } }, async () => {
+    for (const id of ["bad", "d1", "d2"]) await sut.store.accept(delivery(id));
+    await until(() => handled.length === 2);
+    assertEquals((await sut.store.get("bad"))?.state, "queued");
+  });
+});
+
+Deno.test("startWorker() treats a payload that is gone as a failed attempt", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  for await (const { key } of sut.kv.list({ prefix: ["events", "payload"] })) {
+    await sut.kv.delete(key);
+  }
+  await withWorker(sut, () => {}, { retry: { maxAttempts: 1 } }, async () => {
+    await until(isState(sut.store, "d1", "dead"));
+    assert((await sut.store.get("d1"))?.errors[0]?.message.includes("Cannot read the payload"));
+  });
+});
+
+Deno.test("startWorker() handles no more events at once than asked", async () => {
+  await using sut = await memoryStore();
+  let [running, most, handled] = [0, 0, 0];
+  const handler = async () => {
+    most = Math.max(most, ++running);
+    await later(5);
+    running--;
+    handled++;
+  };
+  await withWorker(sut, handler, { concurrency: 3 }, async () => {
+    await Promise.all(Array.from({ length: 30 }, (_, i) => sut.store.accept(delivery(`d${i}`))));
+    await until(() => handled === 30);
+  });
+  assertEquals(most, 3);
+});
+
+Deno.test("startWorker() starts a handler ten leases long once", async () => {
+  await using sut = await memoryStore();
+  let starts = 0;
+  const handler = () => {
+    starts++;
+    return later(1_000);
+  };
+  await withWorker(sut, handler, { leaseMs: 100, sweepMs: 20 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "done"));
+  });
+  assertEquals(starts, 1);
+});
+
+Deno.test("startWorker() aborts a handler whose lease was lost, and settles nothing", async () => {
+  await using sut = await memoryStore();
+  const aborted = Promise.withResolvers<void>();
+  const handler: EventHandler = (_event, { signal }) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => (aborted.resolve(), resolve()));
+    return promise;
+  };
+  await withWorker(sut, handler, { leaseMs: 300 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "running"));
+    const record = await sut.store.get("d1");
+    await sut.kv.set(["events", "event", "d1"], { ...record, lease: { owner: "other", until: 0 } });
+    await aborted.promise;
+    await later(20);
+    assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");
+  });
+});
+
+Deno.test("settleWith() commits effects with the settlement, and none of a failed attempt", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = ({ attempt }, { settleWith }) => {
+    settleWith((commit) => void commit.sum(["count"], 1n));
+    if (attempt === 1) throw new Error("once");
+  };
+  await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "done"));
+    assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
+  });
+});
+
+Deno.test("settleWith() fails the attempt when its effects cannot be committed", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = (_event, { settleWith }) =>
+    settleWith((commit) => void commit.set(["big"], new Uint8Array(70_000)));
+  await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "dead"));
+  });
+});
+
+Deno.test("stop() waits for handlers, and takes no further events", async () => {
+  await using sut = await memoryStore();
+  const worker = startWorker(sut.store, () => later(50), { concurrency: 1, log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  await sut.store.accept(delivery("d2"));
+  await worker.stop();
+  assertEquals((await sut.store.get("d1"))?.state, "done");
+  assertEquals((await sut.store.get("d2"))?.state, "queued");
+});
+
+Deno.test("stop() gives back at once what handlers give up when their signal aborts", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = (_event, { signal }) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  const worker = startWorker(sut.store, handler, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  await worker.stop();
+  const record = (await sut.store.get("d1"))!;
+  assertEquals([record.state, record.errors.length], ["queued", 0]);
+  assertGreaterOrEqual(Date.now(), record.dueAt!);
+});
+
+Deno.test("stop() gives back what a handler holds past the grace, and it cannot settle", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  await worker.stop(10);
+  assertEquals((await sut.store.get("d1"))?.state, "queued");
+  hold.resolve();
+  await later(20);
+  assertEquals((await sut.store.get("d1"))?.state, "queued");
+});
+
+Deno.test("startWorker() refuses options that make no sense", async () => {
+  await using sut = await memoryStore();
+  for (const options of [{ concurrency: 0 }, { leaseMs: -1 }, { sweepMs: NaN }]) {
+    assertThrows(() => startWorker(sut.store, () => {}, options), RangeError, "must be positive");
+  }
+});
