@@ -41,11 +41,16 @@ export function readSecrets(variables: AppVariables, name: string): string[] {
   const secret = variables.get(name);
   if (secret === undefined) throw new VariableError(`${name} is not set`);
   if (secret.trim() === "") throw new VariableError(`${name} is blank`);
-  if (secret.length < MIN_SECRET_LENGTH) {
-    variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);
-  }
+  warnOfShort(variables, name, secret);
   const previous = variables.get(`${name}_PREVIOUS`);
-  return previous?.trim() ? [secret, previous] : [secret];
+  if (!previous?.trim()) return [secret];
+  warnOfShort(variables, `${name}_PREVIOUS`, previous);
+  return [secret, previous];
+}
+
+function warnOfShort(variables: AppVariables, name: string, secret: string): void {
+  if (secret.length >= MIN_SECRET_LENGTH) return;
+  variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);
 }
 
 /**

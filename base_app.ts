@@ -105,7 +105,11 @@ export function createBaseApp<TEnv extends object = Record<string, unknown>>(
   app.use(catchNonErrors());
   app.use(createHostCheck());
   if (health) app.route("/", healthRoutes(name, version, ready ? { ready } : {}));
-  if (rateLimit) app.use(createRateLimiter(rateLimit));
+  if (rateLimit) {
+    app.use(createRateLimiter(rateLimit));
+    // A second time, so that the limiter sees the response to what is thrown below it.
+    app.use(catchNonErrors());
+  }
   return app;
 }
 

@@ -5,6 +5,12 @@ import { HttpError } from "./http_error.ts";
 /** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
+/** A header's name (RFC 9110, section 5.6.2). */
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+
+/** What stands between quotes in a header without harm (RFC 9110, section 5.6.4). */
+const REALM = /^[ -~]*$/;
+
 /** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
 export interface AuthOptions {
   /** The accepted tokens: several while one is being replaced. Compared in constant time. */
@@ -46,7 +52,8 @@ export interface AuthVariables<TPrincipal = unknown> {
  * @param options Which tokens are accepted, and where they stand.
  * @returns The middleware.
  * @throws {TypeError} If neither or both of `tokens` and `validate` are given, or no token is.
- * @throws {SyntaxError} If a token has characters that no header can bring (RFC 6750, section 2.1).
+ * @throws {SyntaxError} If a token has characters that no header can bring (RFC 6750, section 2.1), or
+ * `header` or `realm` cannot stand in one.
  *
  * @example
  * ```ts
@@ -67,9 +74,10 @@ export interface AuthVariables<TPrincipal = unknown> {
 export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables: AuthVariables }> {
   const { validate, header, realm = "api" } = options;
   const tokens = tokensOf(options);
-  const challenge = header === undefined
-    ? `Bearer realm="${realm.replace(/[\\"]/g, "\\$&")}"`
-    : `ApiKey realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
+  checkText("header", header ?? "Authorization", HEADER_NAME);
+  checkText("realm", realm, REALM);
+  const scheme = header === undefined ? "Bearer" : "ApiKey";
+  const challenge = `${scheme} realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
   const refusal = {
     message: (): never => {
       throw new HttpError(401, "Unauthorized", {
@@ -104,7 +112,7 @@ function tokensOf({ tokens, validate }: AuthOptions): string[] {
   if (validate === undefined && list.length === 0) {
     throw new TypeError("Cannot create the authentication: 'tokens' is empty");
   }
-  const bad = list.findIndex((token) => !TOKEN.test(token));
+  const bad = list.findIndex((token) => typeof token !== "string" || !TOKEN.test(token));
   if (bad >= 0) {
     throw new SyntaxError(
       `Cannot create the authentication: token ${bad + 1} is empty or has characters outside ` +
@@ -112,4 +120,11 @@ function tokensOf({ tokens, validate }: AuthOptions): string[] {
     );
   }
   return list;
+}
+
+function checkText(name: string, text: string, grammar: RegExp): void {
+  if (grammar.test(text)) return;
+  throw new SyntaxError(
+    `Cannot create the authentication: '${name}' is empty or has characters that HTTP does not allow`,
+  );
 }

@@ -42,6 +42,21 @@ export function clientIp(c: Context, options: ClientIpOptions = {}): string | un
 }
 
 /**
+ * Checks the number of trusted hops that something is created with.
+ *
+ * @param what What is created, for the message.
+ * @param options The options with the number.
+ * @throws {RangeError} If it is neither zero nor a positive integer.
+ */
+export function checkClientIpOptions(what: string, options: ClientIpOptions): void {
+  const { trustedProxyHops: hops = 0 } = options;
+  if (Number.isSafeInteger(hops) && hops >= 0) return;
+  throw new RangeError(
+    `Cannot create the ${what}: 'trustedProxyHops' must be zero or a positive integer, got ${hops}`,
+  );
+}
+
+/**
  * Widens an IPv6 address to its network, since one customer commonly holds a whole /64 (RFC 6177).
  *
  * @param ip An address as {@linkcode clientIp} returns it.

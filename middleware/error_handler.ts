@@ -26,8 +26,9 @@ const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]
 /** A message longer than this is cut: it was not written for the sender of the request. */
 const MAX_MESSAGE_LENGTH = 200;
 
-/** Headers that describe a body, and do not hold for the error shape that replaces it. */
-const BODY_HEADERS = [
+/** Headers that describe another response, and do not hold for the error shape that replaces it. */
+const REPLACED_HEADERS = [
+  "cache-control",
   "content-disposition",
   "content-encoding",
   "content-language",
@@ -35,8 +36,10 @@ const BODY_HEADERS = [
   "content-range",
   "content-type",
   "etag",
+  "expires",
   "last-modified",
   "transfer-encoding",
+  "x-error-code",
 ];
 
 interface ExceptionLike extends Error {
@@ -112,7 +115,6 @@ export function notFoundHandler(c: Context): Response {
  * @returns The response.
  */
 export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
-  c.res.headers.delete("X-Error-Code");
   const headers = new Headers({ Allow: methods.join(", ") });
   return errorResponse(c, 405, "METHOD_NOT_ALLOWED", "Method Not Allowed", headers);
 }
@@ -149,7 +151,7 @@ function renderResponse(response: Response, errorMessage: string): Rendering {
   const { status } = response;
   const [code, message] = DEFAULTS[status] ?? DEFAULTS[status < 500 ? 400 : 500]!;
   const headers = new Headers(response.headers);
-  for (const name of BODY_HEADERS) headers.delete(name);
+  for (const name of REPLACED_HEADERS) headers.delete(name);
   const shown = status < 500 && errorMessage ? errorMessage.slice(0, MAX_MESSAGE_LENGTH) : message;
   return { status, code, message: shown, headers };
 }
@@ -161,6 +163,7 @@ function errorResponse(
   message: string,
   headers: Headers,
 ): Response {
+  dropReplacedHeaders(c);
   headers.set("Content-Type", "application/json");
   headers.set("X-Error-Code", code);
   const body: ErrorBody = { error: message };
@@ -172,6 +175,17 @@ function isException(error: Error): error is ExceptionLike {
   const { status, getResponse } = error as Partial<ExceptionLike>;
   return typeof getResponse === "function" && Number.isInteger(status) && status! >= 200 &&
     status! <= 599;
+}
+
+/** Hono merges what the context holds so far into an error's response: CORS headers have to stay. */
+function dropReplacedHeaders(c: Context): void {
+  if (!c.finalized) {
+    for (const name of REPLACED_HEADERS) c.header(name, undefined);
+    return;
+  }
+  // Setting a header copies the response, whose own headers may be immutable.
+  c.header("X-Error-Code", undefined);
+  for (const name of REPLACED_HEADERS) c.res.headers.delete(name);
 }
 
 function logCause(error: Error, { status, code }: Rendering, c: Context): void {

@@ -40,14 +40,7 @@ const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufef
  * @returns One line without a line break, printable as it is.
  */
 export function formatLogLine(record: LogRecord): string {
-  let line: string;
-  try {
-    line = JSON.stringify(record, writable);
-  } catch (error) {
-    const { level, time, message } = record;
-    line = JSON.stringify({ level, time, message, unwritable: String(error) });
-  }
-  return line.replace(
+  return stringify(record).replace(
     UNSAFE,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
@@ -88,6 +81,24 @@ export function writeLog(
  */
 export function logSinkOf(c: Context): LogSink {
   return c.get("log") ?? consoleSink;
+}
+
+function stringify(record: LogRecord): string {
+  try {
+    return JSON.stringify(record, writable);
+  } catch {
+    const fields = Object.entries(record).map(([name, value]) => [name, writableOrText(value)]);
+    return JSON.stringify(Object.fromEntries(fields));
+  }
+}
+
+/** What JSON can hold of a value that it cannot hold as it is: one that is circular, or throws. */
+function writableOrText(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value, writable) ?? "null");
+  } catch {
+    return value instanceof Error ? `${value.name}: ${value.message}` : "[not writable]";
+  }
 }
 
 function writable(_key: string, value: unknown): unknown {

@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { requestId } from "@hono/hono/request-id";
-import { clientIp, type ClientIpOptions } from "./client_ip.ts";
+import { setResponseHeader } from "./_response_header.ts";
+import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { consoleSink, type LogRecord, type LogSink } from "./log.ts";
 
 /** An inbound `X-Request-Id` longer than this is replaced: a UUID has 36, a trace header 55. */
@@ -56,6 +57,7 @@ export interface LoggerVariables {
  *
  * @param options Where records go and which requests are left out.
  * @returns The middleware. Put it first.
+ * @throws {RangeError} If `trustedProxyHops` is neither zero nor a positive integer.
  *
  * @example
  * ```ts
@@ -78,6 +80,7 @@ export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
   const { sink = consoleSink, skip, ...ipOptions } = options;
+  checkClientIpOptions("logger", ipOptions);
   const assignId = requestId({ limitLength: MAX_REQUEST_ID_LENGTH });
 
   return async function logger(c, next) {
@@ -86,6 +89,8 @@ export function createLogger(
     let threw = true;
     try {
       await assignId(c as Context, next);
+      // Hono drops it when a handler returns a response of its own.
+      setResponseHeader(c, "X-Request-Id", c.get("requestId"));
       threw = false;
     } finally {
       const durationMs = performance.now() - start;

@@ -29,7 +29,7 @@ export interface RateLimitStore {
 /** Options of {@linkcode MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
   /**
-   * How many keys are held at most. Beyond that the one whose window is oldest is forgotten.
+   * How many keys are held at most. Beyond that an old one with few requests is forgotten.
    *
    * @default {100_000} About 15 MB.
    */
@@ -41,15 +41,18 @@ interface Entry {
   expiresAt: number;
 }
 
-/** How many entries one insertion looks at to forget expired ones: enough to outrun insertions. */
+/** How many expired keys one insertion forgets: enough to outrun insertions. */
 const EXPIRED_PER_INSERTION = 2;
+
+/** Among how many old keys the one to forget is chosen, so that a flood of new ones frees no offender. */
+const CANDIDATES = 8;
 
 /**
  * Counts in memory: for one instance, and forgotten when it restarts. Several instances each allow
  * the limit.
  *
  * Bounded in memory and constant in time, without timers: a window that begins goes to the end of the
- * map, so the first entry is always the one that expires first.
+ * map, so those that expire first are found at its start.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #entries = new Map<string, Entry>();
@@ -87,7 +90,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
     const now = performance.now();
     const entry = this.#current(key, now) ?? this.#begin(key, now + windowMs, now);
     entry.count++;
-    return { count: entry.count, resetMs: entry.expiresAt - now };
+    return { count: entry.count, resetMs: Math.min(windowMs, entry.expiresAt - now) };
   }
 
   /**
@@ -101,7 +104,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
     const now = performance.now();
     const entry = this.#current(key, now);
     return entry
-      ? { count: entry.count, resetMs: entry.expiresAt - now }
+      ? { count: entry.count, resetMs: Math.min(windowMs, entry.expiresAt - now) }
       : { count: 0, resetMs: windowMs };
   }
 
@@ -112,14 +115,30 @@ export class MemoryRateLimitStore implements RateLimitStore {
 
   #begin(key: string, expiresAt: number, now: number): Entry {
     this.#entries.delete(key);
-    let looked = 0;
-    for (const [oldest, entry] of this.#entries) {
-      const full = this.#entries.size >= this.#maxKeys;
-      if (!full && (entry.expiresAt > now || looked++ >= EXPIRED_PER_INSERTION)) break;
-      this.#entries.delete(oldest);
-    }
+    this.#forgetExpired(now);
+    if (this.#entries.size >= this.#maxKeys) this.#forgetOne();
     const entry = { count: 0, expiresAt };
     this.#entries.set(key, entry);
     return entry;
+  }
+
+  #forgetExpired(now: number): void {
+    let looked = 0;
+    for (const [key, { expiresAt }] of this.#entries) {
+      if (expiresAt > now || looked++ === EXPIRED_PER_INSERTION) return;
+      this.#entries.delete(key);
+    }
+  }
+
+  /** Forgets the key with the lowest count of a few old ones; the busier ones go to the end. */
+  #forgetOne(): void {
+    const old: [string, Entry][] = [];
+    for (const each of this.#entries) {
+      if (old.push(each) === CANDIDATES || each[1].count === 1) break;
+    }
+    const lowest = Math.min(...old.map(([, { count }]) => count));
+    const forgotten = old.findIndex(([, { count }]) => count === lowest);
+    for (const [key] of old) this.#entries.delete(key);
+    for (const [key, entry] of old.toSpliced(forgotten, 1)) this.#entries.set(key, entry);
   }
 }

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { setResponseHeader } from "./_response_header.ts";
-import { clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
+import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
 import { HttpError } from "./http_error.ts";
 import {
   MemoryRateLimitStore,
@@ -119,16 +119,14 @@ function headersOf(limit: number, policy: string, state: RateLimitCount): [strin
 }
 
 function validate(options: RateLimitOptions): void {
-  const { limit, window, trustedProxyHops = 0, ipv6Prefix = 64 } = options;
+  const { limit, window, ipv6Prefix = 64 } = options;
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw rangeError("limit", "a positive integer", limit);
   }
   if (!Number.isFinite(window) || window <= 0) {
     throw rangeError("window", "a positive number of milliseconds", window);
   }
-  if (!Number.isSafeInteger(trustedProxyHops) || trustedProxyHops < 0) {
-    throw rangeError("trustedProxyHops", "zero or a positive integer", trustedProxyHops);
-  }
+  checkClientIpOptions("rate limiter", options);
   if (!IPV6_PREFIXES.includes(ipv6Prefix)) {
     throw rangeError("ipv6Prefix", `one of ${IPV6_PREFIXES.join(", ")}`, ipv6Prefix);
   }

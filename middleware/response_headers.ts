@@ -3,8 +3,7 @@ import { setResponseHeader } from "./_response_header.ts";
 
 /**
  * Creates middleware that puts on every response what an API's responses should carry:
- * `X-Content-Type-Options: nosniff`, `Cache-Control: no-store` unless a handler has set another, and
- * the `X-Request-Id` where there is one.
+ * `X-Content-Type-Options: nosniff`, and `Cache-Control: no-store` unless a handler has set another.
  *
  * @returns The middleware. Put it after the logger.
  */
@@ -13,7 +12,5 @@ export function createResponseHeaders(): MiddlewareHandler {
     await next();
     setResponseHeader(c, "X-Content-Type-Options", "nosniff");
     if (!c.res.headers.has("Cache-Control")) setResponseHeader(c, "Cache-Control", "no-store");
-    const requestId: string | undefined = c.get("requestId");
-    if (requestId !== undefined) setResponseHeader(c, "X-Request-Id", requestId);
   };
 }

@@ -1,6 +1,15 @@
 /** What a test needs beyond computing: permissions to ask for by name. */
 export type Need = "net" | "read" | "write" | "run" | "env";
 
+/** Tests go no further than this machine, so no more is asked for. */
+const DESCRIPTORS: Record<Need, Deno.PermissionDescriptor> = {
+  net: { name: "net", host: "127.0.0.1" },
+  read: { name: "read" },
+  write: { name: "write" },
+  run: { name: "run" },
+  env: { name: "env" },
+};
+
 /**
  * Registers a test that needs permissions. Without them, as in a plain `deno test`, it is reported as
  * ignored, and its name says what was missing.
@@ -11,7 +20,7 @@ export function testWith(
   fn: () => void | Promise<void>,
 ): void {
   const missing = needs.filter((need) =>
-    Deno.permissions.querySync({ name: need }).state !== "granted"
+    Deno.permissions.querySync(DESCRIPTORS[need]).state !== "granted"
   );
   const flags = missing.map((need) => `--allow-${need}`).join(" ");
   Deno.test({

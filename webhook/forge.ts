@@ -103,8 +103,10 @@ export function verifyForgeDelivery(
 ): void {
   const signature = signatureOf(headers);
   if (isSigned(body, signature, secrets)) return;
-  const isForm = headers.get("Content-Type")?.toLowerCase().startsWith(FORM_TYPE);
-  if (isForm && isSigned(formPayload(body), signature, secrets)) return;
+  const document = headers.get("Content-Type")?.toLowerCase().startsWith(FORM_TYPE)
+    ? formField(body, "payload")
+    : undefined;
+  if (document && isSigned(document, signature, secrets)) return;
   throw new HttpError(401, "Invalid signature", { code: "INVALID_SIG" });
 }
 
@@ -118,9 +120,9 @@ export function verifyForgeDelivery(
  * `INVALID_DELIVERY` or `INVALID_BODY`.
  */
 export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
-  const document = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE
-    ? body
-    : formPayload(body);
+  const isJson = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE;
+  const document = isJson ? body : formField(body, "payload");
+  if (!document) throw invalidBody("Form must have one field 'payload' in UTF-8");
   const { type, source } = eventTypeOf(headers, EVENT_HEADERS);
   const deliveryId = deliveryIdOf(headers, DELIVERY_HEADERS);
   const payload = parseJsonObject(document);
@@ -139,14 +141,16 @@ function isSigned(bytes: Uint8Array, signature: string, secrets: readonly string
   return signed;
 }
 
-/** Not `URLSearchParams`, which replaces invalid UTF-8 instead of refusing it. */
-function formPayload(body: Uint8Array): Uint8Array<ArrayBuffer> {
-  const fields = decodeUtf8(body).split("&").filter((field) => field.startsWith("payload="));
-  if (fields.length !== 1) throw invalidBody("Form must have one field 'payload'");
+/**
+ * Finds the one field of a name in a form. Not with `URLSearchParams`, which replaces invalid UTF-8
+ * instead of refusing it.
+ */
+function formField(body: Uint8Array, name: string): Uint8Array<ArrayBuffer> | undefined {
   try {
-    const value = fields[0]!.slice("payload=".length).replaceAll("+", " ");
-    return encoder.encode(decodeURIComponent(value));
+    const fields = decodeUtf8(body).split("&").filter((field) => field.startsWith(`${name}=`));
+    const value = fields[0]?.slice(name.length + 1).replaceAll("+", " ");
+    return fields.length === 1 ? encoder.encode(decodeURIComponent(value!)) : undefined;
   } catch {
-    throw invalidBody("Form is not UTF-8");
+    return undefined;
   }
 }

@@ -92,8 +92,5 @@ function tooLarge(maxBytes: number): HttpError {
 }
 
 function timedOut(): HttpError {
-  return new HttpError(408, "Body not received in time", {
-    code: "BODY_TIMEOUT",
-    headers: { Connection: "close" },
-  });
+  return new HttpError(408, "Body not received in time", { code: "BODY_TIMEOUT" });
 }

@@ -178,6 +178,13 @@ testWith(APP_NEEDS, "apps/forge.ts does not name its secret when it cannot start
   assert(!stderr.includes(SECRET));
 });
 
+testWith(APP_NEEDS, "apps/forge.ts does without queues on Deno Deploy", async () => {
+  await using app = spawnApp("forge", { ...ENV, DENO_DEPLOY: "true" });
+  assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+  await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await app.line(isHandled("d1"));
+});
+
 const remote = "apps/forge.ts works on a remote KV";
 if (denokvPath() === undefined) {
   Deno.test({ name: `${remote} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });

@@ -162,12 +162,13 @@ Deno.test("formatLogLine() changes nothing of the record", () => {
   assertEquals(record, { ...HEAD, error });
 });
 
-Deno.test("consoleSink() writes each level with the console's method of that name", () => {
-  for (const level of ["debug", "info", "warn", "error"] as const) {
-    const record = { ...HEAD, level };
-    const lines = consoleLines(() => consoleSink(record));
-    assertEquals(lines, [[level, formatLogLine(record)]]);
-  }
+Deno.test("consoleSink() writes every level to the standard output, in order", () => {
+  const records = (["debug", "error", "info", "warn"] as const).map((level) => ({
+    ...HEAD,
+    level,
+  }));
+  const lines = consoleLines(() => records.forEach(consoleSink));
+  assertEquals(lines, records.map((record) => ["log", formatLogLine(record)]));
 });
 
 Deno.test("consoleSink() writes one line that can be printed", () => {

@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertGreaterOrEqual, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { type Handler, Hono } from "@hono/hono";
 import {
@@ -42,16 +49,15 @@ const throwing = (error: unknown): Handler => () => {
 Deno.test("createLogger() logs id, method, path, status and time of a request", async () => {
   using _time = new FakeTime("2026-01-02T03:04:05.678Z");
   const headers = { "X-Request-Id": "request-1" };
-  const record = await recordOf("/a/b", { method: "DELETE", headers });
-  assertEquals({ ...record, durationMs: 0 }, {
+  const { durationMs: _duration, ...record } = await recordOf("/a/b", { method: "PUT", headers });
+  assertEquals<unknown>(record, {
     level: "info",
     time: "2026-01-02T03:04:05.678Z",
     message: "request",
     requestId: "request-1",
-    method: "DELETE",
+    method: "PUT",
     path: "/a/b",
     status: 200,
-    durationMs: 0,
     ip: undefined,
     code: undefined,
   });
@@ -108,11 +114,7 @@ Deno.test("createLogger() logs the status and code that an error was answered wi
 
 Deno.test("createLogger() logs 500 for what escapes the app", async () => {
   const { app, records } = logged({}, throwing("no error"));
-  try {
-    await app.request("/");
-  } catch (thrown) {
-    assertEquals(thrown, "no error");
-  }
+  assertEquals(await assertRejects(async () => await app.request("/")), "no error");
   assertEquals(records.map(({ status, level }) => [status, level]), [[500, "error"]]);
 });
 
@@ -206,12 +208,6 @@ Deno.test("createLogger() logs an invented method and HEAD as they came", async 
 
 Deno.test("createLogger() refuses hops that make no sense, as the rate limiter does", () => {
   for (const trustedProxyHops of [-1, 0.5, NaN]) {
-    let thrown: unknown;
-    try {
-      createLogger({ trustedProxyHops });
-    } catch (error) {
-      thrown = error;
-    }
-    assert(thrown instanceof RangeError, `nothing is thrown for ${trustedProxyHops}`);
+    assertThrows(() => createLogger({ trustedProxyHops }), RangeError, "'trustedProxyHops'");
   }
 });

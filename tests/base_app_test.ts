@@ -1,0 +1,455 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { Hono } from "@hono/hono";
+import { HTTPException } from "@hono/hono/http-exception";
+import { type AppOptions, bindEnv, createBaseApp } from "../base_app.ts";
+import {
+  type ConnectionBindings,
+  createAuth,
+  HttpError,
+  type LogRecord,
+} from "../middleware/mod.ts";
+import { testWith } from "./_permissions.ts";
+
+const HEALTH_PATHS = ["/health", "/health/live", "/health/ready"];
+
+/** What no response and no request record may show. */
+const CAUSE = "connect ECONNREFUSED 10.0.0.7";
+
+/** A base app whose log is recorded; `/` answers 200, and each other route its way of failing. */
+function recorded(options: Partial<AppOptions> = {}) {
+  const records: LogRecord[] = [];
+  const sink = (record: LogRecord) => records.push(record);
+  const app = createBaseApp({ name: "bot", logger: { sink }, ...options });
+  app.get("/", (c) => c.text("hello"));
+  app.post("/", (c) => c.text("posted"));
+  app.get("/error", () => Promise.reject(new Error(CAUSE)));
+  app.get("/text", () => Promise.reject(CAUSE));
+  app.get("/nothing", () => Promise.reject(undefined));
+  app.get("/aggregate", () => Promise.reject(new AggregateError([new Error(CAUSE), CAUSE])));
+  app.get("/conflict", () => Promise.reject(new HttpError(409, "Deployed", { code: "DEPLOYED" })));
+  const res = new Response(CAUSE, { status: 403 });
+  app.get("/forbidden", () => Promise.reject(new HTTPException(403, { res })));
+  app.route("/sub", new Hono().get("/", () => Promise.reject(new Error(CAUSE))));
+  return { app, records, requests: () => records.filter(({ message }) => message === "request") };
+}
+
+/** Requests that end in each way an app can answer, with status and code. */
+const WAYS: readonly [path: string, init: RequestInit, status: number, code: string | null][] = [
+  ["/", {}, 200, null],
+  ["/health", {}, 200, null],
+  ["/health/live", {}, 200, null],
+  ["/health/ready", {}, 200, null],
+  ["/no/route", {}, 404, "NOT_FOUND"],
+  ["/", { method: "PUT" }, 405, "METHOD_NOT_ALLOWED"],
+  ["/health", { method: "POST" }, 405, "METHOD_NOT_ALLOWED"],
+  ["/", { headers: { Host: "x/health?" } }, 400, "INVALID_HOST"],
+  ["/conflict", {}, 409, "DEPLOYED"],
+  ["/forbidden", {}, 403, "FORBIDDEN"],
+  ["/error", {}, 500, "INTERNAL"],
+  ["/text", {}, 500, "INTERNAL"],
+  ["/nothing", {}, 500, "INTERNAL"],
+  ["/aggregate", {}, 500, "INTERNAL"],
+  ["/sub", {}, 500, "INTERNAL"],
+];
+
+/** The lines that an app writes to the console while these paths are requested. */
+async function consoleLines(options: AppOptions, ...paths: string[]): Promise<string[]> {
+  const lines: string[] = [];
+  const { log } = console;
+  console.log = (line) => lines.push(line);
+  try {
+    const app = createBaseApp(options).get("/error", () => Promise.reject(new Error(CAUSE)));
+    for (const path of paths) await app.request(path);
+  } finally {
+    console.log = log;
+  }
+  return lines;
+}
+
+/** Runs `use` against an app that is served on loopback. */
+async function serving<TEnv extends object>(
+  app: Parameters<typeof bindEnv<TEnv>>[0],
+  env: TEnv,
+  use: (base: string, port: number) => Promise<void>,
+): Promise<void> {
+  const options = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  const server = Deno.serve(options, bindEnv(app, env));
+  try {
+    await use(`http://127.0.0.1:${server.addr.port}`, server.addr.port);
+  } finally {
+    await server.shutdown();
+  }
+}
+
+/** Sends these lines as they are, and returns the response as it came. */
+async function exchange(port: number, ...lines: string[]): Promise<string> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const head = [...lines, "Connection: close", "", ""].join("\r\n");
+  await connection.write(new TextEncoder().encode(head));
+  return await new Response(connection.readable).text();
+}
+
+Deno.test("createBaseApp() reports its name and version on /health", async () => {
+  using _time = new FakeTime("2026-01-02T03:04:05.678Z");
+  const { app } = recorded({ version: "2.1.0" });
+  assertEquals(await (await app.request("/health")).json(), {
+    status: "ok",
+    name: "bot",
+    version: "2.1.0",
+    timestamp: "2026-01-02T03:04:05.678Z",
+  });
+});
+
+Deno.test("createBaseApp() has version 1.0.0 by default", async () => {
+  const { version } = await (await recorded().app.request("/health")).json();
+  assertEquals(version, "1.0.0");
+});
+
+Deno.test("createBaseApp() answers the probes by default", async () => {
+  for (const path of ["/health/live", "/health/ready"]) {
+    const response = await recorded().app.request(path);
+    assertEquals([response.status, await response.json()], [200, { status: "ok" }]);
+  }
+});
+
+Deno.test("createBaseApp() leaves the health routes out if asked", async () => {
+  for (const path of HEALTH_PATHS) {
+    assertEquals((await recorded({ health: false }).app.request(path)).status, 404);
+    assertEquals((await recorded({ health: true }).app.request(path)).status, 200);
+  }
+});
+
+Deno.test("createBaseApp() answers 503 on the readiness probe while it is not ready", async () => {
+  const { app } = recorded({ ready: () => Promise.reject(new Error(CAUSE)) });
+  const statuses: number[] = [];
+  for (const path of HEALTH_PATHS) statuses.push((await app.request(path)).status);
+  assertEquals(statuses, [200, 200, 503]);
+  const body = await (await app.request("/health/ready")).json();
+  assertEquals(body, { error: "Service Unavailable" });
+});
+
+Deno.test("createBaseApp() has no rate limit by default", async () => {
+  const { app } = recorded();
+  for (let i = 0; i < 300; i++) assertEquals((await app.request("/")).status, 200);
+  const { headers } = await app.request("/");
+  assertEquals([headers.get("RateLimit"), headers.get("X-RateLimit-Limit")], [null, null]);
+});
+
+Deno.test("createBaseApp() answers 429 past the rate limit", async () => {
+  const { app } = recorded({ rateLimit: { limit: 2, window: 60_000 } });
+  for (const status of [200, 200, 429]) assertEquals((await app.request("/")).status, status);
+  const response = await app.request("/");
+  assertEquals(response.headers.get("X-Error-Code"), "RATE_LIMITED");
+  assertMatch(response.headers.get("Retry-After")!, /^[1-9]\d*$/);
+  assertEquals(await response.json(), { error: "Too Many Requests" });
+});
+
+Deno.test("createBaseApp() hands all of the rate limiter's options on", async () => {
+  const { app } = recorded({ rateLimit: { limit: 1, window: 60_000, failedOnly: true } });
+  const paths = ["/", "/", "/conflict", "/"];
+  const statuses: number[] = [];
+  for (const path of paths) statuses.push((await app.request(path)).status);
+  assertEquals(statuses, [200, 200, 409, 429]);
+});
+
+Deno.test("createBaseApp() counts requests without a route", async () => {
+  for (const init of [{}, { method: "PUT" }]) {
+    const { app } = recorded({ rateLimit: { limit: 1, window: 60_000 } });
+    await app.request(init.method ? "/" : "/no/route", init);
+    assertEquals((await app.request("/")).status, 429);
+  }
+});
+
+Deno.test("createBaseApp() answers health checks past the rate limit", async () => {
+  const { app } = recorded({ rateLimit: { limit: 1, window: 60_000 } });
+  for (const status of [200, 429]) assertEquals((await app.request("/")).status, status);
+  for (const path of HEALTH_PATHS) assertEquals((await app.request(path)).status, 200);
+});
+
+Deno.test("createBaseApp() does not count health checks", async () => {
+  const { app } = recorded({ rateLimit: { limit: 1, window: 60_000 } });
+  for (const path of [...HEALTH_PATHS, ...HEALTH_PATHS]) {
+    assertEquals((await app.request(path)).headers.get("X-RateLimit-Limit"), null);
+  }
+  assertEquals((await app.request("/")).status, 200);
+});
+
+Deno.test("createBaseApp() limits a handler that throws what is no error", async () => {
+  const { app } = recorded({ rateLimit: { limit: 2, window: 60_000 } });
+  const { status, headers } = await app.request("/text");
+  assertEquals([status, headers.get("X-RateLimit-Remaining")], [500, "1"]);
+});
+
+Deno.test("createBaseApp() asks for no authentication on the health routes", async () => {
+  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  app.use(createAuth({ tokens: "token" }));
+  app.get("/", (c) => c.text("hello"));
+  for (const path of HEALTH_PATHS) assertEquals((await app.request(path)).status, 200);
+  assertEquals((await app.request("/")).status, 401);
+});
+
+Deno.test("createBaseApp() answers each request with its status and code", async () => {
+  const { app } = recorded();
+  for (const [path, init, status, code] of WAYS) {
+    const response = await app.request(path, init);
+    assertEquals([path, response.status, response.headers.get("X-Error-Code")], [
+      path,
+      status,
+      code,
+    ]);
+  }
+});
+
+Deno.test("createBaseApp() has one shape for errors, with nothing of the cause", async () => {
+  const { app } = recorded();
+  for (const [path, init] of WAYS.filter(([, , status]) => status >= 400)) {
+    const response = await app.request(path, init);
+    const text = await response.text();
+    const body = JSON.parse(text);
+    assertEquals(Object.keys(body), ["error"]);
+    assert(typeof body.error === "string" && body.error !== "");
+    assertEquals(response.headers.get("Content-Type"), "application/json");
+    assert(![text, ...response.headers.values()].some((value) => value.includes(CAUSE)), path);
+  }
+});
+
+Deno.test("createBaseApp() says Internal Server Error of every 500", async () => {
+  const { app } = recorded();
+  for (const [path, init] of WAYS.filter(([, , status]) => status === 500)) {
+    const response = await app.request(path, init);
+    assertEquals(await response.json(), { error: "Internal Server Error" });
+  }
+});
+
+Deno.test("createBaseApp() logs each request once, with its status and code", async () => {
+  for (const [path, init, status, code] of WAYS) {
+    const { app, requests } = recorded();
+    const requestId = (await app.request(path, init)).headers.get("X-Request-Id")!;
+    const logged = requests().map((record) => [record.requestId, record.status, record.code]);
+    assertEquals(logged, [[requestId, status, code ?? undefined]]);
+  }
+});
+
+Deno.test("createBaseApp() logs the cause of a 500 once, with the request id", async () => {
+  for (const [path, init, status] of WAYS) {
+    const { app, records } = recorded();
+    const requestId = (await app.request(path, init)).headers.get("X-Request-Id")!;
+    const causes = records.filter((record) => record.error !== undefined);
+    assertEquals(causes.map((record) => record.requestId), status >= 500 ? [requestId] : []);
+  }
+});
+
+Deno.test("createBaseApp() logs a request that was limited once", async () => {
+  const { app, requests } = recorded({ rateLimit: { limit: 1, window: 60_000 } });
+  for (let i = 0; i < 2; i++) await app.request("/");
+  assertEquals(requests().map(({ status, code }) => [status, code]), [
+    [200, undefined],
+    [429, "RATE_LIMITED"],
+  ]);
+});
+
+Deno.test("createBaseApp() logs no query string", async () => {
+  for (const [path, init] of WAYS) {
+    const { app, records } = recorded();
+    await app.request(`${path}?token=query-secret`, init);
+    assert(records.length > 0);
+    assert(!records.some((record) => JSON.stringify(record).includes("query-secret")));
+  }
+});
+
+Deno.test("createBaseApp() sets the headers of an API on every response", async () => {
+  const { app } = recorded();
+  for (const [path, init] of WAYS) {
+    const { headers } = await app.request(path, init);
+    assertEquals(headers.get("X-Content-Type-Options"), "nosniff", path);
+    assertEquals(headers.get("Cache-Control"), "no-store", path);
+    assertMatch(headers.get("X-Request-Id")!, /^[0-9a-f-]{36}$/);
+    assert(headers.get("Content-Type"), path);
+  }
+});
+
+Deno.test("createBaseApp() answers 405 with the methods that the path takes", async () => {
+  const { app } = recorded();
+  for (const method of ["PUT", "DELETE", "PATCH", "OPTIONS", "BREW"]) {
+    const response = await app.request("/", { method });
+    assertEquals([response.status, response.headers.get("Allow")], [405, "GET, HEAD, POST"]);
+  }
+  const response = await app.request("/health", { method: "POST" });
+  assertEquals([response.status, response.headers.get("Allow")], [405, "GET, HEAD"]);
+});
+
+Deno.test("createBaseApp() takes no heed of headers that override the method", async () => {
+  const { app } = recorded();
+  for (const name of ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"]) {
+    const response = await app.request("/", { headers: { [name]: "POST" } });
+    assertEquals(await response.text(), "hello");
+  }
+});
+
+Deno.test("createBaseApp() answers 404 to other spellings of a path", async () => {
+  const { app } = recorded();
+  for (const path of ["/health/", "//health", "/HEALTH", "/health/live/", "/health%2Flive"]) {
+    assertEquals((await app.request(new Request(`http://localhost${path}`))).status, 404, path);
+  }
+});
+
+Deno.test("createBaseApp() answers HEAD like GET, without a body", async () => {
+  const { app, requests } = recorded();
+  const response = await app.request("/", { method: "HEAD" });
+  assertEquals([response.status, await response.text()], [200, ""]);
+  assertEquals(requests().map(({ method }) => method), ["HEAD"]);
+});
+
+Deno.test("createBaseApp() refuses a host before it reaches a route", async () => {
+  let reached = false;
+  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  app.get("/", (c) => {
+    reached = true;
+    return c.text("hello");
+  });
+  const response = await app.request("/", { headers: { Host: "x/webhook?" } });
+  assertEquals([response.status, await response.json()], [400, { error: "Invalid host" }]);
+  assert(!reached);
+});
+
+Deno.test("createBaseApp() logs to the console by default, one line of JSON a request", async () => {
+  for (const options of [{ name: "bot" }, { name: "bot", logger: true }]) {
+    const lines = await consoleLines(options, "/health", "/no/route");
+    assertEquals(lines.map((line) => JSON.parse(line).path), ["/health", "/no/route"]);
+  }
+});
+
+Deno.test("createBaseApp() logs no requests if asked", async () => {
+  assertEquals(await consoleLines({ name: "bot", logger: false }, "/health", "/no/route"), []);
+});
+
+Deno.test("createBaseApp() logs the cause of a 500 even if it logs no requests", async () => {
+  const lines = await consoleLines({ name: "bot", logger: false }, "/error");
+  assertEquals(lines.map((line) => JSON.parse(line).error.message), [CAUSE]);
+});
+
+Deno.test("createBaseApp() gives requests an id even if it logs none", async () => {
+  const app = createBaseApp({ name: "bot", logger: false });
+  assertMatch((await app.request("/health")).headers.get("X-Request-Id")!, /^[0-9a-f-]{36}$/);
+});
+
+Deno.test("createBaseApp() gives handlers the env and the logger's variables", async () => {
+  const app = createBaseApp<{ GREETING: string }>({ name: "bot", logger: { sink: () => {} } });
+  app.get("/", (c) => c.json([c.env.GREETING, c.var.requestId, typeof c.var.log]));
+  const init = { headers: { "X-Request-Id": "request-1" } };
+  const response = await app.request("/", init, { GREETING: "hi" });
+  assertEquals(await response.json(), ["hi", "request-1", "function"]);
+});
+
+Deno.test("createBaseApp() makes apps that share nothing", async () => {
+  const rateLimit = Object.freeze({ limit: 1, window: 60_000 });
+  const options = Object.freeze({ name: "bot", logger: false, rateLimit });
+  const [one, other] = [createBaseApp(options), createBaseApp(options)];
+  for (const status of [404, 429]) assertEquals((await one.request("/")).status, status);
+  assertEquals((await other.request("/")).status, 404);
+});
+
+Deno.test("createBaseApp() refuses a name that is no text, or blank", () => {
+  for (const name of [undefined, null, 7, "", " ", "\n"] as unknown as string[]) {
+    assertThrows(() => createBaseApp({ name }), TypeError, "'name'");
+  }
+});
+
+Deno.test("createBaseApp() refuses a rate limit that makes no sense", () => {
+  for (const rateLimit of [{ limit: 0, window: 1 }, { limit: 1, window: 0 }]) {
+    assertThrows(() => createBaseApp({ name: "bot", rateLimit }), RangeError);
+  }
+});
+
+Deno.test("bindEnv() joins the env with the connection's address", async () => {
+  const app = createBaseApp<{ GREETING: string } & ConnectionBindings>({
+    name: "b",
+    logger: false,
+  });
+  app.get("/", (c) => c.json(c.env));
+  const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 50_000 } as const;
+  const handler = bindEnv(app, Object.freeze({ GREETING: "hi" }));
+  const response = await handler(new Request("http://localhost/"), { remoteAddr });
+  assertEquals(await response.json(), { GREETING: "hi", remoteAddr });
+});
+
+Deno.test("bindEnv() does not let the env stand in for the connection's address", async () => {
+  const app = createBaseApp<ConnectionBindings>({ name: "bot", logger: false });
+  app.get("/", (c) => c.json(c.env));
+  const address = (hostname: string) => ({ transport: "tcp", hostname, port: 1 }) as const;
+  const handler = bindEnv(app, { remoteAddr: address("192.0.2.9") });
+  const request = new Request("http://localhost/");
+  const response = await handler(request, { remoteAddr: address("192.0.2.1") });
+  assertEquals((await response.json()).remoteAddr.hostname, "192.0.2.1");
+});
+
+testWith(["net"], "bindEnv() brings env and address to a handler over HTTP", async () => {
+  const app = createBaseApp<{ GREETING: string } & ConnectionBindings>({
+    name: "b",
+    logger: false,
+  });
+  app.get("/", (c) => c.json(c.env));
+  await serving(app, { GREETING: "hi" }, async (base) => {
+    const { GREETING, remoteAddr } = await (await fetch(base)).json();
+    assertEquals(GREETING, "hi");
+    assertEquals([remoteAddr.transport, remoteAddr.hostname], ["tcp", "127.0.0.1"]);
+  });
+});
+
+testWith(
+  ["net"],
+  "createBaseApp() counts by the socket over HTTP, whatever is claimed",
+  async () => {
+    const { app, requests } = recorded({ rateLimit: { limit: 2, window: 60_000 } });
+    await serving(app, {}, async (base) => {
+      for (
+        const [claim, status] of [["1.1.1.1", 200], ["2.2.2.2", 200], ["3.3.3.3", 429]] as const
+      ) {
+        const response = await fetch(base, { headers: { "X-Forwarded-For": claim } });
+        await response.body?.cancel();
+        assertEquals(response.status, status);
+      }
+    });
+    assertEquals(requests().map(({ ip }) => ip), ["127.0.0.1", "127.0.0.1", "127.0.0.1"]);
+  },
+);
+
+testWith(["net"], "createBaseApp() answers errors over HTTP", async () => {
+  const { app } = recorded();
+  await serving(app, {}, async (base) => {
+    for (const [path, init, status] of WAYS.filter(([, { headers }]) => !headers)) {
+      const response = await fetch(base + path, init);
+      await response.body?.cancel();
+      assertEquals([path, response.status], [path, status]);
+    }
+  });
+});
+
+testWith(
+  ["net"],
+  "createBaseApp() answers an error that a client can read, over HTTP",
+  async () => {
+    const { app } = recorded();
+    app.get("/zipped", (c) => {
+      c.header("Content-Encoding", "gzip");
+      throw new Error(CAUSE);
+    });
+    await serving(app, {}, async (base) => {
+      const response = await fetch(`${base}/zipped`);
+      assertEquals(await response.json(), { error: "Internal Server Error" });
+    });
+  },
+);
+
+testWith(["net"], "createBaseApp() does not let a host name another path over HTTP", async () => {
+  const { app } = recorded();
+  await serving(app, {}, async (_base, port) => {
+    for (const host of ["x/health?", "x/health#", "x\\health?", "", "a b", "a@b"]) {
+      const response = await exchange(port, "GET /no/route HTTP/1.1", `Host: ${host}`);
+      assertStringIncludes(response, "HTTP/1.1 400 ");
+    }
+    const response = await exchange(port, "GET /health HTTP/1.1", "Host: example.com");
+    assertStringIncludes(response, "HTTP/1.1 200 ");
+  });
+});

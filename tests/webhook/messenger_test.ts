@@ -1,0 +1,426 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { bindEnv, createBaseApp } from "../../base_app.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
+import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+
+const TOKEN = "X-Messenger-Bot-Api-Secret-Token";
+const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
+
+type Refusal = readonly [status: number, code: string, message: string];
+type Options = Partial<MessengerIntakeOptions>;
+
+const NO_TOKEN: Refusal = [401, "MISSING_TOKEN", "Missing secret token"];
+const BAD_TOKEN: Refusal = [401, "INVALID_TOKEN", "Invalid secret token"];
+const NOT_ALLOWED: Refusal = [403, "AUTH_001", "User not authorized"];
+
+/** A fresh app with its store, for user 42. `using` closes the KV. */
+async function createMessenger(options: Options = {}, users: string | undefined = "42") {
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const records: LogRecord[] = [];
+  const app = createBaseApp<AllowedUsersEnv>({
+    name: "messenger",
+    logger: { sink: (record) => records.push(record) },
+  });
+  app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }));
+  const env = { MESSENGER_ALLOWED_USERS: users };
+  return {
+    app,
+    env,
+    store,
+    records,
+    post: async (sent: RequestInit) => await app.request("/webhook", sent, env),
+    /** How many entries the KV has below a key. */
+    count: async (...prefix: string[]) => (await Array.fromAsync(kv.list({ prefix }))).length,
+    /** The events that wait, with their bodies. */
+    async events() {
+      const leases = await store.claim({ limit: 100, owner: "test", leaseMs: 60_000 });
+      return await Promise.all(
+        leases.map(async (lease) => ({ ...lease.record, body: await store.load(lease) })),
+      );
+    },
+    [Symbol.dispose]: () => kv.close(),
+  };
+}
+
+async function assertRefused(
+  sent: RequestInit,
+  [status, code, message]: Refusal,
+  options: Options = {},
+  users?: string,
+): Promise<void> {
+  using messenger = await createMessenger(options, users);
+  const response = await messenger.post(sent);
+  assertEquals([response.status, response.headers.get("X-Error-Code")], [status, code]);
+  assertEquals(response.headers.get("Content-Type"), "application/json");
+  assertEquals(await response.json(), { error: message });
+  assertEquals(await messenger.count("events"), 0);
+}
+
+/** Posts an update, and returns the one event that it became. */
+async function accepted(sent: RequestInit, options: Options = {}, users?: string) {
+  using messenger = await createMessenger(options, users);
+  const response = await messenger.post(sent);
+  assertEquals([response.status, await response.text()], [200, "OK"]);
+  const [event, ...others] = await messenger.events();
+  assertEquals(others, []);
+  return event!;
+}
+
+/** A message of a user, user 42 where none is named. */
+const message = (from: unknown = { id: 42 }, more: object = {}) => ({
+  update_id: 1,
+  message: { message_id: 1, from, chat: { id: 7 }, text: "hi", ...more },
+});
+
+Deno.test("createMessengerIntake() answers 200 OK, in plain text, to an allowed user", async () => {
+  using messenger = await createMessenger();
+  const response = await messenger.post(messengerUpdate(message()));
+  assertEquals(response.status, 200);
+  assertEquals(response.headers.get("Content-Type"), "text/plain; charset=UTF-8");
+  assertEquals(await response.text(), "OK");
+  assertEquals(await messenger.count("events", "event"), 1);
+});
+
+Deno.test("createMessengerIntake() stores an update byte for byte, with its kind and id", async () => {
+  const text = ' { "update_id" : 7,\n"message":{"from":{"id":42},"text":"\u{1f600}\\u00e9"}}';
+  const event = await accepted(messengerUpdate(text));
+  assertEquals(new TextDecoder().decode(event.body), text);
+  assertEquals([event.platform, event.source], ["messenger", "messenger"]);
+  assertEquals([event.type, event.id], ["message", "7"]);
+});
+
+Deno.test("createMessengerIntake() takes the token in Telegram's header", async () => {
+  const headers = { [TOKEN]: null, [TELEGRAM_TOKEN]: MESSENGER_SECRET };
+  assertEquals((await accepted(messengerUpdate(message(), headers))).source, "telegram");
+});
+
+Deno.test("createMessengerIntake() answers 401 to a missing token, or an empty one", async () => {
+  for (const token of [null, ""]) {
+    await assertRefused(messengerUpdate(message(), { [TOKEN]: token }), NO_TOKEN);
+  }
+});
+
+const WRONG_TOKENS: Record<string, string> = {
+  "another": "another-secret-token-here",
+  "a shorter": MESSENGER_SECRET.slice(0, -1),
+  "a longer": `${MESSENGER_SECRET}s`,
+  "a doubled": `${MESSENGER_SECRET}, ${MESSENGER_SECRET}`,
+  "the other app's": FORGE_SECRET,
+  "a capital": MESSENGER_SECRET.toUpperCase(),
+  "a non-ASCII": "\u00e9".repeat(MESSENGER_SECRET.length),
+  "a very long": MESSENGER_SECRET.repeat(500),
+};
+
+for (const [what, token] of Object.entries(WRONG_TOKENS)) {
+  Deno.test(`createMessengerIntake() answers 401 to ${what} token`, async () => {
+    await assertRefused(messengerUpdate(message(), { [TOKEN]: token }), BAD_TOKEN);
+    const telegram = { [TOKEN]: null, [TELEGRAM_TOKEN]: token };
+    await assertRefused(messengerUpdate(message(), telegram), BAD_TOKEN);
+  });
+}
+
+Deno.test("createMessengerIntake() answers 401 to two token headers, even if both are right", async () => {
+  const update = messengerUpdate(message());
+  update.headers.append(TOKEN, MESSENGER_SECRET);
+  await assertRefused(update, BAD_TOKEN);
+});
+
+Deno.test("createMessengerIntake() answers 401 to a wrong token beside a right one", async () => {
+  const update = messengerUpdate(message(), { [TOKEN]: "x", [TELEGRAM_TOKEN]: MESSENGER_SECRET });
+  await assertRefused(update, BAD_TOKEN);
+});
+
+Deno.test("createMessengerIntake() does not take the other platform's signature for proof", async () => {
+  await assertRefused(await forgeDelivery("{}"), NO_TOKEN, { secrets: [FORGE_SECRET] });
+});
+
+Deno.test("createMessengerIntake() ignores the other platform's headers on a proved update", async () => {
+  const forge = { "X-Hub-Signature-256": "sha256=00", "X-Forge-Event": "push" };
+  const event = await accepted(messengerUpdate(message(), { ...forge, "X-Forge-Delivery": "a" }));
+  assertEquals([event.platform, event.type, event.id], ["messenger", "message", "1"]);
+});
+
+Deno.test("createMessengerIntake() accepts the old and the new token during a rotation", async () => {
+  for (const token of ["new token", "old token"]) {
+    const secrets = ["new token", "old token"];
+    await accepted(messengerUpdate(message(), { [TOKEN]: token }), { secrets });
+  }
+});
+
+Deno.test("createMessengerIntake() answers 401 to the old token after a rotation", async () => {
+  const update = messengerUpdate(message(), { [TOKEN]: "old token" });
+  await assertRefused(update, BAD_TOKEN, { secrets: ["new token"] });
+});
+
+for (const secrets of [[], [""], [" \t\n"], ["good", ""], [undefined], undefined, "a text"]) {
+  Deno.test(`createMessengerIntake() refuses ${JSON.stringify(secrets)} for its secrets`, async () => {
+    using messenger = await createMessenger();
+    const options = { secrets: secrets as string[], store: messenger.store };
+    assertThrows(() => createMessengerIntake(options), TypeError, "the messenger intake");
+  });
+}
+
+for (const limits of [{ maxBodyBytes: NaN }, { maxBodyBytes: -1 }, { bodyTimeoutMs: NaN }]) {
+  const [[name, value]] = Object.entries(limits) as [[string, number]];
+  Deno.test(`createMessengerIntake() refuses ${value} for ${name}`, async () => {
+    using messenger = await createMessenger();
+    const options = { secrets: [MESSENGER_SECRET], store: messenger.store, ...limits };
+    assertThrows(() => createMessengerIntake(options), RangeError);
+  });
+}
+
+Deno.test("createMessengerIntake() does not read the body of the unproven", async () => {
+  using messenger = await createMessenger();
+  let pulled = 0;
+  const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
+  const headers = { [TOKEN]: "wrong" };
+  assertEquals((await messenger.post({ method: "POST", headers, body })).status, 401);
+  assertEquals(pulled, 0);
+});
+
+Deno.test("createMessengerIntake() answers 401 to the unproven, whatever else is wrong", async () => {
+  for (const update of ["", "{", "null", "{}", message({ id: 43 })]) {
+    await assertRefused(messengerUpdate(update, { [TOKEN]: "wrong" }), BAD_TOKEN);
+    const html = { [TOKEN]: null, "Content-Type": "text/html" };
+    await assertRefused(messengerUpdate(update, html), NO_TOKEN);
+  }
+});
+
+Deno.test("createMessengerIntake() answers 413 or 415 to the unproven only for what is declared", async () => {
+  const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 1048576 bytes"];
+  const encoded: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Unsupported content encoding"];
+  for (const token of [MESSENGER_SECRET, "wrong", null]) {
+    const big = { [TOKEN]: token, "Content-Length": "1048577" };
+    await assertRefused(messengerUpdate(message(), big), tooLarge);
+    const zipped = { [TOKEN]: token, "Content-Encoding": "gzip" };
+    await assertRefused(messengerUpdate(message(), zipped), encoded);
+  }
+});
+
+Deno.test("createMessengerIntake() answers 415 to another media type", async () => {
+  const json: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Content type must be application/json"];
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", ""]) {
+    await assertRefused(messengerUpdate(message(), { "Content-Type": type }), json);
+  }
+});
+
+const BAD_BODIES: readonly (readonly [body: string, message: string])[] = [
+  ["", "Body is not JSON"],
+  ["{", "Body is not JSON"],
+  ["null", "Body must be a JSON object"],
+  ["42", "Body must be a JSON object"],
+  ["[]", "Body must be a JSON object"],
+  [`{"message":${"[".repeat(9_999)}${"]".repeat(9_999)}}`, "Body is nested too deeply"],
+  ["{}", "Update has no content"],
+  ['{"update_id":1}', "Update has no content"],
+  ['{"update_id":1,"message":null}', "Update has no content"],
+  ['{"update_id":1,"message":"from 42"}', "Update has no content"],
+  ['{"update_id":1,"__proto__":{"from":{"id":42}}}', "Update has no content"],
+  ['{"update_id":1,"two words":{"from":{"id":42}}}', "Update has no content"],
+  ['{"update_id":1,"1":{"from":{"id":42}}}', "Update has no content"],
+  ['{"update_id":"1","message":{"from":{"id":42}}}', "Update id must be an integer"],
+  ['{"update_id":1.5,"message":{"from":{"id":42}}}', "Update id must be an integer"],
+  ['{"update_id":null,"message":{"from":{"id":42}}}', "Update id must be an integer"],
+  ['{"message":{"from":{"id":42}},"update_id":{}}', "Update id must be an integer"],
+  ['{"update_id":9007199254740993,"message":{"from":{"id":42}}}', "Update id must be an integer"],
+];
+
+for (const [body, error] of BAD_BODIES) {
+  Deno.test(`createMessengerIntake() answers 400 to ${body.slice(0, 60)}`, async () => {
+    await assertRefused(messengerUpdate(body), [400, "INVALID_BODY", error], {}, "*");
+  });
+}
+
+Deno.test("createMessengerIntake() judges the body before the user", async () => {
+  await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], {}, "");
+});
+
+const STRANGERS: Record<string, object> = {
+  "another user": message({ id: 43 }),
+  "a user whose name is a listed id": message({ id: 43, username: "42", first_name: "42" }),
+  "a user whose id is a text": message({ id: "42" }),
+  "a user whose id is beyond 2^53": JSON.parse('{"message":{"from":{"id":9007199254740993}}}'),
+  "a negative id": message({ id: -42 }),
+  "no user": message(null),
+  "a listed chat as the sender": message(null, { sender_chat: { id: 42 } }),
+  "a listed chat": message({ id: 43 }, { chat: { id: 42 } }),
+  "a message that quotes a listed user": message({ id: 43 }, {
+    reply_to_message: message().message,
+  }),
+  "a message forwarded from a listed user": message({ id: 43 }, { forward_from: { id: 42 } }),
+  "a button under a listed user's message": {
+    callback_query: { from: { id: 43 }, message: message().message },
+  },
+  "a channel post": { channel_post: { chat: { id: 42 }, sender_chat: { id: 42 } } },
+  "a reaction of another user": { message_reaction: { user: { id: 43 }, chat: { id: 42 } } },
+  "a poll": { poll: { id: "42" } },
+  "an array": { message: [{ from: { id: 42 } }] },
+};
+
+for (const [what, update] of Object.entries(STRANGERS)) {
+  Deno.test(`createMessengerIntake() answers 403 to ${what}`, async () => {
+    const users = "42,9007199254740992,9007199254740993";
+    await assertRefused(messengerUpdate({ update_id: 1, ...update }), NOT_ALLOWED, {}, users);
+  });
+}
+
+const KINDS = ["message", "edited_message", "callback_query", "inline_query", "my_chat_member"];
+KINDS.push("pre_checkout_query", "chat_join_request", "business_message", "a_kind_of_tomorrow");
+
+for (const kind of KINDS) {
+  Deno.test(`createMessengerIntake() takes ${kind} of an allowed user, and of no other`, async () => {
+    const event = await accepted(messengerUpdate({ update_id: 1, [kind]: { from: { id: 42 } } }));
+    assertEquals(event.type, kind);
+    const other = messengerUpdate({ update_id: 1, [kind]: { from: { id: 43 } } });
+    await assertRefused(other, NOT_ALLOWED);
+  });
+}
+
+Deno.test("createMessengerIntake() takes reactions and poll answers of an allowed user", async () => {
+  for (const kind of ["message_reaction", "poll_answer"]) {
+    await accepted(messengerUpdate({ update_id: 1, [kind]: { user: { id: 42 } } }));
+  }
+});
+
+for (const users of ["", "  ", ",", "alice", "-42", "4", "421"]) {
+  Deno.test(`createMessengerIntake() answers 403 to user 42 by the list "${users}"`, async () => {
+    await assertRefused(messengerUpdate(message()), NOT_ALLOWED, {}, users);
+  });
+}
+
+Deno.test("createMessengerIntake() answers 403 without bindings", async () => {
+  using messenger = await createMessenger();
+  const response = await messenger.app.request("/webhook", messengerUpdate(message()));
+  assertEquals(response.status, 403);
+});
+
+Deno.test("createMessengerIntake() takes everybody's updates by *, and a channel's", async () => {
+  await accepted(messengerUpdate(message({ id: 43 })), {}, "*");
+  await accepted(messengerUpdate({ update_id: 1, channel_post: { chat: { id: 7 } } }), {}, "*");
+});
+
+Deno.test("createMessengerIntake() asks the given check, with the bindings and the user", async () => {
+  const asked: unknown[] = [];
+  const isAuthorized = (...args: unknown[]) => Promise.resolve(asked.push(...args) === 0);
+  await assertRefused(messengerUpdate(message()), NOT_ALLOWED, { isAuthorized });
+  assertEquals(asked, [{ MESSENGER_ALLOWED_USERS: "42" }, 42]);
+});
+
+Deno.test("createMessengerIntake() answers 500 when the given check fails, whatever it throws", async () => {
+  for (const thrown of [new Error("connect 10.0.0.7"), "a text", null, { a: 1 }]) {
+    const isAuthorized = () => Promise.reject(thrown);
+    const internal: Refusal = [500, "INTERNAL", "Internal Server Error"];
+    await assertRefused(messengerUpdate(message()), internal, { isAuthorized });
+  }
+});
+
+const warningsOf = (records: readonly LogRecord[]) =>
+  records.filter(({ level, message }) => level === "warn" && message !== "request");
+
+Deno.test("createMessengerIntake() logs a warning for a token that is not right", async () => {
+  using messenger = await createMessenger();
+  const response = await messenger.post(messengerUpdate(message(), { [TOKEN]: "wrong-token" }));
+  const [warning, ...others] = warningsOf(messenger.records);
+  assertEquals(others, []);
+  assertEquals(warning?.message, "delivery refused: Invalid secret token");
+  assertEquals([warning?.["platform"], warning?.["code"]], ["messenger", "INVALID_TOKEN"]);
+  assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
+});
+
+Deno.test("createMessengerIntake() logs a warning for a user who is not allowed", async () => {
+  using messenger = await createMessenger();
+  await messenger.post(messengerUpdate(message({ id: 43 })));
+  assertEquals(warningsOf(messenger.records).map(({ code }) => code), ["AUTH_001"]);
+});
+
+Deno.test("createMessengerIntake() logs no token and nothing of an update", async () => {
+  using messenger = await createMessenger();
+  await messenger.post(messengerUpdate(message(), { [TOKEN]: "wrong-token" }));
+  await messenger.post(messengerUpdate(message({ id: 43 }, { text: "hunter2" })));
+  await messenger.post(messengerUpdate("hunter2"));
+  await messenger.post(messengerUpdate(message()));
+  const log = JSON.stringify(messenger.records);
+  for (const secret of [MESSENGER_SECRET, "wrong-token", "hunter2"]) assert(!log.includes(secret));
+});
+
+const IGNORE = { unauthorized: "ignore" } as const;
+
+Deno.test("createMessengerIntake() can answer 200 to a user who is not allowed, and drop it", async () => {
+  using messenger = await createMessenger(IGNORE);
+  const response = await messenger.post(messengerUpdate(message({ id: 43 })));
+  assertEquals([response.status, await response.text()], [200, "OK"]);
+  assertEquals(await messenger.count("events"), 0);
+  const [warning, ...others] = warningsOf(messenger.records);
+  assertEquals(others, []);
+  assertEquals(warning?.message, "update ignored: User not authorized");
+  assertEquals(warning?.["code"], "AUTH_001");
+  assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
+});
+
+Deno.test("createMessengerIntake() takes an allowed user's update where others are ignored", async () => {
+  await accepted(messengerUpdate(message()), IGNORE);
+});
+
+Deno.test("createMessengerIntake() answers 401 and 400 where users are ignored", async () => {
+  await assertRefused(messengerUpdate(message(), { [TOKEN]: "wrong" }), BAD_TOKEN, IGNORE);
+  await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], IGNORE);
+});
+
+Deno.test("createMessengerIntake() makes one event of the same update 50 times in parallel", async () => {
+  using messenger = await createMessenger();
+  const post = async () => await messenger.post(messengerUpdate(message()));
+  for (const response of await Promise.all(Array.from({ length: 50 }, post))) {
+    assertEquals([response.status, await response.text()], [200, "OK"]);
+  }
+  assertEquals(await messenger.count("events", "event"), 1);
+});
+
+Deno.test("createMessengerIntake() takes updates out of order and repeated once each", async () => {
+  using messenger = await createMessenger();
+  for (const update_id of [3, 1, 2, 1, 3, 3]) {
+    const response = await messenger.post(messengerUpdate({ ...message(), update_id }));
+    assertEquals(response.status, 200);
+  }
+  const ids = (await messenger.events()).map(({ id }) => id).sort();
+  assertEquals(ids, ["1", "2", "3"]);
+});
+
+Deno.test("createMessengerIntake() makes an event of each update without an id", async () => {
+  using messenger = await createMessenger();
+  const { message: content } = message();
+  for (let i = 0; i < 3; i++) await messenger.post(messengerUpdate({ message: content }));
+  assertEquals(await messenger.count("events", "event"), 3);
+});
+
+Deno.test("createMessengerIntake() takes 1 MiB by default, and not a byte more", async () => {
+  const sized = (size: number) => {
+    const update = JSON.stringify(message({ id: 42 }, { text: "" }));
+    return update.replace('"text":""', `"text":"${"x".repeat(size - update.length)}"`);
+  };
+  assertEquals((await accepted(messengerUpdate(sized(1_048_576)))).body.byteLength, 1_048_576);
+  const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 1048576 bytes"];
+  await assertRefused(messengerUpdate(sized(1_048_577)), tooLarge);
+});
+
+Deno.test("createMessengerIntake() answers 408 to a body that does not come in time", async () => {
+  const { headers } = messengerUpdate(message());
+  const stuck = { method: "POST", headers, body: new ReadableStream() };
+  const late: Refusal = [408, "BODY_TIMEOUT", "Body not received in time"];
+  await assertRefused(stuck, late, { bodyTimeoutMs: 1 });
+});
+
+testWith(["net"], "createMessengerIntake() takes and refuses updates over HTTP", async () => {
+  using messenger = await createMessenger();
+  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  await using server = Deno.serve(quiet, bindEnv(messenger.app, messenger.env));
+  const url = `http://127.0.0.1:${server.addr.port}/webhook`;
+  const taken = await fetch(url, messengerUpdate(message()));
+  assertEquals([taken.status, await taken.text()], [200, "OK"]);
+  const refused = await fetch(url, messengerUpdate(message({ id: 43 })));
+  assertEquals([refused.status, await refused.json()], [403, { error: "User not authorized" }]);
+});

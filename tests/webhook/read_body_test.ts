@@ -1,0 +1,313 @@
+import { assert, assertEquals, assertLessOrEqual, assertRejects, assertThrows } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { HttpError, type LogRecord } from "../../middleware/mod.ts";
+import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
+import { checkDeclaredBody, readBody } from "../../webhook/read_body.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+
+const encoder = new TextEncoder();
+
+const post = (body: BodyInit, headers: HeadersInit = {}) =>
+  new Request("http://localhost/", { method: "POST", body, headers });
+
+/** A body that is made as it is read, one chunk at a time. */
+function made(next: (index: number) => Uint8Array | null) {
+  const state = { pulled: 0, cancelled: false };
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const chunk = next(state.pulled++);
+      if (chunk) controller.enqueue(chunk);
+      else controller.close();
+    },
+    cancel: () => void (state.cancelled = true),
+  }, { highWaterMark: 0 });
+  return { body, state };
+}
+
+const read = (body: BodyInit, maxBytes = 1024, headers: HeadersInit = {}) =>
+  readBody(post(body, headers), { maxBytes });
+
+Deno.test("readBody() returns the bytes as they were sent", async () => {
+  const bytes = Uint8Array.of(0xef, 0xbb, 0xbf, 0xff, 0x00, 0x0d, 0x0a, 0x80);
+  assertEquals(await read(bytes), bytes);
+});
+
+Deno.test("readBody() joins chunks in their order", async () => {
+  const { body } = made((index) => index < 5 ? Uint8Array.of(index, index) : null);
+  assertEquals(await read(body), Uint8Array.of(0, 0, 1, 1, 2, 2, 3, 3, 4, 4));
+});
+
+Deno.test("readBody() returns no bytes without a body", async () => {
+  const request = new Request("http://localhost/", { method: "POST" });
+  assertEquals(await readBody(request, { maxBytes: 1 }), new Uint8Array());
+  assertEquals(await read(""), new Uint8Array());
+});
+
+Deno.test("readBody() takes a body of the limit", async () => {
+  assertEquals((await read(new Uint8Array(100), 100)).byteLength, 100);
+});
+
+Deno.test("readBody() rejects with 413 for a byte more", async () => {
+  const error = await assertRejects(() => read(new Uint8Array(101), 100), HttpError);
+  const { status, code, message } = error;
+  assertEquals([status, code, message], [413, "BODY_TOO_LARGE", "Body larger than 100 bytes"]);
+});
+
+Deno.test("readBody() goes by what arrives and not by what is declared", async () => {
+  const headers = { "Content-Length": "1" };
+  await assertRejects(() => read(new Uint8Array(101), 100, headers), HttpError, "larger");
+});
+
+Deno.test("readBody() stops an endless body at the limit, and cancels it", async () => {
+  const { body, state } = made(() => new Uint8Array(1000));
+  await assertRejects(() => read(body, 10_000), HttpError, "larger");
+  assertLessOrEqual(state.pulled, 11);
+  assert(state.cancelled);
+});
+
+Deno.test("readBody() rejects with 400 for a body that ends early", async () => {
+  const { body } = made((index) => {
+    if (index === 1) throw new Error("connection reset by 192.0.2.1");
+    return new Uint8Array(1);
+  });
+  const { status, code, message } = await assertRejects(() => read(body), HttpError);
+  assertEquals([status, code, message], [400, "INVALID_BODY", "Body ended early"]);
+});
+
+/** Starts reading with fake time; tells how it ended so far. */
+function readWith(body: ReadableStream<Uint8Array>, timeoutMs?: number) {
+  const outcome: { error?: HttpError } = {};
+  const options = timeoutMs === undefined ? { maxBytes: 100 } : { maxBytes: 100, timeoutMs };
+  readBody(post(body), options).catch((error) => outcome.error = error);
+  return outcome;
+}
+
+Deno.test("readBody() rejects with 408 after 10 s, and cancels the body", async () => {
+  using time = new FakeTime();
+  let cancelled = false;
+  const outcome = readWith(new ReadableStream({ cancel: () => void (cancelled = true) }));
+  await time.tickAsync(9_999);
+  assertEquals(outcome.error, undefined);
+  await time.tickAsync(1);
+  assertEquals([outcome.error?.status, outcome.error?.code], [408, "BODY_TIMEOUT"]);
+  assertEquals(outcome.error?.message, "Body not received in time");
+  assert(cancelled);
+});
+
+Deno.test("readBody() rejects with 408 at the given deadline", async () => {
+  using time = new FakeTime();
+  const outcome = readWith(new ReadableStream(), 50);
+  await time.tickAsync(49);
+  assertEquals(outcome.error, undefined);
+  await time.tickAsync(1);
+  assertEquals(outcome.error?.status, 408);
+});
+
+Deno.test("readBody() is not put off by a byte a second", async () => {
+  using time = new FakeTime();
+  let timer: ReturnType<typeof setInterval>;
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      timer = setInterval(() => controller.enqueue(new Uint8Array(1)), 1_000);
+    },
+    cancel: () => clearInterval(timer),
+  });
+  const outcome = readWith(body);
+  await time.tickAsync(10_000);
+  assertEquals(outcome.error?.status, 408);
+});
+
+const check = (headers: HeadersInit) => checkDeclaredBody(new Headers(headers), 100);
+
+Deno.test("checkDeclaredBody() lets pass what is within the limit, or not declared", () => {
+  check({});
+  check({ "Content-Length": "0" });
+  check({ "Content-Length": "100" });
+});
+
+for (const length of ["101", "1e3", "99999999999999999999", "0x65", "Infinity"]) {
+  Deno.test(`checkDeclaredBody() answers 413 to a declared length of ${length}`, () => {
+    const error = assertThrows(() => check({ "Content-Length": length }), HttpError);
+    assertEquals([error.status, error.code], [413, "BODY_TOO_LARGE"]);
+    assertEquals(error.message, "Body larger than 100 bytes");
+  });
+}
+
+const ENCODINGS = ["gzip", "GZIP", "br", "deflate", "zstd", "x-gzip", "gzip, identity", "unknown"];
+
+for (const encoding of ENCODINGS) {
+  Deno.test(`checkDeclaredBody() answers 415 to the content encoding ${encoding}`, () => {
+    const error = assertThrows(() => check({ "Content-Encoding": encoding }), HttpError);
+    assertEquals([error.status, error.code], [415, "UNSUPPORTED_MEDIA_TYPE"]);
+    assertEquals(error.message, "Unsupported content encoding");
+  });
+}
+
+Deno.test("checkDeclaredBody() lets the content encoding identity pass", () => {
+  check({ "Content-Encoding": "identity" });
+  check({ "Content-Encoding": " Identity " });
+});
+
+/** Serves an intake on loopback. `seen(n)` resolves once n requests to the webhook are logged. */
+async function serve(options: Partial<ForgeIntakeOptions> = {}) {
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const records: LogRecord[] = [];
+  let notify = () => {};
+  const sink = (record: LogRecord) => {
+    records.push(record);
+    notify();
+  };
+  const app = createBaseApp({ name: "forge", logger: { sink } });
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
+  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  const server = Deno.serve(quiet, bindEnv(app, {}));
+  return {
+    records,
+    port: server.addr.port,
+    url: `http://127.0.0.1:${server.addr.port}`,
+    async stored() {
+      return (await Array.fromAsync(kv.list({ prefix: ["events"] }))).length;
+    },
+    async seen(count: number) {
+      while (records.filter(({ path }) => path === "/webhook").length < count) {
+        await new Promise<void>((resolve) => notify = resolve);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await server.shutdown();
+      kv.close();
+    },
+  };
+}
+
+/** The head of a genuine delivery, which declares a body of so many bytes. */
+async function head(length: number | null, body = "{}"): Promise<string> {
+  const { headers } = await forgeDelivery(body);
+  const framing = length === null ? "Transfer-Encoding: chunked" : `Content-Length: ${length}`;
+  const lines = [...headers].map(([name, value]) => `${name}: ${value}`);
+  return ["POST /webhook HTTP/1.1", "Host: localhost", framing, ...lines, "", ""].join("\r\n");
+}
+
+async function connect(port: number, sent: string): Promise<Deno.TcpConn> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await connection.write(encoder.encode(sent));
+  return connection;
+}
+
+/** Reads one response with a JSON body: all of them end with a brace. */
+async function receive(connection: Deno.TcpConn): Promise<string> {
+  const [decoder, buffer] = [new TextDecoder(), new Uint8Array(4096)];
+  let received = "";
+  while (!received.endsWith("}")) {
+    const count = await connection.read(buffer);
+    if (count === null) return received;
+    received += decoder.decode(buffer.subarray(0, count), { stream: true });
+  }
+  return received;
+}
+
+testWith(["net"], "createForgeIntake() answers 408 to a body of one byte at a time", async () => {
+  await using server = await serve({ bodyTimeoutMs: 150 });
+  using connection = await connect(server.port, await head(10_000));
+  const timer = setInterval(() => connection.write(encoder.encode(" ")).catch(() => {}), 5);
+  const response = await receive(connection);
+  clearInterval(timer);
+  assert(response.startsWith("HTTP/1.1 408 "), response);
+  assert(response.toLowerCase().includes("x-error-code: body_timeout"), response);
+  assert(response.endsWith('{"error":"Body not received in time"}'), response);
+  assertEquals(await server.stored(), 0);
+});
+
+testWith(
+  ["net"],
+  "createForgeIntake() answers 408 to a chunked body that does not end",
+  async () => {
+    await using server = await serve({ bodyTimeoutMs: 50 });
+    using connection = await connect(server.port, `${await head(null)}2\r\n{}\r\n`);
+    assert((await receive(connection)).startsWith("HTTP/1.1 408 "));
+    assertEquals(await server.stored(), 0);
+  },
+);
+
+testWith(["net"], "createForgeIntake() takes a slow body that is in time", async () => {
+  await using server = await serve();
+  using connection = await connect(server.port, await head(2));
+  for (const byte of "{}") await connection.write(encoder.encode(byte));
+  await server.seen(1);
+  assertEquals(server.records[0]?.["status"], 200);
+});
+
+testWith(["net"], "the health routes answer while 50 bodies stand still", async () => {
+  await using server = await serve({ bodyTimeoutMs: 60_000 });
+  const start = await head(10);
+  const all = await Promise.all(Array.from({ length: 50 }, () => connect(server.port, start)));
+  const response = await fetch(`${server.url}/health`);
+  assertEquals([response.status, (await response.json()).status], [200, "ok"]);
+  for (const connection of all) connection.close();
+  await server.seen(50);
+});
+
+testWith(["net"], "a client gone in mid-body leaves no error and no event", async () => {
+  await using server = await serve();
+  const start = await head(10);
+  for (let i = 0; i < 100; i++) (await connect(server.port, `${start}{}`)).close();
+  await server.seen(100);
+  assertEquals(server.records.filter(({ level }) => level === "error"), []);
+  assertEquals(server.records.filter(({ error }) => error !== undefined), []);
+  assertEquals(await server.stored(), 0);
+});
+
+testWith(["net"], "createForgeIntake() takes deliveries after clients were gone", async () => {
+  await using server = await serve();
+  const start = await head(10);
+  for (let i = 0; i < 20; i++) (await connect(server.port, `${start}{}`)).close();
+  const response = await fetch(`${server.url}/webhook`, await forgeDelivery("{}"));
+  assertEquals([response.status, await response.text()], [200, "OK"]);
+  await server.seen(21);
+});
+
+testWith(
+  ["net"],
+  "createForgeIntake() answers 413 to a declared length without reading",
+  async () => {
+    await using server = await serve({ maxBodyBytes: 100 });
+    using connection = await connect(server.port, await head(101));
+    assert((await receive(connection)).startsWith("HTTP/1.1 413 "));
+  },
+);
+
+testWith(["net"], "createForgeIntake() answers 413 to a chunked body at the limit", async () => {
+  await using server = await serve({ maxBodyBytes: 100 });
+  using connection = await connect(server.port, `${await head(null)}65\r\n${"x".repeat(101)}\r\n`);
+  assert((await receive(connection)).startsWith("HTTP/1.1 413 "));
+});
+
+testWith(
+  ["net"],
+  "createForgeIntake() answers 401 to an unsigned head without reading",
+  async () => {
+    await using server = await serve();
+    const unsigned = "POST /webhook HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
+    using connection = await connect(server.port, unsigned);
+    assert((await receive(connection)).startsWith("HTTP/1.1 401 "));
+  },
+);
+
+testWith(
+  ["net"],
+  "createForgeIntake() answers 415 to a compressed body and inflates nothing",
+  async () => {
+    await using server = await serve();
+    const bytes = new Blob(["{}"]).stream().pipeThrough(new CompressionStream("gzip"));
+    const zipped = new Uint8Array(await new Response(bytes).arrayBuffer());
+    const delivery = await forgeDelivery(zipped, { "Content-Encoding": "gzip" });
+    const response = await fetch(`${server.url}/webhook`, delivery);
+    assertEquals(response.status, 415);
+    assertEquals(await response.json(), { error: "Unsupported content encoding" });
+    assertEquals(await server.stored(), 0);
+  },
+);

@@ -1,0 +1,134 @@
+import { assert, assertEquals } from "@std/assert";
+import { FORGE_SECRET, sign } from "../_deliveries.ts";
+import { verifySignature, verifySignatureBytes } from "../../webhook/verify_signature.ts";
+
+/** GitHub's published vector, for the payload `Hello, World!` and the secret `FORGE_SECRET`. */
+const DIGEST = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+
+const verifyHello = (signature: unknown, secret: unknown = FORGE_SECRET) =>
+  verifySignature("Hello, World!", signature as string, secret as string);
+
+Deno.test("verifySignature() accepts the published vector", () => {
+  assertEquals(verifyHello(`sha256=${DIGEST}`), true);
+});
+
+Deno.test("verifySignature() accepts test case 2 of RFC 4231", () => {
+  const digest = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+  assert(verifySignature("what do ya want for nothing?", `sha256=${digest}`, "Jefe"));
+});
+
+Deno.test("verifySignature() is synchronous and answers a boolean", () => {
+  assertEquals(typeof verifyHello(`sha256=${DIGEST}`), "boolean");
+  assertEquals(typeof verifyHello("no signature"), "boolean");
+});
+
+const TEXTS = ["", "a", "é", "\u{1f600}", "\ufeffabc", "line\r\nline\n", "\0", "x".repeat(100_000)];
+const SECRETS = ["s", "clé secrète", " padded ", "s\0s", "x".repeat(64), "x".repeat(65)];
+
+Deno.test("verifySignature() agrees with Web Crypto on every text and secret", async () => {
+  for (const text of TEXTS) {
+    for (const secret of SECRETS) {
+      assert(verifySignature(text, await sign(text, secret), secret), `${text} with ${secret}`);
+    }
+  }
+});
+
+const otherDigit = (index: number) =>
+  DIGEST.slice(0, index) + (DIGEST[index] === "0" ? "1" : "0") + DIGEST.slice(index + 1);
+
+Deno.test("verifySignature() refuses a digest with one digit changed, wherever", () => {
+  for (let i = 0; i < DIGEST.length; i++) {
+    assertEquals(verifyHello(`sha256=${otherDigit(i)}`), false, `digit ${i}`);
+  }
+});
+
+const MALFORMED: Record<string, string> = {
+  "nothing": "",
+  "prefix only": "sha256=",
+  "no prefix": DIGEST,
+  "62 digits": `sha256=${DIGEST.slice(2)}`,
+  "63 digits": `sha256=${DIGEST.slice(1)}`,
+  "65 digits": `sha256=${DIGEST}7`,
+  "66 digits": `sha256=${DIGEST}17`,
+  "twice the digits": `sha256=${DIGEST}${DIGEST}`,
+  "prefix in capitals": `SHA256=${DIGEST}`,
+  "prefix with a capital": `Sha256=${DIGEST}`,
+  "prefix of SHA-1": `sha1=${DIGEST}`,
+  "prefix of SHA-1, its length": `sha1=${DIGEST.slice(0, 40)}`,
+  "prefix of SHA-512": `sha512=${DIGEST}`,
+  "prefix with a hyphen": `sha-256=${DIGEST}`,
+  "prefix with a colon": `sha256:${DIGEST}`,
+  "prefix twice": `sha256=sha256=${DIGEST}`,
+  "digits in capitals": `sha256=${DIGEST.toUpperCase()}`,
+  "a digit that is not hex": `sha256=g${DIGEST.slice(1)}`,
+  "0x before the digits": `sha256=0x${DIGEST.slice(2)}`,
+  "full-width digits": `sha256=${DIGEST.replaceAll("7", "\uff17")}`,
+  "a letter of another script": `sha256=${DIGEST.replaceAll("c", "\u0441")}`,
+  "an emoji": `sha256=\u{1f600}${DIGEST.slice(2)}`,
+  "a lone surrogate": `sha256=\ud800${DIGEST.slice(1)}`,
+  "a space before": ` sha256=${DIGEST}`,
+  "a space after": `sha256=${DIGEST} `,
+  "a space within": `sha256= ${DIGEST}`,
+  "a line break after": `sha256=${DIGEST}\n`,
+  "a line before": `x\nsha256=${DIGEST}`,
+  "a NUL after": `sha256=${DIGEST}\0`,
+  "itself twice, as two headers are joined": `sha256=${DIGEST}, sha256=${DIGEST}`,
+  "a wrong one before it": `sha256=${"0".repeat(64)}, sha256=${DIGEST}`,
+  "a wrong one after it": `sha256=${DIGEST}, sha256=${"0".repeat(64)}`,
+  "quotes": `"sha256=${DIGEST}"`,
+  "base64": "sha256=dXEH6g6yUJ/CESIczphLijdXC211hsIsRvQ3nIsEPhc=",
+  "64 KiB": `sha256=${DIGEST.repeat(1024)}`,
+};
+
+for (const [what, signature] of Object.entries(MALFORMED)) {
+  Deno.test(`verifySignature() is false and throws nothing for a signature with ${what}`, () => {
+    assertEquals(verifyHello(signature), false);
+  });
+}
+
+Deno.test("verifySignature() is false and throws nothing for what is no text", () => {
+  for (const value of [undefined, null, 0, {}, [`sha256=${DIGEST}`], Symbol("s"), 1n]) {
+    assertEquals(verifyHello(value), false);
+    assertEquals(verifyHello(`sha256=${DIGEST}`, value ?? null), false);
+    assertEquals(verifySignature(value as string, `sha256=${DIGEST}`, FORGE_SECRET), false);
+  }
+});
+
+Deno.test("verifySignature() is false for an empty secret, although the signature is right", () => {
+  // HMAC-SHA256 of the empty text with the empty key.
+  const digest = "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad";
+  assertEquals(verifySignature("", `sha256=${digest}`, ""), false);
+});
+
+Deno.test("verifySignature() is false for another secret", async () => {
+  for (const secret of ["other", `${FORGE_SECRET} `, FORGE_SECRET.toLowerCase()]) {
+    assertEquals(verifySignature("{}", await sign("{}", secret), FORGE_SECRET), false);
+  }
+});
+
+Deno.test("verifySignature() tells a composed character from a decomposed one", async () => {
+  const [composed, decomposed] = ["\u00e9", "e\u0301"];
+  assertEquals(verifySignature(decomposed, await sign(composed), FORGE_SECRET), false);
+});
+
+Deno.test("verifySignature() covers a byte order mark", async () => {
+  assertEquals(verifySignature("\ufeff{}", await sign("{}"), FORGE_SECRET), false);
+  assertEquals(verifySignature("{}", await sign("\ufeff{}"), FORGE_SECRET), false);
+});
+
+Deno.test("verifySignatureBytes() accepts bytes that are no text", async () => {
+  const bytes = Uint8Array.of(0xff, 0xfe, 0x00, 0x80, 0xed, 0xa0, 0x80);
+  assert(verifySignatureBytes(bytes, await sign(bytes), FORGE_SECRET));
+});
+
+Deno.test("verifySignatureBytes() is not satisfied by the signature of the bytes' text form", async () => {
+  for (const bytes of [Uint8Array.of(0xff), Uint8Array.of(0xef, 0xbb, 0xbf, 0x7b, 0x7d)]) {
+    const text = new TextDecoder().decode(bytes);
+    assertEquals(verifySignatureBytes(bytes, await sign(text), FORGE_SECRET), false);
+  }
+});
+
+Deno.test("verifySignatureBytes() covers a view's own bytes and not those around it", async () => {
+  const view = new TextEncoder().encode("..{}..").subarray(2, 4);
+  assert(verifySignatureBytes(view, await sign("{}"), FORGE_SECRET));
+});
