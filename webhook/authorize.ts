@@ -13,8 +13,13 @@ export type AuthorizeUser<TEnv extends object = AllowedUsersEnv> = (
   userId: number | undefined,
 ) => boolean | Promise<boolean>;
 
-/** Where the content of an update names its sender: a reaction or a poll answer has `user`. */
-const SENDER_FIELDS = ["from", "user"] as const;
+/** Where the content of an update names its sender: the first for most kinds, the last two for boosts. */
+const SENDER_PATHS: readonly (readonly string[])[] = [
+  ["from"],
+  ["user"],
+  ["source", "user"],
+  ["boost", "source", "user"],
+];
 
 const USER_ID = /^[1-9]\d{0,15}$/;
 
@@ -63,12 +68,18 @@ export function updateKindOf(update: JsonObject): string | undefined {
  * @returns The id; undefined where the update has no user (a channel post) or its id is no number.
  */
 export function userIdOf(update: JsonObject): number | undefined {
-  const content = update[updateKindOf(update) ?? ""] as Record<string, { id?: unknown } | null>;
-  for (const field of SENDER_FIELDS) {
-    const id = content?.[field]?.id;
+  const content = update[updateKindOf(update) ?? ""];
+  for (const path of SENDER_PATHS) {
+    const id = [...path, "id"].reduce(fieldOf, content);
     if (Number.isSafeInteger(id)) return id as number;
   }
   return undefined;
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
 }
 
 /**

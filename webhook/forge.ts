@@ -32,6 +32,12 @@ const DELIVERY_HEADERS = SOURCES.map(([name, source]): SourceHeader => [
 const JSON_TYPE = "application/json";
 const FORM_TYPE = "application/x-www-form-urlencoded";
 
+/**
+ * What a form consists of. The media type is not signed: without this a signed JSON document, which
+ * always has a brace, could be sent as a form, and a text in it be taken for the payload.
+ */
+const FORM = /^[\w*.~!'()+%&=:;,@/?$-]*$/;
+
 const encoder = new TextEncoder();
 
 /** Options of {@linkcode createForgeIntake}. */
@@ -54,6 +60,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
  * @param options The secrets and the store.
  * @returns An app to mount with `app.route("/", ...)`.
  * @throws {TypeError} If there is no secret, or one is blank.
+ * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  *
  * @example
  * ```ts
@@ -121,10 +128,10 @@ export function verifyForgeDelivery(
  */
 export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
   const isJson = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE;
-  const document = isJson ? body : formField(body, "payload");
-  if (!document) throw invalidBody("Form must have one field 'payload' in UTF-8");
   const { type, source } = eventTypeOf(headers, EVENT_HEADERS);
   const deliveryId = deliveryIdOf(headers, DELIVERY_HEADERS);
+  const document = isJson ? body : formField(body, "payload");
+  if (!document) throw invalidBody("Form must have one field 'payload' in UTF-8");
   const payload = parseJsonObject(document);
   return { platform: "forge", source, type, deliveryId, body: document, payload };
 }
@@ -142,12 +149,14 @@ function isSigned(bytes: Uint8Array, signature: string, secrets: readonly string
 }
 
 /**
- * Finds the one field of a name in a form. Not with `URLSearchParams`, which replaces invalid UTF-8
- * instead of refusing it.
+ * Finds the one field of a name in a form. Not with `URLSearchParams`, which takes any text for a form
+ * and replaces invalid UTF-8.
  */
 function formField(body: Uint8Array, name: string): Uint8Array<ArrayBuffer> | undefined {
   try {
-    const fields = decodeUtf8(body).split("&").filter((field) => field.startsWith(`${name}=`));
+    const form = decodeUtf8(body);
+    if (!FORM.test(form)) return undefined;
+    const fields = form.split("&").filter((field) => field.startsWith(`${name}=`));
     const value = fields[0]?.slice(name.length + 1).replaceAll("+", " ");
     return fields.length === 1 ? encoder.encode(decodeURIComponent(value!)) : undefined;
   } catch {

@@ -37,6 +37,12 @@ export interface Platform {
   authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
 
+/** Where deliveries are taken: this path, in this spelling only. */
+const PATH = "/webhook";
+
+/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
+const MAX_TIMER_MS = 2_147_483_647;
+
 /** The codes of refusals that somebody should look at. */
 const WARNED: ReadonlySet<string> = new Set(["INVALID_SIG", "INVALID_TOKEN", "AUTH_001"]);
 
@@ -51,6 +57,7 @@ const WARNED: ReadonlySet<string> = new Set(["INVALID_SIG", "INVALID_TOKEN", "AU
  * @param store Where accepted deliveries go.
  * @param bodyTimeoutMs Within how many milliseconds a body must have arrived.
  * @returns An app to mount with `app.route("/", ...)`.
+ * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  */
 export function createIntake(
   platform: Platform,
@@ -58,10 +65,13 @@ export function createIntake(
   bodyTimeoutMs: number = 10_000,
 ): Hono {
   const limits = { maxBytes: platform.maxBodyBytes, timeoutMs: bodyTimeoutMs };
+  checkInteger(platform.name, "maxBodyBytes", limits.maxBytes, store.maxPayloadBytes);
+  checkInteger(platform.name, "bodyTimeoutMs", limits.timeoutMs, MAX_TIMER_MS);
   const intake = new Hono();
-  intake.post("/webhook", async (c: Context) => {
+  intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
     try {
+      checkSpelling(request.url);
       checkDeclaredBody(request.headers, limits.maxBytes);
       platform.verifyHead(request.headers);
       const body = await readBody(request, limits);
@@ -81,6 +91,21 @@ export function createIntake(
     return c.text("OK");
   });
   return intake;
+}
+
+/** Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. */
+function checkSpelling(url: string): void {
+  if (url.includes("%") && !new URL(url).pathname.endsWith(PATH)) {
+    throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
+  }
+}
+
+function checkInteger(platform: string, name: string, value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 1 && value <= max) return;
+  throw new RangeError(
+    `Cannot create the ${platform} intake: '${name}' must be a whole number from 1 to ${max}, ` +
+      `got ${value}`,
+  );
 }
 
 /**

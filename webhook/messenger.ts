@@ -56,6 +56,7 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
  * @param options The secret tokens, the store, and who is allowed.
  * @returns An app to mount with `app.route("/", ...)`.
  * @throws {TypeError} If there is no secret token, or one is blank.
+ * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  *
  * @example
  * ```ts

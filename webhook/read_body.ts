@@ -58,7 +58,7 @@ export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
       headers: { "Accept-Encoding": "identity" },
     });
   }
-  if (Number(headers.get("Content-Length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
+  if (!(Number(headers.get("Content-Length") ?? 0) <= maxBytes)) throw tooLarge(maxBytes);
 }
 
 async function collect(
@@ -71,7 +71,7 @@ async function collect(
     const { done, value } = await reader.read();
     if (done) return join(chunks, size);
     size += value.byteLength;
-    if (size > maxBytes) throw tooLarge(maxBytes);
+    if (!(size <= maxBytes)) throw tooLarge(maxBytes);
     chunks.push(value);
   }
 }

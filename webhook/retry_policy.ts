@@ -7,7 +7,7 @@ export interface RetryPolicy {
    */
   readonly minDelayMs?: number;
   /**
-   * The longest delay, in milliseconds.
+   * The longest delay, in milliseconds; jitter lengthens any delay by up to a quarter.
    *
    * @default {3_600_000} An hour.
    */

@@ -540,7 +540,7 @@ Deno.test("createForgeIntake() answers 401 to JSON where the document in it is s
 const BAD_FORM: Refusal = [400, "INVALID_BODY", "Form must have one field 'payload' in UTF-8"];
 
 const BAD_FORMS = ["", "a=1", "xpayload={}", "payload", "payload={}&payload={}"];
-const BAD_ESCAPES = ["%", "%7", "%zz", "%FF", "%ED%A0%80"].map((text) => `payload={"a":"${text}"}`);
+const BAD_ESCAPES = ["%", "%7", "%zz", "%FF", "%ED%A0%80"].map((text) => `payload=a${text}`);
 
 for (const body of [...BAD_FORMS, ...BAD_ESCAPES]) {
   Deno.test(`createForgeIntake() answers 400 to the signed form "${body}"`, async () => {
@@ -556,7 +556,7 @@ Deno.test("createForgeIntake() judges the event type before what is in a form", 
 Deno.test("createForgeIntake() answers 400 to a signed form whose document is not JSON", async () => {
   await assertRefused(forgeDelivery("payload=", FORM), [400, "INVALID_BODY", "Body is not JSON"]);
   const message = "Body must be a JSON object";
-  await assertRefused(forgeDelivery("payload=[]", FORM), [400, "INVALID_BODY", message]);
+  await assertRefused(forgeDelivery("payload=%5B%5D", FORM), [400, "INVALID_BODY", message]);
 });
 
 Deno.test("createForgeIntake() does not find a form within a signed JSON document", async () => {

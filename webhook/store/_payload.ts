@@ -10,6 +10,9 @@ const CHUNKS_PER_COMMIT = 12;
 /** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
 const MAX_CHUNKS = 900;
 
+/** The largest payload that can be stored, in bytes. */
+export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
+
 /** The mark of an upload, as it is expected to be found when its event becomes visible. */
 export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
 
@@ -18,12 +21,12 @@ interface UploadMark {
   readonly chunks: number;
 }
 
-/** Describes a payload that is about to be written. Over 58 MB it throws a `RangeError`. */
+/** Describes a payload that is about to be written; a larger one than can be makes a `RangeError`. */
 export function newPayloadRef(body: Uint8Array): PayloadRef {
   const chunks = Math.max(1, Math.ceil(body.byteLength / CHUNK_BYTES));
-  if (chunks > MAX_CHUNKS) {
+  if (body.byteLength > MAX_PAYLOAD_BYTES) {
     throw new RangeError(
-      `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_CHUNKS * CHUNK_BYTES}`,
+      `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
     );
   }
   return { id: crypto.randomUUID(), chunks, size: body.byteLength };

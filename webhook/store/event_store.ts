@@ -43,6 +43,9 @@ export interface EventStore {
   /** How its bell rings. */
   readonly bell: BellKind;
 
+  /** The largest payload it can hold, in bytes. */
+  readonly maxPayloadBytes: number;
+
   /**
    * Takes a delivery in, in one atomic commit: its event's record, payload, place in the schedule and
    * the bell. A payload over 780,000 bytes is written before, and becomes visible with that commit.
@@ -144,7 +147,8 @@ export interface EventStore {
 /** Options of {@linkcode openEventStore}. */
 export interface EventStoreOptions {
   /**
-   * The first part of all keys, so that stores can share a KV.
+   * The first part of all keys, so that stores can share a KV. Ids are told apart within a namespace
+   * only: give each bot its own, for the updates of two messengers have the same numbers.
    *
    * @default {"events"}
    */

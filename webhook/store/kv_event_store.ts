@@ -2,7 +2,7 @@ import { consoleSink, writeLog } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
-import { deleteChunks, readPayload, sweepUploads } from "./_payload.ts";
+import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
 import { type EventRecord, readRecord, withError } from "./event_record.ts";
 import type {
@@ -53,6 +53,7 @@ export async function openEventStore(
 }
 
 class KvEventStore implements EventStore {
+  readonly maxPayloadBytes = MAX_PAYLOAD_BYTES;
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #parts: StoreParts;
