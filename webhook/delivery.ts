@@ -14,6 +14,8 @@ export interface Delivery {
   readonly type: string;
   /** The sender's id of it, the same when it is sent again; undefined where the sender gives none. */
   readonly deliveryId: string | undefined;
+  /** Events with the same key are handled one at a time, in the order received. */
+  readonly orderingKey?: string | undefined;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /** The JSON document, parsed. */

@@ -78,7 +78,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
  * ```
  */
 export function createForgeIntake(options: ForgeIntakeOptions): Hono {
-  const { secrets, store, maxBodyBytes = MAX_BODY_BYTES, bodyTimeoutMs } = options;
+  const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   checkSecrets("forge", secrets);
   return createIntake(
     {
@@ -89,8 +89,7 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
       parse: parseForgeDelivery,
       authorize: () => true,
     },
-    store,
-    bodyTimeoutMs,
+    options,
   );
 }
 

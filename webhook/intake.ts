@@ -2,6 +2,7 @@ import { type Context, Hono } from "@hono/hono";
 import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Delivery } from "./delivery.ts";
 import { enqueueDelivery } from "./enqueue.ts";
+import type { OrderBy } from "./ordering.ts";
 import { checkDeclaredBody, readBody } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
 
@@ -19,6 +20,12 @@ export interface IntakeOptions {
    * @default {10_000}
    */
   readonly bodyTimeoutMs?: number;
+  /**
+   * Which deliveries are handled one at a time and in the order received.
+   *
+   * @default {undefined} None: events are handled as they come.
+   */
+  readonly orderBy?: OrderBy | undefined;
 }
 
 /** What differs between platforms: how a request is proved, parsed and authorized. */
@@ -54,16 +61,12 @@ const WARNED: ReadonlySet<string> = new Set(["INVALID_SIG", "INVALID_TOKEN", "AU
  * secret learns nothing but that.
  *
  * @param platform The platform.
- * @param store Where accepted deliveries go.
- * @param bodyTimeoutMs Within how many milliseconds a body must have arrived.
+ * @param options The store, and what applies to all platforms.
  * @returns An app to mount with `app.route("/", ...)`.
  * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  */
-export function createIntake(
-  platform: Platform,
-  store: EventStore,
-  bodyTimeoutMs: number = 10_000,
-): Hono {
+export function createIntake(platform: Platform, options: IntakeOptions): Hono {
+  const { store, bodyTimeoutMs = 10_000, orderBy } = options;
   const limits = { maxBytes: platform.maxBodyBytes, timeoutMs: bodyTimeoutMs };
   checkInteger(platform.name, "maxBodyBytes", limits.maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", limits.timeoutMs, MAX_TIMER_MS);
@@ -78,7 +81,8 @@ export function createIntake(
       platform.verifyBody(request.headers, body);
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {
-        await enqueueDelivery(store, delivery, c.get("requestId"));
+        const ordered = orderBy ? { ...delivery, orderingKey: orderBy(delivery) } : delivery;
+        await enqueueDelivery(store, ordered, c.get("requestId"));
       }
     } catch (error) {
       if (error instanceof HttpError && WARNED.has(error.code)) {

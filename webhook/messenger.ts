@@ -76,7 +76,7 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
 export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
   options: MessengerIntakeOptions<TEnv>,
 ): Hono {
-  const { secrets, store, maxBodyBytes = MAX_BODY_BYTES, bodyTimeoutMs } = options;
+  const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
   checkSecrets("messenger", secrets);
   return createIntake(
@@ -96,8 +96,7 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
         return authorized;
       },
     },
-    store,
-    bodyTimeoutMs,
+    options,
   );
 }
 

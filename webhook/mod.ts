@@ -48,6 +48,7 @@ export {
   parseMessengerUpdate,
   verifyMessengerUpdate,
 } from "./messenger.ts";
+export { byChat, byRepository, type OrderBy } from "./ordering.ts";
 export { type JsonObject, parseJsonObject } from "./parse_json.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";

@@ -1,5 +1,7 @@
 import type { Delivery } from "../delivery.ts";
+import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
+import { Lanes } from "./_lanes.ts";
 import {
   deleteChunks,
   discardUpload,
@@ -9,74 +11,130 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
+import { setDue } from "./_schedule.ts";
 import { type EventRecord, type Known, type PayloadRef, readRecord } from "./event_record.ts";
 import type { AcceptResult, StoreParts } from "./event_store.ts";
 
-/** How often accepting is tried while other requests change the event of the same id. */
-const MAX_TRIES = 5;
+/** How often a commit is tried while other requests change the event of the same id, or its lane. */
+const MAX_TRIES = 50;
 
-type NewRecord = EventRecord & { readonly payload: PayloadRef; readonly dueAt: number };
+/** A longer ordering key is cut, so that it fits a KV key. */
+const MAX_ORDERING_KEY_LENGTH = 256;
 
-/** Takes deliveries into a store, each id once. */
+/** Adds the parts of a payload to the commit that makes its event visible. */
+type AddContent = (commit: Deno.AtomicOperation) => void;
+
+type NewRecord = EventRecord & { readonly payload: PayloadRef };
+
+/** Takes events into a store: new deliveries, each id once, and dead events that are replayed. */
 export class Acceptance {
   readonly #parts: StoreParts;
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
+  readonly #lanes: Lanes;
+  readonly #lock = new KeyedLock();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = storeKeys(parts.namespace);
+    this.#lanes = new Lanes(this.#kv, this.#keys);
   }
 
+  /** Takes a delivery in. */
   async accept(delivery: Delivery, requestId: string | undefined): Promise<AcceptResult> {
     const record = newRecord(delivery, requestId);
-    return fitsOneCommit(record.payload)
-      ? await this.#commit(record, { versionstamp: null }, delivery.body)
-      : await this.#acceptLarge(record, delivery.body);
+    const { body, orderingKey } = delivery;
+    if (!fitsOneCommit(record.payload)) return await this.#acceptLarge(record, body, orderingKey);
+    return await this.#acceptWith(record, { versionstamp: null }, orderingKey, (commit) => {
+      setChunks(commit, this.#keys, record.payload, body);
+    });
+  }
+
+  /** Puts a dead event back, behind those of its ordering key that wait. */
+  async replay(id: string): Promise<boolean> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
+      if (!record?.payload || record.state !== "dead") return false;
+      const revived: EventRecord = {
+        ...record,
+        state: "queued",
+        attempt: 0,
+        dueAt: Date.now(),
+        settledAt: null,
+      };
+      if (await this.#inLane(revived, record.orderingKey, { versionstamp }, () => {})) return true;
+    }
+    throw new Error(`Cannot replay event ${id}: it changed ${MAX_TRIES} times meanwhile`);
   }
 
   /** Writes a payload ahead of its event, unless the event's id is known already. */
-  async #acceptLarge(record: NewRecord, body: Uint8Array): Promise<AcceptResult> {
+  async #acceptLarge(
+    record: NewRecord,
+    body: Uint8Array,
+    orderingKey: string | undefined,
+  ): Promise<AcceptResult> {
     const { id, payload, receivedAt } = record;
     const known = await readRecord(this.#kv, this.#keys.event(id));
     if (isLive(known)) return { id, duplicate: true };
-    const uploaded = await upload(this.#kv, this.#keys, payload, body, receivedAt);
-    const result = await this.#commit(record, known, uploaded);
-    if (result.duplicate) await discardUpload(this.#kv, this.#keys, payload, uploaded);
+    const mark: Upload = await upload(this.#kv, this.#keys, payload, body, receivedAt);
+    const result = await this.#acceptWith(record, known, orderingKey, (commit) => {
+      commit.check(mark).delete(mark.key);
+    });
+    if (result.duplicate) await discardUpload(this.#kv, this.#keys, payload, mark);
     return result;
   }
 
   /** Makes an event visible in the place of nothing, or of the dead one of the same id. */
-  async #commit(
+  async #acceptWith(
     record: NewRecord,
     expected: Known,
-    content: Uint8Array | Upload,
+    orderingKey: string | undefined,
+    addContent: AddContent,
   ): Promise<AcceptResult> {
     const { id } = record;
     let known = expected;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      if (await this.#tryCommit(record, known, content)) return { id, duplicate: false };
+      if (await this.#inLane(record, orderingKey ?? null, known, addContent)) {
+        return { id, duplicate: false };
+      }
       known = await readRecord(this.#kv, this.#keys.event(id));
       if (isLive(known)) return { id, duplicate: true };
     }
     throw new Error(`Cannot accept the delivery: its event changed ${MAX_TRIES} times meanwhile`);
   }
 
-  async #tryCommit(
-    record: NewRecord,
+  #inLane(
+    record: EventRecord,
+    orderingKey: string | null,
     known: Known,
-    content: Uint8Array | Upload,
+    addContent: AddContent,
   ): Promise<boolean> {
-    const keys = this.#keys;
-    const key = keys.event(record.id);
-    const commit = this.#kv.atomic()
-      .check({ key, versionstamp: known.versionstamp })
-      .set(key, record)
-      .set(keys.due(record.dueAt, record.id), 1);
-    if (content instanceof Uint8Array) setChunks(commit, keys, record.payload, content);
-    else commit.check(content).delete(content.key);
-    if (known.record?.payload) deleteChunks(commit, keys, known.record.payload);
+    if (orderingKey === null) return this.#tryCommit(record, known, addContent);
+    const key = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
+    // One request at a time tries to join: of many that try at once, all but one would fail.
+    return this.#lock.run(key, async () => {
+      const lane = await this.#lanes.read(key);
+      const commit = this.#kv.atomic();
+      const place = this.#lanes.join(commit, lane, record.id);
+      const dueAt = lane.size === 0 ? record.dueAt : null;
+      const placed = { ...record, orderingKey: key, lane: place, dueAt };
+      return await this.#tryCommit(placed, known, addContent, commit);
+    });
+  }
+
+  async #tryCommit(
+    record: EventRecord,
+    known: Known,
+    addContent: AddContent,
+    commit: Deno.AtomicOperation = this.#kv.atomic(),
+  ): Promise<boolean> {
+    const key = this.#keys.event(record.id);
+    commit.check({ key, versionstamp: known.versionstamp }).set(key, record);
+    setDue(commit, this.#keys, record);
+    addContent(commit);
+    const replaced = known.record?.payload;
+    if (replaced) deleteChunks(commit, this.#keys, replaced);
     const silence = this.#parts.bell.ring(commit);
     try {
       const { ok } = await commit.commit();
@@ -107,6 +165,8 @@ function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord
     state: "queued",
     attempt: 0,
     dueAt: now,
+    orderingKey: null,
+    lane: null,
     lease: null,
     settledAt: null,
     payload: newPayloadRef(body),

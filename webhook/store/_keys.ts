@@ -10,6 +10,14 @@ export interface StoreKeys {
   chunk(payloadId: string, index: number): Deno.KvKey;
   /** All parts of a payload, in their order. */
   chunks(payloadId: string): Deno.KvListSelector;
+  /** What is known of the lane of an ordering key. */
+  lane(key: string): Deno.KvKey;
+  /** A place in a lane. */
+  lanePlace(key: string, seq: number): Deno.KvKey;
+  /** All places in a lane, in their order. */
+  lanePlaces(key: string): Deno.KvListSelector;
+  /** All event records. */
+  readonly events: Deno.KvListSelector;
   /** The mark of a payload that is still being written. */
   upload(payloadId: string): Deno.KvKey;
   /** All marks of payloads that are still being written. */
@@ -24,6 +32,10 @@ export function storeKeys(namespace: string): StoreKeys {
     dueUntil: (time) => ({ start: [namespace, "due"], end: [namespace, "due", time + 1] }),
     chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
     chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
+    lane: (key) => [namespace, "lane", key],
+    lanePlace: (key, seq) => [namespace, "place", key, seq],
+    lanePlaces: (key) => ({ prefix: [namespace, "place", key] }),
+    events: { prefix: [namespace, "event"] },
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },
   };

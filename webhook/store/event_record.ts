@@ -31,6 +31,14 @@ export interface LeaseTerm {
   readonly until: number;
 }
 
+/** Where an event with an ordering key stands in line. */
+export interface LanePlace {
+  /** The ordering key. */
+  readonly key: string;
+  /** The place: one with a smaller number is handled before. */
+  readonly seq: number;
+}
+
 /** The record of an event: all that is known of it but its payload. */
 export interface EventRecord {
   /** The version of this layout. */
@@ -51,8 +59,15 @@ export interface EventRecord {
   readonly state: EventState;
   /** How many attempts were begun. */
   readonly attempt: number;
-  /** Its place in the schedule, milliseconds since the epoch; null once it is done or dead. */
+  /**
+   * Its place in the schedule, milliseconds since the epoch; null once it is done or dead, and while it
+   * waits for others of its ordering key.
+   */
   readonly dueAt: number | null;
+  /** Events with the same one are handled one at a time; null where it has none. */
+  readonly orderingKey: string | null;
+  /** Its place among the events of its ordering key; null where it has none, or has left it. */
+  readonly lane: LanePlace | null;
   /** Who works on it; null where nobody does. */
   readonly lease: LeaseTerm | null;
   /** When it was done or died, milliseconds since the epoch. */
@@ -102,7 +117,13 @@ export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
   return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
 }
 
-function isEventRecord(value: unknown): value is EventRecord {
+/**
+ * Tells whether a stored value is a record that this version can read.
+ *
+ * @param value The value.
+ * @returns Whether it is.
+ */
+export function isEventRecord(value: unknown): value is EventRecord {
   if (typeof value !== "object" || value === null) return false;
   const record = value as Partial<EventRecord>;
   return record.v === 1 && typeof record.id === "string" && typeof record.state === "string" &&

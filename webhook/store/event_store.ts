@@ -1,7 +1,7 @@
 import type { LogSink } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
 import type { BellKind, Doorbell } from "./doorbell.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { EventRecord, EventState } from "./event_record.ts";
 
 /** What became of a delivery. */
 export interface AcceptResult {
@@ -27,6 +27,24 @@ export interface ClaimOptions {
   readonly owner: string;
   /** For how long, in milliseconds. */
   readonly leaseMs: number;
+}
+
+/** Which events are meant: those that all given conditions hold for. */
+export interface EventFilter {
+  /** Events in this state. */
+  readonly state?: EventState;
+  /** Events of this type. */
+  readonly type?: string;
+  /** Events received at this time or later, milliseconds since the epoch. */
+  readonly receivedAfter?: number;
+  /** Events received before this time, milliseconds since the epoch. */
+  readonly receivedBefore?: number;
+}
+
+/** How many events there are of each state. */
+export interface EventStats extends Readonly<Record<EventState, number>> {
+  /** When the oldest event that waits was received, milliseconds since the epoch; null without one. */
+  readonly oldestWaitingAt: number | null;
 }
 
 /**
@@ -126,6 +144,47 @@ export interface EventStore {
    * @returns The record; null if there is none.
    */
   get(id: string): Promise<EventRecord | null>;
+
+  /**
+   * Looks through all events.
+   *
+   * @param filter Which are meant.
+   * @returns The records, in no particular order.
+   */
+  list(filter?: EventFilter): AsyncIterable<EventRecord>;
+
+  /**
+   * Counts all events.
+   *
+   * @returns How many there are of each state.
+   */
+  stats(): Promise<EventStats>;
+
+  /**
+   * Puts a dead event back, to be handled as if it had just been received.
+   *
+   * @param id The event's id.
+   * @returns Whether it was put back; false if there is no such event, or it is not dead.
+   */
+  replay(id: string): Promise<boolean>;
+
+  /**
+   * Gives an event up that waits or runs. The signal of its handler is aborted at the lease's next
+   * renewal, and the handler settles nothing any more.
+   *
+   * @param id The event's id.
+   * @returns Whether it was given up; false if there is no such event, or it is settled already.
+   */
+  cancel(id: string): Promise<boolean>;
+
+  /**
+   * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
+   *
+   * @param filter Which are meant; those that wait or run are left alone.
+   * @param onProgress Told the number of events deleted so far, after each.
+   * @returns How many were deleted.
+   */
+  purge(filter: EventFilter, onProgress?: (purged: number) => void): Promise<number>;
 
   /**
    * Deletes what uploads that never became an event have left behind.

@@ -1,14 +1,20 @@
 import { consoleSink, writeLog } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
+import { type Change, changeRecord } from "./_changes.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
+import { Lanes } from "./_lanes.ts";
+import type { ScheduleEntry } from "./_schedule.ts";
+import { cancelEvent, countEvents, listEvents, purgeEvent } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
-import { type EventRecord, readRecord, withError } from "./event_record.ts";
+import { type EventRecord, type Known, readRecord, withError } from "./event_record.ts";
 import type {
   AcceptResult,
   ClaimOptions,
   CommitEffects,
+  EventFilter,
+  EventStats,
   EventStore,
   EventStoreOptions,
   Lease,
@@ -58,6 +64,7 @@ class KvEventStore implements EventStore {
   readonly #keys: StoreKeys;
   readonly #parts: StoreParts;
   readonly #acceptance: Acceptance;
+  readonly #lanes: Lanes;
   #wake: (() => void) | undefined;
 
   constructor(parts: StoreParts) {
@@ -65,6 +72,7 @@ class KvEventStore implements EventStore {
     this.#keys = storeKeys(parts.namespace);
     this.#parts = parts;
     this.#acceptance = new Acceptance(parts);
+    this.#lanes = new Lanes(this.#kv, this.#keys);
   }
 
   get bell() {
@@ -79,14 +87,12 @@ class KvEventStore implements EventStore {
 
   async claim({ limit, owner, leaseMs }: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
-    const due = this.#kv.list(this.#keys.dueUntil(Date.now()), { limit });
-    for await (const { key, versionstamp } of due) {
-      const [dueAt, id] = key.slice(-2) as [number, string];
+    const due = this.#kv.list<ScheduleEntry>(this.#keys.dueUntil(Date.now()), { limit });
+    for await (const entry of due) {
+      const [dueAt, id] = entry.key.slice(-2) as [number, string];
       const known = await readRecord(this.#kv, this.#keys.event(id));
       if (known.record?.dueAt !== dueAt) {
-        // Left on the schedule, an entry without its record would be the first one due for ever.
-        await this.#kv.atomic().check({ key, versionstamp }).delete(key).commit();
-        if (known.versionstamp && !known.record) this.#reportUnreadable(id);
+        await this.#dropEntry(entry, known);
         continue;
       }
       const lease = await this.#lease(known as Lease, owner, leaseMs);
@@ -104,45 +110,75 @@ class KvEventStore implements EventStore {
   renew(lease: Lease, leaseMs: number): Promise<Lease | null> {
     const until = Date.now() + leaseMs;
     const owner = lease.record.lease?.owner ?? "";
-    return this.#change(lease, { lease: { owner, until }, dueAt: until });
+    return this.#change(lease, { set: { lease: { owner, until }, dueAt: until } });
   }
 
-  async complete(lease: Lease, effects?: CommitEffects): Promise<boolean> {
+  async complete(lease: Lease, addEffects?: CommitEffects): Promise<boolean> {
     const { payload } = lease.record;
-    const settled = { state: "done", dueAt: null, lease: null, payload: null } as const;
-    const changed = await this.#change(
-      lease,
-      { ...settled, settledAt: Date.now() },
-      (commit) => {
+    const settledAt = Date.now();
+    const changed = await this.#change(lease, {
+      set: { state: "done", dueAt: null, lease: null, payload: null, settledAt },
+      expireIn: this.#parts.retentionMs,
+      effects: (commit) => {
         if (payload) deleteChunks(commit, this.#keys, payload);
-        effects?.(commit);
+        addEffects?.(commit);
       },
-      this.#parts.retentionMs,
-    );
-    return changed !== null;
+    });
+    return this.#settled(lease, changed);
   }
 
   async retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean> {
     const now = Date.now();
     const errors = withError(lease.record, error, now);
-    const changes = { state: "queued", lease: null, dueAt: now + delayMs, errors } as const;
-    return await this.#change(lease, changes) !== null;
+    const set = { state: "queued", lease: null, dueAt: now + delayMs, errors } as const;
+    return await this.#change(lease, { set }) !== null;
   }
 
   async release(lease: Lease): Promise<boolean> {
-    const changes = { state: "queued", lease: null, dueAt: Date.now() } as const;
-    return await this.#change(lease, changes, (commit) => this.#parts.bell.ring(commit)) !== null;
+    const set = { state: "queued", lease: null, dueAt: Date.now() } as const;
+    const effects: CommitEffects = (commit) => void this.#parts.bell.ring(commit);
+    return await this.#change(lease, { set, effects }) !== null;
   }
 
   async bury(lease: Lease, error: unknown): Promise<boolean> {
-    const now = Date.now();
-    const errors = withError(lease.record, error, now);
-    const changes = { state: "dead", lease: null, dueAt: null, settledAt: now, errors } as const;
-    return await this.#change(lease, changes) !== null;
+    const settledAt = Date.now();
+    const errors = withError(lease.record, error, settledAt);
+    const set = { state: "dead", lease: null, dueAt: null, settledAt, errors } as const;
+    return this.#settled(lease, await this.#change(lease, { set }));
   }
 
   async get(id: string): Promise<EventRecord | null> {
     return (await readRecord(this.#kv, this.#keys.event(id))).record ?? null;
+  }
+
+  async *list(filter: EventFilter = {}): AsyncGenerator<EventRecord> {
+    for await (const { record } of listEvents(this.#kv, this.#keys, filter)) yield record;
+  }
+
+  stats(): Promise<EventStats> {
+    return countEvents(this.#kv, this.#keys);
+  }
+
+  async replay(id: string): Promise<boolean> {
+    const replayed = await this.#acceptance.replay(id);
+    if (replayed) this.#wake?.();
+    return replayed;
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const cancelled = await cancelEvent(this.#kv, this.#keys, id);
+    if (cancelled) this.#wake?.();
+    return cancelled;
+  }
+
+  async purge(filter: EventFilter, onProgress?: (purged: number) => void): Promise<number> {
+    let purged = 0;
+    for await (const event of listEvents(this.#kv, this.#keys, filter)) {
+      if (!(await purgeEvent(this.#kv, this.#keys, event))) continue;
+      purged++;
+      onProgress?.(purged);
+    }
+    return purged;
   }
 
   sweepUploads(olderThanMs: number): Promise<number> {
@@ -156,35 +192,30 @@ class KvEventStore implements EventStore {
 
   #lease(known: Lease, owner: string, leaseMs: number): Promise<Lease | null> {
     const until = Date.now() + leaseMs;
+    const attempt = known.record.attempt + 1;
     return this.#change(known, {
-      state: "running",
-      attempt: known.record.attempt + 1,
-      lease: { owner, until },
-      dueAt: until,
+      set: { state: "running", attempt, lease: { owner, until }, dueAt: until },
     });
   }
 
-  /** Changes a record and its place in the schedule in one commit, if it is as the lease left it. */
-  async #change(
-    lease: Lease,
-    changes: Partial<EventRecord>,
-    effects?: CommitEffects,
-    expireIn?: number,
-  ): Promise<Lease | null> {
-    const before = lease.record;
-    const record = { ...before, ...changes };
-    const key = this.#keys.event(record.id);
-    const commit = this.#kv.atomic()
-      .check({ key, versionstamp: lease.versionstamp })
-      .set(key, record, expireIn === undefined ? {} : { expireIn });
-    if (before.dueAt !== null) commit.delete(this.#keys.due(before.dueAt, before.id));
-    if (record.dueAt !== null) commit.set(this.#keys.due(record.dueAt, record.id), 1);
-    effects?.(commit);
-    const result = await commit.commit();
-    return result.ok ? { record, versionstamp: result.versionstamp } : null;
+  #change(lease: Lease, change: Change): Promise<Lease | null> {
+    return changeRecord(this.#kv, this.#keys, lease, change);
   }
 
-  #reportUnreadable(eventId: string): void {
+  /** The next event of a lane is due as soon as the one before is settled. */
+  #settled(lease: Lease, changed: Lease | null): boolean {
+    if (changed && lease.record.lane) this.#wake?.();
+    return changed !== null;
+  }
+
+  /** Left on the schedule, an entry without its record would be the first one due for ever. */
+  async #dropEntry(entry: Deno.KvEntry<ScheduleEntry>, known: Known): Promise<void> {
+    const { key, versionstamp, value: place } = entry;
+    const commit = this.#kv.atomic().check({ key, versionstamp }).delete(key);
+    if (place && !known.record) await this.#lanes.leave(commit, place);
+    await commit.commit();
+    if (known.record || known.versionstamp === null) return;
+    const eventId = key.at(-1);
     writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
   }
 }

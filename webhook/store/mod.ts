@@ -8,6 +8,7 @@ export {
   type AttemptError,
   type EventRecord,
   type EventState,
+  type LanePlace,
   type LeaseTerm,
   type PayloadRef,
 } from "./event_record.ts";
@@ -15,6 +16,8 @@ export {
   type AcceptResult,
   type ClaimOptions,
   type CommitEffects,
+  type EventFilter,
+  type EventStats,
   type EventStore,
   type EventStoreOptions,
   type Lease,

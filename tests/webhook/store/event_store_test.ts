@@ -1,32 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import type { Delivery, EventStore, Lease } from "../../../webhook/mod.ts";
 import { openEventStore } from "../../../webhook/mod.ts";
+import { claimAll, claimOne, delivery, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
-
-const encoder = new TextEncoder();
-
-function delivery(deliveryId?: string, text = `{"a":1}`): Delivery {
-  const body = encoder.encode(text);
-  return { platform: "forge", source: "forge", type: "push", deliveryId, body, payload: {} };
-}
-
-const claimAll = (store: EventStore, leaseMs = 30_000, owner = "tester") =>
-  store.claim({ limit: 100, owner, leaseMs });
-
-async function claimOne(store: EventStore, leaseMs?: number): Promise<Lease> {
-  const leases = await claimAll(store, leaseMs);
-  assertEquals(leases.length, 1);
-  return leases[0]!;
-}
-
-async function keysOf(kv: Deno.Kv, ...prefix: string[]): Promise<Deno.KvKey[]> {
-  const keys = [];
-  for await (const { key } of kv.list({ prefix: ["events", ...prefix] })) keys.push(key);
-  return keys;
-}
-
-const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 testStore("accept() stores an event that can be claimed and loaded", async ({ store }) => {
   await store.accept(delivery("d1"), "r1");

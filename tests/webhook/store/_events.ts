@@ -1,0 +1,44 @@
+import { assertEquals } from "@std/assert";
+import type { Delivery, EventStore, Lease } from "../../../webhook/mod.ts";
+
+const encoder = new TextEncoder();
+
+/** A delivery for the store, as an intake would make it. */
+export function delivery(
+  deliveryId?: string,
+  text = `{"a":1}`,
+  orderingKey?: string,
+): Delivery {
+  const body = encoder.encode(text);
+  return {
+    ...{ platform: "forge", source: "github", type: "push", deliveryId },
+    ...{ orderingKey, body, payload: {} },
+  };
+}
+
+/** Claims whatever is due. */
+export function claimAll(store: EventStore, leaseMs = 30_000): Promise<Lease[]> {
+  return store.claim({ limit: 100, owner: "tester", leaseMs });
+}
+
+/** Claims the one event that is due. */
+export async function claimOne(store: EventStore, leaseMs?: number): Promise<Lease> {
+  const leases = await claimAll(store, leaseMs);
+  assertEquals(leases.length, 1);
+  return leases[0]!;
+}
+
+/** The ids of leased events. */
+export const idsOf = (leases: readonly Lease[]): string[] => leases.map(({ record }) => record.id);
+
+/** All keys of the store below a prefix. */
+export async function keysOf(kv: Deno.Kv, ...prefix: string[]): Promise<Deno.KvKey[]> {
+  const keys = [];
+  for await (const { key } of kv.list({ prefix: ["events", ...prefix] })) keys.push(key);
+  return keys;
+}
+
+/** Waits for real time to pass: KV has no clock to advance. */
+export function later(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,40 @@
+import type { Delivery } from "./delivery.ts";
+import { updateKindOf } from "./authorize.ts";
+
+/**
+ * Tells which deliveries are handled one at a time and in the order received: those with the same key.
+ * Deliveries without a key are handled as they come.
+ */
+export type OrderBy = (delivery: Delivery) => string | undefined;
+
+/**
+ * Orders a forge's events by repository.
+ *
+ * @param delivery The delivery.
+ * @returns The repository's id or full name; undefined for an event without a repository.
+ */
+export function byRepository({ payload }: Delivery): string | undefined {
+  const { id, full_name: name } = objectOf(payload.repository);
+  return keyOf(id) ?? keyOf(name);
+}
+
+/**
+ * Orders a messenger's updates by chat.
+ *
+ * @param delivery The delivery.
+ * @returns The chat's id; undefined for an update without a chat.
+ */
+export function byChat({ payload }: Delivery): string | undefined {
+  const content = objectOf(payload[updateKindOf(payload) ?? ""]);
+  const { id } = objectOf(content.chat ?? objectOf(content.message).chat);
+  return keyOf(id);
+}
+
+function objectOf(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? value as Record<string, unknown> : {};
+}
+
+function keyOf(value: unknown): string | undefined {
+  const isKey = typeof value === "number" || (typeof value === "string" && value !== "");
+  return isKey ? String(value) : undefined;
+}
