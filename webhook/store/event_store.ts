@@ -83,13 +83,13 @@ export interface EventStore {
   claim(options: ClaimOptions): Promise<Lease[]>;
 
   /**
-   * Reads a leased event's payload.
+   * Reads an event's payload.
    *
-   * @param lease The lease.
+   * @param event The event: a lease, or its record.
    * @returns The payload, byte for byte.
    * @throws {Error} If not all of it is there.
    */
-  load(lease: Lease): Promise<Uint8Array<ArrayBuffer>>;
+  load(event: Pick<Lease, "record">): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
    * Lengthens a lease.

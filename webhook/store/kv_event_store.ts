@@ -101,8 +101,8 @@ class KvEventStore implements EventStore {
     return leases;
   }
 
-  load(lease: Lease): Promise<Uint8Array<ArrayBuffer>> {
-    const { payload, id } = lease.record;
+  load({ record }: Pick<Lease, "record">): Promise<Uint8Array<ArrayBuffer>> {
+    const { payload, id } = record;
     if (!payload) return Promise.reject(new Error(`Cannot load event ${id}: it has no payload`));
     return readPayload(this.#kv, this.#keys, payload);
   }
