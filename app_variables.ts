@@ -106,5 +106,15 @@ export function readBell(variables: AppVariables, name: string): BellKind | "aut
   const bell = variables.get(name)?.trim() || "auto";
   if (bell === "enqueue" || bell === "watch") return bell;
   if (bell !== "auto") throw new VariableError(`${name} must be auto, enqueue or watch`);
-  return variables.get("DENO_DEPLOY") === "true" ? "watch" : "auto";
+  return onDeploy(variables) ? "watch" : "auto";
+}
+
+/**
+ * Tells whether the app runs on Deno Deploy.
+ *
+ * @param variables The variables.
+ * @returns Whether it does, by the variable that the platform sets.
+ */
+export function onDeploy(variables: AppVariables): boolean {
+  return variables.get("DENO_DEPLOY") === "true";
 }

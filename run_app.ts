@@ -1,4 +1,4 @@
-import { type AppVariables, readBell, readInteger } from "./app_variables.ts";
+import { type AppVariables, onDeploy, readBell, readInteger } from "./app_variables.ts";
 import { type ConnectionBindings, consoleSink, writeLog } from "./middleware/mod.ts";
 import {
   type BellKind,
@@ -101,7 +101,9 @@ export async function runApp(options: RunAppOptions): Promise<void> {
     };
     const settings = readSettings(variables);
     const createHandler = options.setup(variables);
-    await start(options, settings, createHandler);
+    const running = Promise.withResolvers<EventWorker>();
+    if (onDeploy(variables)) registerSweep(name, running.promise);
+    await start(options, settings, createHandler, running.resolve);
     Deno.exit(0);
   } catch (error) {
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
@@ -123,6 +125,7 @@ async function start(
   { name, handler }: RunAppOptions,
   settings: Settings,
   createHandler: (context: AppContext) => AppHandler,
+  onStart: (worker: EventWorker) => void,
 ): Promise<void> {
   const { port, hostname, trustedProxyHops } = settings;
   const told = stopSignal();
@@ -135,8 +138,19 @@ async function start(
       writeLog(consoleSink, "info", "listening", { name, hostname, port, bell: store.bell }),
   }, answer);
   const worker = startWorker(store, handler);
+  onStart(worker);
   writeLog(consoleSink, "info", "stopping", { name, signal: await told.signal });
   await stop({ server, worker, kv });
+}
+
+/**
+ * Has the platform start an instance each minute for the events that are due, retries among them: an
+ * instance without requests is stopped, and with it the worker's own timer. The platform takes only
+ * what is registered while the entrypoint is evaluated, so nothing may be waited for before.
+ */
+function registerSweep(name: string, worker: Promise<EventWorker>): void {
+  if (typeof Deno.cron !== "function") return;
+  Deno.cron(`${name} events`, "* * * * *", async () => await (await worker).sweep());
 }
 
 async function openStore(

@@ -39,6 +39,12 @@ export interface WorkerOptions {
 /** A running worker. */
 export interface EventWorker {
   /**
+   * Looks at the schedule at once.
+   *
+   * @returns A promise that resolves once nothing is due and no handler runs, or the worker stops.
+   */
+  sweep(): Promise<void>;
+  /**
    * Stops taking events, aborts the handlers' signals, and waits for the handlers. An event whose
    * handler is not through by then is given back.
    *
@@ -85,6 +91,7 @@ class StoreWorker implements EventWorker {
   readonly #owner = crypto.randomUUID();
   readonly #jobs = new Set<Job>();
   readonly #loop: Promise<void>;
+  #sweeps: (() => void)[] = [];
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -102,6 +109,14 @@ class StoreWorker implements EventWorker {
     this.#loop = this.#run();
   }
 
+  sweep(): Promise<void> {
+    if (this.#stopping) return Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#sweeps.push(resolve);
+    this.#wake();
+    return promise;
+  }
+
   async stop(graceMs = 4_000): Promise<void> {
     this.#stopping = true;
     this.#wake();
@@ -112,6 +127,7 @@ class StoreWorker implements EventWorker {
     await Promise.race([Promise.all([...this.#jobs].map((job) => job.done)), grace.promise]);
     clearTimeout(timer);
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
+    for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
   readonly #wake = (): void => {
@@ -126,8 +142,11 @@ class StoreWorker implements EventWorker {
         sweptAt = performance.now();
         await this.#sweepUploads();
       }
+      const sweeps = this.#sweeps.splice(0);
       const free = this.#concurrency - this.#jobs.size;
       const claimed = free === 0 ? 0 : await this.#claim(free);
+      if (this.#jobs.size > 0) this.#sweeps.push(...sweeps);
+      else for (const resolve of sweeps) resolve();
       // A full claim may have left more behind; else nothing is to be done until something happens.
       if (claimed < free || free === 0) await this.#pause();
     }

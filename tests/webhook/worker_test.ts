@@ -246,6 +246,16 @@ Deno.test("stop() gives back what a handler holds past the grace, and it cannot 
   assertEquals((await sut.store.get("d1"))?.state, "queued");
 });
 
+Deno.test("sweep() resolves once all that was due is handled", async () => {
+  await using sut = await memoryStore();
+  const worker = startWorker(sut.store, () => later(5), { concurrency: 3, sweepMs: 60_000 });
+  await Promise.all(Array.from({ length: 20 }, (_, i) => sut.store.accept(delivery(`d${i}`))));
+  await worker.sweep();
+  assertEquals((await sut.store.stats()).done, 20);
+  await worker.stop();
+  await worker.sweep();
+});
+
 Deno.test("startWorker() refuses options that make no sense", async () => {
   await using sut = await memoryStore();
   for (const options of [{ concurrency: 0 }, { leaseMs: -1 }, { sweepMs: NaN }]) {
