@@ -1,5 +1,6 @@
 import { type AppVariables, onDeploy, readBell, readInteger } from "./app_variables.ts";
 import { type ConnectionBindings, consoleSink, writeLog } from "./middleware/mod.ts";
+import { withDeadline } from "./webhook/deadline.ts";
 import {
   type BellKind,
   type EventHandler,
@@ -161,18 +162,11 @@ async function openStore(
     const kv = await Deno.openKv(kvUrl);
     return { kv, store: await openEventStore(kv, { namespace: name, bell }) };
   })();
-  const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => timeout.reject(new Error(`no answer within ${KV_TIMEOUT_MS} ms`)),
-    KV_TIMEOUT_MS,
-  );
   try {
-    return await Promise.race([opening, timeout.promise]);
+    return await withDeadline(opening, KV_TIMEOUT_MS);
   } catch (error) {
     const where = kvUrl === undefined ? "the default database" : "the KV that KV_URL names";
     throw new Error(`${where} cannot be used: ${reasonOf(error)}`, { cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }
 
@@ -195,14 +189,9 @@ function stopSignal(): { signal: Promise<Deno.Signal>; throwIfTold: () => void }
 }
 
 async function stop({ server, worker, kv }: Running): Promise<void> {
-  const grace = Promise.withResolvers<void>();
-  const timer = setTimeout(grace.resolve, GRACE_MS);
   // A peer that never finishes its body keeps `shutdown()` from ever resolving.
-  await Promise.all([
-    Promise.race([server.shutdown(), grace.promise]),
-    worker.stop(GRACE_MS),
-  ]);
-  clearTimeout(timer);
+  const closing = withDeadline(server.shutdown(), GRACE_MS).catch(() => {});
+  await Promise.all([closing, worker.stop(GRACE_MS)]);
   kv.close();
 }
 

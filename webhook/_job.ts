@@ -1,4 +1,5 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
+import { withDeadline } from "./deadline.ts";
 import { type EventHandler, toEvent } from "./event.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
@@ -11,6 +12,9 @@ export interface JobParts {
   readonly retry: RetryPolicy;
   readonly log: LogSink;
 }
+
+/** How long giving back may take: Deno Deploy kills an instance 5 s after it told it to stop. */
+const GIVE_BACK_TIMEOUT_MS = 800;
 
 /** One leased event: handled, its lease renewed meanwhile, and settled by how the handler ends. */
 export class Job {
@@ -40,8 +44,11 @@ export class Job {
   /** Gives the event back, whatever its handler still does. */
   async giveBack(): Promise<void> {
     this.#lost = true;
-    await this.#renewal;
-    await this.#try("event not given back", () => this.#parts.store.release(this.#lease));
+    await withDeadline(this.#renewal, GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
+    await this.#try(
+      "event not given back",
+      () => withDeadline(this.#parts.store.release(this.#lease), GIVE_BACK_TIMEOUT_MS),
+    );
   }
 
   async #run(): Promise<void> {
@@ -52,15 +59,18 @@ export class Job {
     await this.#renewal;
     if (this.#lost) return;
     await this.#try("event not settled, it will be handled again", async () => {
-      const settled = failure
-        ? await this.#fail(failure.error)
-        : await this.#complete(effects).catch((error) => this.#fail(error));
+      const settling = failure
+        ? this.#fail(failure.error)
+        : this.#complete(effects).catch((error) => this.#fail(error));
+      const settled = await withDeadline(settling, this.#parts.leaseMs);
       if (!settled) this.#report("warn", "lease lost, event not settled");
     });
   }
 
   async #handle(effects: CommitEffects[]): Promise<void> {
-    const event = toEvent(this.#lease.record, await this.#parts.store.load(this.#lease));
+    const { store, leaseMs } = this.#parts;
+    const body = await withDeadline(store.load(this.#lease), leaseMs);
+    const event = toEvent(this.#lease.record, body);
     const { signal } = this.#controller;
     await this.#parts.handler(event, { signal, settleWith: (each) => void effects.push(each) });
   }
@@ -89,7 +99,8 @@ export class Job {
   }
 
   readonly #renewNow = async (): Promise<void> => {
-    const lease = await this.#parts.store.renew(this.#lease, this.#parts.leaseMs);
+    const { store, leaseMs } = this.#parts;
+    const lease = await withDeadline(store.renew(this.#lease, leaseMs), leaseMs);
     if (lease) {
       this.#lease = lease;
       return;

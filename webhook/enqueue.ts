@@ -1,4 +1,5 @@
 import { HttpError } from "../middleware/mod.ts";
+import { withDeadline } from "./deadline.ts";
 import type { Delivery } from "./delivery.ts";
 import type { AcceptResult, EventStore } from "./store/mod.ts";
 
@@ -23,20 +24,13 @@ export async function enqueueDelivery(
   delivery: Delivery,
   requestId?: string,
 ): Promise<AcceptResult> {
-  const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => timeout.reject(new Error(`The store did not answer within ${STORE_TIMEOUT_MS} ms`)),
-    STORE_TIMEOUT_MS,
-  );
   try {
-    return await Promise.race([store.accept(delivery, requestId), timeout.promise]);
+    return await withDeadline(store.accept(delivery, requestId), STORE_TIMEOUT_MS);
   } catch (cause) {
     throw new HttpError(503, "Service Unavailable", {
       code: "QUEUE_UNAVAILABLE",
       headers: { "Retry-After": RETRY_AFTER_SECONDS },
       cause,
     });
-  } finally {
-    clearTimeout(timer);
   }
 }

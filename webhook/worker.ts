@@ -1,4 +1,5 @@
 import { consoleSink, type LogSink, writeLog } from "../middleware/mod.ts";
+import { withDeadline } from "./deadline.ts";
 import { Job, type JobParts } from "./_job.ts";
 import type { EventHandler } from "./event.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
@@ -54,6 +55,9 @@ export interface EventWorker {
   stop(graceMs?: number): Promise<void>;
 }
 
+/** How long a claim may take. Locally it takes a millisecond. */
+const CLAIM_TIMEOUT_MS = 10_000;
+
 /** How often the remains of uploads are looked for, and how old they are then. */
 const UPLOAD_SWEEP_MS = 3_600_000;
 
@@ -92,6 +96,7 @@ class StoreWorker implements EventWorker {
   readonly #jobs = new Set<Job>();
   readonly #loop: Promise<void>;
   #sweeps: (() => void)[] = [];
+  #background: Promise<void> = Promise.resolve();
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -120,14 +125,19 @@ class StoreWorker implements EventWorker {
   async stop(graceMs = 4_000): Promise<void> {
     this.#stopping = true;
     this.#wake();
-    await this.#loop;
     for (const job of this.#jobs) job.stop();
-    const grace = Promise.withResolvers<void>();
-    const timer = setTimeout(grace.resolve, graceMs);
-    await Promise.race([Promise.all([...this.#jobs].map((job) => job.done)), grace.promise]);
-    clearTimeout(timer);
+    try {
+      await withDeadline(this.#end(), graceMs);
+    } catch {
+      // What is not through by now is given back.
+    }
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
     for (const resolve of this.#sweeps.splice(0)) resolve();
+  }
+
+  async #end(): Promise<void> {
+    await this.#loop;
+    await Promise.all([this.#background, ...[...this.#jobs].map((job) => job.done)]);
   }
 
   readonly #wake = (): void => {
@@ -140,7 +150,7 @@ class StoreWorker implements EventWorker {
     while (!this.#stopping) {
       if (performance.now() - sweptAt > UPLOAD_SWEEP_MS) {
         sweptAt = performance.now();
-        await this.#sweepUploads();
+        this.#background = this.#sweepUploads();
       }
       const sweeps = this.#sweeps.splice(0);
       const free = this.#concurrency - this.#jobs.size;
@@ -154,13 +164,25 @@ class StoreWorker implements EventWorker {
 
   async #claim(limit: number): Promise<number> {
     const { store, leaseMs } = this.#parts;
+    const claiming = store.claim({ limit, owner: this.#owner, leaseMs });
     try {
-      const leases = await store.claim({ limit, owner: this.#owner, leaseMs });
-      for (const lease of leases) this.#start(lease);
+      const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS);
+      if (this.#stopping) await this.#releaseAll(claiming);
+      else for (const lease of leases) this.#start(lease);
       return leases.length;
     } catch (error) {
       this.#report("claim failed", error);
+      this.#releaseAll(claiming);
       return 0;
+    }
+  }
+
+  /** What a claim leases that nobody works on would wait for its lease to expire. */
+  async #releaseAll(claiming: Promise<Lease[]>): Promise<void> {
+    try {
+      for (const lease of await claiming) await this.#parts.store.release(lease);
+    } catch {
+      // The claim has failed, and nothing is leased; or it expires.
     }
   }
 

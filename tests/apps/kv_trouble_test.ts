@@ -1,0 +1,99 @@
+import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
+import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+import { type Proxy, startProxy } from "./_proxy.ts";
+
+/** Within what time a sender has its answer, whatever the KV does. */
+const ANSWERED_WITHIN_MS = 5_500;
+
+const isHandled = (id: string) => (line: Line) =>
+  line.message === "event handled" && line.id === id;
+
+async function post(app: AppProcess, id: string): Promise<{ response: Response; ms: number }> {
+  const start = performance.now();
+  const init = await forgeDelivery("{}", { "X-Forge-Delivery": id });
+  const response = await fetch(`${await app.url}/webhook`, init);
+  await response.body?.cancel();
+  return { response, ms: performance.now() - start };
+}
+
+async function assertUnavailable(app: AppProcess, id: string): Promise<void> {
+  const { response, ms } = await post(app, id);
+  assertEquals(response.status, 503);
+  assertEquals(response.headers.get("X-Error-Code"), "QUEUE_UNAVAILABLE");
+  assertMatch(response.headers.get("Retry-After") ?? "", /^\d+$/);
+  assertLess(ms, ANSWERED_WITHIN_MS);
+}
+
+async function assertHandles(app: AppProcess, id: string): Promise<void> {
+  assertEquals((await post(app, id)).response.status, 200);
+  await app.line(isHandled(id));
+}
+
+async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+testWith(APP_NEEDS, "an app whose KV is locked answers 503, and recovers", async () => {
+  await withFolder(async (folder) => {
+    const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: `${folder}/kv.db` };
+    await using app = spawnApp("forge", env);
+    await assertHandles(app, "before");
+    const other = new DatabaseSync(`${folder}/kv.db`, { timeout: 5_000 });
+    other.exec("BEGIN IMMEDIATE");
+    await assertUnavailable(app, "during");
+    other.exec("ROLLBACK");
+    other.close();
+    await assertHandles(app, "after");
+  });
+});
+
+testWith(
+  APP_NEEDS,
+  "an app does not start on a file that is no KV, and says so in a line",
+  async () => {
+    await withFolder(async (folder) => {
+      await Deno.writeTextFile(`${folder}/kv.db`, "This is no database. ".repeat(1_000));
+      const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: `${folder}/kv.db` };
+      const { code, stderr } = await runToEnd("forge", env);
+      assertEquals(code, 1);
+      assertMatch(stderr, /^Cannot start forge: the KV that KV_URL names cannot be used: [^\n]+$/);
+    });
+  },
+);
+
+for (const mode of ["swallow", "500"] as const) {
+  testRemote(
+    `an app whose remote KV does ${mode} answers 503, and recovers`,
+    async (proxy, app) => {
+      await assertHandles(app, "before");
+      proxy.mode = mode;
+      await assertUnavailable(app, "during");
+      proxy.mode = "pass";
+      await assertHandles(app, "after");
+    },
+  );
+}
+
+/** Registers a test of an app whose remote KV is behind a proxy. */
+function testRemote(name: string, fn: (proxy: Proxy, app: AppProcess) => Promise<void>): void {
+  if (denokvPath() === undefined) {
+    Deno.test({ name: `${name} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
+    return;
+  }
+  testWith(APP_NEEDS, name, async () => {
+    await using server = await startDenokv();
+    await using proxy = startProxy(server.url);
+    await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: proxy.url });
+    await fn(proxy, app);
+    assert(app.lines.every(({ message }) => message !== "stopping"));
+  });
+}
