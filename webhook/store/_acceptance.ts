@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import type { Delivery } from "../delivery.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
@@ -115,11 +116,11 @@ export class Acceptance {
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#lock.run(key, async () => {
       const lane = await this.#lanes.read(key);
-      const commit = this.#kv.atomic();
-      const place = this.#lanes.join(commit, lane, record.id);
+      const operation = this.#kv.atomic();
+      const place = this.#lanes.join(operation, lane, record.id);
       const dueAt = lane.size === 0 ? record.dueAt : null;
       const placed = { ...record, orderingKey: key, lane: place, dueAt };
-      return await this.#tryCommit(placed, known, addContent, commit);
+      return await this.#tryCommit(placed, known, addContent, operation);
     });
   }
 
@@ -127,17 +128,17 @@ export class Acceptance {
     record: EventRecord,
     known: Known,
     addContent: AddContent,
-    commit: Deno.AtomicOperation = this.#kv.atomic(),
+    operation: Deno.AtomicOperation = this.#kv.atomic(),
   ): Promise<boolean> {
     const key = this.#keys.event(record.id);
-    commit.check({ key, versionstamp: known.versionstamp }).set(key, record);
-    setDue(commit, this.#keys, record);
-    addContent(commit);
+    operation.check({ key, versionstamp: known.versionstamp }).set(key, record);
+    setDue(operation, this.#keys, record);
+    addContent(operation);
     const replaced = known.record?.payload;
-    if (replaced) deleteChunks(commit, this.#keys, replaced);
-    const silence = this.#parts.bell.ring(commit);
+    if (replaced) deleteChunks(operation, this.#keys, replaced);
+    const silence = this.#parts.bell.ring(operation);
     try {
-      const { ok } = await commit.commit();
+      const { ok } = await commit(operation);
       if (!ok) silence();
       return ok;
     } catch (error) {

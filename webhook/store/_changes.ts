@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { Lanes } from "./_lanes.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
@@ -34,13 +35,13 @@ export async function changeRecord(
   const record: EventRecord = { ...before, ...change.set, lane: settles ? null : before.lane };
   const lane = settles ? before.lane : null;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const commit = kv.atomic().check({ key, versionstamp });
-    if (lane) await new Lanes(kv, keys).leave(commit, lane);
-    commit.set(key, record, change.expireIn === undefined ? {} : { expireIn: change.expireIn });
-    deleteDue(commit, keys, before);
-    setDue(commit, keys, record);
-    change.effects?.(commit);
-    const result = await commit.commit();
+    const operation = kv.atomic().check({ key, versionstamp });
+    if (lane) await new Lanes(kv, keys).leave(operation, lane);
+    operation.set(key, record, change.expireIn === undefined ? {} : { expireIn: change.expireIn });
+    deleteDue(operation, keys, before);
+    setDue(operation, keys, record);
+    change.effects?.(operation);
+    const result = await commit(operation);
     if (result.ok) return { record, versionstamp: result.versionstamp };
     if (!lane || (await readRecord(kv, key)).versionstamp !== versionstamp) return null;
   }

@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import { changeRecord } from "./_changes.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { deleteChunks } from "./_payload.ts";
@@ -48,9 +49,9 @@ export async function purgeEvent(kv: Deno.Kv, keys: StoreKeys, event: Lease): Pr
   const { record, versionstamp } = event;
   if (record.settledAt === null) return false;
   const key = keys.event(record.id);
-  const commit = kv.atomic().check({ key, versionstamp }).delete(key);
-  if (record.payload) deleteChunks(commit, keys, record.payload);
-  return (await commit.commit()).ok;
+  const operation = kv.atomic().check({ key, versionstamp }).delete(key);
+  if (record.payload) deleteChunks(operation, keys, record.payload);
+  return (await commit(operation)).ok;
 }
 
 function matches(record: EventRecord, filter: EventFilter): boolean {

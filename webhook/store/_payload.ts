@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { PayloadRef } from "./event_record.ts";
 
@@ -73,13 +74,14 @@ export async function upload(
 ): Promise<Upload> {
   const key = keys.upload(ref.id);
   const mark: UploadMark = { startedAt, chunks: ref.chunks };
-  const { versionstamp } = await kv.set(key, mark);
+  const marked = await commit(kv.atomic().set(key, mark));
+  if (!marked.ok) throw new Error("Cannot mark the upload");
   for (let start = 0; start < ref.chunks; start += CHUNKS_PER_COMMIT) {
-    const commit = kv.atomic();
-    setChunks(commit, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
-    await commit.commit();
+    const operation = kv.atomic();
+    setChunks(operation, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
+    await commit(operation);
   }
-  return { key, versionstamp };
+  return { key, versionstamp: marked.versionstamp };
 }
 
 /** Reads a payload back, and makes sure that all of it is there. */
@@ -110,9 +112,9 @@ export async function discardUpload(
   ref: Pick<PayloadRef, "id" | "chunks">,
   mark: Upload,
 ): Promise<void> {
-  const commit = kv.atomic().check(mark).delete(mark.key);
-  deleteChunks(commit, keys, ref);
-  await commit.commit();
+  const operation = kv.atomic().check(mark).delete(mark.key);
+  deleteChunks(operation, keys, ref);
+  await commit(operation);
 }
 
 /** Deletes the uploads that were begun before a time and never became an event. */

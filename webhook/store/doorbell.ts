@@ -1,3 +1,5 @@
+import { commit } from "./_commit.ts";
+
 /**
  * How workers learn that events wait:
  *
@@ -46,7 +48,7 @@ const RING_PERIOD_MS = 1_000;
 export async function detectBell(kv: Deno.Kv, namespace: string): Promise<BellKind> {
   const impossible = { key: [namespace, "bell", "probe"], versionstamp: "0000000000000000ffff" };
   try {
-    await kv.atomic().check(impossible).enqueue(null).commit();
+    await commit(kv.atomic().check(impossible).enqueue(null));
     return "enqueue";
   } catch (error) {
     if (error instanceof TypeError || /not supported/i.test(String(error))) return "watch";

@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import { consoleSink, writeLog } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
@@ -211,9 +212,9 @@ class KvEventStore implements EventStore {
   /** Left on the schedule, an entry without its record would be the first one due for ever. */
   async #dropEntry(entry: Deno.KvEntry<ScheduleEntry>, known: Known): Promise<void> {
     const { key, versionstamp, value: place } = entry;
-    const commit = this.#kv.atomic().check({ key, versionstamp }).delete(key);
-    if (place && !known.record) await this.#lanes.leave(commit, place);
-    await commit.commit();
+    const operation = this.#kv.atomic().check({ key, versionstamp }).delete(key);
+    if (place && !known.record) await this.#lanes.leave(operation, place);
+    await commit(operation);
     if (known.record || known.versionstamp === null) return;
     const eventId = key.at(-1);
     writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
