@@ -1,0 +1,113 @@
+import { FORGE_SECRET, sign } from "../_deliveries.ts";
+
+/** How an app in a process of its own runs. */
+export interface ProcessOptions {
+  /** The path or URL of its KV. */
+  readonly kv: string;
+  readonly secret: string;
+  /** How long its handler takes. */
+  readonly handlerMs?: number;
+  readonly leaseMs?: number;
+  /** Whether it handles events, or only takes them in. */
+  readonly worker?: boolean;
+}
+
+/** A record that an app has logged. */
+export interface Line {
+  readonly message: string;
+  readonly id?: string;
+  readonly attempt?: number;
+}
+
+/** An app in a process of its own. */
+export interface AppProcess extends AsyncDisposable {
+  readonly lines: readonly Line[];
+  /** Sends a delivery and tells the status of the answer; undefined if there was none. */
+  deliver(id: string): Promise<number | undefined>;
+  signal(signal: Deno.Signal): void;
+  /** How often something was logged of an event, or of any. */
+  count(message: string, id?: string): number;
+}
+
+const BODY = `{"ref":"refs/heads/main"}`;
+
+/** Starts an app, and waits until it listens. */
+export async function startProcess(options: Omit<ProcessOptions, "secret">): Promise<AppProcess> {
+  const script = new URL("./_app.ts", import.meta.url).href;
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "-A", script, JSON.stringify({ ...options, secret: FORGE_SECRET })],
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const lines: Line[] = [];
+  const listening = Promise.withResolvers<string>();
+  const following = (async () => {
+    let rest = "";
+    for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+      const complete = (rest + text).split("\n");
+      rest = complete.pop() ?? "";
+      for (const line of complete.map((each) => JSON.parse(each))) {
+        lines.push(line);
+        if (line.message === "listening") listening.resolve(line.url);
+      }
+    }
+    listening.reject(new Error("The app ended before it listened"));
+  })();
+  const url = await listening.promise;
+  const signature = await sign(BODY);
+  return {
+    lines,
+    deliver: (id) => deliver(url, id, signature),
+    signal: (signal) => process.kill(signal),
+    count: (message, id) =>
+      lines.filter((line) => line.message === message && (id === undefined || line.id === id))
+        .length,
+    [Symbol.asyncDispose]: async () => {
+      try {
+        process.kill("SIGKILL");
+      } catch {
+        // It was killed already.
+      }
+      await Promise.all([process.status, following]);
+    },
+  };
+}
+
+async function deliver(url: string, id: string, signature: string): Promise<number | undefined> {
+  const headers = {
+    "Content-Type": "application/json",
+    "X-Forge-Event": "push",
+    "X-Forge-Delivery": id,
+    "X-Hub-Signature-256": signature,
+  };
+  try {
+    const response = await fetch(url, { method: "POST", headers, body: BODY });
+    await response.body?.cancel();
+    return response.status;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Waits until something holds, and fails if it does not within a time. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  withinMs: number,
+): Promise<number> {
+  const start = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - start > withinMs) throw new Error(`Waited ${withinMs} ms in vain`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return performance.now() - start;
+}
+
+/** Runs a test with a folder of its own. */
+export async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}

@@ -1,0 +1,102 @@
+import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { openEventStore } from "../../mod.ts";
+import { testWith } from "../_permissions.ts";
+import { type AppProcess, startProcess, until, withFolder } from "./_process.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+
+const KILLS = 20;
+const ACKNOWLEDGED = 20_000;
+const CONNECTIONS = 32;
+const LEASE_MS = 2_000;
+
+/** Sends deliveries until the app is gone, and notes the ids that were sent and acknowledged. */
+async function sendUntilGone(app: AppProcess, sent: Set<string>, acknowledged: Set<string>) {
+  const connections = Array.from({ length: CONNECTIONS }, async () => {
+    for (;;) {
+      const id = crypto.randomUUID();
+      sent.add(id);
+      const status = await app.deliver(id);
+      if (status === undefined) return;
+      if (status === 200) acknowledged.add(id);
+    }
+  });
+  await Promise.all(connections);
+}
+
+testWith(NEEDS, "no acknowledged event is lost over 20 kills under load", async () => {
+  await withFolder(async (folder) => {
+    const kvPath = `${folder}/kv.db`;
+    const [sent, acknowledged] = [new Set<string>(), new Set<string>()];
+    let kills = 0;
+    while (kills < KILLS || acknowledged.size < ACKNOWLEDGED) {
+      await using app = await startProcess({ kv: kvPath, leaseMs: LEASE_MS });
+      const lifeMs = 200 + Math.random() * 1_000;
+      const killed = new Promise((resolve) => setTimeout(resolve, lifeMs));
+      const sending = sendUntilGone(app, sent, acknowledged);
+      await killed;
+      app.signal("SIGKILL");
+      await sending;
+      kills++;
+    }
+    await using _app = await startProcess({ kv: kvPath, leaseMs: LEASE_MS });
+    using kv = await Deno.openKv(kvPath);
+    const store = await openEventStore(kv, { bell: "watch" });
+    const settled = async () => {
+      const { queued, running } = await store.stats();
+      return queued + running === 0;
+    };
+    await until(settled, 120_000);
+    const done = new Set<string>();
+    for await (const { id, state } of store.list()) if (state === "done") done.add(id);
+    assertEquals([...acknowledged].filter((id) => !done.has(id)), []);
+    assertEquals([...done].filter((id) => !sent.has(id)), []);
+    assertGreaterOrEqual(done.size, ACKNOWLEDGED);
+  });
+});
+
+testWith(NEEDS, "an event whose process was killed is taken over by another", async () => {
+  await withFolder(async (folder) => {
+    const options = { kv: `${folder}/kv.db`, leaseMs: LEASE_MS, handlerMs: 1_000 };
+    await using first = await startProcess(options);
+    assertEquals(await first.deliver("d1"), 200);
+    await until(() => first.count("start", "d1") === 1, 2_000);
+    await using second = await startProcess({ ...options, handlerMs: 0 });
+    first.signal("SIGKILL");
+    // Within the lease and one sweep; the rest is what a busy machine takes.
+    await until(() => second.count("end", "d1") === 1, LEASE_MS + 1_000 + 1_000);
+  });
+});
+
+testWith(NEEDS, "a process that was frozen past its lease settles nothing", async () => {
+  await withFolder(async (folder) => {
+    const kvPath = `${folder}/kv.db`;
+    await using frozen = await startProcess({ kv: kvPath, leaseMs: 1_000, handlerMs: 500 });
+    assertEquals(await frozen.deliver("d1"), 200);
+    await until(() => frozen.count("start", "d1") === 1, 2_000);
+    frozen.signal("SIGSTOP");
+    await using other = await startProcess({ kv: kvPath, leaseMs: 60_000, handlerMs: 3_000 });
+    await until(() => other.count("start", "d1") === 1, 4_000);
+    frozen.signal("SIGCONT");
+    await until(() => frozen.count("end", "d1") === 1, 2_000);
+    await until(() => frozen.lines.some(({ message }) => message.startsWith("lease lost")), 2_000);
+    using kv = await Deno.openKv(kvPath);
+    const store = await openEventStore(kv, { bell: "watch" });
+    assertEquals((await store.get("d1"))?.state, "running");
+    await until(async () => (await store.get("d1"))?.state === "done", 5_000);
+    assertEquals([frozen.count("start"), other.count("start")], [1, 1]);
+  });
+});
+
+testWith(NEEDS, "a second process that starts does not start what the first handles", async () => {
+  await withFolder(async (folder) => {
+    const options = { kv: `${folder}/kv.db`, leaseMs: 500, handlerMs: 3_000 };
+    await using first = await startProcess(options);
+    assertEquals(await first.deliver("d1"), 200);
+    await until(() => first.count("start") === 1, 2_000);
+    await using second = await startProcess(options);
+    await until(() => first.count("end") === 1, 5_000);
+    assertEquals(second.count("start"), 0);
+    assert(first.count("abort") === 0);
+  });
+});

@@ -1,0 +1,71 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { testWith } from "../_permissions.ts";
+import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
+import { type AppProcess, startProcess, until, withFolder } from "./_process.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+
+/** How long an event of another process may wait. Through the KV's own queue it is up to 60 s. */
+const OTHER_PROCESS_MS = 2_000;
+
+const EVENTS = 500;
+
+/** Runs a test on each KV that processes can share. */
+function testShared(name: string, fn: (kv: string) => Promise<void>): void {
+  testWith(NEEDS, `${name} [file]`, () => withFolder((folder) => fn(`${folder}/kv.db`)));
+  const remote = `${name} [denokv]`;
+  if (denokvPath() === undefined) {
+    Deno.test({ name: `${remote} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
+    return;
+  }
+  testWith(NEEDS, remote, async () => {
+    await using server = await startDenokv();
+    await fn(server.url);
+  });
+}
+
+/** How often each event was started by any of the processes. */
+function startsOf(...apps: AppProcess[]): Map<string, number> {
+  const starts = new Map<string, number>();
+  for (const { message, id } of apps.flatMap(({ lines }) => lines)) {
+    if (message === "start") starts.set(id!, (starts.get(id!) ?? 0) + 1);
+  }
+  return starts;
+}
+
+async function deliverAll(apps: readonly AppProcess[], ids: readonly string[]): Promise<void> {
+  const statuses = await Promise.all(ids.map((id, i) => apps[i % apps.length]!.deliver(id)));
+  assertEquals(new Set(statuses), new Set([200]));
+}
+
+const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);
+
+testShared("an event taken in by another process is handled within 2 s", async (kv) => {
+  await using intake = await startProcess({ kv, worker: false });
+  await using worker = await startProcess({ kv });
+  for (const id of numbered(3)) {
+    assertEquals(await intake.deliver(id), 200);
+    assertLess(await until(() => worker.count("end", id) === 1, 5_000), OTHER_PROCESS_MS);
+  }
+});
+
+testShared("two processes handle each event once", async (kv) => {
+  await using first = await startProcess({ kv });
+  await using second = await startProcess({ kv });
+  await deliverAll([first, second], numbered(EVENTS));
+  await until(() => first.count("end") + second.count("end") >= EVENTS, 30_000);
+  const starts = startsOf(first, second);
+  assertEquals([starts.size, Math.max(...starts.values())], [EVENTS, 1]);
+});
+
+testShared(
+  "one of two processes goes on with what the other leaves when it is killed",
+  async (kv) => {
+    const options = { kv, leaseMs: 2_000, handlerMs: 20 };
+    await using first = await startProcess(options);
+    await using second = await startProcess(options);
+    await deliverAll([first, second], numbered(EVENTS));
+    first.signal("SIGKILL");
+    await until(() => startsOf(first, second).size === EVENTS && second.count("end") > 0, 30_000);
+  },
+);
