@@ -59,6 +59,9 @@ interface Running {
 /** Deno Deploy kills an instance 5 s after it told it to stop. */
 const GRACE_MS = 4_000;
 
+/** How much of that is kept for requests that are still being answered. */
+const SHUTDOWN_MS = 500;
+
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
 const KV_TIMEOUT_MS = 10_000;
 
@@ -188,10 +191,15 @@ function stopSignal(): { signal: Promise<Deno.Signal>; throwIfTold: () => void }
   return { signal: promise, throwIfTold };
 }
 
+/** Handlers first: while they end, requests are still answered, and the readiness probe with 503. */
 async function stop({ server, worker, kv }: Running): Promise<void> {
+  const start = performance.now();
+  const stopped = worker.stop(GRACE_MS);
+  await withDeadline(stopped, GRACE_MS - SHUTDOWN_MS).catch(() => {});
   // A peer that never finishes its body keeps `shutdown()` from ever resolving.
-  const closing = withDeadline(server.shutdown(), GRACE_MS).catch(() => {});
-  await Promise.all([closing, worker.stop(GRACE_MS)]);
+  const remainingMs = GRACE_MS - (performance.now() - start);
+  await withDeadline(server.shutdown(), remainingMs).catch(() => {});
+  await stopped;
   kv.close();
 }
 
