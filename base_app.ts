@@ -25,39 +25,39 @@ export interface AppOptions {
    *
    * @default {"1.0.0"}
    */
-  readonly version?: string;
+  readonly version?: string | undefined;
   /**
    * Whether requests are logged, or how.
    *
    * @default {true} One line of JSON per request, on the console.
    */
-  readonly logger?: boolean | LoggerOptions;
+  readonly logger?: boolean | LoggerOptions | undefined;
   /**
    * How many requests a client may make in how many milliseconds.
    *
    * @default {undefined} No rate limiting.
    */
-  readonly rateLimit?: RateLimitOptions;
+  readonly rateLimit?: RateLimitOptions | undefined;
   /**
    * Whether the app has the health routes.
    *
    * @default {true}
    */
-  readonly health?: boolean;
+  readonly health?: boolean | undefined;
   /**
    * Whether the instance can take requests, asked at each readiness probe: 503 when it throws.
    *
    * @default {undefined} Always ready.
    */
-  readonly ready?: () => void | Promise<void>;
+  readonly ready?: (() => void | Promise<void>) | undefined;
 }
 
-/** The Hono environment of a base app: `c.env` is a `TEnv`, `c.var` has the middleware's variables. */
-export interface BaseEnv<TEnv extends object> {
-  /** The type of `c.env`. */
-  Bindings: TEnv;
-  /** The type of `c.var`. */
-  Variables: LoggerVariables;
+/** The Hono environment of a base app. */
+export interface BaseEnv<TEnv extends object, TVariables extends object = object> {
+  /** The type of `c.env`: the app's own values, and the connection's address. */
+  Bindings: TEnv & ConnectionBindings;
+  /** The type of `c.var`: the logger's variables, and those of the app's own middleware. */
+  Variables: LoggerVariables & TVariables;
 }
 
 /**
@@ -68,6 +68,7 @@ export interface BaseEnv<TEnv extends object> {
  * before the limiter: a healthy instance always answers 200.
  *
  * @typeParam TEnv The type of the environment bindings, `c.env`.
+ * @typeParam TVariables The variables of the app's own middleware, such as {@linkcode AuthVariables}.
  * @param options The app's name, and what it has.
  * @returns The app. Add routes to it, and serve it with {@linkcode bindEnv}.
  * @throws {TypeError} If `name` is not a text, or blank.
@@ -89,14 +90,15 @@ export interface BaseEnv<TEnv extends object> {
  * assertEquals((await app.request("/health")).status, 200);
  * ```
  */
-export function createBaseApp<TEnv extends object = Record<string, unknown>>(
-  options: AppOptions,
-): Hono<BaseEnv<TEnv>> {
+export function createBaseApp<
+  TEnv extends object = Record<string, unknown>,
+  TVariables extends object = object,
+>(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
   if (typeof name !== "string" || name.trim() === "") {
     throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
   }
-  const app = new Hono<BaseEnv<TEnv>>();
+  const app = new Hono<BaseEnv<TEnv, TVariables>>();
   app.onError(errorHandler);
   app.notFound(notFoundHandler);
   app.use(createLogger(typeof logger === "object" ? logger : { skip: () => !logger }));
@@ -111,6 +113,12 @@ export function createBaseApp<TEnv extends object = Record<string, unknown>>(
     app.use(catchNonErrors());
   }
   return app;
+}
+
+/** An app that takes its bindings with each request, as every Hono app does. */
+export interface BindableApp<TEnv extends object> {
+  /** Answers a request. */
+  fetch(request: Request, env: TEnv & ConnectionBindings): Response | Promise<Response>;
 }
 
 /**
@@ -137,7 +145,7 @@ export function createBaseApp<TEnv extends object = Record<string, unknown>>(
  * ```
  */
 export function bindEnv<TEnv extends object>(
-  app: Hono<BaseEnv<TEnv>>,
+  app: BindableApp<TEnv>,
   env: TEnv,
 ): (request: Request, info: ConnectionBindings) => Response | Promise<Response> {
   return (request, info) => app.fetch(request, { ...env, remoteAddr: info.remoteAddr });

@@ -31,7 +31,13 @@ export {
   readSecrets,
   VariableError,
 } from "./app_variables.ts";
-export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
+export {
+  type AppOptions,
+  type BaseEnv,
+  type BindableApp,
+  bindEnv,
+  createBaseApp,
+} from "./base_app.ts";
 export * from "./health/mod.ts";
 export * from "./middleware/mod.ts";
 export { type AppContext, type AppHandler, runApp, type RunAppOptions } from "./run_app.ts";

@@ -6,6 +6,7 @@ import {
   type EventHandler,
   type EventStore,
   type EventWorker,
+  type JsonObject,
   openEventStore,
   startWorker,
 } from "./webhook/mod.ts";
@@ -27,11 +28,11 @@ export type AppHandler = (
 ) => Response | Promise<Response>;
 
 /** Options of {@linkcode runApp}. */
-export interface RunAppOptions {
+export interface RunAppOptions<TPayload = JsonObject> {
   /** The app's name, for the log, and for the namespace of its events in the KV. */
   readonly name: string;
   /** Handles the events. */
-  readonly handler: EventHandler;
+  readonly handler: EventHandler<TPayload>;
   /**
    * Reads the app's own variables, and tells how to make the app.
    *
@@ -54,6 +55,15 @@ interface Running {
   readonly server: Deno.HttpServer;
   readonly worker: EventWorker;
   readonly kv: Deno.Kv;
+  readonly told: StopSignal;
+}
+
+interface StopSignal {
+  /** The signal that told the app to stop. */
+  readonly signal: Promise<Deno.Signal>;
+  /** The app has started: from now on a signal lets it end in order. */
+  readonly wait: () => void;
+  readonly throwIfTold: () => void;
 }
 
 /** Deno Deploy kills an instance 5 s after it told it to stop. */
@@ -76,6 +86,7 @@ const KV_TIMEOUT_MS = 10_000;
  * with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are through
  * or 4 s have passed; a second one ends it at once.
  *
+ * @typeParam TPayload What the handler takes the payload for.
  * @param options The name, the handler, and how to make the app.
  *
  * @example
@@ -96,23 +107,20 @@ const KV_TIMEOUT_MS = 10_000;
  * });
  * ```
  */
-export async function runApp(options: RunAppOptions): Promise<void> {
+export async function runApp<TPayload = JsonObject>(
+  options: RunAppOptions<TPayload>,
+): Promise<void> {
   const { name } = options;
+  let running: Running;
   try {
-    const variables: AppVariables = {
-      get: (variable) => Deno.env.get(variable),
-      warn: (message) => writeLog(consoleSink, "warn", message, { name }),
-    };
-    const settings = readSettings(variables);
-    const createHandler = options.setup(variables);
-    const running = Promise.withResolvers<EventWorker>();
-    if (onDeploy(variables)) registerSweep(name, running.promise);
-    await start(options, settings, createHandler, running.resolve);
-    Deno.exit(0);
+    running = await start(options);
   } catch (error) {
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
     Deno.exit(1);
   }
+  writeLog(consoleSink, "info", "stopping", { name, signal: await running.told.signal });
+  await stop(running);
+  Deno.exit(0);
 }
 
 function readSettings(variables: AppVariables): Settings {
@@ -125,26 +133,40 @@ function readSettings(variables: AppVariables): Settings {
   };
 }
 
-async function start(
-  { name, handler }: RunAppOptions,
-  settings: Settings,
-  createHandler: (context: AppContext) => AppHandler,
-  onStart: (worker: EventWorker) => void,
-): Promise<void> {
-  const { port, hostname, trustedProxyHops } = settings;
+async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Running> {
+  const { name, handler, setup } = options;
+  const variables: AppVariables = {
+    get: (variable) => Deno.env.get(variable),
+    warn: (message) => writeLog(consoleSink, "warn", message, { name }),
+  };
+  const settings = readSettings(variables);
+  const createHandler = setup(variables);
+  const started = Promise.withResolvers<EventWorker>();
+  if (onDeploy(variables)) registerSweep(name, started.promise);
   const told = stopSignal();
   const { kv, store } = await openStore(name, settings);
+  const { trustedProxyHops } = settings;
   const answer = createHandler({ store, ready: told.throwIfTold, trustedProxyHops });
-  const server = Deno.serve({
-    port,
-    hostname,
-    onListen: ({ hostname, port }) =>
-      writeLog(consoleSink, "info", "listening", { name, hostname, port, bell: store.bell }),
-  }, answer);
+  const server = serve(settings, answer, (address) => {
+    writeLog(consoleSink, "info", "listening", { name, ...address, bell: store.bell });
+  });
   const worker = startWorker(store, handler);
-  onStart(worker);
-  writeLog(consoleSink, "info", "stopping", { name, signal: await told.signal });
-  await stop({ server, worker, kv });
+  started.resolve(worker);
+  told.wait();
+  return { server, worker, kv, told };
+}
+
+function serve(
+  { port, hostname }: Settings,
+  answer: AppHandler,
+  onListen: (address: { hostname: string; port: number }) => void,
+): Deno.HttpServer {
+  try {
+    const listening = ({ hostname, port }: Deno.NetAddr) => onListen({ hostname, port });
+    return Deno.serve({ port, hostname, onListen: listening }, answer);
+  } catch (error) {
+    throw new Error(`HOST and PORT cannot be listened on: ${reasonOf(error)}`, { cause: error });
+  }
 }
 
 /**
@@ -162,6 +184,7 @@ async function openStore(
   { kvUrl, bell }: Settings,
 ): Promise<{ kv: Deno.Kv; store: EventStore }> {
   const opening = (async () => {
+    if (typeof Deno.openKv !== "function") throw new Error("Deno has to run with --unstable-kv");
     const kv = await Deno.openKv(kvUrl);
     return { kv, store: await openEventStore(kv, { namespace: name, bell }) };
   })();
@@ -169,18 +192,26 @@ async function openStore(
     return await withDeadline(opening, KV_TIMEOUT_MS);
   } catch (error) {
     const where = kvUrl === undefined ? "the default database" : "the KV that KV_URL names";
-    throw new Error(`${where} cannot be used: ${reasonOf(error)}`, { cause: error });
+    // The reason may quote the URL, which may hold a password.
+    const reason = kvUrl === undefined
+      ? reasonOf(error)
+      : reasonOf(error).replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/[^\s/]*@/g, "//");
+    throw new Error(`${where} cannot be used: ${reason}`, { cause: error });
   }
 }
 
-/** Waits for the signal to stop. A second one ends the process at once. */
-function stopSignal(): { signal: Promise<Deno.Signal>; throwIfTold: () => void } {
+/**
+ * Listens for the signal to stop. It ends the process at once while the app still starts, and so does a
+ * second one.
+ */
+function stopSignal(): StopSignal {
   const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
-  let told = false;
+  let [waiting, told] = [false, false];
   const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
   for (const signal of signals) {
     Deno.addSignalListener(signal, () => {
       if (told) Deno.exit(1);
+      if (!waiting) Deno.exit(0);
       told = true;
       resolve(signal);
     });
@@ -188,7 +219,7 @@ function stopSignal(): { signal: Promise<Deno.Signal>; throwIfTold: () => void }
   const throwIfTold = () => {
     if (told) throw new Error("The app is stopping");
   };
-  return { signal: promise, throwIfTold };
+  return { signal: promise, throwIfTold, wait: () => void (waiting = true) };
 }
 
 /** Handlers first: while they end, requests are still answered, and the readiness probe with 503. */

@@ -37,7 +37,7 @@ export function createForgeApp(
     name: "forge",
     ready,
     logger: { trustedProxyHops },
-    // Code hosts do not send again: only what is refused counts, so that no genuine event is.
+    // Code hosts do not send again: nothing genuine may be refused, however much is forged.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createForgeIntake({ secrets, store }));

@@ -12,7 +12,7 @@ export interface HealthOptions {
    *
    * @default {undefined} The instance is always ready.
    */
-  readonly ready?: () => void | Promise<void>;
+  readonly ready?: (() => void | Promise<void>) | undefined;
 }
 
 /** The body of `GET /health`. */

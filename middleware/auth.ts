@@ -14,7 +14,7 @@ const REALM = /^[ -~]*$/;
 /** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
 export interface AuthOptions {
   /** The accepted tokens: several while one is being replaced. Compared in constant time. */
-  readonly tokens?: string | readonly string[];
+  readonly tokens?: string | readonly string[] | undefined;
   /**
    * Decides on a token.
    *
@@ -23,19 +23,19 @@ export interface AuthOptions {
    * @returns The principal, whom {@linkcode AuthVariables} then holds; undefined, null or false for a
    * token that is not accepted.
    */
-  readonly validate?: (token: string, c: Context) => unknown;
+  readonly validate?: ((token: string, c: Context) => unknown) | undefined;
   /**
    * A header that holds the bare token, such as `X-API-Key`.
    *
    * @default {undefined} `Authorization: Bearer <token>`.
    */
-  readonly header?: string;
+  readonly header?: string | undefined;
   /**
    * The protection space named in `WWW-Authenticate`.
    *
    * @default {"api"}
    */
-  readonly realm?: string;
+  readonly realm?: string | undefined;
 }
 
 /** The context variables that {@linkcode createAuth} sets. */

@@ -10,13 +10,13 @@ export interface ClientIpOptions {
    *
    * @default {0} The header is not looked at.
    */
-  readonly trustedProxyHops?: number;
+  readonly trustedProxyHops?: number | undefined;
 }
 
 /** The bindings that the connection adds, see {@linkcode bindEnv}. */
 export interface ConnectionBindings {
   /** The address of the other end of the connection. */
-  readonly remoteAddr?: Deno.Addr;
+  readonly remoteAddr?: Deno.Addr | undefined;
 }
 
 /**

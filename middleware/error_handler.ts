@@ -121,12 +121,13 @@ export function methodNotAllowedHandler(c: Context, methods: string[]): Response
 
 /**
  * Creates middleware that turns a thrown value that is no `Error` (a string, `null`, a rejection with
- * an object) into one, so that it reaches the error handler: Hono rethrows such values out of the app.
+ * an object) into one, so that it reaches the error handler: Hono rethrows such values out of the app. A
+ * handler that returned no response is an error as well.
  *
  * @returns The middleware. Put it before the routes, after the logger.
  */
 export function catchNonErrors(): MiddlewareHandler {
-  return async function catchNonErrors(_c, next) {
+  return async function catchNonErrors(c, next) {
     try {
       await next();
     } catch (thrown) {
@@ -134,6 +135,7 @@ export function catchNonErrors(): MiddlewareHandler {
         ? thrown
         : new Error("A non-error was thrown", { cause: thrown });
     }
+    if (!c.finalized) throw new Error("A handler returned no response");
   };
 }
 

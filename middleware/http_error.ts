@@ -36,7 +36,7 @@ export interface HttpErrorOptions {
   /** The machine-readable code, sent as `X-Error-Code` and logged. */
   readonly code: ErrorCode;
   /** Further response headers, such as `Retry-After`. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** What caused the failure. It is logged where the status is 5xx, and never sent. */
   readonly cause?: unknown;
 }

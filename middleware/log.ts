@@ -17,7 +17,7 @@ export interface LogRecord {
   readonly [field: string]: unknown;
 }
 
-/** Where log records go. It must not throw. */
+/** Where log records go. */
 export type LogSink = (record: LogRecord) => void;
 
 /** Causes below this are left out: a chain of errors can be circular. */
@@ -70,7 +70,23 @@ export function writeLog(
   message: string,
   fields: Readonly<Record<string, unknown>>,
 ): void {
-  sink({ level, time: new Date().toISOString(), message, ...fields });
+  writeRecord(sink, { level, time: new Date().toISOString(), message, ...fields });
+}
+
+/**
+ * Hands a record to a sink. A sink that throws must not be able to fail a request or a worker: its
+ * failure is written to the console.
+ *
+ * @param sink Where it goes.
+ * @param record The record.
+ */
+export function writeRecord(sink: LogSink, record: LogRecord): void {
+  try {
+    sink(record);
+  } catch (error) {
+    const { time } = record;
+    consoleSink({ level: "error", time, message: "log sink failed", error, record });
+  }
 }
 
 /**
@@ -80,7 +96,8 @@ export function writeLog(
  * @returns The sink.
  */
 export function logSinkOf(c: Context): LogSink {
-  return c.get("log") ?? consoleSink;
+  const sink: unknown = c.get("logSink");
+  return typeof sink === "function" ? sink as LogSink : consoleSink;
 }
 
 function stringify(record: LogRecord): string {

@@ -2,7 +2,7 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import { requestId } from "@hono/hono/request-id";
 import { setResponseHeader } from "./_response_header.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
-import { consoleSink, type LogRecord, type LogSink } from "./log.ts";
+import { consoleSink, type LogRecord, type LogSink, writeRecord } from "./log.ts";
 
 /** An inbound `X-Request-Id` longer than this is replaced: a UUID has 36, a trace header 55. */
 const MAX_REQUEST_ID_LENGTH = 128;
@@ -32,13 +32,13 @@ export interface LoggerOptions extends ClientIpOptions {
    *
    * @default {consoleSink} One line of JSON on the console.
    */
-  readonly sink?: LogSink;
+  readonly sink?: LogSink | undefined;
   /**
    * Whether to leave a request out, asked once its response is ready.
    *
    * @default {undefined} Every request is logged.
    */
-  readonly skip?: (c: Context) => boolean;
+  readonly skip?: ((c: Context) => boolean) | undefined;
 }
 
 /** The context variables that {@linkcode createLogger} sets. */
@@ -46,7 +46,7 @@ export interface LoggerVariables {
   /** The request's id, as in the response's `X-Request-Id`. */
   requestId: string;
   /** Where the log's records go, for records of a handler's own. */
-  log: LogSink;
+  logSink: LogSink;
 }
 
 /**
@@ -85,7 +85,7 @@ export function createLogger(
 
   return async function logger(c, next) {
     const start = performance.now();
-    c.set("log", sink);
+    c.set("logSink", sink);
     let threw = true;
     try {
       await assignId(c as Context, next);
@@ -94,7 +94,7 @@ export function createLogger(
       threw = false;
     } finally {
       const durationMs = performance.now() - start;
-      if (!skip?.(c)) sink(recordOf(c, threw, durationMs, clientIp(c, ipOptions)));
+      if (!skip?.(c)) writeRecord(sink, recordOf(c, threw, durationMs, clientIp(c, ipOptions)));
     }
   };
 }

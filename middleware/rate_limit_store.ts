@@ -33,7 +33,7 @@ export interface MemoryRateLimitStoreOptions {
    *
    * @default {100_000} About 15 MB.
    */
-  readonly maxKeys?: number;
+  readonly maxKeys?: number | undefined;
 }
 
 interface Entry {

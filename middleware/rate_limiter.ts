@@ -21,30 +21,31 @@ export interface RateLimitOptions extends ClientIpOptions {
   /** The length of the window, in milliseconds. */
   readonly window: number;
   /**
-   * Whether only requests that were answered 4xx count. A sender of good requests is then never
-   * limited, however many it makes.
+   * Whether only requests that would be answered 4xx count, and are refused. A good request is then
+   * never refused, whoever else shares its address: what a platform sends comes from the addresses
+   * that its other customers' requests come from too.
    *
    * @default {false} All requests count.
    */
-  readonly failedOnly?: boolean;
+  readonly failedOnly?: boolean | undefined;
   /**
    * Where the requests are counted.
    *
    * @default {new MemoryRateLimitStore()} In the memory of this instance.
    */
-  readonly store?: RateLimitStore;
+  readonly store?: RateLimitStore | undefined;
   /**
    * Whose request it is.
    *
    * @default {clientIp} The client's IP address.
    */
-  readonly key?: (c: Context) => string | undefined;
+  readonly key?: ((c: Context) => string | undefined) | undefined;
   /**
    * How many bits of an IPv6 address tell clients apart.
    *
    * @default {64}
    */
-  readonly ipv6Prefix?: number;
+  readonly ipv6Prefix?: number | undefined;
 }
 
 /**
@@ -85,16 +86,24 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
   });
   const policy = `"default";q=${limit};w=${Math.ceil(window / 1000)}`;
 
+  const refuseIf = (over: boolean, state: RateLimitCount) => {
+    if (over) throw tooManyRequests(limit, policy, state);
+  };
+
   return async function rateLimiter(c, next) {
     const key = keyOf(c) ?? NO_ADDRESS;
-    const before = failedOnly ? store.get(key, window) : store.increment(key, window);
-    let state = before instanceof Promise ? await before : before;
-    if (failedOnly ? state.count >= limit : state.count > limit) {
-      throw tooManyRequests(limit, policy, state);
-    }
-    await next();
-    if (failedOnly && c.res.status >= 400 && c.res.status < 500) {
-      state = await store.increment(key, window);
+    let state: RateLimitCount;
+    if (failedOnly) {
+      await next();
+      const failed = c.res.status >= 400 && c.res.status < 500;
+      state = await store.get(key, window);
+      refuseIf(failed && state.count >= limit, state);
+      if (failed) state = await store.increment(key, window);
+    } else {
+      const counted = store.increment(key, window);
+      state = counted instanceof Promise ? await counted : counted;
+      refuseIf(state.count > limit, state);
+      await next();
     }
     for (const [name, value] of headersOf(limit, policy, state)) setResponseHeader(c, name, value);
   };

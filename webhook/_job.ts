@@ -16,6 +16,9 @@ export interface JobParts {
 /** How long giving back may take: Deno Deploy kills an instance 5 s after it told it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 800;
 
+/** How much of its lease a worker uses, so that it has stopped when another one may start. */
+const EXPIRY_MARGIN = 0.9;
+
 /** One leased event: handled, its lease renewed meanwhile, and settled by how the handler ends. */
 export class Job {
   /** Resolves once the event is settled, or lost. It never rejects. */
@@ -28,11 +31,12 @@ export class Job {
   /** Whether the event is no longer this job's to settle. */
   #lost = false;
   #stopping = false;
+  #expiry: ReturnType<typeof setTimeout> | undefined;
 
   constructor(parts: JobParts, lease: Lease) {
     this.#parts = parts;
     this.#lease = lease;
-    this.done = this.#run();
+    this.done = this.#try("event not settled, it will be handled again", () => this.#run());
   }
 
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
@@ -44,6 +48,7 @@ export class Job {
   /** Gives the event back, whatever its handler still does. */
   async giveBack(): Promise<void> {
     this.#lost = true;
+    clearTimeout(this.#expiry);
     await withDeadline(this.#renewal, GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
     await this.#try(
       "event not given back",
@@ -52,19 +57,40 @@ export class Job {
   }
 
   async #run(): Promise<void> {
-    const timer = setInterval(() => this.#renew(), this.#parts.leaseMs / 3);
+    if (await this.#defer()) return;
+    const { leaseMs } = this.#parts;
+    const timer = setInterval(() => this.#renew(), leaseMs / 3);
+    this.#expireIn(leaseMs);
     const effects: CommitEffects[] = [];
     const failure = await this.#handle(effects).then(() => undefined, (error) => ({ error }));
     clearInterval(timer);
     await this.#renewal;
+    clearTimeout(this.#expiry);
     if (this.#lost) return;
-    await this.#try("event not settled, it will be handled again", async () => {
-      const settling = failure
-        ? this.#fail(failure.error)
-        : this.#complete(effects).catch((error) => this.#fail(error));
-      const settled = await withDeadline(settling, this.#parts.leaseMs);
-      if (!settled) this.#report("warn", "lease lost, event not settled");
-    });
+    const settling = failure
+      ? this.#fail(failure.error)
+      : this.#complete(effects).catch((error) => this.#fail(error));
+    if (await withDeadline(settling, leaseMs)) return;
+    this.#report("warn", "lease lost, event not settled");
+  }
+
+  /**
+   * Keeps an event that is taken over again and again, for it may be what kills its processes, from
+   * being tried more often than one that fails: the lease it has waited for counts.
+   */
+  async #defer(): Promise<boolean> {
+    const { store, retry, leaseMs } = this.#parts;
+    const { record, takenOver } = this.#lease;
+    if (!takenOver) return false;
+    const delayMs = retryDelay(retry, record.attempt - 1);
+    if (delayMs === null) {
+      this.#report("error", "event failed for the last time, now dead");
+      await withDeadline(store.bury(this.#lease, "Given up: its lease expired too often"), leaseMs);
+      return true;
+    }
+    if (delayMs <= leaseMs) return false;
+    await withDeadline(store.release(this.#lease, delayMs - leaseMs), leaseMs);
+    return true;
   }
 
   async #handle(effects: CommitEffects[]): Promise<void> {
@@ -72,25 +98,36 @@ export class Job {
     const body = await withDeadline(store.load(this.#lease), leaseMs);
     const event = toEvent(this.#lease.record, body);
     const { signal } = this.#controller;
-    await this.#parts.handler(event, { signal, settleWith: (each) => void effects.push(each) });
+    let ended = false;
+    const settleWith = (each: CommitEffects) => {
+      if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
+      effects.push(each);
+    };
+    await this.#parts.handler(event, { signal, settleWith });
+    ended = true;
   }
 
   #complete(effects: readonly CommitEffects[]): Promise<boolean> {
     return this.#parts.store.complete(this.#lease, (commit) => {
-      for (const each of effects) each(commit);
+      for (const each of effects) {
+        const result: unknown = each(commit);
+        if (result instanceof Promise) throw new TypeError("Effects must be added synchronously");
+      }
     });
   }
 
-  #fail(error: unknown): Promise<boolean> {
+  async #fail(error: unknown): Promise<boolean> {
     const { store, retry } = this.#parts;
-    if (this.#stopping) return store.release(this.#lease);
+    if (this.#stopping) return await store.release(this.#lease);
     const retryInMs = retryDelay(retry, this.#lease.record.attempt);
     if (retryInMs === null) {
-      this.#report("error", "event failed for the last time, now dead", { error });
-      return store.bury(this.#lease, error);
+      const buried = await store.bury(this.#lease, error);
+      if (buried) this.#report("error", "event failed for the last time, now dead", { error });
+      return buried;
     }
-    this.#report("warn", "event failed, to be tried again", { error, retryInMs });
-    return store.retry(this.#lease, retryInMs, error);
+    const given = await store.retry(this.#lease, retryInMs, error);
+    if (given) this.#report("warn", "event failed, to be tried again", { error, retryInMs });
+    return given;
   }
 
   #renew(): void {
@@ -99,16 +136,30 @@ export class Job {
   }
 
   readonly #renewNow = async (): Promise<void> => {
+    if (this.#lost) return;
     const { store, leaseMs } = this.#parts;
-    const lease = await withDeadline(store.renew(this.#lease, leaseMs), leaseMs);
-    if (lease) {
-      this.#lease = lease;
-      return;
-    }
-    this.#lost = true;
-    this.#controller.abort(new Error("The lease was lost"));
-    this.#report("warn", "lease lost, handler aborted");
+    const start = performance.now();
+    const lease = await withDeadline(store.renew(this.#lease, leaseMs), leaseMs / 3);
+    if (!lease) return this.#lose("lease lost, handler aborted");
+    this.#lease = lease;
+    this.#expireIn(leaseMs - (performance.now() - start));
   };
+
+  /** Without a renewal another worker takes the event over: by then this one has to have stopped. */
+  #expireIn(ms: number): void {
+    clearTimeout(this.#expiry);
+    if (this.#lost) return;
+    const expire = () => this.#lose("lease not renewed in time, handler aborted");
+    this.#expiry = setTimeout(expire, ms * EXPIRY_MARGIN);
+  }
+
+  #lose(message: string): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    clearTimeout(this.#expiry);
+    this.#controller.abort(new Error("The lease was lost"));
+    this.#report("warn", message);
+  }
 
   async #try(message: string, action: () => Promise<unknown>): Promise<void> {
     try {

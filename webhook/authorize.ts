@@ -46,7 +46,7 @@ export function isUserAuthorized(
   env: AllowedUsersEnv,
   userId: number | string | undefined,
 ): boolean {
-  const entries = env.MESSENGER_ALLOWED_USERS?.split(",").map((entry) => entry.trim()) ?? [];
+  const entries = env?.MESSENGER_ALLOWED_USERS?.split(",").map((entry) => entry.trim()) ?? [];
   return entries.includes("*") ||
     (userId !== undefined && USER_ID.test(String(userId)) && entries.includes(String(userId)));
 }

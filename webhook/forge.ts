@@ -9,7 +9,7 @@ import {
 } from "./delivery.ts";
 import { checkSecrets, createIntake, type IntakeOptions } from "./intake.ts";
 import { decodeUtf8, invalidBody, parseJsonObject } from "./parse_json.ts";
-import { verifySignatureBytes } from "./verify_signature.ts";
+import { isSignature, verifySignatureBytes } from "./verify_signature.ts";
 
 /** The largest payload that a code host sends: GitHub's limit. */
 const MAX_BODY_BYTES = 25 * 1024 * 1024;
@@ -47,7 +47,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
    *
    * @default {26_214_400} 25 MiB.
    */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
 }
 
 /**
@@ -84,7 +84,7 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
     {
       name: "forge",
       maxBodyBytes,
-      verifyHead: signatureOf,
+      verifyHead: checkSignatureForm,
       verifyBody: (headers, body) => verifyForgeDelivery(headers, body, secrets),
       parse: parseForgeDelivery,
       authorize: () => true,
@@ -113,7 +113,7 @@ export function verifyForgeDelivery(
     ? formField(body, "payload")
     : undefined;
   if (document && isSigned(document, signature, secrets)) return;
-  throw new HttpError(401, "Invalid signature", { code: "INVALID_SIG" });
+  throw invalidSignature();
 }
 
 /**
@@ -133,6 +133,15 @@ export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffe
   if (!document) throw invalidBody("Form must have one field 'payload' in UTF-8");
   const payload = parseJsonObject(document);
   return { platform: "forge", source, type, deliveryId, body: document, payload };
+}
+
+/** A signature of the wrong form is refused before the body is read. */
+function checkSignatureForm(headers: Headers): void {
+  if (!isSignature(signatureOf(headers))) throw invalidSignature();
+}
+
+function invalidSignature(): HttpError {
+  return new HttpError(401, "Invalid signature", { code: "INVALID_SIG" });
 }
 
 function signatureOf(headers: Headers): string {

@@ -13,13 +13,13 @@ export interface IntakeOptions {
   /** Where accepted deliveries go. */
   readonly store: EventStore;
   /** How many bytes a body may have. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /**
    * Within how many milliseconds a body must have arrived.
    *
    * @default {10_000}
    */
-  readonly bodyTimeoutMs?: number;
+  readonly bodyTimeoutMs?: number | undefined;
   /**
    * Which deliveries are handled one at a time and in the order received.
    *

@@ -16,6 +16,9 @@ import { verifySecretToken } from "./verify_secret_token.ts";
 /** An update holds one message with its quotes: far below this. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
+/** What a header's value can bring unchanged. Telegram takes A-Z a-z 0-9 _ - only. */
+const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
+
 const TOKEN_HEADERS = [
   "X-Messenger-Bot-Api-Secret-Token",
   "X-Telegram-Bot-Api-Secret-Token",
@@ -29,13 +32,13 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
    *
    * @default {1_048_576} 1 MiB.
    */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /**
    * Decides who may use the bot.
    *
    * @default {isUserAuthorized} Whom `MESSENGER_ALLOWED_USERS` in the bindings names.
    */
-  readonly isAuthorized?: AuthorizeUser<TEnv>;
+  readonly isAuthorized?: AuthorizeUser<TEnv> | undefined;
   /**
    * What an update of a user who is not allowed is answered: `reject` with 403 `AUTH_001`, or `ignore`
    * with 200, logged and not stored. A messenger sends an update that was not answered 2xx again, for
@@ -43,7 +46,7 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
    *
    * @default {"reject"}
    */
-  readonly unauthorized?: "reject" | "ignore";
+  readonly unauthorized?: "reject" | "ignore" | undefined;
 }
 
 /**
@@ -55,7 +58,7 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
  *
  * @param options The secret tokens, the store, and who is allowed.
  * @returns An app to mount with `app.route("/", ...)`.
- * @throws {TypeError} If there is no secret token, or one is blank.
+ * @throws {TypeError} If there is no secret token, or one is blank or not printable ASCII.
  * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  *
  * @example
@@ -79,6 +82,14 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
   const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
   checkSecrets("messenger", secrets);
+  const bad = secrets.findIndex((secret) => !TOKEN.test(secret));
+  if (bad >= 0) {
+    throw new TypeError(
+      `Cannot create the messenger intake: secret ${
+        bad + 1
+      } has characters that no header can bring`,
+    );
+  }
   return createIntake(
     {
       name: "messenger",

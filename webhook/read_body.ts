@@ -9,7 +9,7 @@ export interface ReadBodyOptions {
    *
    * @default {10_000}
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /**

@@ -5,23 +5,48 @@ export interface RetryPolicy {
    *
    * @default {1_000}
    */
-  readonly minDelayMs?: number;
+  readonly minDelayMs?: number | undefined;
   /**
    * The longest delay, in milliseconds; jitter lengthens any delay by up to a quarter.
    *
    * @default {3_600_000} An hour.
    */
-  readonly maxDelayMs?: number;
+  readonly maxDelayMs?: number | undefined;
   /**
    * After how many attempts an event is given up.
    *
    * @default {36} With the default delays that is more than 24 hours after the first.
    */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
 }
 
 /** By how much a delay is lengthened at most, so that events that failed together come back apart. */
 const JITTER = 0.25;
+
+/** The longest delay that makes sense: a year. */
+const MAX_DELAY_MS = 365 * 86_400_000;
+
+/**
+ * Checks a policy.
+ *
+ * @param policy The policy.
+ * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` no positive integer.
+ */
+export function checkRetryPolicy(policy: RetryPolicy): void {
+  const { minDelayMs = 0, maxDelayMs = 0, maxAttempts = 1 } = policy;
+  for (const [name, value] of Object.entries({ minDelayMs, maxDelayMs })) {
+    if (!(value >= 0 && value <= MAX_DELAY_MS)) throw outOfRange(name, value);
+  }
+  if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
+    throw outOfRange("maxAttempts", maxAttempts);
+  }
+}
+
+function outOfRange(name: string, value: unknown): RangeError {
+  return new RangeError(
+    `Cannot start the worker: 'retry.${name}' makes no sense: ${String(value)}`,
+  );
+}
 
 /**
  * Tells in how long a failed event is to be tried again: exponential backoff with jitter.

@@ -48,7 +48,17 @@ export function verifySignatureBytes(
   secret: string,
 ): boolean {
   if (typeof secret !== "string" || secret === "") return false;
-  if (typeof signature !== "string" || !SIGNATURE.test(signature)) return false;
+  if (!isSignature(signature)) return false;
   const expected = `sha256=${createHmac("sha256", secret).update(payload).digest("hex")}`;
   return timingSafeEqual(encoder.encode(signature), encoder.encode(expected));
+}
+
+/**
+ * Tells whether a text has the form of a signature.
+ *
+ * @param text The text.
+ * @returns Whether it has.
+ */
+export function isSignature(text: unknown): text is string {
+  return typeof text === "string" && SIGNATURE.test(text);
 }

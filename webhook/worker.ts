@@ -2,7 +2,8 @@ import { consoleSink, type LogSink, writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { Job, type JobParts } from "./_job.ts";
 import type { EventHandler } from "./event.ts";
-import type { RetryPolicy } from "./retry_policy.ts";
+import type { JsonObject } from "./parse_json.ts";
+import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
 
 /** Options of {@linkcode startWorker}. */
@@ -12,29 +13,29 @@ export interface WorkerOptions {
    *
    * @default {10}
    */
-  readonly concurrency?: number;
+  readonly concurrency?: number | undefined;
   /**
    * How long an event is leased, in milliseconds. The lease is renewed while the handler runs; when the
    * process dies, another takes the event over after this time.
    *
    * @default {30_000}
    */
-  readonly leaseMs?: number;
+  readonly leaseMs?: number | undefined;
   /**
    * How often the schedule is looked at without a ring, in milliseconds: how late a retry, or an event
    * taken in by another process, can be noticed.
    *
    * @default {1_000}
    */
-  readonly sweepMs?: number;
+  readonly sweepMs?: number | undefined;
   /** When a failed event is tried again. */
-  readonly retry?: RetryPolicy;
+  readonly retry?: RetryPolicy | undefined;
   /**
    * Where the worker reports failures.
    *
    * @default {consoleSink}
    */
-  readonly log?: LogSink;
+  readonly log?: LogSink | undefined;
 }
 
 /** A running worker. */
@@ -55,6 +56,12 @@ export interface EventWorker {
   stop(graceMs?: number): Promise<void>;
 }
 
+/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** More handlers than this in one process are a mistake, and one claim reads no more. */
+const MAX_CONCURRENCY = 10_000;
+
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
@@ -65,11 +72,12 @@ const UPLOAD_SWEEP_MS = 3_600_000;
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
  * them by how that ends. A store's bell wakes one worker; start one per store.
  *
+ * @typeParam TPayload What the handler takes the payload for.
  * @param store The event store.
  * @param handler What handles the events.
  * @param options How many at the same time, how leased, how retried.
  * @returns The worker.
- * @throws {RangeError} If an option is not a positive number.
+ * @throws {RangeError} If an option makes no sense.
  *
  * @example
  * ```ts ignore
@@ -80,12 +88,12 @@ const UPLOAD_SWEEP_MS = 3_600_000;
  * Deno.addSignalListener("SIGTERM", () => worker.stop());
  * ```
  */
-export function startWorker(
+export function startWorker<TPayload = JsonObject>(
   store: EventStore,
-  handler: EventHandler,
+  handler: EventHandler<TPayload>,
   options: WorkerOptions = {},
 ): EventWorker {
-  return new StoreWorker(store, handler, options);
+  return new StoreWorker(store, handler as EventHandler, options);
 }
 
 class StoreWorker implements EventWorker {
@@ -104,9 +112,10 @@ class StoreWorker implements EventWorker {
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
     const { concurrency = 10, leaseMs = 30_000, sweepMs = 1_000 } = options;
     const { retry = {}, log = consoleSink } = options;
-    for (const [name, value] of Object.entries({ concurrency, leaseMs, sweepMs })) {
-      checkPositive(name, value);
-    }
+    checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
+    checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
+    checkInteger("sweepMs", sweepMs, MAX_TIMER_MS);
+    checkRetryPolicy(retry);
     this.#parts = { store, handler, leaseMs, retry, log };
     this.#concurrency = concurrency;
     this.#sweepMs = sweepMs;
@@ -173,6 +182,8 @@ class StoreWorker implements EventWorker {
     } catch (error) {
       this.#report("claim failed", error);
       this.#releaseAll(claiming);
+      // Of a KV that is closed nothing can be expected any more.
+      if (error instanceof Deno.errors.BadResource) this.#stopping = true;
       return 0;
     }
   }
@@ -220,7 +231,9 @@ class StoreWorker implements EventWorker {
   }
 }
 
-function checkPositive(name: string, value: number): void {
-  if (Number.isFinite(value) && value > 0) return;
-  throw new RangeError(`Cannot start the worker: '${name}' must be positive, got ${value}`);
+function checkInteger(name: string, value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 1 && value <= max) return;
+  throw new RangeError(
+    `Cannot start the worker: '${name}' must be a whole number from 1 to ${max}, got ${value}`,
+  );
 }

@@ -162,7 +162,7 @@ Deno.test("createLogger() answers with the id when a handler makes a response of
 
 Deno.test("createLogger() gives handlers the id and the sink", async () => {
   const { app, records } = logged({}, (c) => {
-    c.get("log")({ level: "info", time: "", message: "own", requestId: c.get("requestId") });
+    c.get("logSink")({ level: "info", time: "", message: "own", requestId: c.get("requestId") });
     return c.text("hello");
   });
   await app.request("/");

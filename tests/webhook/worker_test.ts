@@ -258,7 +258,21 @@ Deno.test("sweep() resolves once all that was due is handled", async () => {
 
 Deno.test("startWorker() refuses options that make no sense", async () => {
   await using sut = await memoryStore();
-  for (const options of [{ concurrency: 0 }, { leaseMs: -1 }, { sweepMs: NaN }]) {
-    assertThrows(() => startWorker(sut.store, () => {}, options), RangeError, "must be positive");
+  for (
+    const options of [
+      { concurrency: 0 },
+      { concurrency: 1.5 },
+      { leaseMs: -1 },
+      { leaseMs: 1e10 },
+      { sweepMs: NaN },
+      { retry: { maxAttempts: 0 } },
+      { retry: { minDelayMs: NaN } },
+    ]
+  ) {
+    assertThrows(
+      () => startWorker(sut.store, () => {}, options),
+      RangeError,
+      "Cannot start the worker",
+    );
   }
 });

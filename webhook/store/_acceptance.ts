@@ -101,6 +101,9 @@ export class Acceptance {
       }
       known = await readRecord(this.#kv, this.#keys.event(id));
       if (isLive(known)) return { id, duplicate: true };
+      if (known.versionstamp !== null && !known.record) {
+        throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
+      }
     }
     throw new Error(`Cannot accept the delivery: its event changed ${MAX_TRIES} times meanwhile`);
   }

@@ -36,14 +36,16 @@ export async function changeRecord(
   const lane = settles ? before.lane : null;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const operation = kv.atomic().check({ key, versionstamp });
+    // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
+    change.effects?.(operation);
     if (lane) await new Lanes(kv, keys).leave(operation, lane);
     operation.set(key, record, change.expireIn === undefined ? {} : { expireIn: change.expireIn });
     deleteDue(operation, keys, before);
     setDue(operation, keys, record);
-    change.effects?.(operation);
     const result = await commit(operation);
     if (result.ok) return { record, versionstamp: result.versionstamp };
-    if (!lane || (await readRecord(kv, key)).versionstamp !== versionstamp) return null;
+    if ((await readRecord(kv, key)).versionstamp !== versionstamp) return null;
+    if (!lane && change.effects) throw new Error("A check among the effects does not hold");
   }
   throw new Error(
     `Cannot change event ${before.id}: its lane changed ${MAX_TRIES} times meanwhile`,

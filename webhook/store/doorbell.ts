@@ -51,7 +51,7 @@ export async function detectBell(kv: Deno.Kv, namespace: string): Promise<BellKi
     await commit(kv.atomic().check(impossible).enqueue(null));
     return "enqueue";
   } catch (error) {
-    if (error instanceof TypeError || /not supported/i.test(String(error))) return "watch";
+    if (/not supported|not a function/i.test(String(error))) return "watch";
     throw error;
   }
 }

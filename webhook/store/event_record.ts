@@ -101,8 +101,17 @@ const MAX_ERROR_LENGTH = 1000;
  * @returns The record's errors, the latest last, at most five.
  */
 export function withError(record: EventRecord, error: unknown, at: number): AttemptError[] {
-  const message = String(error).slice(0, MAX_ERROR_LENGTH);
+  const message = textOf(error).slice(0, MAX_ERROR_LENGTH);
   return [...record.errors, { attempt: record.attempt, at, message }].slice(-MAX_ERRORS);
+}
+
+/** Not every value has a text: one without a prototype throws. */
+function textOf(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return "A value without a text was thrown";
+  }
 }
 
 /**

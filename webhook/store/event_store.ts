@@ -17,6 +17,8 @@ export interface Lease {
   readonly record: EventRecord;
   /** The version of the record. A lease whose record has another version is lost. */
   readonly versionstamp: string;
+  /** Whether the lease before it expired: its worker died, was frozen, or lost the KV. */
+  readonly takenOver?: boolean | undefined;
 }
 
 /** What {@linkcode EventStore.claim} is to lease. */
@@ -32,13 +34,13 @@ export interface ClaimOptions {
 /** Which events are meant: those that all given conditions hold for. */
 export interface EventFilter {
   /** Events in this state. */
-  readonly state?: EventState;
+  readonly state?: EventState | undefined;
   /** Events of this type. */
-  readonly type?: string;
+  readonly type?: string | undefined;
   /** Events received at this time or later, milliseconds since the epoch. */
-  readonly receivedAfter?: number;
+  readonly receivedAfter?: number | undefined;
   /** Events received before this time, milliseconds since the epoch. */
-  readonly receivedBefore?: number;
+  readonly receivedBefore?: number | undefined;
 }
 
 /** How many events there are of each state. */
@@ -51,7 +53,7 @@ export interface EventStats extends Readonly<Record<EventState, number>> {
  * Adds mutations to the commit that settles an event: they happen if, and only if, the event is
  * settled by this lease. So an effect that lives in the same KV happens exactly once.
  */
-export type CommitEffects = (commit: Deno.AtomicOperation) => void;
+export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
 /**
  * Events in a Deno KV. The records are the truth and the bell only rings: an event is on the schedule
@@ -106,6 +108,7 @@ export interface EventStore {
    * @param lease The lease.
    * @param effects Further mutations for the same commit.
    * @returns Whether it was settled; false if the lease was lost.
+   * @throws {Error} If the effects cannot be committed.
    */
   complete(lease: Lease, effects?: CommitEffects): Promise<boolean>;
 
@@ -120,12 +123,13 @@ export interface EventStore {
   retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean>;
 
   /**
-   * Gives an event back that was not tried to its end, for another worker to take at once.
+   * Gives an event back that was not tried to its end. The attempt does not count.
    *
    * @param lease The lease.
+   * @param delayMs In how many milliseconds it is due again; at once by default.
    * @returns Whether it was given back; false if the lease was lost.
    */
-  release(lease: Lease): Promise<boolean>;
+  release(lease: Lease, delayMs?: number): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and errors, until somebody decides on it or its
@@ -211,25 +215,25 @@ export interface EventStoreOptions {
    *
    * @default {"events"}
    */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /**
    * How workers are woken.
    *
    * @default {"auto"} `enqueue` where the KV has queues, else `watch`.
    */
-  readonly bell?: BellKind | "auto";
+  readonly bell?: BellKind | "auto" | undefined;
   /**
    * For how long done events are remembered, and so duplicates known, in milliseconds.
    *
    * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
    */
-  readonly retentionMs?: number;
+  readonly retentionMs?: number | undefined;
   /**
    * Where the store reports what it cannot tell a caller.
    *
    * @default {consoleSink}
    */
-  readonly log?: LogSink;
+  readonly log?: LogSink | undefined;
 }
 
 /** What a store is made of. */

@@ -29,6 +29,7 @@ import type {
  * @param options The namespace, bell and retention.
  * @returns The store.
  * @throws {TypeError} If the KV cannot ring the wanted bell.
+ * @throws {RangeError} If the retention makes no sense.
  *
  * @example
  * ```ts
@@ -46,6 +47,12 @@ export async function openEventStore(
 ): Promise<EventStore> {
   const { namespace = "events", bell = "auto", retentionMs = 604_800_000, log = consoleSink } =
     options;
+  if (!(retentionMs >= 1 && retentionMs <= MAX_RETENTION_MS)) {
+    throw new RangeError(
+      `Cannot open the event store: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ` +
+        String(retentionMs),
+    );
+  }
   const kind = bell === "watch" ? bell : await detectBell(kv, namespace);
   if (bell === "enqueue" && kind !== "enqueue") {
     throw new TypeError("Cannot open the event store: bell 'enqueue' needs a KV with queues");
@@ -58,6 +65,20 @@ export async function openEventStore(
     bell: createDoorbell(kind, kv, namespace),
   });
 }
+
+/** How many entries of the schedule are read at a time. */
+const BATCH_SIZE = 100;
+
+/** For how long an event is left alone whose record cannot be read. */
+const POSTPONE_MS = 3_600_000;
+
+/** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
+const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
+
+/** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
+const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
+
+type DueEntry = Deno.KvEntry<ScheduleEntry>;
 
 class KvEventStore implements EventStore {
   readonly maxPayloadBytes = MAX_PAYLOAD_BYTES;
@@ -88,17 +109,18 @@ class KvEventStore implements EventStore {
 
   async claim({ limit, owner, leaseMs }: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
-    const due = this.#kv.list<ScheduleEntry>(this.#keys.dueUntil(Date.now()), { limit });
-    for await (const entry of due) {
-      const [dueAt, id] = entry.key.slice(-2) as [number, string];
-      const known = await readRecord(this.#kv, this.#keys.event(id));
-      if (known.record?.dueAt !== dueAt) {
-        await this.#dropEntry(entry, known);
-        continue;
-      }
-      const lease = await this.#lease(known as Lease, owner, leaseMs);
-      if (lease) leases.push(lease);
+    let page: DueEntry[] = [];
+    const selector = this.#keys.dueUntil(Date.now());
+    const take = async () => {
+      leases.push(...await this.#leaseAll(page, owner, leaseMs));
+      page = [];
+    };
+    // Beyond the first entries too: another worker may have been faster with those.
+    for await (const entry of this.#kv.list<ScheduleEntry>(selector, { batchSize: BATCH_SIZE })) {
+      if (page.push(entry) === limit - leases.length) await take();
+      if (leases.length === limit) return leases;
     }
+    await take();
     return leases;
   }
 
@@ -135,10 +157,17 @@ class KvEventStore implements EventStore {
     return await this.#change(lease, { set }) !== null;
   }
 
-  async release(lease: Lease): Promise<boolean> {
-    const set = { state: "queued", lease: null, dueAt: Date.now() } as const;
-    const effects: CommitEffects = (commit) => void this.#parts.bell.ring(commit);
-    return await this.#change(lease, { set, effects }) !== null;
+  async release(lease: Lease, delayMs = 0): Promise<boolean> {
+    const attempt = Math.max(0, lease.record.attempt - 1);
+    const dueAt = Date.now() + delayMs;
+    const set = { state: "queued", lease: null, attempt, dueAt } as const;
+    let silence = () => {};
+    const effects: CommitEffects = (operation) => {
+      if (delayMs === 0) silence = this.#parts.bell.ring(operation);
+    };
+    const changed = await this.#change(lease, { set, effects });
+    if (!changed) silence();
+    return changed !== null;
   }
 
   async bury(lease: Lease, error: unknown): Promise<boolean> {
@@ -191,12 +220,64 @@ class KvEventStore implements EventStore {
     return this.#parts.bell.listen(wake);
   }
 
-  #lease(known: Lease, owner: string, leaseMs: number): Promise<Lease | null> {
-    const until = Date.now() + leaseMs;
-    const attempt = known.record.attempt + 1;
-    return this.#change(known, {
-      set: { state: "running", attempt, lease: { owner, until }, dueAt: until },
-    });
+  /** Leases events at the same time. One that fails does not lose what was leased beside it. */
+  async #leaseAll(entries: DueEntry[], owner: string, leaseMs: number): Promise<Lease[]> {
+    const tried = await Promise.allSettled(
+      entries.map((entry) => this.#leaseDue(entry, owner, leaseMs)),
+    );
+    const leases = tried.flatMap((each) =>
+      each.status === "fulfilled" && each.value ? [each.value] : []
+    );
+    const failed = tried.find((each) => each.status === "rejected");
+    if (failed && leases.length === 0) throw failed.reason;
+    return leases;
+  }
+
+  async #leaseDue(entry: DueEntry, owner: string, leaseMs: number): Promise<Lease | null> {
+    const now = Date.now();
+    const known = await readRecord(this.#kv, this.#keys.event(String(entry.key.at(-1))));
+    const { record, versionstamp } = known;
+    if (!record) return await this.#postpone(entry, known);
+    if (record.dueAt === null || record.dueAt > now) return await this.#drop(entry);
+    const until = now + leaseMs;
+    const takenOver = record.state === "running";
+    const errors = takenOver ? withError(record, LEASE_EXPIRED, now) : record.errors;
+    const set: Partial<EventRecord> = {
+      state: "running",
+      attempt: record.attempt + 1,
+      lease: { owner, until },
+      dueAt: until,
+      errors,
+    };
+    const effects: CommitEffects = (operation) => void operation.delete(entry.key);
+    const lease = await this.#change({ record, versionstamp: versionstamp! }, { set, effects });
+    return lease && { ...lease, takenOver };
+  }
+
+  /** Deletes an entry of the schedule that is not its event's any more. */
+  async #drop({ key, versionstamp }: DueEntry): Promise<null> {
+    await commit(this.#kv.atomic().check({ key, versionstamp }).delete(key));
+    return null;
+  }
+
+  /**
+   * Leaves an event whose record this version cannot read to a later time: another version may read it.
+   * It would be the first one due for ever, and hold up its lane.
+   */
+  async #postpone(entry: DueEntry, { versionstamp }: Known): Promise<null> {
+    if (versionstamp === null && !entry.value) return await this.#drop(entry);
+    const { key, value: place } = entry;
+    const eventId = String(key.at(-1));
+    const operation = this.#kv.atomic().check(entry).delete(key);
+    if (place) await this.#lanes.leave(operation, place);
+    if (versionstamp !== null) {
+      operation.set(this.#keys.due(Date.now() + POSTPONE_MS, eventId), null);
+    }
+    const { ok } = await commit(operation);
+    if (ok && versionstamp !== null) {
+      writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
+    }
+    return null;
   }
 
   #change(lease: Lease, change: Change): Promise<Lease | null> {
@@ -207,16 +288,5 @@ class KvEventStore implements EventStore {
   #settled(lease: Lease, changed: Lease | null): boolean {
     if (changed && lease.record.lane) this.#wake?.();
     return changed !== null;
-  }
-
-  /** Left on the schedule, an entry without its record would be the first one due for ever. */
-  async #dropEntry(entry: Deno.KvEntry<ScheduleEntry>, known: Known): Promise<void> {
-    const { key, versionstamp, value: place } = entry;
-    const operation = this.#kv.atomic().check({ key, versionstamp }).delete(key);
-    if (place && !known.record) await this.#lanes.leave(operation, place);
-    await commit(operation);
-    if (known.record || known.versionstamp === null) return;
-    const eventId = key.at(-1);
-    writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
   }
 }
