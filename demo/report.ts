@@ -75,7 +75,10 @@ function outcomeOf(app: RunningApp, demoCase: DemoCase, answers: readonly Answer
     appMs: answers.map(({ requestId }) => app.durations.get(requestId) ?? NaN),
     roundTripMs: answers.map(({ ms }) => ms),
     handled,
-    ok: answers.every(({ status }) => status === demoCase.status) &&
+    ok:
+      answers.every(({ status, text }) =>
+        status === demoCase.status && (text === "OK") === (status === 200)
+      ) &&
       handled.every((times) => times === wanted),
   };
 }

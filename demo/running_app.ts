@@ -14,14 +14,19 @@ type Line = Readonly<Record<string, unknown>>;
  * Starts an app on a free port of this machine.
  *
  * @param script The app's file.
- * @param env Its variables, and no others.
+ * @param env Its variables. Of others it gets only what Deno itself needs.
  * @returns The app, once it listens. It is told to stop at the end of the scope.
  * @throws {Error} If it ends before it listens, or does not end with exit code 0.
  */
 export async function startApp(script: URL, env: Record<string, string>): Promise<RunningApp> {
-  const variables = { ...env, PORT: "0", HOST: "127.0.0.1" };
+  const inherited = ["PATH", "HOME", "DENO_DIR"].flatMap((name) => {
+    const value = Deno.env.get(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  const variables = { ...Object.fromEntries(inherited), ...env, PORT: "0", HOST: "127.0.0.1" };
   const process = new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "-A", script.href],
+    clearEnv: true,
     env: variables,
     stdout: "piped",
     stderr: "inherit",
@@ -58,6 +63,7 @@ async function follow(
   for await (const text of output.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) see(JSON.parse(line));
+    // A handler may write lines of its own.
+    for (const line of lines.filter((each) => each.startsWith("{"))) see(JSON.parse(line));
   }
 }

@@ -6,6 +6,13 @@ export const FORGE_SECRET = "It's a Secret to Everybody";
 /** The messenger's secret token in the tests. */
 export const MESSENGER_SECRET = "a-secret-token-for-tests";
 
+/** What `fetch` and `app.request` take. */
+export interface SignedRequest {
+  readonly method: "POST";
+  readonly body: string | Uint8Array<ArrayBuffer>;
+  readonly headers: Headers;
+}
+
 const encoder = new TextEncoder();
 
 /** Signs a body with Web Crypto. */
@@ -21,7 +28,7 @@ export async function sign(body: string | Uint8Array, secret = FORGE_SECRET): Pr
 export async function forgeDelivery(
   body: string | Uint8Array,
   headers: Record<string, string | null> = {},
-): Promise<RequestInit & { headers: Headers }> {
+): Promise<SignedRequest> {
   return request(body, {
     "Content-Type": "application/json",
     "X-Hub-Signature-256": await sign(body),
@@ -35,7 +42,7 @@ export async function forgeDelivery(
 export function messengerUpdate(
   update: unknown,
   headers: Record<string, string | null> = {},
-): RequestInit & { headers: Headers } {
+): SignedRequest {
   return request(typeof update === "string" ? update : JSON.stringify(update), {
     "Content-Type": "application/json",
     "X-Messenger-Bot-Api-Secret-Token": MESSENGER_SECRET,
@@ -46,7 +53,7 @@ export function messengerUpdate(
 function request(
   body: string | Uint8Array,
   headers: Record<string, string | null>,
-): RequestInit & { headers: Headers } {
+): SignedRequest {
   const sent = Object.entries(headers).filter((entry): entry is [string, string] =>
     entry[1] !== null
   );

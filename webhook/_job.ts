@@ -111,7 +111,9 @@ export class Job {
     return this.#parts.store.complete(this.#lease, (commit) => {
       for (const each of effects) {
         const result: unknown = each(commit);
-        if (result instanceof Promise) throw new TypeError("Effects must be added synchronously");
+        if (!(result instanceof Promise)) continue;
+        result.catch(() => {});
+        throw new TypeError("Effects must be added synchronously");
       }
     });
   }

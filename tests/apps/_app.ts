@@ -85,6 +85,13 @@ export function spawnApp(app: AppName, env: Record<string, string>): AppProcess 
   };
 }
 
+/** What Deno itself needs: none of the variables that an app reads. */
+function inheritedEnv(): Record<string, string> {
+  const names = ["PATH", "HOME", "DENO_DIR", "DENO_KV_ACCESS_TOKEN", "SSL_CERT_FILE"];
+  const set = names.map((name) => [name, Deno.env.get(name)] as const);
+  return { NO_COLOR: "1", ...Object.fromEntries(set.filter(([, value]) => value !== undefined)) };
+}
+
 function command(app: AppName, env: Record<string, string>): Deno.Command {
   const allowed = [...SHARED, ...OWN[app], "DENO_KV_ACCESS_TOKEN"].join();
   return new Deno.Command(Deno.execPath(), {
@@ -92,7 +99,8 @@ function command(app: AppName, env: Record<string, string>): Deno.Command {
       ...["run", "--quiet", "--no-prompt", `--allow-env=${allowed}`, "--allow-net"],
       ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
     ],
-    env: { NO_COLOR: "1", ...env },
+    clearEnv: true,
+    env: { ...inheritedEnv(), ...env },
     stdout: "piped",
     stderr: "piped",
   });

@@ -80,6 +80,14 @@ testWith(APP_NEEDS, "apps/forge.ts limits an address whose deliveries are refuse
   assertEquals(await post(app, forged), [429, `{"error":"Too Many Requests"}`]);
 });
 
+testWith(APP_NEEDS, "apps/forge.ts takes what is genuine however much is forged", async () => {
+  await using app = spawnApp("forge", ENV);
+  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  for (let i = 0; i < 120; i++) await post(app, forged);
+  assertEquals((await post(app, forged))[0], 429);
+  assertEquals(await post(app, await forgeDelivery("{}")), [200, "OK"]);
+});
+
 testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is killed", async () => {
   await withFolder(async (folder) => {
     const acknowledged: string[] = [];

@@ -37,6 +37,16 @@ testWith(APP_NEEDS, "apps/messenger.ts answers 403 to a user who is not allowed"
   assertEquals(await post(app, update(1, 43)), [403, `{"error":"User not authorized"}`]);
 });
 
+testWith(
+  APP_NEEDS,
+  "apps/messenger.ts takes an allowed user's update whatever others send",
+  async () => {
+    await using app = spawnApp("messenger", ENV);
+    for (let i = 0; i < 120; i++) await post(app, update(i, 43));
+    assertEquals(await post(app, update(1_000, 42)), [200, "OK"]);
+  },
+);
+
 testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so", async () => {
   await using app = spawnApp("messenger", { ...ENV, MESSENGER_ALLOWED_USERS: " " });
   assertEquals((await post(app, update(1, 42)))[0], 403);

@@ -1,8 +1,9 @@
-import { assert, assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertThrows } from "@std/assert";
 import {
   type Delivery,
   type EventHandler,
   type EventStore,
+  openEventStore,
   startWorker,
   type WebhookEvent,
   type WorkerOptions,
@@ -207,6 +208,158 @@ Deno.test("settleWith() fails the attempt when its effects cannot be committed",
     await sut.store.accept(delivery("d1"));
     await until(isState(sut.store, "d1", "dead"));
   });
+});
+
+Deno.test("settleWith() fails the attempt when a check of its effects does not hold", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  const handler: EventHandler = (_event, { settleWith }) =>
+    settleWith((commit) => commit.check({ key: ["taken"], versionstamp: null }).set(["taken"], 2));
+  await withWorker(sut, handler, { retry: { minDelayMs: 1, maxAttempts: 2 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "dead"));
+    const { attempt, errors } = (await sut.store.get("d1"))!;
+    assertEquals([attempt, errors.length], [2, 2]);
+    assertEquals(errors[0]?.message, "Error: A check among the effects does not hold");
+  });
+});
+
+Deno.test("settleWith() leaves an event unsettled whose effects throw in the commit", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["text"], "no number");
+  const handler: EventHandler = (_event, { settleWith }) =>
+    settleWith((commit) => commit.sum(["text"], 1n));
+  await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "dead"));
+    assertEquals((await sut.store.get("d1"))?.payload?.chunks, 1);
+  });
+});
+
+Deno.test("settleWith() refuses effects that come too late, or later", async () => {
+  await using sut = await memoryStore();
+  let late: (() => void) | undefined;
+  const handler: EventHandler = ({ id }, { settleWith }) => {
+    if (id === "async") return settleWith(async (commit) => await later(1) ?? commit.set(["a"], 1));
+    late = () => settleWith((commit) => commit.set(["b"], 1));
+  };
+  await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
+    for (const id of ["async", "late"]) await sut.store.accept(delivery(id));
+    await until(isState(sut.store, "async", "dead"));
+    await until(isState(sut.store, "late", "done"));
+    assertThrows(() => late?.(), TypeError, "the handler has ended");
+  });
+});
+
+Deno.test("startWorker() keeps the error of a thrown value that has no text", async () => {
+  await using sut = await memoryStore();
+  const handler = () => {
+    throw Object.create(null);
+  };
+  await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "dead"));
+  });
+});
+
+/** What a process leaves that dies while it handles an event. */
+async function dieWith(store: EventStore, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    assertEquals((await store.claim({ limit: 1, owner: "dying", leaseMs: 1 })).length, 1);
+    await later(5);
+  }
+}
+
+Deno.test("startWorker() gives up an event whose processes die again and again", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  await dieWith(sut.store, 3);
+  let handled = 0;
+  await withWorker(sut, () => handled++, { retry: { maxAttempts: 3 } }, async () => {
+    await until(isState(sut.store, "d1", "dead"));
+  });
+  assertEquals(handled, 0);
+});
+
+Deno.test("startWorker() waits longer each time that the process of an event died", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  await dieWith(sut.store, 3);
+  const options = { leaseMs: 1_000, retry: { minDelayMs: 10_000 } };
+  await withWorker(sut, () => {}, options, async () => {
+    await until(isState(sut.store, "d1", "queued"));
+    const record = (await sut.store.get("d1"))!;
+    assertGreaterOrEqual(record.dueAt! - Date.now(), 35_000);
+    assertEquals(record.errors.at(-1)?.message.split(":", 1), ["Lease expired"]);
+  });
+});
+
+Deno.test("two workers of one KV do not keep each other waiting", async () => {
+  await using sut = await memoryStore();
+  const other = await openEventStore(sut.kv);
+  const ids = Array.from({ length: 300 }, (_, i) => `d${i}`);
+  await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
+  const handled = [0, 0];
+  const options = { sweepMs: 600_000, log: () => {} };
+  const workers = [sut.store, other].map((store, i) =>
+    startWorker(store, () => later(1).then(() => handled[i]!++), options)
+  );
+  await until(() => handled[0]! + handled[1]! >= 300);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  assertEquals(handled[0]! + handled[1]!, 300);
+  assertGreaterOrEqual(Math.min(...handled), 30);
+});
+
+/** A store of which one call is never answered, as a remote KV that swallows it. */
+function hanging(store: EventStore, call: "claim" | "renew" | "release"): EventStore {
+  return new Proxy(store, {
+    get: (target, name) => {
+      if (name === call) return () => new Promise(() => {});
+      const value = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+Deno.test("startWorker() aborts a handler before another may start, without a renewal", async () => {
+  await using sut = await memoryStore();
+  const aborted = Promise.withResolvers<number>();
+  const start = performance.now();
+  const handler: EventHandler = (_event, { signal }) => {
+    signal.addEventListener("abort", () => aborted.resolve(performance.now() - start));
+    return aborted.promise;
+  };
+  const worker = startWorker(hanging(sut.store, "renew"), handler, { leaseMs: 400, log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  assertLess(await aborted.promise, 450);
+  await worker.stop();
+  assertEquals((await sut.store.get("d1"))?.state, "running");
+});
+
+for (const call of ["claim", "renew", "release"] as const) {
+  Deno.test(`stop() resolves within the grace when ${call}() is never answered`, async () => {
+    await using sut = await memoryStore();
+    const store = hanging(sut.store, call);
+    const worker = startWorker(store, () => later(3_000), { leaseMs: 100, log: () => {} });
+    await sut.store.accept(delivery("d1"));
+    await later(60);
+    const start = performance.now();
+    await worker.stop(300);
+    assertLess(performance.now() - start, 1_500);
+    await later(3_000);
+  });
+}
+
+Deno.test("startWorker() ends when its KV is closed", async () => {
+  await using sut = await memoryStore();
+  const records: LogRecord[] = [];
+  const options = { sweepMs: 10, log: (record: LogRecord) => void records.push(record) };
+  const worker = startWorker(sut.store, () => {}, options);
+  await later(20);
+  sut.kv.close();
+  await later(100);
+  assertEquals(records.filter(({ message }) => message === "claim failed").length, 1);
+  await worker.stop();
 });
 
 Deno.test("stop() waits for handlers, and takes no further events", async () => {

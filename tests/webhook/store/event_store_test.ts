@@ -248,6 +248,36 @@ testStore("claim() passes over a record that cannot be read, and reports it", as
   assertEquals((await kv.get(["events", "event", "d1"])).value, "garbage");
 });
 
+testStore("a record of another version is left as it is, and looked at later", async ({ kv }) => {
+  const store = await openEventStore(kv, { bell: "watch", log: () => {} });
+  await store.accept(delivery("d1"));
+  const record = (await store.get("d1"))!;
+  await kv.set(["events", "event", "d1"], { ...record, v: 2 });
+  assertEquals(await claimAll(store), []);
+  await assertRejects(() => store.accept(delivery("d1")), Error, "unreadable");
+  assertEquals((await keysOf(kv, "due")).length, 1);
+  await kv.set(["events", "event", "d1"], record);
+  const [entry] = await keysOf(kv, "due");
+  await kv.atomic().delete(entry!).set(["events", "due", Date.now() - 1, "d1"], null).commit();
+  assertEquals((await claimOne(store)).record.id, "d1");
+  assertEquals((await keysOf(kv, "due")).length, 1);
+});
+
+testStore("claim() notes an expired lease among the errors", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  assertEquals((await claimOne(store, 1)).takenOver, false);
+  await later(5);
+  const { takenOver, record } = await claimOne(store);
+  assertEquals([takenOver, record.attempt, record.errors[0]?.attempt], [true, 2, 1]);
+});
+
+Deno.test("openEventStore() refuses a retention that makes no sense", async () => {
+  using kv = await Deno.openKv(":memory:");
+  for (const retentionMs of [0, -1, NaN, Infinity, 1e18]) {
+    await assertRejects(() => openEventStore(kv, { retentionMs }), RangeError, "'retentionMs'");
+  }
+});
+
 Deno.test("accept() rejects a payload that cannot be stored, and stores nothing", async () => {
   await using sut = await memoryStore();
   const body = new Uint8Array(58_500_001);
