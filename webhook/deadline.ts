@@ -1,14 +1,26 @@
 /**
  * Waits for something, but not for ever: a remote KV that swallows a call never settles it.
  *
- * @throws {Error} If it takes longer. What it comes to afterwards is not looked at.
+ * @param promise What is waited for. What it comes to too late is not looked at.
+ * @param ms For how long, in milliseconds.
+ * @param signal Ends the waiting before.
+ * @returns What it comes to.
+ * @throws {Error} If it takes longer, or the signal is aborted.
  */
-export async function withDeadline<T>(promise: Promise<T>, ms: number): Promise<T> {
-  const deadline = Promise.withResolvers<never>();
-  const timer = setTimeout(() => deadline.reject(new Error(`No answer within ${ms} ms`)), ms);
+export async function withDeadline<T>(
+  promise: Promise<T>,
+  ms: number,
+  signal?: AbortSignal,
+): Promise<T> {
+  const given = Promise.withResolvers<never>();
+  const giveUp = (reason: string) => given.reject(new Error(reason));
+  const timer = setTimeout(giveUp, ms, `No answer within ${ms} ms`);
+  const onAbort = () => giveUp("Not waited for any longer");
+  signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([promise, deadline.promise]);
+    return await Promise.race([promise, given.promise]);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
   }
 }

@@ -105,6 +105,8 @@ class StoreWorker implements EventWorker {
   readonly #loop: Promise<void>;
   #sweeps: (() => void)[] = [];
   #background: Promise<void> = Promise.resolve();
+  /** Aborted once the worker has stopped, whatever still hangs. */
+  readonly #ended = new AbortController();
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -141,6 +143,7 @@ class StoreWorker implements EventWorker {
       // What is not through by now is given back.
     }
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
+    this.#ended.abort();
     for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
@@ -175,12 +178,12 @@ class StoreWorker implements EventWorker {
     const { store, leaseMs } = this.#parts;
     const claiming = store.claim({ limit, owner: this.#owner, leaseMs });
     try {
-      const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS);
+      const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       if (this.#stopping) await this.#releaseAll(claiming);
       else for (const lease of leases) this.#start(lease);
       return leases.length;
     } catch (error) {
-      this.#report("claim failed", error);
+      if (!this.#ended.signal.aborted) this.#report("claim failed", error);
       this.#releaseAll(claiming);
       // Of a KV that is closed nothing can be expected any more.
       if (error instanceof Deno.errors.BadResource) this.#stopping = true;

@@ -1,0 +1,169 @@
+import { assertEquals } from "@std/assert";
+import type { EventState, EventStore, Lease } from "../../../webhook/mod.ts";
+import { delivery } from "./_events.ts";
+
+/** An operation on a store, as a generator makes them. Numbers choose among what there is. */
+export type Operation =
+  | { readonly op: "accept"; readonly id: number; readonly key: number }
+  | { readonly op: "claim"; readonly limit: number }
+  | { readonly op: "complete" | "bury" | "release" | "renew"; readonly lease: number }
+  | { readonly op: "retry"; readonly lease: number; readonly delayMs: number }
+  | { readonly op: "replay" | "cancel"; readonly id: number }
+  | { readonly op: "purge" }
+  | { readonly op: "advance"; readonly ms: number };
+
+interface ModelEvent {
+  readonly id: string;
+  readonly key: string | undefined;
+  state: EventState;
+  /** When it is due; an event that waits for others of its key has none. */
+  dueAt: number | undefined;
+  /** The lease that may settle it. */
+  lease: Lease | undefined;
+}
+
+const LEASE_MS = 1_000;
+
+/** What a store should do, in the simplest words, and a check that it does. */
+export class StoreModel {
+  readonly #store: EventStore;
+  readonly #events = new Map<string, ModelEvent>();
+  readonly #lanes = new Map<string, string[]>();
+  readonly #leases: { readonly id: string; lease: Lease }[] = [];
+
+  constructor(store: EventStore) {
+    this.#store = store;
+  }
+
+  /** Does an operation on the store, and checks that it does what the model says. */
+  async run(operation: Operation, advance: (ms: number) => void): Promise<void> {
+    switch (operation.op) {
+      case "advance":
+        return advance(operation.ms);
+      case "accept":
+        return await this.#accept(operation.id, operation.key);
+      case "claim":
+        return await this.#claim(operation.limit);
+      case "replay":
+        return await this.#replay(`d${operation.id}`);
+      case "cancel":
+        return await this.#cancel(`d${operation.id}`);
+      case "purge":
+        return await this.#purge();
+      default:
+        return await this.#settle(operation);
+    }
+  }
+
+  /** Checks that the store holds what the model holds. */
+  async compare(): Promise<void> {
+    const stored = new Map<string, EventState>();
+    for await (const { id, state } of this.#store.list()) stored.set(id, state);
+    const expected = new Map([...this.#events].map(([id, { state }]) => [id, state]));
+    const sorted = (map: Map<string, EventState>) =>
+      [...map].toSorted(([a], [b]) => a < b ? -1 : 1);
+    assertEquals(sorted(stored), sorted(expected));
+  }
+
+  async #accept(number: number, keyNumber: number): Promise<void> {
+    const id = `d${number}`;
+    const known = this.#events.get(id);
+    const duplicate = known !== undefined && known.state !== "dead";
+    const key = keyNumber === 0 ? undefined : `key${keyNumber}`;
+    assertEquals(await this.#store.accept(delivery(id, "{}", key)), { id, duplicate });
+    if (!duplicate) this.#enter({ id, key, state: "queued", dueAt: undefined, lease: undefined });
+  }
+
+  async #claim(limit: number): Promise<void> {
+    const now = Date.now();
+    const due = [...this.#events.values()].filter(({ dueAt }) =>
+      dueAt !== undefined && dueAt <= now
+    );
+    const leases = await this.#store.claim({ limit, owner: "model", leaseMs: LEASE_MS });
+    assertEquals(leases.length, Math.min(limit, due.length));
+    for (const lease of leases) {
+      const event = this.#events.get(lease.record.id)!;
+      assertEquals(due.includes(event), true, `${event.id} was not due`);
+      Object.assign(event, { state: "running", dueAt: now + LEASE_MS, lease });
+      this.#leases.push({ id: event.id, lease });
+    }
+  }
+
+  async #settle(operation: Operation & { readonly lease: number }): Promise<void> {
+    const held = this.#leases[operation.lease % Math.max(1, this.#leases.length)];
+    if (!held) return;
+    const event = this.#events.get(held.id);
+    const valid = event?.lease === held.lease;
+    if (operation.op === "renew") {
+      const renewed = await this.#store.renew(held.lease, LEASE_MS);
+      assertEquals(renewed !== null, valid);
+      if (renewed) {
+        held.lease = renewed;
+        Object.assign(event!, { lease: renewed, dueAt: Date.now() + LEASE_MS });
+      }
+      return;
+    }
+    assertEquals(await this.#call(operation, held.lease), valid);
+    if (!valid) return;
+    event!.lease = undefined;
+    if (operation.op === "complete") return this.#leave(event!, "done");
+    if (operation.op === "bury") return this.#leave(event!, "dead");
+    const delayMs = operation.op === "retry" ? operation.delayMs : 0;
+    Object.assign(event!, { state: "queued", dueAt: Date.now() + delayMs });
+  }
+
+  #call(operation: Operation, lease: Lease): Promise<boolean> {
+    switch (operation.op) {
+      case "complete":
+        return this.#store.complete(lease);
+      case "bury":
+        return this.#store.bury(lease, "buried");
+      case "retry":
+        return this.#store.retry(lease, operation.delayMs, "retried");
+      default:
+        return this.#store.release(lease);
+    }
+  }
+
+  async #replay(id: string): Promise<void> {
+    const event = this.#events.get(id);
+    const dead = event?.state === "dead";
+    assertEquals(await this.#store.replay(id), dead);
+    if (dead) this.#enter({ ...event, state: "queued", lease: undefined });
+  }
+
+  async #cancel(id: string): Promise<void> {
+    const event = this.#events.get(id);
+    const open = event?.state === "queued" || event?.state === "running";
+    assertEquals(await this.#store.cancel(id), open);
+    if (!open) return;
+    event!.lease = undefined;
+    this.#leave(event!, "dead");
+  }
+
+  async #purge(): Promise<void> {
+    const settled = [...this.#events.values()].filter(({ state }) =>
+      state === "done" || state === "dead"
+    );
+    assertEquals(await this.#store.purge({}), settled.length);
+    for (const { id } of settled) this.#events.delete(id);
+  }
+
+  #enter(event: ModelEvent): void {
+    this.#events.set(event.id, event);
+    const lane = event.key === undefined ? [] : this.#lanes.get(event.key) ?? [];
+    event.dueAt = lane.length === 0 ? Date.now() : undefined;
+    if (event.key !== undefined) this.#lanes.set(event.key, [...lane, event.id]);
+  }
+
+  #leave(event: ModelEvent, state: EventState): void {
+    event.state = state;
+    event.dueAt = undefined;
+    if (event.key === undefined) return;
+    const lane = this.#lanes.get(event.key)!;
+    const wasFirst = lane[0] === event.id;
+    const rest = lane.filter((id) => id !== event.id);
+    this.#lanes.set(event.key, rest);
+    if (wasFirst && rest.length > 0) this.#events.get(rest[0]!)!.dueAt = Date.now();
+  }
+}
