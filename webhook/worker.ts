@@ -1,9 +1,10 @@
 import { consoleSink, type LogSink, writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
+import { ClockWatch } from "./_clock_watch.ts";
 import { Job, type JobParts } from "./_job.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
-import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
+import { checkRetryPolicy, longestDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
 
 /** Options of {@linkcode startWorker}. */
@@ -65,8 +66,8 @@ const MAX_CONCURRENCY = 10_000;
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
-/** How often the remains of uploads are looked for, and how old they are then. */
-const UPLOAD_SWEEP_MS = 3_600_000;
+/** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
+const TIDY_MS = 3_600_000;
 
 /**
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
@@ -107,6 +108,9 @@ class StoreWorker implements EventWorker {
   #background: Promise<void> = Promise.resolve();
   /** Aborted once the worker has stopped, whatever still hangs. */
   readonly #ended = new AbortController();
+  readonly #clock: ClockWatch;
+  /** When to tidy next, by the monotonic clock. */
+  #tidyAt: number;
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -120,6 +124,8 @@ class StoreWorker implements EventWorker {
     checkRetryPolicy(retry);
     this.#parts = { store, handler, leaseMs, retry, log };
     this.#concurrency = concurrency;
+    this.#clock = new ClockWatch(leaseMs / 2);
+    this.#tidyAt = performance.now() + leaseMs / 2;
     this.#sweepMs = sweepMs;
     store.listen(this.#wake).catch((error) => this.#report("bell failed", error));
     this.#loop = this.#run();
@@ -158,12 +164,8 @@ class StoreWorker implements EventWorker {
   };
 
   async #run(): Promise<void> {
-    let sweptAt = -Infinity;
     while (!this.#stopping) {
-      if (performance.now() - sweptAt > UPLOAD_SWEEP_MS) {
-        sweptAt = performance.now();
-        this.#background = this.#sweepUploads();
-      }
+      this.#tidyInTime();
       const sweeps = this.#sweeps.splice(0);
       const free = this.#concurrency - this.#jobs.size;
       const claimed = free === 0 ? 0 : await this.#claim(free);
@@ -176,7 +178,8 @@ class StoreWorker implements EventWorker {
 
   async #claim(limit: number): Promise<number> {
     const { store, leaseMs } = this.#parts;
-    const claiming = store.claim({ limit, owner: this.#owner, leaseMs });
+    const takeOver = !this.#clock.hasJumped();
+    const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       if (this.#stopping) await this.#releaseAll(claiming);
@@ -221,11 +224,23 @@ class StoreWorker implements EventWorker {
     this.#woken = false;
   }
 
-  async #sweepUploads(): Promise<void> {
+  /** Each hour, and after a jump of the clock, once all that run have renewed their leases since. */
+  #tidyInTime(): void {
+    const now = performance.now();
+    if (this.#clock.hasJumped()) this.#tidyAt = 0;
+    if (now < this.#tidyAt || this.#clock.hasJumped()) return;
+    this.#tidyAt = now + TIDY_MS;
+    this.#background = this.#tidy();
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, retry, leaseMs } = this.#parts;
     try {
-      await this.#parts.store.sweepUploads(UPLOAD_SWEEP_MS);
+      await store.sweepUploads(TIDY_MS);
+      const repaired = await store.repairSchedule(longestDelay(retry) + leaseMs);
+      if (repaired > 0) this.#wake();
     } catch (error) {
-      this.#report("sweep failed", error);
+      if (!this.#stopping) this.#report("tidying failed", error);
     }
   }
 

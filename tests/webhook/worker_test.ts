@@ -302,7 +302,7 @@ Deno.test("two workers of one KV do not keep each other waiting", async () => {
   const handled = [0, 0];
   const options = { sweepMs: 600_000, log: () => {} };
   const workers = [sut.store, other].map((store, i) =>
-    startWorker(store, () => later(1).then(() => handled[i]!++), options)
+    startWorker(store, () => later(10).then(() => handled[i]!++), options)
   );
   await until(() => handled[0]! + handled[1]! >= 300);
   await Promise.all(workers.map((worker) => worker.stop()));
@@ -347,6 +347,50 @@ for (const call of ["claim", "renew", "release"] as const) {
     await worker.stop(300);
     assertLess(performance.now() - start, 1_500);
     await later(3_000);
+  });
+}
+
+/** Sets the wall clock, and puts it right at the end of the scope. */
+function setClock(byMs: number): Disposable {
+  const { now } = Date;
+  Date.now = () => now() + byMs;
+  return { [Symbol.dispose]: () => void (Date.now = now) };
+}
+
+const DAY_MS = 86_400_000;
+
+for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as const) {
+  Deno.test(`startWorker() starts a handler once although the clock goes a day ${direction}`, async () => {
+    await using sut = await memoryStore();
+    let [starts, aborts] = [0, 0];
+    const handler: EventHandler = (_event, { signal }) => {
+      starts++;
+      signal.addEventListener("abort", () => aborts++);
+      return later(1_200);
+    };
+    await withWorker(sut, handler, { leaseMs: 600, sweepMs: 20 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await until(isState(sut.store, "d1", "running"));
+      using _clock = setClock(jumpMs);
+      await until(isState(sut.store, "d1", "done"));
+      assertEquals([starts, aborts], [1, 0]);
+    });
+  });
+
+  Deno.test(`startWorker() handles what waits although the clock goes a day ${direction}`, async () => {
+    await using sut = await memoryStore();
+    const handler = ({ attempt }: WebhookEvent) => {
+      if (attempt === 1) throw new Error("once");
+    };
+    const options = { leaseMs: 300, sweepMs: 20, retry: { minDelayMs: 50 } };
+    await withWorker(sut, handler, options, async () => {
+      await sut.store.accept(delivery("d1"));
+      await until(async () => (await sut.store.get("d1"))?.attempt === 1);
+      using _clock = setClock(jumpMs);
+      await sut.store.accept(delivery("d2"));
+      await until(isState(sut.store, "d1", "done"));
+      await until(isState(sut.store, "d2", "done"));
+    });
   });
 }
 

@@ -6,6 +6,8 @@ export interface StoreKeys {
   due(dueAt: number, id: string): Deno.KvKey;
   /** The schedule up to and including a time. */
   dueUntil(time: number): Deno.KvListSelector;
+  /** The schedule after a time. */
+  dueAfter(time: number): Deno.KvListSelector;
   /** A part of a payload. */
   chunk(payloadId: string, index: number): Deno.KvKey;
   /** All parts of a payload, in their order. */
@@ -30,6 +32,10 @@ export function storeKeys(namespace: string): StoreKeys {
     event: (id) => [namespace, "event", id],
     due: (dueAt, id) => [namespace, "due", dueAt, id],
     dueUntil: (time) => ({ start: [namespace, "due"], end: [namespace, "due", time + 1] }),
+    dueAfter: (time) => ({
+      start: [namespace, "due", time + 1],
+      end: [namespace, "due", Infinity],
+    }),
     chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
     chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
     lane: (key) => [namespace, "lane", key],

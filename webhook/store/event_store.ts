@@ -29,6 +29,12 @@ export interface ClaimOptions {
   readonly owner: string;
   /** For how long, in milliseconds. */
   readonly leaseMs: number;
+  /**
+   * Whether events are taken over whose lease has expired.
+   *
+   * @default {true}
+   */
+  readonly takeOver?: boolean | undefined;
 }
 
 /** Which events are meant: those that all given conditions hold for. */
@@ -197,6 +203,15 @@ export interface EventStore {
    * @returns How many were deleted.
    */
   sweepUploads(olderThanMs: number): Promise<number>;
+
+  /**
+   * Makes events due that are scheduled later than anything can be: by a clock that has been set back
+   * since.
+   *
+   * @param latestMs The longest that an event can be scheduled ahead, in milliseconds.
+   * @returns How many were made due.
+   */
+  repairSchedule(latestMs: number): Promise<number>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.

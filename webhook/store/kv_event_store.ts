@@ -107,12 +107,13 @@ class KvEventStore implements EventStore {
     return result;
   }
 
-  async claim({ limit, owner, leaseMs }: ClaimOptions): Promise<Lease[]> {
+  async claim(options: ClaimOptions): Promise<Lease[]> {
+    const { limit } = options;
     const leases: Lease[] = [];
     let page: DueEntry[] = [];
     const selector = this.#keys.dueUntil(Date.now());
     const take = async () => {
-      leases.push(...await this.#leaseAll(page, owner, leaseMs));
+      leases.push(...await this.#leaseAll(page, options));
       page = [];
     };
     // Beyond the first entries too: another worker may have been faster with those.
@@ -215,16 +216,28 @@ class KvEventStore implements EventStore {
     return sweepUploads(this.#kv, this.#keys, Date.now() - olderThanMs);
   }
 
+  async repairSchedule(latestMs: number): Promise<number> {
+    let repaired = 0;
+    for await (const { key } of this.#kv.list(this.#keys.dueAfter(Date.now() + latestMs))) {
+      const { record, versionstamp } = await readRecord(
+        this.#kv,
+        this.#keys.event(String(key.at(-1))),
+      );
+      if (!record || record.dueAt !== key.at(-2)) continue;
+      const lease: Lease = { record, versionstamp: versionstamp! };
+      if (await this.#change(lease, { set: { dueAt: Date.now() } })) repaired++;
+    }
+    return repaired;
+  }
+
   listen(wake: () => void): Promise<void> {
     this.#wake = wake;
     return this.#parts.bell.listen(wake);
   }
 
   /** Leases events at the same time. One that fails does not lose what was leased beside it. */
-  async #leaseAll(entries: DueEntry[], owner: string, leaseMs: number): Promise<Lease[]> {
-    const tried = await Promise.allSettled(
-      entries.map((entry) => this.#leaseDue(entry, owner, leaseMs)),
-    );
+  async #leaseAll(entries: DueEntry[], options: ClaimOptions): Promise<Lease[]> {
+    const tried = await Promise.allSettled(entries.map((each) => this.#leaseDue(each, options)));
     const leases = tried.flatMap((each) =>
       each.status === "fulfilled" && each.value ? [each.value] : []
     );
@@ -233,7 +246,8 @@ class KvEventStore implements EventStore {
     return leases;
   }
 
-  async #leaseDue(entry: DueEntry, owner: string, leaseMs: number): Promise<Lease | null> {
+  async #leaseDue(entry: DueEntry, options: ClaimOptions): Promise<Lease | null> {
+    const { owner, leaseMs, takeOver = true } = options;
     const now = Date.now();
     const known = await readRecord(this.#kv, this.#keys.event(String(entry.key.at(-1))));
     const { record, versionstamp } = known;
@@ -241,6 +255,7 @@ class KvEventStore implements EventStore {
     if (record.dueAt === null || record.dueAt > now) return await this.#drop(entry);
     const until = now + leaseMs;
     const takenOver = record.state === "running";
+    if (takenOver && !takeOver) return null;
     const errors = takenOver ? withError(record, LEASE_EXPIRED, now) : record.errors;
     const set: Partial<EventRecord> = {
       state: "running",
