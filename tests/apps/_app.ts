@@ -39,9 +39,16 @@ export async function runToEnd(
   return { code, stderr: new TextDecoder().decode(stderr).trim() };
 }
 
-/** Starts an app on a free port, allowed to read its own variables and no others. */
-export function spawnApp(app: AppName, env: Record<string, string>): AppProcess {
-  const process = command(app, { PORT: "0", HOST: "127.0.0.1", ...env }).spawn();
+/**
+ * Starts an app on a free port, allowed to read its own variables and no others. Signals that it is to
+ * ignore are given to it by a shell.
+ */
+export function spawnApp(
+  app: AppName,
+  env: Record<string, string>,
+  ignored: readonly string[] = [],
+): AppProcess {
+  const process = command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored).spawn();
   const lines: Line[] = [];
   const waiting = new Set<() => void>();
   const following = (async () => {
@@ -92,16 +99,26 @@ function inheritedEnv(): Record<string, string> {
   return { NO_COLOR: "1", ...Object.fromEntries(set.filter(([, value]) => value !== undefined)) };
 }
 
-function command(app: AppName, env: Record<string, string>): Deno.Command {
+function command(
+  app: AppName,
+  env: Record<string, string>,
+  ignored: readonly string[] = [],
+): Deno.Command {
   const allowed = [...SHARED, ...OWN[app], "DENO_KV_ACCESS_TOKEN"].join();
-  return new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--quiet", "--no-prompt", `--allow-env=${allowed}`, "--allow-net"],
-      ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
-    ],
+  const args = [
+    ...["run", "--quiet", "--no-prompt", `--allow-env=${allowed}`, "--allow-net"],
+    ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
+  ];
+  const options = {
     clearEnv: true,
     env: { ...inheritedEnv(), ...env },
     stdout: "piped",
     stderr: "piped",
+  } as const;
+  if (ignored.length === 0) return new Deno.Command(Deno.execPath(), { args, ...options });
+  const script = `trap '' ${ignored.join(" ")}; exec "$@"`;
+  return new Deno.Command("sh", {
+    args: ["-c", script, "sh", Deno.execPath(), ...args],
+    ...options,
   });
 }

@@ -70,6 +70,28 @@ testWith(
   },
 );
 
+const prlimit = (pid: number, bytes: string) =>
+  new Deno.Command("prlimit", { args: ["--pid", String(pid), `--fsize=${bytes}:`] }).output();
+
+const fullDisk = "an app whose disk is full answers 503, and recovers";
+if (Deno.build.os !== "linux") {
+  Deno.test({ name: `${fullDisk} (skipped: needs Linux)`, ignore: true, fn: () => {} });
+} else {
+  testWith(APP_NEEDS, fullDisk, async () => {
+    await withFolder(async (folder) => {
+      // With the other bell Deno itself ends the process: its queue panics when it cannot write.
+      const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, QUEUE_BELL: "watch" };
+      await using app = spawnApp("forge", { ...env, KV_URL: `${folder}/kv.db` }, ["XFSZ"]);
+      await assertHandles(app, "before");
+      // A file that may not grow fails as a disk does that is full.
+      await prlimit(app.process.pid, "1000");
+      await assertUnavailable(app, "during");
+      await prlimit(app.process.pid, "unlimited");
+      await assertHandles(app, "after");
+    });
+  });
+}
+
 for (const mode of ["swallow", "500"] as const) {
   testRemote(
     `an app whose remote KV does ${mode} answers 503, and recovers`,
