@@ -1,43 +1,12 @@
-import { consoleSink, type LogSink, writeLog } from "../middleware/mod.ts";
+import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
 import { Job, type JobParts } from "./_job.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
-import { checkRetryPolicy, longestDelay, type RetryPolicy } from "./retry_policy.ts";
+import { longestDelay } from "./retry_policy.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
-
-/** Options of {@linkcode startWorker}. */
-export interface WorkerOptions {
-  /**
-   * How many events are handled at the same time.
-   *
-   * @default {10}
-   */
-  readonly concurrency?: number | undefined;
-  /**
-   * How long an event is leased, in milliseconds. The lease is renewed while the handler runs; when the
-   * process dies, another takes the event over after this time.
-   *
-   * @default {30_000}
-   */
-  readonly leaseMs?: number | undefined;
-  /**
-   * How often the schedule is looked at without a ring, in milliseconds: how late a retry, or an event
-   * taken in by another process, can be noticed.
-   *
-   * @default {1_000}
-   */
-  readonly sweepMs?: number | undefined;
-  /** When a failed event is tried again. */
-  readonly retry?: RetryPolicy | undefined;
-  /**
-   * Where the worker reports failures.
-   *
-   * @default {consoleSink}
-   */
-  readonly log?: LogSink | undefined;
-}
+import { withDefaults, type WorkerOptions } from "./worker_options.ts";
 
 /** A running worker. */
 export interface EventWorker {
@@ -56,12 +25,6 @@ export interface EventWorker {
    */
   stop(graceMs?: number): Promise<void>;
 }
-
-/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
-const MAX_TIMER_MS = 2_147_483_647;
-
-/** More handlers than this in one process are a mistake, and one claim reads no more. */
-const MAX_CONCURRENCY = 10_000;
 
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
@@ -116,12 +79,7 @@ class StoreWorker implements EventWorker {
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
-    const { concurrency = 10, leaseMs = 30_000, sweepMs = 1_000 } = options;
-    const { retry = {}, log = consoleSink } = options;
-    checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
-    checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
-    checkInteger("sweepMs", sweepMs, MAX_TIMER_MS);
-    checkRetryPolicy(retry);
+    const { concurrency, leaseMs, sweepMs, retry, log } = withDefaults(options);
     this.#parts = { store, handler, leaseMs, retry, log };
     this.#concurrency = concurrency;
     this.#clock = new ClockWatch(leaseMs / 2);
@@ -247,11 +205,4 @@ class StoreWorker implements EventWorker {
   #report(message: string, error: unknown): void {
     writeLog(this.#parts.log, "error", message, { error });
   }
-}
-
-function checkInteger(name: string, value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return;
-  throw new RangeError(
-    `Cannot start the worker: '${name}' must be a whole number from 1 to ${max}, got ${value}`,
-  );
 }

@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { forgeDelivery, sign } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../webhook/store/_denokv.ts";
 import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
 
 const SECRET = "It's a Secret to Everybody";
@@ -14,15 +15,6 @@ const isHandled = (id: string) => (line: Line) =>
 async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
   const response = await fetch(`${await app.url}/webhook`, init);
   return [response.status, await response.text()];
-}
-
-async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 
 Deno.test("apps/forge.ts starts nothing when it is imported", async () => {
@@ -193,15 +185,23 @@ testWith(APP_NEEDS, "apps/forge.ts does without queues on Deno Deploy", async ()
   await app.line(isHandled("d1"));
 });
 
-const remote = "apps/forge.ts works on a remote KV";
-if (denokvPath() === undefined) {
-  Deno.test({ name: `${remote} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
-} else {
-  testWith(APP_NEEDS, remote, async () => {
-    await using server = await startDenokv();
-    await using app = spawnApp("forge", { ...ENV, KV_URL: server.url });
-    assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
-    await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
-    await app.line(isHandled("d1"));
-  });
-}
+testDenokv(APP_NEEDS, "apps/forge.ts works on a remote KV", async (url) => {
+  await using app = spawnApp("forge", { ...ENV, KV_URL: url });
+  assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+  await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await app.line(isHandled("d1"));
+});
+
+testDenokv(
+  APP_NEEDS,
+  "apps/forge.ts does not start with a bell that its KV cannot ring",
+  async (url) => {
+    const { code, stderr } = await runToEnd("forge", {
+      ...ENV,
+      KV_URL: url,
+      QUEUE_BELL: "enqueue",
+    });
+    assertEquals(code, 1);
+    assertMatch(stderr, /^Cannot start forge: [^\n]*bell 'enqueue' needs a KV with queues$/);
+  },
+);

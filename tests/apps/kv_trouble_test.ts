@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../webhook/store/_denokv.ts";
 import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
@@ -31,15 +32,6 @@ async function assertUnavailable(app: AppProcess, id: string): Promise<void> {
 async function assertHandles(app: AppProcess, id: string): Promise<void> {
   assertEquals((await post(app, id)).response.status, 200);
   await app.line(isHandled(id));
-}
-
-async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 
 testWith(APP_NEEDS, "an app whose KV is locked answers 503, and recovers", async () => {
@@ -107,13 +99,8 @@ for (const mode of ["swallow", "500"] as const) {
 
 /** Registers a test of an app whose remote KV is behind a proxy. */
 function testRemote(name: string, fn: (proxy: Proxy, app: AppProcess) => Promise<void>): void {
-  if (denokvPath() === undefined) {
-    Deno.test({ name: `${name} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
-    return;
-  }
-  testWith(APP_NEEDS, name, async () => {
-    await using server = await startDenokv();
-    await using proxy = startProxy(server.url);
+  testDenokv(APP_NEEDS, name, async (url) => {
+    await using proxy = startProxy(url);
     await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: proxy.url });
     await fn(proxy, app);
     assert(app.lines.every(({ message }) => message !== "stopping"));

@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { until, withFolder } from "../processes/_process.ts";
+import { until } from "../processes/_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 

@@ -21,6 +21,7 @@ export interface Line {
 
 /** An app in a process of its own. */
 export interface AppProcess extends AsyncDisposable {
+  readonly pid: number;
   readonly lines: readonly Line[];
   /** Sends a delivery and tells the status of the answer; undefined if there was none. */
   deliver(id: string): Promise<number | undefined>;
@@ -56,6 +57,7 @@ export async function startProcess(options: Omit<ProcessOptions, "secret">): Pro
   const url = await listening.promise;
   const signature = await sign(BODY);
   return {
+    pid: process.pid,
     lines,
     deliver: (id) => deliver(url, id, signature),
     signal: (signal) => process.kill(signal),
@@ -100,14 +102,4 @@ export async function until(
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   return performance.now() - start;
-}
-
-/** Runs a test with a folder of its own. */
-export async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }

@@ -1,7 +1,8 @@
 import { assertEquals, assertLess } from "@std/assert";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { denokvPath, startDenokv } from "../webhook/store/_denokv.ts";
-import { type AppProcess, startProcess, until, withFolder } from "./_process.ts";
+import { testDenokv } from "../webhook/store/_denokv.ts";
+import { type AppProcess, startProcess, until } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -13,15 +14,7 @@ const EVENTS = 500;
 /** Runs a test on each KV that processes can share. */
 function testShared(name: string, fn: (kv: string) => Promise<void>): void {
   testWith(NEEDS, `${name} [file]`, () => withFolder((folder) => fn(`${folder}/kv.db`)));
-  const remote = `${name} [denokv]`;
-  if (denokvPath() === undefined) {
-    Deno.test({ name: `${remote} (skipped: denokv is not installed)`, ignore: true, fn: () => {} });
-    return;
-  }
-  testWith(NEEDS, remote, async () => {
-    await using server = await startDenokv();
-    await fn(server.url);
-  });
+  testDenokv(NEEDS, `${name} [denokv]`, fn);
 }
 
 /** How often each event was started by any of the processes. */

@@ -14,7 +14,8 @@ import {
 } from "./_payload.ts";
 import { setDue } from "./_schedule.ts";
 import { type EventRecord, type Known, type PayloadRef, readRecord } from "./event_record.ts";
-import type { AcceptResult, StoreParts } from "./event_store.ts";
+import type { StoreParts } from "./_parts.ts";
+import type { AcceptResult } from "./event_store.ts";
 
 /** How often a commit is tried while other requests change the event of the same id, or its lane. */
 const MAX_TRIES = 50;

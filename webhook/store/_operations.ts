@@ -3,7 +3,8 @@ import { changeRecord } from "./_changes.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { deleteChunks } from "./_payload.ts";
 import { type EventRecord, type EventState, isEventRecord, readRecord } from "./event_record.ts";
-import type { EventFilter, EventStats, Lease } from "./event_store.ts";
+import type { EventFilter, EventStats } from "./event_filter.ts";
+import type { Lease } from "./event_store.ts";
 
 /** How many records are read at a time while all are looked through. */
 const BATCH_SIZE = 100;

@@ -1,7 +1,7 @@
-import type { LogSink } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
-import type { BellKind, Doorbell } from "./doorbell.ts";
-import type { EventRecord, EventState } from "./event_record.ts";
+import type { BellKind } from "./doorbell.ts";
+import type { EventFilter, EventStats } from "./event_filter.ts";
+import type { EventRecord } from "./event_record.ts";
 
 /** What became of a delivery. */
 export interface AcceptResult {
@@ -35,24 +35,6 @@ export interface ClaimOptions {
    * @default {true}
    */
   readonly takeOver?: boolean | undefined;
-}
-
-/** Which events are meant: those that all given conditions hold for. */
-export interface EventFilter {
-  /** Events in this state. */
-  readonly state?: EventState | undefined;
-  /** Events of this type. */
-  readonly type?: string | undefined;
-  /** Events received at this time or later, milliseconds since the epoch. */
-  readonly receivedAfter?: number | undefined;
-  /** Events received before this time, milliseconds since the epoch. */
-  readonly receivedBefore?: number | undefined;
-}
-
-/** How many events there are of each state. */
-export interface EventStats extends Readonly<Record<EventState, number>> {
-  /** When the oldest event that waits was received, milliseconds since the epoch; null without one. */
-  readonly oldestWaitingAt: number | null;
 }
 
 /**
@@ -220,47 +202,4 @@ export interface EventStore {
    * @returns A promise that resolves once the KV is closed.
    */
   listen(wake: () => void): Promise<void>;
-}
-
-/** Options of {@linkcode openEventStore}. */
-export interface EventStoreOptions {
-  /**
-   * The first part of all keys, so that stores can share a KV. Ids are told apart within a namespace
-   * only: give each bot its own, for the updates of two messengers have the same numbers.
-   *
-   * @default {"events"}
-   */
-  readonly namespace?: string | undefined;
-  /**
-   * How workers are woken.
-   *
-   * @default {"auto"} `enqueue` where the KV has queues, else `watch`.
-   */
-  readonly bell?: BellKind | "auto" | undefined;
-  /**
-   * For how long done events are remembered, and so duplicates known, in milliseconds.
-   *
-   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
-   */
-  readonly retentionMs?: number | undefined;
-  /**
-   * Where the store reports what it cannot tell a caller.
-   *
-   * @default {consoleSink}
-   */
-  readonly log?: LogSink | undefined;
-}
-
-/** What a store is made of. */
-export interface StoreParts {
-  /** The KV. */
-  readonly kv: Deno.Kv;
-  /** The bell. */
-  readonly bell: Doorbell;
-  /** The first part of all keys. */
-  readonly namespace: string;
-  /** See {@linkcode EventStoreOptions.retentionMs}. */
-  readonly retentionMs: number;
-  /** See {@linkcode EventStoreOptions.log}. */
-  readonly log: LogSink;
 }

@@ -12,14 +12,13 @@ export {
   type LeaseTerm,
   type PayloadRef,
 } from "./event_record.ts";
+export { type EventStoreOptions } from "./event_store_options.ts";
+export { type EventFilter, type EventStats } from "./event_filter.ts";
 export {
   type AcceptResult,
   type ClaimOptions,
   type CommitEffects,
-  type EventFilter,
-  type EventStats,
   type EventStore,
-  type EventStoreOptions,
   type Lease,
 } from "./event_store.ts";
 export { openEventStore } from "./kv_event_store.ts";

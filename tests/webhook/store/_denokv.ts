@@ -1,5 +1,10 @@
+import { type Need, testWith } from "../../_permissions.ts";
+
 /** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
 const ACCESS_TOKEN = "token-of-the-test-servers";
+
+/** Why a test that needs the server is skipped. */
+export const DENOKV_MISSING = "needs denokv, and the permission to run it";
 
 /** Finds the `denokv` server, if it is installed and may be run. */
 export function denokvPath(): string | undefined {
@@ -15,6 +20,22 @@ export function denokvPath(): string | undefined {
     } catch {
       return false;
     }
+  });
+}
+
+/** Registers a test that needs a `denokv` server. Without one its name says why it was skipped. */
+export function testDenokv(
+  needs: readonly Need[],
+  name: string,
+  fn: (url: string) => Promise<void>,
+): void {
+  if (denokvPath() === undefined) {
+    Deno.test({ name: `${name} (skipped: ${DENOKV_MISSING})`, ignore: true, fn: () => {} });
+    return;
+  }
+  testWith(needs, name, async () => {
+    await using server = await startDenokv();
+    await fn(server.url);
   });
 }
 

@@ -1,6 +1,6 @@
 import { type BellKind, type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { type Need, testWith } from "../../_permissions.ts";
-import { denokvPath, startDenokv } from "./_denokv.ts";
+import { DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {
@@ -24,7 +24,7 @@ const ENGINES: readonly Engine[] = [
     name: "denokv",
     needs: ["read", "write", "net", "run", "env"],
     bells: ["watch"],
-    missing: denokvPath() === undefined ? "denokv is not installed" : undefined,
+    missing: denokvPath() === undefined ? DENOKV_MISSING : undefined,
     open: openRemote,
   },
 ];

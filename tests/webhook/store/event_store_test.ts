@@ -47,7 +47,7 @@ testStore("accept() queues a delivery afresh whose event is dead", async ({ kv, 
   assertEquals((await keysOf(kv, "payload")).length, 1);
 });
 
-const SIZES = [1, 64_999, 65_000, 65_001, 65_536, 780_000, 780_001, 3_000_000];
+const SIZES = [1, 64_999, 65_000, 65_001, 65_536, 780_000, 780_001, 3_000_000, 26_214_400];
 for (const size of SIZES) {
   testStore(`load() returns ${size} bytes as they were accepted`, async ({ kv, store }) => {
     const body = new Uint8Array(size);

@@ -3,7 +3,7 @@ import { FakeTime } from "@std/testing/time";
 import fc from "fast-check";
 import { keysOf } from "./_events.ts";
 import { type Operation, StoreModel } from "./_model.ts";
-import { memoryStore } from "./_stores.ts";
+import { memoryStore, type StoreUnderTest } from "./_stores.ts";
 
 const few = fc.nat({ max: 5 });
 
@@ -36,36 +36,33 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ op: fc.constant("advance"), ms: fc.nat({ max: 2_000 }) }) },
 ) as fc.Arbitrary<Operation>;
 
-/** A failure prints the seed and path with which it can be run again. */
-Deno.test("the store does what its model does, whatever the operations", async () => {
+/** Does any operations on a store and its model, and then checks. A failure prints seed and path. */
+async function forAll(
+  numRuns: number,
+  check: (sut: StoreUnderTest, model: StoreModel, time: FakeTime) => Promise<void>,
+): Promise<void> {
   using time = new FakeTime();
-  const property = fc.asyncProperty(
-    fc.array(operation, { maxLength: 80, size: "max" }),
-    async (operations) => {
-      await using sut = await memoryStore();
-      const model = new StoreModel(sut.store);
-      for (const each of operations) await model.run(each, (ms) => time.tick(ms));
-      await model.compare();
-    },
-  );
-  await fc.assert(property, { numRuns: 400 });
+  const operations = fc.array(operation, { maxLength: 80, size: "max" });
+  const property = fc.asyncProperty(operations, async (operations) => {
+    await using sut = await memoryStore();
+    const model = new StoreModel(sut.store);
+    for (const each of operations) await model.run(each, (ms) => time.tick(ms));
+    await check(sut, model, time);
+  });
+  await fc.assert(property, { numRuns });
+}
+
+Deno.test("the store does what its model does, whatever the operations", async () => {
+  await forAll(400, (_sut, model) => model.compare());
 });
 
 Deno.test("the store keeps nothing of events that are settled and purged", async () => {
-  using time = new FakeTime();
-  const property = fc.asyncProperty(
-    fc.array(operation, { maxLength: 80, size: "max" }),
-    async (operations) => {
-      await using sut = await memoryStore();
-      const model = new StoreModel(sut.store);
-      for (const each of operations) await model.run(each, (ms) => time.tick(ms));
-      for (let number = 0; number <= 5; number++) await sut.store.cancel(`d${number}`);
-      await sut.store.purge({});
-      time.tick(10_000);
-      // A claim tidies up what is on the schedule without its event.
-      await sut.store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
-      assertEquals(await keysOf(sut.kv), []);
-    },
-  );
-  await fc.assert(property, { numRuns: 200 });
+  await forAll(200, async ({ kv, store }, _model, time) => {
+    for (let number = 0; number <= 5; number++) await store.cancel(`d${number}`);
+    await store.purge({});
+    time.tick(10_000);
+    // A claim tidies up what is on the schedule without its event.
+    await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
+    assertEquals(await keysOf(kv), []);
+  });
 });

@@ -1,0 +1,107 @@
+/**
+ * A soak: a backlog of 100,000 events, then two processes on one file under load, one of which is killed
+ * or frozen every few seconds, for as many minutes as the argument says (10 by default).
+ *
+ * Ends with exit code 1 if an acknowledged event is lost, or one appears that was never sent.
+ */
+import { openEventStore } from "../../mod.ts";
+import { withFolder } from "../_folder.ts";
+import { delivery } from "../webhook/store/_events.ts";
+import { type AppProcess, startProcess, until } from "./_process.ts";
+
+const BACKLOG = 100_000;
+const CONNECTIONS = 16;
+const LEASE_MS = 2_000;
+
+const minutes = Number(Deno.args[0] ?? 10);
+if (!(minutes > 0)) throw new RangeError(`Minutes must be a positive number, got ${Deno.args[0]}`);
+
+await withFolder(async (folder) => {
+  await drainBacklog(`${folder}/backlog.db`);
+  await crashUnderLoad(`${folder}/crash.db`, performance.now() + minutes * 60_000);
+});
+
+async function drainBacklog(path: string): Promise<void> {
+  using kv = await Deno.openKv(path);
+  const store = await openEventStore(kv, { bell: "watch" });
+  for (let i = 0; i < BACKLOG; i += 100) {
+    await Promise.all(Array.from({ length: 100 }, (_, k) => store.accept(delivery(`d${i + k}`))));
+  }
+  console.log(`${BACKLOG} events wait`);
+  await using idle = await startProcess({ kv: ":memory:" });
+  const idleMb = await residentMb(idle);
+  await using app = await startProcess({ kv: path });
+  const start = performance.now();
+  let mostMb = 0;
+  await until(async () => {
+    mostMb = Math.max(mostMb, await residentMb(app));
+    return app.count("end") >= BACKLOG;
+  }, 600_000);
+  const rate = Math.round(BACKLOG / ((performance.now() - start) / 1_000));
+  console.log(
+    `drained at ${rate} events/s, with at most ${mostMb - idleMb} MB more than when idle`,
+  );
+}
+
+async function residentMb(app: AppProcess): Promise<number> {
+  const status = await Deno.readTextFile(`/proc/${app.pid}/status`);
+  return Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
+}
+
+async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
+  const [sent, acknowledged] = [new Set<string>(), new Set<string>()];
+  let [kills, freezes] = [0, 0];
+  await using steady = await startProcess({ kv: path, leaseMs: LEASE_MS });
+  while (performance.now() < endsAt) {
+    await using victim = await startProcess({ kv: path, leaseMs: LEASE_MS });
+    const over = new AbortController();
+    const load = [steady, victim].flatMap((app) =>
+      Array.from({ length: CONNECTIONS / 2 }, () => sendUntil(app, over.signal, sent, acknowledged))
+    );
+    await later(500 + Math.random() * 3_000);
+    if (Math.random() < 0.3) {
+      victim.signal("SIGSTOP");
+      await later(LEASE_MS * 1.5);
+      victim.signal("SIGCONT");
+      freezes++;
+    }
+    victim.signal("SIGKILL");
+    kills++;
+    over.abort();
+    await Promise.all(load);
+  }
+  using kv = await Deno.openKv(path);
+  const store = await openEventStore(kv, { bell: "watch" });
+  await until(async () => {
+    const { queued, running } = await store.stats();
+    return queued + running === 0;
+  }, 600_000);
+  const done = new Set<string>();
+  for await (const { id, state } of store.list()) if (state === "done") done.add(id);
+  const lost = [...acknowledged].filter((id) => !done.has(id)).length;
+  const invented = [...done].filter((id) => !sent.has(id)).length;
+  console.log(
+    `${acknowledged.size} acknowledged over ${kills} kills and ${freezes} freezes: ` +
+      `${lost} lost, ${invented} invented`,
+  );
+  if (lost + invented > 0) Deno.exitCode = 1;
+}
+
+async function sendUntil(
+  app: AppProcess,
+  over: AbortSignal,
+  sent: Set<string>,
+  acknowledged: Set<string>,
+): Promise<void> {
+  while (!over.aborted) {
+    const id = crypto.randomUUID();
+    sent.add(id);
+    const status = await app.deliver(id);
+    if (status === undefined) return;
+    if (status === 200) acknowledged.add(id);
+  }
+}
+
+function later(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

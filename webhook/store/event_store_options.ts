@@ -1,0 +1,31 @@
+import type { LogSink } from "../../middleware/mod.ts";
+import type { BellKind } from "./doorbell.ts";
+
+/** Options of {@linkcode openEventStore}. */
+export interface EventStoreOptions {
+  /**
+   * The first part of all keys, so that stores can share a KV. Ids are told apart within a namespace
+   * only: give each bot its own, for the updates of two messengers have the same numbers.
+   *
+   * @default {"events"}
+   */
+  readonly namespace?: string | undefined;
+  /**
+   * How workers are woken.
+   *
+   * @default {"auto"} `enqueue` where the KV has queues, else `watch`.
+   */
+  readonly bell?: BellKind | "auto" | undefined;
+  /**
+   * For how long done events are remembered, and so duplicates known, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number | undefined;
+  /**
+   * Where the store reports what it cannot tell a caller.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+}
