@@ -15,6 +15,8 @@ import {
 export interface AppContext {
   /** The event store, for the intake. */
   readonly store: EventStore;
+  /** The KV that it is in, for data of the app's own. */
+  readonly kv: Deno.Kv;
   /** The readiness check: it throws once the app is told to stop. */
   readonly ready: () => void;
   /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
@@ -146,7 +148,7 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   const told = stopSignal();
   const { kv, store } = await openStore(name, settings);
   const { trustedProxyHops } = settings;
-  const answer = createHandler({ store, ready: told.throwIfTold, trustedProxyHops });
+  const answer = createHandler({ store, kv, ready: told.throwIfTold, trustedProxyHops });
   const server = serve(settings, answer, (address) => {
     writeLog(consoleSink, "info", "listening", { name, ...address, bell: store.bell });
   });

@@ -47,6 +47,8 @@ export interface LoggerVariables {
   requestId: string;
   /** Where the log's records go, for records of a handler's own. */
   logSink: LogSink;
+  /** Further fields for the request's record, as a handler has set them. */
+  logFields?: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -107,6 +109,7 @@ function recordOf(
 ): RequestRecord {
   const status = threw ? 500 : c.res.status;
   return {
+    ...c.get("logFields"),
     level: status >= 500 ? "error" : status >= 400 ? "warn" : "info",
     time: new Date().toISOString(),
     message: "request",

@@ -82,7 +82,8 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? { ...delivery, orderingKey: orderBy(delivery) } : delivery;
-        await enqueueDelivery(store, ordered, c.get("requestId"));
+        const { id, duplicate } = await enqueueDelivery(store, ordered, c.get("requestId"));
+        c.set("logFields", { eventId: id, duplicate });
       }
     } catch (error) {
       if (error instanceof HttpError && WARNED.has(error.code)) {

@@ -32,6 +32,21 @@ testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its han
   assertEquals(actual, { platform: "messenger", type: "message", id: "1", attempt: 1 });
 });
 
+testWith(
+  APP_NEEDS,
+  "apps/messenger.ts logs which event a request has brought, and again",
+  async () => {
+    await using app = spawnApp("messenger", ENV);
+    for (let i = 0; i < 2; i++) await post(app, update(7, 42));
+    await app.line(({ duplicate }) => duplicate === true);
+    const requests = app.lines.filter(({ message }) => message === "request");
+    assertEquals(requests.map(({ eventId, duplicate }) => [eventId, duplicate]), [
+      ["7", false],
+      ["7", true],
+    ]);
+  },
+);
+
 testWith(APP_NEEDS, "apps/messenger.ts answers 403 to a user who is not allowed", async () => {
   await using app = spawnApp("messenger", ENV);
   assertEquals(await post(app, update(1, 43)), [403, `{"error":"User not authorized"}`]);
