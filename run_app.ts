@@ -58,6 +58,7 @@ interface Running {
   readonly worker: EventWorker;
   readonly kv: Deno.Kv;
   readonly told: StopSignal;
+  readonly inFlight: InFlight;
 }
 
 interface StopSignal {
@@ -73,6 +74,9 @@ const GRACE_MS = 4_000;
 
 /** How much of that is kept for requests that are still being answered. */
 const SHUTDOWN_MS = 500;
+
+/** For how long at least the readiness probe can see that the app stops. */
+const DRAIN_MS = 500;
 
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
 const KV_TIMEOUT_MS = 10_000;
@@ -149,13 +153,15 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   const { kv, store } = await openStore(name, settings);
   const { trustedProxyHops } = settings;
   const answer = createHandler({ store, kv, ready: told.throwIfTold, trustedProxyHops });
-  const server = serve(settings, answer, (address) => {
+  const inFlight = new InFlight();
+  const counted: AppHandler = (request, info) => inFlight.during(() => answer(request, info));
+  const server = serve(settings, counted, (address) => {
     writeLog(consoleSink, "info", "listening", { name, ...address, bell: store.bell });
   });
   const worker = startWorker(store, handler);
   started.resolve(worker);
   told.wait();
-  return { server, worker, kv, told };
+  return { server, worker, kv, told, inFlight };
 }
 
 function serve(
@@ -224,16 +230,44 @@ function stopSignal(): StopSignal {
   return { signal: promise, throwIfTold, wait: () => void (waiting = true) };
 }
 
-/** Handlers first: while they end, requests are still answered, and the readiness probe with 503. */
-async function stop({ server, worker, kv }: Running): Promise<void> {
+/**
+ * Handlers and the requests in flight first: while they end, requests are still answered, and the
+ * readiness probe with 503.
+ */
+async function stop({ server, worker, kv, inFlight }: Running): Promise<void> {
   const start = performance.now();
   const stopped = worker.stop(GRACE_MS);
-  await withDeadline(stopped, GRACE_MS - SHUTDOWN_MS).catch(() => {});
+  const quiet = Promise.all([stopped, pause(DRAIN_MS).then(() => inFlight.none())]);
+  await withDeadline(quiet, GRACE_MS - SHUTDOWN_MS).catch(() => {});
   // A peer that never finishes its body keeps `shutdown()` from ever resolving.
   const remainingMs = GRACE_MS - (performance.now() - start);
   await withDeadline(server.shutdown(), remainingMs).catch(() => {});
   await stopped;
   kv.close();
+}
+
+/** Counts the requests that are being answered: `shutdown()` aborts bodies that still arrive. */
+class InFlight {
+  #count = 0;
+
+  /** Counts a request until its response is ready. */
+  async during(answer: () => Response | Promise<Response>): Promise<Response> {
+    this.#count++;
+    try {
+      return await answer();
+    } finally {
+      this.#count--;
+    }
+  }
+
+  /** Resolves once no request is being answered. */
+  async none(): Promise<void> {
+    while (this.#count > 0) await pause(10);
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** What a person can act on: without a stack, and in one line. */

@@ -33,12 +33,16 @@ export async function runEventsCommand(
   options: CliOptions,
   output: CliOutput,
 ): Promise<boolean> {
+  if (options.limit !== Infinity && options.command !== "list") {
+    throw new UsageError("--limit is for events list");
+  }
   const command = Object.hasOwn(COMMANDS, options.command) ? COMMANDS[options.command] : undefined;
   if (!command) throw new UsageError(`Unknown command: events ${options.command}`);
   return await command(store, options, output);
 }
 
 async function list(store: EventStore, options: CliOptions, { out }: CliOutput): Promise<boolean> {
+  refuseIds(options);
   let count = 0;
   for await (const record of store.list(options.filter)) {
     if (count++ >= options.limit) break;
@@ -71,6 +75,7 @@ function cancel(store: EventStore, options: CliOptions, output: CliOutput): Prom
 }
 
 async function purge(store: EventStore, options: CliOptions, output: CliOutput): Promise<boolean> {
+  refuseIds(options);
   if (!options.filtered && !options.all) throw new UsageError("Give a filter, or --all");
   const purged = await store.purge(options.filter, (count) => {
     if (count % PROGRESS_STEP === 0) output.progress(`${count} purged`);
@@ -103,6 +108,7 @@ async function forEach(
   action: (id: string) => Promise<boolean>,
 ): Promise<boolean> {
   const { ids, filtered, all, filter, json } = options;
+  if (ids.length > 0 && (filtered || all)) throw new UsageError("Give ids or a filter, not both");
   if (ids.length === 0 && !filtered && !all) throw new UsageError("Give ids, a filter, or --all");
   const records = ids.length === 0 ? store.list(filter) : ids.map((id) => ({ id }));
   const left: string[] = [];
@@ -116,6 +122,11 @@ async function forEach(
   const notDone = ids.length === 0 ? [] : left;
   if (!json) { for (const id of notDone) out(`not ${done}: ${id}`); }
   return notDone.length === 0;
+}
+
+/** An id that was not looked at would be an event that was not meant. */
+function refuseIds({ ids, command }: CliOptions): void {
+  if (ids.length > 0) throw new UsageError(`events ${command} takes no ids`);
 }
 
 function lineOf(record: EventRecord): string {

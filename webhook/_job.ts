@@ -14,7 +14,7 @@ export interface JobParts {
 }
 
 /** How long giving back may take: Deno Deploy kills an instance 5 s after it told it to stop. */
-const GIVE_BACK_TIMEOUT_MS = 800;
+const GIVE_BACK_TIMEOUT_MS = 500;
 
 /** How much of its lease a worker uses, so that it has stopped when another one may start. */
 const EXPIRY_MARGIN = 0.9;

@@ -126,6 +126,10 @@ const MISTAKES: readonly (readonly string[])[] = [
   ["replay"],
   ["cancel"],
   ["purge"],
+  ["purge", "d1", "--all"],
+  ["purge", "--all", "--limit", "1"],
+  ["replay", "d1", "--type", "push"],
+  ["list", "d1"],
 ];
 
 testCli("events explains a command line that it cannot understand", async (cli, store) => {

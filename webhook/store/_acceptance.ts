@@ -1,8 +1,8 @@
 import { commit } from "./_commit.ts";
 import type { Delivery } from "../delivery.ts";
-import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
 import { Lanes } from "./_lanes.ts";
+import { untilDone } from "./_contention.ts";
 import {
   deleteChunks,
   discardUpload,
@@ -16,9 +16,6 @@ import { setDue } from "./_schedule.ts";
 import { type EventRecord, type Known, type PayloadRef, readRecord } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { AcceptResult } from "./event_store.ts";
-
-/** How often a commit is tried while other requests change the event of the same id, or its lane. */
-const MAX_TRIES = 50;
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_ORDERING_KEY_LENGTH = 256;
@@ -34,7 +31,6 @@ export class Acceptance {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #lanes: Lanes;
-  readonly #lock = new KeyedLock();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
@@ -55,19 +51,20 @@ export class Acceptance {
 
   /** Puts a dead event back, behind those of its ordering key that wait. */
   async replay(id: string): Promise<boolean> {
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    return await untilDone(async () => {
       const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
       if (!record?.payload || record.state !== "dead") return false;
       const revived: EventRecord = {
         ...record,
         state: "queued",
         attempt: 0,
-        dueAt: Date.now(),
+        dueAt: notBefore(record),
+        lease: null,
         settledAt: null,
       };
-      if (await this.#inLane(revived, record.orderingKey, { versionstamp }, () => {})) return true;
-    }
-    throw new Error(`Cannot replay event ${id}: it changed ${MAX_TRIES} times meanwhile`);
+      const done = await this.#inLane(revived, record.orderingKey, { versionstamp }, () => {});
+      return done || undefined;
+    });
   }
 
   /** Writes a payload ahead of its event, unless the event's id is known already. */
@@ -96,17 +93,16 @@ export class Acceptance {
   ): Promise<AcceptResult> {
     const { id } = record;
     let known = expected;
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      if (await this.#inLane(record, orderingKey ?? null, known, addContent)) {
+    return await untilDone(async () => {
+      const due = { ...record, dueAt: notBefore(known.record) };
+      if (await this.#inLane(due, orderingKey ?? null, known, addContent)) {
         return { id, duplicate: false };
       }
       known = await readRecord(this.#kv, this.#keys.event(id));
       if (isLive(known)) return { id, duplicate: true };
-      if (known.versionstamp !== null && !known.record) {
-        throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
-      }
-    }
-    throw new Error(`Cannot accept the delivery: its event changed ${MAX_TRIES} times meanwhile`);
+      if (known.versionstamp === null || known.record) return undefined;
+      throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
+    });
   }
 
   #inLane(
@@ -118,7 +114,7 @@ export class Acceptance {
     if (orderingKey === null) return this.#tryCommit(record, known, addContent);
     const key = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
     // One request at a time tries to join: of many that try at once, all but one would fail.
-    return this.#lock.run(key, async () => {
+    return this.#parts.locks.run(key, async () => {
       const lane = await this.#lanes.read(key);
       const operation = this.#kv.atomic();
       const place = this.#lanes.join(operation, lane, record.id);
@@ -154,6 +150,11 @@ export class Acceptance {
 
 function isLive({ record }: Known): boolean {
   return record !== undefined && record.state !== "dead";
+}
+
+/** When an event may start: not while the handler of the dead one of its id may still run. */
+function notBefore(record: EventRecord | undefined): number {
+  return Math.max(Date.now(), record?.lease?.until ?? 0);
 }
 
 function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord {

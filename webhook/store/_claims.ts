@@ -2,7 +2,7 @@ import { writeLog } from "../../middleware/mod.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import { commit } from "./_commit.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
-import { Lanes } from "./_lanes.ts";
+import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import type { ScheduleEntry } from "./_schedule.ts";
 import { type EventRecord, type Known, readRecord, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -10,9 +10,6 @@ import type { ClaimOptions, CommitEffects, Lease } from "./event_store.ts";
 
 /** How many entries of the schedule are read at a time. */
 const BATCH_SIZE = 100;
-
-/** For how long an event is left alone whose record cannot be read. */
-const POSTPONE_MS = 3_600_000;
 
 /** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
@@ -128,6 +125,6 @@ export class Claims {
   }
 
   #change(lease: Lease, change: Change): Promise<Lease | null> {
-    return changeRecord(this.#kv, this.#keys, lease, change);
+    return changeRecord(this.#parts, lease, change);
   }
 }

@@ -2,6 +2,9 @@ import type { StoreKeys } from "./_keys.ts";
 import { setDue } from "./_schedule.ts";
 import { type EventRecord, type LanePlace, readRecord } from "./event_record.ts";
 
+/** For how long an event is left alone whose record cannot be read. */
+export const POSTPONE_MS = 3_600_000;
+
 /** What is stored of a lane while events are in it. */
 interface LaneRecord {
   /** The place of the next event that joins. */
@@ -47,8 +50,15 @@ export class Lanes {
     return { key, seq: next };
   }
 
-  /** Adds leaving a lane to a commit. If the event was the first, the next one is put on the schedule. */
-  async leave(commit: Deno.AtomicOperation, { key, seq }: LanePlace): Promise<void> {
+  /**
+   * Adds leaving a lane to a commit. If the event was the first, the next one is put on the schedule.
+   * Returns the lane as it was.
+   */
+  async leave(
+    commit: Deno.AtomicOperation,
+    { key, seq }: LanePlace,
+    nextNotBefore = 0,
+  ): Promise<Lane> {
     const lane = await this.read(key);
     const laneKey = this.#keys.lane(key);
     commit.check({ key: laneKey, versionstamp: lane.versionstamp })
@@ -60,7 +70,7 @@ export class Lanes {
       isFirst ??= isOwn;
       if (!isFirst) break;
       if (isOwn) continue;
-      if (await this.#schedule(commit, place.value)) break;
+      if (await this.#schedule(commit, place.value, nextNotBefore)) break;
       // Its record is gone or unreadable: it would hold up the lane for ever.
       commit.delete(place.key);
       left++;
@@ -68,13 +78,22 @@ export class Lanes {
     const size = lane.size - left;
     if (size <= 0) commit.delete(laneKey);
     else commit.set(laneKey, { next: lane.next, size } satisfies LaneRecord);
+    return lane;
   }
 
-  async #schedule(commit: Deno.AtomicOperation, id: string): Promise<boolean> {
+  async #schedule(
+    commit: Deno.AtomicOperation,
+    id: string,
+    notBefore: number,
+  ): Promise<boolean> {
     const key = this.#keys.event(id);
     const { record, versionstamp } = await readRecord(this.#kv, key);
-    if (!record) return false;
-    const due: EventRecord = { ...record, dueAt: Date.now() };
+    if (!record) {
+      // Another version may be able to read it, later.
+      if (versionstamp !== null) commit.set(this.#keys.due(Date.now() + POSTPONE_MS, id), null);
+      return false;
+    }
+    const due: EventRecord = { ...record, dueAt: Math.max(Date.now(), notBefore) };
     commit.check({ key, versionstamp }).set(key, due);
     setDue(commit, this.#keys, due);
     return true;

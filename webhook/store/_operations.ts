@@ -1,8 +1,16 @@
 import { commit } from "./_commit.ts";
 import { changeRecord } from "./_changes.ts";
-import type { StoreKeys } from "./_keys.ts";
+import { untilDone } from "./_contention.ts";
+import { type StoreKeys, storeKeys } from "./_keys.ts";
+import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
-import { type EventRecord, type EventState, isEventRecord, readRecord } from "./event_record.ts";
+import {
+  type EventRecord,
+  type EventState,
+  isEventRecord,
+  readRecord,
+  withError,
+} from "./event_record.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
 import type { Lease } from "./event_store.ts";
 
@@ -32,17 +40,22 @@ export async function countEvents(kv: Deno.Kv, keys: StoreKeys): Promise<EventSt
   return { ...counts, oldestWaitingAt };
 }
 
-/** Gives an event up on somebody's behalf, whoever works on it: its lease is lost with that. */
-export async function cancelEvent(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<boolean> {
-  for (;;) {
-    const { record, versionstamp } = await readRecord(kv, keys.event(id));
+/**
+ * Gives an event up on somebody's behalf, whoever works on it: its lease is lost with that. Its handler
+ * may run until the lease would have ended, so neither it nor the next of its key starts before.
+ */
+export async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
+  const { kv, namespace } = parts;
+  return await untilDone(async () => {
+    const { record, versionstamp } = await readRecord(kv, storeKeys(namespace).event(id));
     if (!record || record.state === "done" || record.state === "dead") return false;
-    const at = Date.now();
-    const error = { attempt: record.attempt, at, message: "Cancelled" };
-    const errors = [...record.errors, error];
-    const set = { state: "dead", lease: null, dueAt: null, settledAt: at, errors } as const;
-    if (await changeRecord(kv, keys, { record, versionstamp: versionstamp! }, { set })) return true;
-  }
+    const settledAt = Date.now();
+    const errors = withError(record, "Cancelled", settledAt);
+    const set = { state: "dead", dueAt: null, settledAt, errors } as const;
+    const nextNotBefore = record.lease?.until ?? 0;
+    const lease: Lease = { record, versionstamp: versionstamp! };
+    return await changeRecord(parts, lease, { set, nextNotBefore }) ? true : undefined;
+  });
 }
 
 /** Deletes a settled event with all that belongs to it, unless it has changed meanwhile. */

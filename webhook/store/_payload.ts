@@ -77,9 +77,10 @@ export async function upload(
   const marked = await commit(kv.atomic().set(key, mark));
   if (!marked.ok) throw new Error("Cannot mark the upload");
   for (let start = 0; start < ref.chunks; start += CHUNKS_PER_COMMIT) {
-    const operation = kv.atomic();
+    const operation = kv.atomic().check({ key, versionstamp: marked.versionstamp });
     setChunks(operation, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
-    await commit(operation);
+    const { ok } = await commit(operation);
+    if (!ok) throw new Error("Cannot upload the payload: it took too long, and was swept away");
   }
   return { key, versionstamp: marked.versionstamp };
 }

@@ -3,6 +3,7 @@ import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
+import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
 import { cancelEvent, countEvents, listEvents, purgeEvent } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
@@ -60,6 +61,7 @@ export async function openEventStore(
     retentionMs,
     log,
     bell: createDoorbell(kind, kv, namespace),
+    locks: new KeyedLock(),
   });
 }
 
@@ -169,7 +171,7 @@ class KvEventStore implements EventStore {
   }
 
   async cancel(id: string): Promise<boolean> {
-    const cancelled = await cancelEvent(this.#kv, this.#keys, id);
+    const cancelled = await cancelEvent(this.#parts, id);
     if (cancelled) this.#wake?.();
     return cancelled;
   }
@@ -198,7 +200,7 @@ class KvEventStore implements EventStore {
   }
 
   #change(lease: Lease, change: Change): Promise<Lease | null> {
-    return changeRecord(this.#kv, this.#keys, lease, change);
+    return changeRecord(this.#parts, lease, change);
   }
 
   /** The next event of a lane is due as soon as the one before is settled. */

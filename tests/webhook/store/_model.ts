@@ -20,6 +20,8 @@ interface ModelEvent {
   dueAt: number | undefined;
   /** The lease that may settle it. */
   lease: Lease | undefined;
+  /** Until when its handler may run, once it was cancelled. */
+  busyUntil: number;
 }
 
 const LEASE_MS = 1_000;
@@ -71,7 +73,16 @@ export class StoreModel {
     const duplicate = known !== undefined && known.state !== "dead";
     const key = keyNumber === 0 ? undefined : `key${keyNumber}`;
     assertEquals(await this.#store.accept(delivery(id, "{}", key)), { id, duplicate });
-    if (!duplicate) this.#enter({ id, key, state: "queued", dueAt: undefined, lease: undefined });
+    if (!duplicate) {
+      this.#enter({
+        id,
+        key,
+        state: "queued",
+        dueAt: undefined,
+        lease: undefined,
+        busyUntil: known?.busyUntil ?? 0,
+      });
+    }
   }
 
   async #claim(limit: number): Promise<void> {
@@ -84,7 +95,8 @@ export class StoreModel {
     for (const lease of leases) {
       const event = this.#events.get(lease.record.id)!;
       assertEquals(due.includes(event), true, `${event.id} was not due`);
-      Object.assign(event, { state: "running", dueAt: now + LEASE_MS, lease });
+      const busyUntil = now + LEASE_MS;
+      Object.assign(event, { state: "running", dueAt: busyUntil, lease, busyUntil });
       this.#leases.push({ id: event.id, lease });
     }
   }
@@ -99,13 +111,14 @@ export class StoreModel {
       assertEquals(renewed !== null, valid);
       if (renewed) {
         held.lease = renewed;
-        Object.assign(event!, { lease: renewed, dueAt: Date.now() + LEASE_MS });
+        const busyUntil = Date.now() + LEASE_MS;
+        Object.assign(event!, { lease: renewed, dueAt: busyUntil, busyUntil });
       }
       return;
     }
     assertEquals(await this.#call(operation, held.lease), valid);
     if (!valid) return;
-    event!.lease = undefined;
+    Object.assign(event!, { lease: undefined, busyUntil: 0 });
     if (operation.op === "complete") return this.#leave(event!, "done");
     if (operation.op === "bury") return this.#leave(event!, "dead");
     const delayMs = operation.op === "retry" ? operation.delayMs : 0;
@@ -152,7 +165,8 @@ export class StoreModel {
   #enter(event: ModelEvent): void {
     this.#events.set(event.id, event);
     const lane = event.key === undefined ? [] : this.#lanes.get(event.key) ?? [];
-    event.dueAt = lane.length === 0 ? Date.now() : undefined;
+    event.dueAt = lane.length === 0 ? Math.max(Date.now(), event.busyUntil) : undefined;
+    event.busyUntil = 0;
     if (event.key !== undefined) this.#lanes.set(event.key, [...lane, event.id]);
   }
 
@@ -164,6 +178,8 @@ export class StoreModel {
     const wasFirst = lane[0] === event.id;
     const rest = lane.filter((id) => id !== event.id);
     this.#lanes.set(event.key, rest);
-    if (wasFirst && rest.length > 0) this.#events.get(rest[0]!)!.dueAt = Date.now();
+    if (wasFirst && rest.length > 0) {
+      this.#events.get(rest[0]!)!.dueAt = Math.max(Date.now(), event.busyUntil);
+    }
   }
 }
