@@ -310,6 +310,25 @@ Deno.test("two workers of one KV do not keep each other waiting", async () => {
   assertGreaterOrEqual(Math.min(...handled), 30);
 });
 
+Deno.test("startWorker() keeps up with an ordering key that is joined all the time", async () => {
+  await using sut = await memoryStore();
+  const order: string[] = [];
+  let accepted = 0;
+  const worker = startWorker(sut.store, ({ id }) => order.push(id), { log: () => {} });
+  const end = performance.now() + 1_000;
+  const senders = Array.from({ length: 4 }, async () => {
+    while (performance.now() < end) await sut.store.accept(keyed(`d${accepted++}`, "repo"));
+  });
+  await Promise.all(senders);
+  assertGreaterOrEqual(order.length, accepted / 20);
+  assertEquals(new Set(order).size, order.length);
+  await worker.stop();
+});
+
+function keyed(deliveryId: string, orderingKey: string): Delivery {
+  return { ...delivery(deliveryId), orderingKey };
+}
+
 /** A store of which one call is never answered, as a remote KV that swallows it. */
 function hanging(store: EventStore, call: "claim" | "renew" | "release"): EventStore {
   return new Proxy(store, {

@@ -93,6 +93,16 @@ testStore("cancel() of a waiting event leaves the others in line", async ({ kv, 
   assertEquals(await keysOf(kv, "lane"), []);
 });
 
+testStore("cancel() starts the next event when the lease would have ended", async ({ store }) => {
+  await acceptInOrder(store, "repo", "d1", "d2");
+  await claimOne(store, 60);
+  assert(await store.cancel("d1"));
+  assert(await store.replay("d1"));
+  assertEquals(await claimAll(store), []);
+  await later(80);
+  assertEquals(await drain(store), ["d2", "d1"]);
+});
+
 testStore("replay() puts an event behind those that wait", async ({ store }) => {
   await acceptInOrder(store, "repo", "d1", "d2", "d3");
   await store.bury(await claimOne(store), new Error("no"));

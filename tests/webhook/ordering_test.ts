@@ -1,0 +1,68 @@
+import { assertEquals } from "@std/assert";
+import {
+  byChat,
+  byRepository,
+  createForgeIntake,
+  createMessengerIntake,
+} from "../../webhook/mod.ts";
+import { createBaseApp } from "../../mod.ts";
+import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { memoryStore } from "./store/_stores.ts";
+
+const keyOf = (orderBy: typeof byChat, payload: Record<string, unknown>) =>
+  orderBy({
+    ...{ platform: "forge", source: "github", type: "push", deliveryId: "d1" },
+    ...{ body: new Uint8Array(), payload },
+  });
+
+Deno.test("byRepository() tells the repository, by id or by name", () => {
+  assertEquals(keyOf(byRepository, { repository: { id: 7, full_name: "a/b" } }), "7");
+  assertEquals(keyOf(byRepository, { repository: { full_name: "a/b" } }), "a/b");
+});
+
+Deno.test("byRepository() gives no key to an event without a repository", () => {
+  for (const repository of [undefined, null, 7, "a/b", {}, { id: {} }, { full_name: "" }]) {
+    assertEquals(keyOf(byRepository, { repository }), undefined);
+  }
+});
+
+Deno.test("byChat() tells the chat of a message, and of the message of a callback", () => {
+  assertEquals(keyOf(byChat, { update_id: 1, message: { chat: { id: -7 } } }), "-7");
+  const callback = { message: { chat: { id: 8 } } };
+  assertEquals(keyOf(byChat, { update_id: 1, callback_query: callback }), "8");
+});
+
+Deno.test("byChat() gives no key to an update without a chat", () => {
+  for (
+    const payload of [{}, { message: {} }, { inline_query: { query: "x" } }, { message: null }]
+  ) {
+    assertEquals(keyOf(byChat, payload), undefined);
+  }
+});
+
+Deno.test("createForgeIntake() with orderBy has a repository's events wait for each other", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const app = createBaseApp({ name: "test", logger: false });
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, orderBy: byRepository }));
+  for (const repository of [1, 1, 2]) {
+    const init = await forgeDelivery(JSON.stringify({ repository: { id: repository } }));
+    assertEquals((await app.request("/webhook", init)).status, 200);
+  }
+  const leases = await store.claim({ limit: 10, owner: "test", leaseMs: 1_000 });
+  assertEquals(leases.map(({ record }) => record.orderingKey).toSorted(), ["1", "2"]);
+});
+
+Deno.test("createMessengerIntake() with orderBy has a chat's updates wait for each other", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const app = createBaseApp<{ MESSENGER_ALLOWED_USERS: string }>({ name: "test", logger: false });
+  app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store, orderBy: byChat }));
+  for (const [updateId, chat] of [[1, 7], [2, 7], [3, 8]]) {
+    const update = { update_id: updateId, message: { from: { id: 42 }, chat: { id: chat } } };
+    const env = { MESSENGER_ALLOWED_USERS: "42" };
+    assertEquals((await app.request("/webhook", messengerUpdate(update), env)).status, 200);
+  }
+  const leases = await store.claim({ limit: 10, owner: "test", leaseMs: 1_000 });
+  assertEquals(leases.map(({ record }) => record.id).toSorted(), ["1", "3"]);
+});
