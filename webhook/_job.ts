@@ -25,6 +25,7 @@ export class Job {
   readonly done: Promise<void>;
   readonly #parts: JobParts;
   readonly #controller = new AbortController();
+  readonly #spentMs: number;
   #lease: Lease;
   /** The renewals so far: the lease's version is known only once they are through. */
   #renewal: Promise<void> = Promise.resolve();
@@ -33,8 +34,14 @@ export class Job {
   #stopping = false;
   #expiry: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(parts: JobParts, lease: Lease) {
+  /**
+   * @param parts What the jobs share.
+   * @param lease The lease.
+   * @param spentMs How much of the lease has gone by already, at most.
+   */
+  constructor(parts: JobParts, lease: Lease, spentMs: number) {
     this.#parts = parts;
+    this.#spentMs = spentMs;
     this.#lease = lease;
     this.done = this.#try("event not settled, it will be handled again", () => this.#run());
   }
@@ -60,7 +67,7 @@ export class Job {
     if (await this.#defer()) return;
     const { leaseMs } = this.#parts;
     const timer = setInterval(() => this.#renew(), leaseMs / 3);
-    this.#expireIn(leaseMs);
+    this.#expireIn(leaseMs - this.#spentMs);
     const effects: CommitEffects[] = [];
     const failure = await this.#handle(effects).then(() => undefined, (error) => ({ error }));
     clearInterval(timer);

@@ -137,11 +137,14 @@ class StoreWorker implements EventWorker {
   async #claim(limit: number): Promise<number> {
     const { store, leaseMs } = this.#parts;
     const takeOver = !this.#clock.hasJumped();
+    const start = performance.now();
     const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      if (this.#stopping) await this.#releaseAll(claiming);
-      else for (const lease of leases) this.#start(lease);
+      const spentMs = performance.now() - start;
+      // A lease that took half its time to come is not worth starting on.
+      if (this.#stopping || spentMs > leaseMs / 2) await this.#releaseAll(claiming);
+      else for (const lease of leases) this.#start(lease, spentMs);
       return leases.length;
     } catch (error) {
       if (!this.#ended.signal.aborted) this.#report("claim failed", error);
@@ -161,8 +164,8 @@ class StoreWorker implements EventWorker {
     }
   }
 
-  #start(lease: Lease): void {
-    const job = new Job(this.#parts, lease);
+  #start(lease: Lease, spentMs: number): void {
+    const job = new Job(this.#parts, lease, spentMs);
     this.#jobs.add(job);
     job.done.then(() => {
       this.#jobs.delete(job);
