@@ -8,10 +8,14 @@
  *
  * @module
  */
+import { withDeadline } from "../webhook/deadline.ts";
 import { openEventStore } from "../webhook/mod.ts";
 import { findNamespace } from "./_namespace.ts";
 import { type CliOptions, readOptions, UsageError } from "./_options.ts";
 import { runEventsCommand } from "./events.ts";
+
+/** A remote KV that does not answer is tried for ever. */
+const KV_TIMEOUT_MS = 10_000;
 
 const HELP = `Usage: events COMMAND [ID...] [OPTION...]
 
@@ -54,9 +58,10 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function run(options: CliOptions): Promise<boolean> {
-  using kv = await Deno.openKv(options.kv ?? Deno.env.get("KV_URL"));
-  const namespace = options.namespace ?? await findNamespace(kv);
-  const store = await openEventStore(kv, { namespace });
+  using kv = await withDeadline(openKv(options.kv ?? Deno.env.get("KV_URL")), KV_TIMEOUT_MS);
+  const finding = options.namespace ?? findNamespace(kv);
+  const namespace = await withDeadline(Promise.resolve(finding), KV_TIMEOUT_MS);
+  const store = await withDeadline(openEventStore(kv, { namespace }), KV_TIMEOUT_MS);
   let shown = false;
   const progress = (text: string) => {
     if (!Deno.stderr.isTerminal()) return;
@@ -66,6 +71,16 @@ async function run(options: CliOptions): Promise<boolean> {
   const done = await runEventsCommand(store, options, { out: console.log, progress });
   if (shown) console.error();
   return done;
+}
+
+/** Opens a KV that is there: a file that is not would be made. */
+async function openKv(url: string | undefined): Promise<Deno.Kv> {
+  if (url !== undefined && !/^(https?:|:memory:$)/.test(url)) {
+    await Deno.stat(url).catch(() => {
+      throw new UsageError("There is no such KV file");
+    });
+  }
+  return await Deno.openKv(url);
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -142,6 +142,17 @@ testCli("events explains a command line that it cannot understand", async (cli, 
   assertEquals((await store.get("d1"))?.state, "queued");
 });
 
+testWith(NEEDS, "events makes no KV where there is none", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const { code, err } = await run("events", "list", "--kv", `${folder}/typo.db`);
+    assertEquals([code, err], [2, "There is no such KV file\nSee --help"]);
+    assertEquals(await Array.fromAsync(Deno.readDir(folder)), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 testWith(NEEDS, "events --help writes the commands", async () => {
   const { code, out } = await run("--help");
   assertEquals(code, 0);
