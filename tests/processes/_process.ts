@@ -30,6 +30,9 @@ export interface AppProcess extends AsyncDisposable {
   count(message: string, id?: string): number;
 }
 
+/** An app that does not listen by then never will. */
+const START_TIMEOUT_MS = 20_000;
+
 const BODY = `{"ref":"refs/heads/main"}`;
 
 /** Starts an app, and waits until it listens. */
@@ -54,7 +57,8 @@ export async function startProcess(options: Omit<ProcessOptions, "secret">): Pro
     }
     listening.reject(new Error("The app ended before it listened"));
   })();
-  const url = await listening.promise;
+  const tooLong = setTimeout(() => process.kill("SIGKILL"), START_TIMEOUT_MS);
+  const url = await listening.promise.finally(() => clearTimeout(tooLong));
   const signature = await sign(BODY);
   return {
     pid: process.pid,

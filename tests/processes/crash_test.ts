@@ -72,12 +72,14 @@ testWith(NEEDS, "an event whose process was killed is taken over by another", as
 testWith(NEEDS, "a process that was frozen past its lease settles nothing", async () => {
   await withFolder(async (folder) => {
     const kvPath = `${folder}/kv.db`;
-    await using frozen = await startProcess({ kv: kvPath, leaseMs: 1_000, handlerMs: 500 });
+    await using frozen = await startProcess({ kv: kvPath, leaseMs: 3_000, handlerMs: 700 });
     assertEquals(await frozen.deliver("d1"), 200);
     await until(() => frozen.count("start", "d1") === 1, 2_000);
+    // Frozen in the middle of a commit it would hold the lock of the file, and nobody could go on.
+    await new Promise((resolve) => setTimeout(resolve, 300));
     frozen.signal("SIGSTOP");
     await using other = await startProcess({ kv: kvPath, leaseMs: 60_000, handlerMs: 3_000 });
-    await until(() => other.count("start", "d1") === 1, 4_000);
+    await until(() => other.count("start", "d1") === 1, 8_000);
     frozen.signal("SIGCONT");
     await until(() => frozen.count("end", "d1") === 1, 2_000);
     await until(() => frozen.lines.some(({ message }) => message.startsWith("lease ")), 2_000);
