@@ -1,5 +1,6 @@
 import { type AppVariables, onDeploy, readBell, readInteger } from "./app_variables.ts";
 import { type ConnectionBindings, consoleSink, writeLog } from "./middleware/mod.ts";
+import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
 import { withDeadline } from "./webhook/deadline.ts";
 import {
   type BellKind,
@@ -51,32 +52,6 @@ interface Settings {
   readonly bell: BellKind | "auto";
   readonly trustedProxyHops: number;
 }
-
-/** What runs, and has to be ended. */
-interface Running {
-  readonly server: Deno.HttpServer;
-  readonly worker: EventWorker;
-  readonly kv: Deno.Kv;
-  readonly told: StopSignal;
-  readonly inFlight: InFlight;
-}
-
-interface StopSignal {
-  /** The signal that told the app to stop. */
-  readonly signal: Promise<Deno.Signal>;
-  /** The app has started: from now on a signal lets it end in order. */
-  readonly wait: () => void;
-  readonly throwIfTold: () => void;
-}
-
-/** Deno Deploy kills an instance 5 s after it told it to stop. */
-const GRACE_MS = 4_000;
-
-/** How much of that is kept for requests that are still being answered. */
-const SHUTDOWN_MS = 500;
-
-/** For how long at least the readiness probe can see that the app stops. */
-const DRAIN_MS = 500;
 
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
 const KV_TIMEOUT_MS = 10_000;
@@ -206,68 +181,6 @@ async function openStore(
       : reasonOf(error).replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/[^\s/]*@/g, "//");
     throw new Error(`${where} cannot be used: ${reason}`, { cause: error });
   }
-}
-
-/**
- * Listens for the signal to stop. It ends the process at once while the app still starts, and so does a
- * second one.
- */
-function stopSignal(): StopSignal {
-  const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
-  let [waiting, told] = [false, false];
-  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
-  for (const signal of signals) {
-    Deno.addSignalListener(signal, () => {
-      if (told) Deno.exit(1);
-      if (!waiting) Deno.exit(0);
-      told = true;
-      resolve(signal);
-    });
-  }
-  const throwIfTold = () => {
-    if (told) throw new Error("The app is stopping");
-  };
-  return { signal: promise, throwIfTold, wait: () => void (waiting = true) };
-}
-
-/**
- * Handlers and the requests in flight first: while they end, requests are still answered, and the
- * readiness probe with 503.
- */
-async function stop({ server, worker, kv, inFlight }: Running): Promise<void> {
-  const start = performance.now();
-  const stopped = worker.stop(GRACE_MS);
-  const quiet = Promise.all([stopped, pause(DRAIN_MS).then(() => inFlight.none())]);
-  await withDeadline(quiet, GRACE_MS - SHUTDOWN_MS).catch(() => {});
-  // A peer that never finishes its body keeps `shutdown()` from ever resolving.
-  const remainingMs = GRACE_MS - (performance.now() - start);
-  await withDeadline(server.shutdown(), remainingMs).catch(() => {});
-  await stopped;
-  kv.close();
-}
-
-/** Counts the requests that are being answered: `shutdown()` aborts bodies that still arrive. */
-class InFlight {
-  #count = 0;
-
-  /** Counts a request until its response is ready. */
-  async during(answer: () => Response | Promise<Response>): Promise<Response> {
-    this.#count++;
-    try {
-      return await answer();
-    } finally {
-      this.#count--;
-    }
-  }
-
-  /** Resolves once no request is being answered. */
-  async none(): Promise<void> {
-    while (this.#count > 0) await pause(10);
-  }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** What a person can act on: without a stack, and in one line. */
