@@ -1,0 +1,6 @@
+/** What can be measured, in the order of the report. */
+import type { Scenario } from "../scenario.ts";
+import { connections } from "./connections.ts";
+
+/** All scenarios. */
+export const SCENARIOS: readonly Scenario[] = [connections];

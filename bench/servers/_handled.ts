@@ -1,0 +1,44 @@
+/** What a server reports of the events it has handled. */
+export interface Handled {
+  /** How many, since the start. */
+  readonly count: number;
+  /** When this was said, in milliseconds since the process started. */
+  readonly atMs: number;
+  /** From receipt to the handler, in milliseconds, of the events since the last reset. */
+  readonly lagMs: { readonly p50: number; readonly p99: number; readonly max: number };
+}
+
+/** A lag beyond this counts as this. */
+const MAX_LAG_MS = 120_000;
+
+/**
+ * What every server's handler does with an event: count it, and note how long it has waited. The
+ * counts are told on a port of their own, so that nobody's middleware takes part.
+ *
+ * @returns To be called by the handler, with when the event was received.
+ */
+export function countHandled(): (receivedAt: number) => void {
+  let count = 0;
+  let lags = new Uint32Array(MAX_LAG_MS + 1);
+  const report = (): Handled => ({
+    count,
+    atMs: performance.now(),
+    lagMs: { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99), max: quantile(lags, 1) },
+  });
+  const port = Number(Deno.env.get("BENCH_HANDLED_PORT"));
+  Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, (request) => {
+    if (request.method === "DELETE") lags = new Uint32Array(MAX_LAG_MS + 1);
+    return Response.json(report());
+  });
+  return (receivedAt) => {
+    count++;
+    const lag = Math.min(Math.max(0, Date.now() - receivedAt), MAX_LAG_MS);
+    lags[lag] = lags[lag]! + 1;
+  };
+}
+
+function quantile(counts: Uint32Array, share: number): number {
+  const wanted = counts.reduce((sum, each) => sum + each, 0) * share;
+  let seen = 0;
+  return Math.max(0, counts.findIndex((each) => (seen += each) >= wanted && seen > 0));
+}

@@ -1,0 +1,26 @@
+/** How a server of the benchmark runs, from its environment. */
+export interface ServerSettings {
+  readonly port: number;
+  readonly hostname: string;
+  readonly kvUrl: string;
+  readonly secret: string;
+  /** Whether it handles events, or only takes them in. */
+  readonly worker: boolean;
+}
+
+/** Reads a server's settings. */
+export function readServerSettings(): ServerSettings {
+  return {
+    port: Number(variable("PORT")),
+    hostname: variable("HOST"),
+    kvUrl: variable("KV_URL"),
+    secret: variable("FORGE_WEBHOOK_SECRET"),
+    worker: Deno.env.get("BENCH_WORKER") !== "off",
+  };
+}
+
+function variable(name: string): string {
+  const value = Deno.env.get(name);
+  if (value === undefined) throw new Error(`Cannot run the server: ${name} is not set`);
+  return value;
+}
