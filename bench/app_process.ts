@@ -1,13 +1,13 @@
-import { type BenchDelivery, SECRET } from "./delivery.ts";
+import { bodyOf, SECRET, type Sign } from "./delivery.ts";
 import type { Handled } from "./servers/_handled.ts";
 import { cpuMs, type Memory, memoryOf } from "./proc.ts";
+import type { Subject } from "./subjects.ts";
 
 /** How a server is started. */
 export interface AppOptions {
-  readonly script: URL;
   readonly kvUrl: string;
-  readonly delivery: BenchDelivery;
-  readonly env?: Readonly<Record<string, string>>;
+  /** Further variables. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A server in a process of its own. */
@@ -25,9 +25,13 @@ export interface AppProcess extends AsyncDisposable {
 
 const START_TIMEOUT_MS = 30_000;
 
+const SMALL_BODY = bodyOf(0);
+
 /** Starts a server and waits for its first `OK`. What it logs is thrown away, for all alike. */
-export async function startApp(options: AppOptions): Promise<AppProcess> {
-  const { script, kvUrl, delivery, env = {} } = options;
+export async function startApp(
+  { script, sign }: Subject,
+  { kvUrl, env = {} }: AppOptions,
+): Promise<AppProcess> {
   const [port, handledPort] = freePorts();
   const url = `http://127.0.0.1:${port}/webhook`;
   const handledUrl = `http://127.0.0.1:${handledPort}/`;
@@ -54,7 +58,7 @@ export async function startApp(options: AppOptions): Promise<AppProcess> {
     await process.status;
   };
   try {
-    await firstAnswer(url, port!, delivery);
+    await firstAnswer(url, port!, sign);
   } catch (error) {
     await kill();
     throw error;
@@ -70,8 +74,8 @@ export async function startApp(options: AppOptions): Promise<AppProcess> {
   };
 }
 
-async function firstAnswer(url: string, port: number, delivery: BenchDelivery): Promise<void> {
-  const { headers, body } = delivery;
+async function firstAnswer(url: string, port: number, sign: Sign): Promise<void> {
+  const { headers, body } = sign(SMALL_BODY);
   const end = performance.now() + START_TIMEOUT_MS;
   while (!(await listens(port))) {
     if (performance.now() > end) throw new Error("The server does not listen");

@@ -1,16 +1,27 @@
 import { type AppProcess, startApp } from "./app_process.ts";
-import { type LoadOptions, type LoadResult, runWrk } from "./load/wrk.ts";
+import { MEDIAN_BODY } from "./delivery.ts";
+import { type LoadOptions, type LoadResult, runLoad } from "./load/load.ts";
 import type { Subject } from "./subjects.ts";
+
+/** How a server is run. */
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** A folder with the KV file to start on; it is copied. Without it the store is empty. */
+  readonly from?: string | undefined;
+}
 
 /** Runs something with a server on a KV file of its own. */
 export async function withApp<T>(
-  { script, delivery }: Subject,
+  subject: Subject,
   fn: (app: AppProcess) => Promise<T>,
-  env: Readonly<Record<string, string>> = {},
+  { env, from }: RunOptions = {},
 ): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "edge-base-bench-" });
   try {
-    await using app = await startApp({ script, kvUrl: `${folder}/kv.db`, delivery, env });
+    for (const { name } of from ? Deno.readDirSync(from) : []) {
+      await Deno.copyFile(`${from}/${name}`, `${folder}/${name}`);
+    }
+    await using app = await startApp(subject, { kvUrl: `${folder}/kv.db`, env });
     return await fn(app);
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -18,8 +29,8 @@ export async function withApp<T>(
 }
 
 /** What comes before each load: real services meet bursts, and one leaves the plain version behind. */
-export function warmUp(app: AppProcess, { delivery }: Subject): Promise<LoadResult> {
-  return runWrk({ url: app.url, delivery, connections: 32, seconds: 1 });
+export function warmUp(app: AppProcess, { sign }: Subject): Promise<LoadResult> {
+  return runLoad({ url: app.url, delivery: sign(MEDIAN_BODY), connections: 32, seconds: 1 });
 }
 
 /** What a load has cost the server. */
@@ -30,7 +41,7 @@ export interface Cost extends LoadResult {
 /** Loads a server and measures what it costs. */
 export async function load(app: AppProcess, options: Omit<LoadOptions, "url">): Promise<Cost> {
   const before = app.cpuMs();
-  const result = await runWrk({ url: app.url, ...options });
+  const result = await runLoad({ url: app.url, ...options });
   return { ...result, cpuMsPerRequest: (app.cpuMs() - before) / result.requests };
 }
 

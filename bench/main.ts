@@ -22,7 +22,7 @@ const samples: Sample[] = [];
 for (let round = 1; round <= options.rounds; round++) {
   for (const scenario of wanted) {
     for (const run of runsOf(scenario, options)) {
-      console.error(`round ${round}: ${scenario.name}, ${run.case}, ${run.subject}`);
+      console.error(`round ${round}: ${scenario.name}, ${run.row}, ${columnOf(run)}`);
       await measure(scenario, run);
     }
   }
@@ -32,12 +32,18 @@ console.log([await describeMachine(), ...tables].join("\n\n"));
 
 function runsOf(scenario: Scenario, settings: BenchSettings): readonly Run[] {
   const { subjects } = settings;
-  return scenario.runs(settings).filter(({ subject }) => subjects?.includes(subject) ?? true);
+  const runs = scenario.runs(settings);
+  if (typeof runs === "string") return [];
+  return runs.filter(({ subject }) => subjects?.includes(subject.name) ?? true);
+}
+
+function columnOf({ column, subject }: Run): string {
+  return column ?? subject.name;
 }
 
 async function measure(scenario: Scenario, run: Run): Promise<void> {
   try {
-    samples.push({ scenario, ...run, values: await run.measure() });
+    samples.push({ scenario, row: run.row, column: columnOf(run), values: await run.measure() });
   } catch (error) {
     console.error(`  not measured: ${error}`);
   }

@@ -15,6 +15,7 @@ export const USAGE = `deno task bench [OPTIONS]
 
   --rounds N       how often everything is measured (3)
   --seconds N      how long each load lasts (10)
+  --backlog N      how many events wait where some do (50000)
   --only A,B       these scenarios
   --subjects A,B   these servers: plain, edge-base, ...
   --write          write bench/results.md and bench/results.svg`;
@@ -24,6 +25,7 @@ export function readOptions(args: readonly string[]): BenchOptions {
   const { values } = parseArgs({
     args: [...args],
     options: {
+      backlog: { type: "string", default: "50000" },
       help: { type: "boolean", short: "h" },
       only: { type: "string" },
       rounds: { type: "string", default: "3" },
@@ -35,6 +37,7 @@ export function readOptions(args: readonly string[]): BenchOptions {
   return {
     rounds: countOf("rounds", values.rounds),
     seconds: countOf("seconds", values.seconds),
+    backlog: countOf("backlog", values.backlog),
     subjects: values.subjects?.split(","),
     only: values.only?.split(","),
     write: values.write === true,

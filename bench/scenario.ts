@@ -1,3 +1,5 @@
+import type { Subject } from "./subjects.ts";
+
 /** What one run has measured, by the key of its measure. */
 export type Values = Readonly<Record<string, number>>;
 
@@ -7,16 +9,18 @@ export interface Measure {
   readonly title: string;
   /** How many digits after the point are shown. */
   readonly digits: number;
-  /** Whether the ratio to the baseline says something. */
+  /** Whether the ratio to the first column says something. */
   readonly ratio?: boolean;
 }
 
 /** One measurement, in processes and on a KV file of its own. */
 export interface Run {
-  /** What is varied: the number of connections, the size of the payload. */
-  readonly case: string;
-  /** What is measured: `plain`, `edge-base`. */
-  readonly subject: string;
+  /** The rows it fills: what is varied, such as the number of connections. */
+  readonly row: string;
+  /** The column it fills: what is compared. By default the subject's name. */
+  readonly column?: string;
+  /** What runs. */
+  readonly subject: Subject;
   measure(): Promise<Values>;
 }
 
@@ -25,6 +29,8 @@ export interface BenchSettings {
   readonly rounds: number;
   /** How long each load lasts, without the warm-up burst before it. */
   readonly seconds: number;
+  /** How many events wait in the scenarios with a backlog. */
+  readonly backlog: number;
   /** The subjects wanted; all by default. */
   readonly subjects: readonly string[] | undefined;
 }
@@ -35,9 +41,9 @@ export interface Scenario {
   readonly title: string;
   /** What is measured, and how to read the figures. */
   readonly what: string;
-  /** The subject that the others are compared with. */
+  /** What the columns are compared with: the first one. */
   readonly baseline: string;
   readonly measures: readonly Measure[];
-  /** The runs of one round. */
-  runs(settings: BenchSettings): readonly Run[];
+  /** The runs of one round; or why there are none on this machine. */
+  runs(settings: BenchSettings): readonly Run[] | string;
 }

@@ -1,25 +1,32 @@
-import { type BenchDelivery, medianDelivery } from "./delivery.ts";
+import { type Sign, signForge, signMessenger, signStandard } from "./delivery.ts";
 
 /** A server to compare: the package, the plain version, or a peer. */
 export interface Subject {
   readonly name: string;
   readonly script: URL;
-  readonly delivery: BenchDelivery;
+  readonly sign: Sign;
 }
-
-const median = medianDelivery();
 
 const server = (file: string) => new URL(`./servers/${file}.ts`, import.meta.url);
 
 /** The version that is written by hand. */
-export const PLAIN: Subject = { name: "plain", script: server("plain"), delivery: median };
+export const PLAIN: Subject = { name: "plain", script: server("plain"), sign: signForge };
 
 /** This package. */
 export const EDGE_BASE: Subject = {
   name: "edge-base",
   script: server("edge_base"),
-  delivery: median,
+  sign: signForge,
 };
 
-/** All that are loaded in the same way, over the same queue or store. */
-export const SUBJECTS: readonly Subject[] = [PLAIN, EDGE_BASE];
+/** What writes the bytes of a request to KV, and does nothing else. */
+export const BARE: Subject = { name: "bare write", script: server("bare_write"), sign: signForge };
+
+/** All that do the same over the same queue or store: prove, parse, store, answer, handle. */
+export const SUBJECTS: readonly Subject[] = [
+  PLAIN,
+  EDGE_BASE,
+  { name: "@octokit/webhooks", script: server("octokit"), sign: signForge },
+  { name: "grammY", script: server("grammy"), sign: signMessenger },
+  { name: "standardwebhooks", script: server("standard_webhooks"), sign: signStandard },
+];

@@ -1,13 +1,14 @@
+import { GENERATOR } from "../load/load.ts";
+
 /** Says on what and of what the figures are: machine, versions, commit, time. */
 export async function describeMachine(): Promise<string> {
   const cpu = /model name\s*: (.*)/.exec(await read("/proc/cpuinfo"))?.[1] ?? "unknown CPU";
   const cores = navigator.hardwareConcurrency;
   const memoryGb = Math.round(Deno.systemMemoryInfo().total / 2 ** 30);
   const commit = await output("git", "describe", "--always", "--dirty", "--abbrev=10");
-  const wrk = /^wrk (\S+)/.exec(await output("wrk", "--version"))?.[1];
   return [
     `${cores} cores (${cpu}), ${memoryGb} GB, ${Deno.build.os} ${Deno.osRelease()}`,
-    `Deno ${Deno.version.deno} (V8 ${Deno.version.v8}), ${wrk ? `wrk ${wrk}` : "autocannon"}`,
+    `Deno ${Deno.version.deno} (V8 ${Deno.version.v8}), ${GENERATOR}`,
     `commit ${commit || "unknown"}, ${new Date().toISOString().slice(0, 16)}Z`,
   ].map((line) => `- ${line}`).join("\n");
 }

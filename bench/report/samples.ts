@@ -3,8 +3,8 @@ import type { Scenario, Values } from "../scenario.ts";
 /** What one run has brought. */
 export interface Sample {
   readonly scenario: Scenario;
-  readonly case: string;
-  readonly subject: string;
+  readonly row: string;
+  readonly column: string;
   readonly values: Values;
 }
 

@@ -3,40 +3,41 @@ import { distinct, type Sample, spreadOf } from "./samples.ts";
 
 /**
  * Formats what was measured in a scenario as a table in Markdown that a terminal shows well: a row for
- * each figure, a column for each subject, the baseline first. A cell is the median of the rounds, the
- * least and the most, and how many times the baseline it is.
+ * each figure, a column for each thing compared, the baseline first. A cell is the median of the rounds, the
+ * least and the most where they differ, and how many times the baseline it is.
  */
 export function formatScenario(scenario: Scenario, samples: readonly Sample[]): string {
   const own = samples.filter((sample) => sample.scenario === scenario);
-  const subjects = distinct([scenario.baseline, ...own.map(({ subject }) => subject)]);
-  const rows = distinct(own.map((sample) => sample.case)).flatMap((name) => {
-    const inCase = own.filter((sample) => sample.case === name);
+  const columns = distinct([scenario.baseline, ...own.map(({ column }) => column)]);
+  const rows = distinct(own.map((sample) => sample.row)).flatMap((name) => {
+    const inRow = own.filter((sample) => sample.row === name);
     return scenario.measures
-      .filter(({ key }) => spreadOf(inCase, key))
+      .filter(({ key }) => spreadOf(inRow, key))
       .map((measure, i) => [
         i === 0 ? name : "",
         measure.title,
-        ...subjects.map((subject) => cell(scenario, measure, subject, inCase)),
+        ...columns.map((column) => cell(scenario, measure, column, inRow)),
       ]);
   });
-  const table = formatRows(["", "", ...subjects], rows);
+  const table = formatRows(["", "", ...columns], rows);
   return `## ${scenario.title}\n\n${scenario.what}\n\n${table}\n`;
 }
 
 function cell(
   { baseline }: Scenario,
   { key, digits, ratio }: Measure,
-  subject: string,
+  column: string,
   samples: readonly Sample[],
 ): string {
-  const spread = spreadOf(samples.filter((sample) => sample.subject === subject), key);
+  const spread = spreadOf(samples.filter((sample) => sample.column === column), key);
   if (!spread) return "";
   const number = (value: number) =>
     value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const { median, min, max } = spread;
-  const base = spreadOf(samples.filter((sample) => sample.subject === baseline), key)?.median;
-  const times = ratio && base && subject !== baseline ? ` ×${(median / base).toFixed(2)}` : "";
-  return `${number(median)} (${number(min)}..${number(max)})${times}`;
+  const base = spreadOf(samples.filter((sample) => sample.column === baseline), key)?.median;
+  const times = ratio && base && column !== baseline ? ` ×${(median / base).toFixed(2)}` : "";
+  const range = min === max ? "" : ` (${number(min)}..${number(max)})`;
+  return `${number(median)}${range}${times}`;
 }
 
 function formatRows(head: readonly string[], rows: readonly string[][]): string {

@@ -1,3 +1,4 @@
+import { MEDIAN_BODY } from "../delivery.ts";
 import { load, untilHandled, warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
 import { type Subject, SUBJECTS } from "../subjects.ts";
@@ -20,6 +21,7 @@ export const connections: Scenario = {
     { key: "p50Ms", title: "p50, ms", digits: 1, ratio: true },
     { key: "p99Ms", title: "p99, ms", digits: 1, ratio: true },
     { key: "cpuMs", title: "CPU per request, ms", digits: 2, ratio: true },
+    { key: "peakMb", title: "memory at its peak, MB", digits: 0, ratio: true },
     { key: "failed", title: "not answered 200", digits: 0 },
     { key: "handled", title: "handled when the load ends, %", digits: 1 },
     { key: "left", title: "not handled 10 s later, %", digits: 1 },
@@ -28,8 +30,8 @@ export const connections: Scenario = {
   runs: (settings) =>
     CONNECTIONS.flatMap((connections) =>
       SUBJECTS.map((subject): Run => ({
-        case: connections === 1 ? "1 connection" : `${connections} connections`,
-        subject: subject.name,
+        row: connections === 1 ? "1 connection" : `${connections} connections`,
+        subject,
         measure: () => measure(subject, connections, settings),
       }))
     ),
@@ -37,10 +39,9 @@ export const connections: Scenario = {
 
 function measure(subject: Subject, connections: number, settings: BenchSettings): Promise<Values> {
   return withApp(subject, async (app) => {
-    const { delivery } = subject;
+    const delivery = subject.sign(MEDIAN_BODY);
     const burst = await warmUp(app, subject);
     const cost = await load(app, { delivery, connections, seconds: settings.seconds });
-    const failed = cost.failed + cost.broken;
     // The first answer, when it started, was a delivery too.
     const accepted = 1 + burst.requests - burst.failed + cost.requests - cost.failed;
     const atEnd = await app.handled();
@@ -50,7 +51,8 @@ function measure(subject: Subject, connections: number, settings: BenchSettings)
       p50Ms: cost.p50Ms,
       p99Ms: cost.p99Ms,
       cpuMs: cost.cpuMsPerRequest,
-      failed,
+      peakMb: app.memory().peakMb,
+      failed: cost.failed,
       handled: Math.min(100, 100 * atEnd.count / accepted),
       left: Math.max(0, 100 * (1 - drained.count / accepted)),
       drainSeconds: drained.ms / 1_000,

@@ -1,0 +1,17 @@
+/** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the plain version. */
+import { createWebMiddleware, Webhooks } from "npm:@octokit/webhooks@14.2.0";
+import { countHandled } from "./_handled.ts";
+import { readServerSettings } from "./_settings.ts";
+
+const { port, hostname, kvUrl, secret } = readServerSettings();
+const handled = countHandled();
+const kv = await Deno.openKv(kvUrl);
+
+const webhooks = new Webhooks({ secret });
+webhooks.onAny(async ({ payload }) => {
+  await kv.enqueue({ ...payload, receivedAt: Date.now() });
+});
+
+kv.listenQueue(({ receivedAt }) => handled(receivedAt));
+const middleware = createWebMiddleware(webhooks, { path: "/webhook" });
+Deno.serve({ port, hostname, onListen: () => {} }, middleware);

@@ -1,0 +1,25 @@
+/** `standardwebhooks` as its README shows it, over the same queue as the plain version. */
+import { Hono } from "@hono/hono";
+import { Webhook } from "npm:standardwebhooks@1.1.1";
+import { countHandled } from "./_handled.ts";
+import { readServerSettings } from "./_settings.ts";
+
+const { port, hostname, kvUrl, secret } = readServerSettings();
+const handled = countHandled();
+const kv = await Deno.openKv(kvUrl);
+const webhook = new Webhook(btoa(secret));
+
+const app = new Hono();
+app.post("/webhook", async (c) => {
+  let payload: object;
+  try {
+    payload = webhook.verify(await c.req.text(), c.req.header()) as object;
+  } catch {
+    return c.json({ error: "Invalid signature" }, 401);
+  }
+  await kv.enqueue({ ...payload, receivedAt: Date.now() });
+  return c.text("OK");
+});
+
+kv.listenQueue(({ receivedAt }) => handled(receivedAt));
+Deno.serve({ port, hostname, onListen: () => {} }, app.fetch);
