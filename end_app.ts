@@ -20,11 +20,8 @@ export interface StopSignal {
   readonly throwIfTold: () => void;
 }
 
-/** Deno Deploy kills an instance 5 s after it told it to stop. */
-const GRACE_MS = 4_000;
-
-/** How much of that is kept for requests that are still being answered. */
-const SHUTDOWN_MS = 500;
+/** How much of the grace is kept for requests that are still being answered. */
+const SHUTDOWN_SHARE = 1 / 8;
 
 /** For how long at least the readiness probe can see that the app stops. */
 const DRAIN_MS = 500;
@@ -53,15 +50,19 @@ export function stopSignal(): StopSignal {
 
 /**
  * Handlers and the requests in flight first: while they end, requests are still answered, and the
- * readiness probe with 503.
+ * readiness probe with 503. The grace is in milliseconds; Deno Deploy kills an instance 5 s after it
+ * told it to stop.
  */
-export async function stop({ server, worker, kv, inFlight }: Running): Promise<void> {
+export async function stop(
+  { server, worker, kv, inFlight }: Running,
+  graceMs = 4_000,
+): Promise<void> {
   const start = performance.now();
-  const stopped = worker.stop(GRACE_MS);
+  const stopped = worker.stop(graceMs);
   const quiet = Promise.all([stopped, pause(DRAIN_MS).then(() => inFlight.none())]);
-  await withDeadline(quiet, GRACE_MS - SHUTDOWN_MS).catch(() => {});
+  await withDeadline(quiet, graceMs * (1 - SHUTDOWN_SHARE)).catch(() => {});
   // A peer that never finishes its body keeps `shutdown()` from ever resolving.
-  const remainingMs = GRACE_MS - (performance.now() - start);
+  const remainingMs = graceMs - (performance.now() - start);
   await withDeadline(server.shutdown(), remainingMs).catch(() => {});
   await stopped;
   kv.close();

@@ -23,6 +23,7 @@
  *
  * @module
  */
+export { type AppContext, type AppHandler, type RunAppOptions } from "./app_options.ts";
 export {
   type AppVariables,
   readAllowedUsers,
@@ -40,5 +41,5 @@ export {
 } from "./base_app.ts";
 export * from "./health/mod.ts";
 export * from "./middleware/mod.ts";
-export { type AppContext, type AppHandler, runApp, type RunAppOptions } from "./run_app.ts";
+export { runApp } from "./run_app.ts";
 export * from "./webhook/mod.ts";

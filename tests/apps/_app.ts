@@ -1,3 +1,9 @@
+import type { RunAppOptions } from "../../mod.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
+import { type AppProcess, follow } from "./_follow.ts";
+
+export type { AppProcess, Line } from "./_follow.ts";
+
 /** Permissions that starting an app takes. */
 export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -17,17 +23,15 @@ const OWN = {
 /** The name of an app. */
 export type AppName = keyof typeof OWN;
 
-/** What an app logs, a record a line. */
-export type Line = Readonly<Record<string, unknown>>;
-
-/** An app's process, and what it wrote so far. */
-export interface AppProcess extends AsyncDisposable {
-  readonly process: Deno.ChildProcess;
-  readonly lines: readonly Line[];
-  /** Resolves with its address once it listens. */
-  readonly url: Promise<string>;
-  /** Waits for a record. */
-  line(matches: (line: Line) => boolean): Promise<Line>;
+/** How the app of `_own_app.ts` runs: the options of `runApp` that are data, and what it does. */
+export interface OwnAppOptions
+  extends Partial<Omit<RunAppOptions, "name" | "handler" | "setup" | "log">> {
+  /** How long its handler takes. */
+  readonly handlerMs?: number;
+  /** Whether its handler throws in the end. */
+  readonly fails?: boolean;
+  /** What its log sink adds to the records. */
+  readonly mark?: string;
 }
 
 /** Runs an app that is expected to end by itself: with what code, and what does it write? */
@@ -48,48 +52,21 @@ export function spawnApp(
   env: Record<string, string>,
   ignored: readonly string[] = [],
 ): AppProcess {
-  const process = command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored).spawn();
-  const lines: Line[] = [];
-  const waiting = new Set<() => void>();
-  const following = (async () => {
-    let rest = "";
-    for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
-      const complete = (rest + text).split("\n");
-      rest = complete.pop() ?? "";
-      lines.push(...complete.map((line) => JSON.parse(line)));
-      for (const look of waiting) look();
-    }
-  })();
-  const errors = process.stderr.pipeTo(new WritableStream());
-  const line = (matches: (line: Line) => boolean) =>
-    new Promise<Line>((resolve, reject) => {
-      const look = () => {
-        const found = lines.find(matches);
-        if (found === undefined) return;
-        waiting.delete(look);
-        resolve(found);
-      };
-      waiting.add(look);
-      look();
-      following.then(() => reject(new Error(`The app ended: ${JSON.stringify(lines)}`)));
-    });
-  const url = line(({ message }) => message === "listening")
-    .then(({ hostname, port }) => `http://${hostname}:${port}`);
-  url.catch(() => {});
-  return {
-    process,
-    lines,
-    url,
-    line,
-    [Symbol.asyncDispose]: async () => {
-      try {
-        process.kill("SIGKILL");
-      } catch {
-        // It has ended already.
-      }
-      await Promise.all([process.status, following, errors]);
-    },
-  };
+  return follow(command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored).spawn());
+}
+
+/** Starts the app of `_own_app.ts`. */
+export function spawnOwnApp(options: OwnAppOptions, env: Record<string, string>): AppProcess {
+  const script = new URL("./_own_app.ts", import.meta.url).href;
+  const shared = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, PORT: "0", HOST: "127.0.0.1" };
+  const command = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", "-A", script, JSON.stringify(options)],
+    clearEnv: true,
+    env: { ...inheritedEnv(), ...shared, ...env },
+    stdout: "piped",
+    stderr: "piped",
+  });
+  return follow(command.spawn());
 }
 
 /** What Deno itself needs: none of the variables that an app reads. */

@@ -1,139 +1,98 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
-import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
+import { sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { until } from "../processes/_process.ts";
+import { APP_NEEDS, type AppProcess, spawnOwnApp } from "./_app.ts";
+import { deliver } from "./_deliver.ts";
 
-const NEEDS = ["net", "read", "write", "run", "env"] as const;
+const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =>
+  message === expected;
 
-/** An app by `runApp` whose handler takes as long as it is told to. */
-interface SlowApp extends AsyncDisposable {
-  readonly process: Deno.ChildProcess;
-  readonly url: string;
-  readonly kv: string;
-  logged(message: string): boolean;
-}
-
-async function startSlowApp(folder: string, handlerMs: number): Promise<SlowApp> {
-  const kv = `${folder}/kv.db`;
-  const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", new URL("./_slow_app.ts", import.meta.url).href, `${handlerMs}`],
-    env: { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: kv, PORT: "0", HOST: "127.0.0.1" },
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  let output = "";
-  const following = (async () => {
-    for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) output += text;
-  })();
-  await until(() => /"port":(\d+)/.test(output), 5_000);
-  return {
-    process,
-    url: `http://127.0.0.1:${/"port":(\d+)/.exec(output)![1]}`,
-    kv,
-    logged: (message) => output.includes(`"message":"${message}"`),
-    [Symbol.asyncDispose]: async () => {
-      try {
-        process.kill("SIGKILL");
-      } catch {
-        // It has ended already.
-      }
-      await Promise.all([process.status, following]);
-    },
-  };
-}
-
-async function deliver(app: SlowApp, id: string): Promise<number> {
-  const init = await forgeDelivery("{}", { "X-Forge-Delivery": id });
-  const response = await fetch(`${app.url}/webhook`, init);
-  await response.body?.cancel();
-  return response.status;
-}
-
-async function stateOf(app: SlowApp, id: string): Promise<string | undefined> {
-  using kv = await Deno.openKv(app.kv);
-  return (await (await openEventStore(kv, { namespace: "slow", bell: "watch" })).get(id))?.state;
-}
-
-testWith(NEEDS, "runApp() waits for a handler, not ready meanwhile, and ends with 0", async () => {
-  await withFolder(async (folder) => {
-    await using app = await startSlowApp(folder, 1_000);
-    assertEquals(await deliver(app, "d1"), 200);
-    await until(() => app.logged("start"), 2_000);
-    app.process.kill("SIGTERM");
-    await until(() => app.logged("stopping"), 1_000);
-    const ready = await fetch(`${app.url}/health/ready`);
-    assertEquals([ready.status, await ready.json()], [503, { error: "Service Unavailable" }]);
-    assertEquals((await app.process.status).code, 0);
-    assertEquals(await stateOf(app, "d1"), "done");
+/** Runs an app whose handler takes a time of its own. */
+function testSlowApp(
+  name: string,
+  handlerMs: number,
+  fn: (app: AppProcess, stateOf: (id: string) => Promise<string | undefined>) => Promise<void>,
+): void {
+  testWith(APP_NEEDS, name, async () => {
+    await withFolder(async (folder) => {
+      const kvPath = `${folder}/kv.db`;
+      await using app = spawnOwnApp({ handlerMs }, { KV_URL: kvPath });
+      await fn(app, async (id) => {
+        using kv = await Deno.openKv(kvPath);
+        const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+        return (await store.get(id))?.state;
+      });
+    });
   });
+}
+
+/** Delivers an event, and waits until its handler runs. */
+async function startHandling(app: AppProcess, id: string): Promise<void> {
+  assertEquals((await deliver(app, id)).status, 200);
+  await app.line(isMessage("start"));
+}
+
+async function assertNotReady(app: AppProcess): Promise<void> {
+  const ready = await fetch(`${await app.url}/health/ready`);
+  assertEquals([ready.status, await ready.json()], [503, { error: "Service Unavailable" }]);
+}
+
+const waits = "runApp() waits for a handler, not ready meanwhile, and ends with 0";
+testSlowApp(waits, 1_000, async (app, stateOf) => {
+  await startHandling(app, "d1");
+  app.process.kill("SIGTERM");
+  await app.line(isMessage("stopping"));
+  await assertNotReady(app);
+  assertEquals((await app.process.status).code, 0);
+  assertEquals(await stateOf("d1"), "done");
 });
 
-testWith(NEEDS, "runApp() gives back what a handler holds past the grace", async () => {
-  await withFolder(async (folder) => {
-    await using app = await startSlowApp(folder, 60_000);
-    assertEquals(await deliver(app, "d1"), 200);
-    await until(() => app.logged("start"), 2_000);
-    const start = performance.now();
-    app.process.kill("SIGINT");
-    assertEquals((await app.process.status).code, 0);
-    assertLess(performance.now() - start, 5_000);
-    assert(app.logged("aborted"));
-    assertEquals(await stateOf(app, "d1"), "queued");
-  });
+const gives = "runApp() gives back what a handler holds past the grace";
+testSlowApp(gives, 60_000, async (app, stateOf) => {
+  await startHandling(app, "d1");
+  const start = performance.now();
+  app.process.kill("SIGINT");
+  assertEquals((await app.process.status).code, 0);
+  assertLess(performance.now() - start, 5_000);
+  assertEquals([app.count("aborted"), await stateOf("d1")], [1, "queued"]);
 });
 
-testWith(NEEDS, "runApp() ends at once on a second signal", async () => {
-  await withFolder(async (folder) => {
-    await using app = await startSlowApp(folder, 60_000);
-    assertEquals(await deliver(app, "d1"), 200);
-    await until(() => app.logged("start"), 2_000);
-    app.process.kill("SIGTERM");
-    await until(() => app.logged("stopping"), 1_000);
-    const start = performance.now();
-    app.process.kill("SIGTERM");
-    assertEquals((await app.process.status).code, 1);
-    assertLess(performance.now() - start, 1_000);
-  });
+testSlowApp("runApp() ends at once on a second signal", 60_000, async (app) => {
+  await startHandling(app, "d1");
+  app.process.kill("SIGTERM");
+  await app.line(isMessage("stopping"));
+  const start = performance.now();
+  app.process.kill("SIGTERM");
+  assertEquals((await app.process.status).code, 1);
+  assertLess(performance.now() - start, 1_000);
 });
 
 for (const busy of [true, false]) {
   const when = busy ? "a handler runs" : "nothing else runs";
-  testWith(NEEDS, `runApp() answers a request whose body still arrives, when ${when}`, async () => {
-    await withFolder(async (folder) => {
-      await using app = await startSlowApp(folder, 1_000);
-      if (busy) {
-        assertEquals(await deliver(app, "d1"), 200);
-        await until(() => app.logged("start"), 2_000);
-      }
-      const { hostname, port } = new URL(app.url);
-      using peer = await Deno.connect({ hostname, port: Number(port) });
-      const send = (text: string) => peer.write(new TextEncoder().encode(text));
-      const head = [
-        ...["POST /webhook HTTP/1.1", "Host: x", "Content-Type: application/json"],
-        ...[
-          "X-Forge-Event: push",
-          "X-Forge-Delivery: d2",
-          "Connection: close",
-          "Content-Length: 2",
-        ],
-        ...[`X-Hub-Signature-256: ${await sign("{}")}`, "", "{"],
-      ];
-      await send(head.join("\r\n"));
-      // The app has no sign to show that it waits for the rest of a body.
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      app.process.kill("SIGTERM");
-      await until(() => app.logged("stopping"), 1_000);
-      const ready = await fetch(`${app.url}/health/ready`);
-      await ready.body?.cancel();
-      assertEquals(ready.status, 503);
-      await new Promise((resolve) => setTimeout(resolve, 700));
-      await send("}");
-      const answer = await new Response(peer.readable).text();
-      assert(answer.startsWith("HTTP/1.1 200 OK"), answer);
-      assertEquals((await app.process.status).code, 0);
-      assertEquals(await stateOf(app, "d2"), "queued");
-    });
+  const name = `runApp() answers a request whose body still arrives, when ${when}`;
+  testSlowApp(name, 1_000, async (app, stateOf) => {
+    if (busy) await startHandling(app, "d1");
+    const { hostname, port } = new URL(await app.url);
+    using peer = await Deno.connect({ hostname, port: Number(port) });
+    const send = (text: string) => peer.write(new TextEncoder().encode(text));
+    const head = [
+      ...["POST /webhook HTTP/1.1", "Host: x", "Connection: close", "Content-Length: 2"],
+      ...["Content-Type: application/json", "X-Forge-Event: push", "X-Forge-Delivery: d2"],
+      ...[`X-Hub-Signature-256: ${await sign("{}")}`, "", "{"],
+    ];
+    await send(head.join("\r\n"));
+    // The app has no sign to show that it waits for the rest of a body.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    app.process.kill("SIGTERM");
+    await app.line(isMessage("stopping"));
+    await assertNotReady(app);
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    await send("}");
+    const answer = await new Response(peer.readable).text();
+    assert(answer.startsWith("HTTP/1.1 200 OK"), answer);
+    assertEquals((await app.process.status).code, 0);
+    assertEquals(await stateOf("d2"), "queued");
   });
 }

@@ -1,0 +1,82 @@
+import type { AppVariables } from "./app_variables.ts";
+import type { ConnectionBindings, LogSink } from "./middleware/mod.ts";
+import type { EventHandler, EventStore, JsonObject, WorkerOptions } from "./webhook/mod.ts";
+import { withDefaults } from "./webhook/worker_options.ts";
+
+/** What an app is made of beside its own variables. */
+export interface AppContext {
+  /** The event store, for the intake. */
+  readonly store: EventStore;
+  /** The KV that it is in, for data of the app's own. */
+  readonly kv: Deno.Kv;
+  /** The readiness check: it throws once the app is told to stop. */
+  readonly ready: () => void;
+  /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
+  readonly trustedProxyHops: number;
+}
+
+/** Answers requests, as {@linkcode bindEnv} makes it. */
+export type AppHandler = (
+  request: Request,
+  info: ConnectionBindings,
+) => Response | Promise<Response>;
+
+/** Options of {@linkcode runApp}: those of the worker, and these. */
+export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
+  /** The app's name, for the log, and for the namespace of its events in the KV. */
+  readonly name: string;
+  /** Handles the events. */
+  readonly handler: EventHandler<TPayload>;
+  /**
+   * Reads the app's own variables, and tells how to make the app.
+   *
+   * @param variables The variables.
+   * @returns Makes what answers requests.
+   */
+  readonly setup: (variables: AppVariables) => (context: AppContext) => AppHandler;
+  /**
+   * For how long after SIGINT or SIGTERM requests and handlers may go on, in milliseconds. What they
+   * hold then is given back, which takes up to 0.7 s more while the KV does not answer.
+   *
+   * @default {4_000} Deno Deploy kills an instance after 5 s. Kubernetes waits 30 s by default.
+   */
+  readonly graceMs?: number | undefined;
+  /**
+   * For how long done events are remembered, and so duplicates known, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number | undefined;
+  /**
+   * Where the app, its event store and its worker report.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+}
+
+/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** The longest retention: 100 years, as the event store has it. */
+const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
+
+/**
+ * Checks the numbers among the options, so that nothing is opened with ones that make no sense.
+ *
+ * @param options The options.
+ * @throws {RangeError} If one makes no sense.
+ */
+export function checkNumbers(
+  options: Pick<RunAppOptions, "graceMs" | "retentionMs"> & WorkerOptions,
+): void {
+  checkRange("graceMs", options.graceMs, 0, MAX_TIMER_MS);
+  checkRange("retentionMs", options.retentionMs, 1, MAX_RETENTION_MS);
+  withDefaults(options);
+}
+
+function checkRange(name: string, value: number | undefined, min: number, max: number): void {
+  if (value === undefined) return;
+  if (Number.isFinite(value) && value >= min && value <= max) return;
+  throw new RangeError(`Cannot run the app: '${name}' must be from ${min} to ${max}, got ${value}`);
+}

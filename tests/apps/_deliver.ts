@@ -1,0 +1,22 @@
+import { forgeDelivery } from "../_deliveries.ts";
+import type { AppProcess } from "./_app.ts";
+
+/** How a delivery was answered. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** How long it took, in milliseconds. */
+  readonly ms: number;
+}
+
+/** Sends a genuine delivery to a forge's app. */
+export async function deliver(app: AppProcess, id: string, body = "{}"): Promise<Answer> {
+  const url = `${await app.url}/webhook`;
+  const init = await forgeDelivery(body, { "X-Forge-Delivery": id });
+  const start = performance.now();
+  const response = await fetch(url, init);
+  const text = await response.text();
+  const { status, headers } = response;
+  return { status, headers, text, ms: performance.now() - start };
+}

@@ -1,0 +1,37 @@
+/** An app as a user writes one with `runApp`. Its argument is JSON, see `OwnAppOptions`. */
+import {
+  bindEnv,
+  byRepository,
+  consoleSink,
+  createBaseApp,
+  createForgeIntake,
+  readSecrets,
+  runApp,
+  writeLog,
+} from "../../mod.ts";
+import type { OwnAppOptions } from "./_app.ts";
+
+const { handlerMs = 0, fails = false, mark, ...options }: OwnAppOptions = JSON.parse(Deno.args[0]!);
+
+const log = (message: string, id: string) => writeLog(consoleSink, "info", message, { id });
+
+await runApp({
+  name: "own",
+  ...options,
+  ...(mark === undefined ? {} : { log: (record) => consoleSink({ ...record, mark }) }),
+  handler: async ({ id }, { signal }) => {
+    log("start", id);
+    signal.addEventListener("abort", () => log("aborted", id));
+    if (handlerMs > 0) await new Promise((resolve) => setTimeout(resolve, handlerMs));
+    if (fails) throw new Error("The handler was told to fail");
+    log("end", id);
+  },
+  setup: (variables) => {
+    const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
+    return ({ store, ready }) => {
+      const app = createBaseApp({ name: "own", ready, logger: false });
+      app.route("/", createForgeIntake({ secrets, store, orderBy: byRepository }));
+      return bindEnv(app, {});
+    };
+  },
+});

@@ -1,0 +1,107 @@
+import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { openEventStore, runApp } from "../mod.ts";
+import { withFolder } from "./_folder.ts";
+import { testWith } from "./_permissions.ts";
+import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./apps/_app.ts";
+import { deliver } from "./apps/_deliver.ts";
+import { until } from "./processes/_process.ts";
+
+/** Options that make no sense. */
+const NONSENSE: readonly OwnAppOptions[] = [
+  ...[-1, NaN, Infinity, 2 ** 31].map((graceMs) => ({ graceMs })),
+  ...[0, NaN, 1e18].map((retentionMs) => ({ retentionMs })),
+  ...[0, 1.5, 10_001].map((concurrency) => ({ concurrency })),
+  ...[0, NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
+  { sweepMs: 0 },
+  { retry: { maxAttempts: 0 } },
+  { retry: { minDelayMs: -1 } },
+];
+
+Deno.test("runApp() refuses options that make no sense, and opens nothing", async () => {
+  for (const options of NONSENSE) {
+    const setup = () => {
+      throw new Error("The variables were read");
+    };
+    const run = () => runApp({ name: "own", handler: () => {}, setup, ...options });
+    await assertRejects(run, RangeError, `'${Object.keys(options)[0]}`);
+  }
+});
+
+/** Runs an app with options of its own, on a file. */
+function testOwnApp(
+  name: string,
+  options: OwnAppOptions,
+  fn: (app: AppProcess, kvPath: string) => Promise<void>,
+): void {
+  testWith(APP_NEEDS, name, async () => {
+    await withFolder(async (folder) => {
+      await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
+      await fn(app, `${folder}/kv.db`);
+    });
+  });
+}
+
+const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =>
+  message === expected;
+
+async function stateOf(kvPath: string, id: string): Promise<string | undefined> {
+  using kv = await Deno.openKv(kvPath);
+  return (await (await openEventStore(kv, { namespace: "own", bell: "watch" })).get(id))?.state;
+}
+
+const twelve = { concurrency: 12, handlerMs: 60_000 };
+testOwnApp("runApp() handles as many events at once as asked", twelve, async (app) => {
+  for (let i = 0; i < 13; i++) assertEquals((await deliver(app, `d${i}`)).status, 200);
+  await until(() => app.count("start") === 12, 5_000);
+});
+
+const leased = { leaseMs: 120_000, handlerMs: 60_000 };
+testOwnApp("runApp() leases events for as long as asked", leased, async (app, kvPath) => {
+  await deliver(app, "d1");
+  await app.line(isMessage("start"));
+  using kv = await Deno.openKv(kvPath);
+  const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+  const remainingMs = (await store.get("d1"))!.lease!.until - Date.now();
+  assertGreater(remainingMs, 60_000);
+  assertLess(remainingMs, 120_001);
+});
+
+const twice = { fails: true, retry: { minDelayMs: 1, maxAttempts: 2 } };
+testOwnApp("runApp() tries failed events again as asked", twice, async (app, kvPath) => {
+  await deliver(app, "d1");
+  await app.line(isMessage("event failed for the last time, now dead"));
+  assertEquals([app.count("start"), await stateOf(kvPath, "d1")], [2, "dead"]);
+});
+
+const aDay = { retentionMs: 86_400_000 };
+testOwnApp("runApp() remembers done events for as long as asked", aDay, async (app, kvPath) => {
+  await deliver(app, "d1");
+  await until(async () => await stateOf(kvPath, "d1") === "done", 5_000);
+  // When the KV forgets what it holds, it tells nobody: its file does.
+  using database = new DatabaseSync(kvPath, { readOnly: true });
+  const { last } = database.prepare("SELECT max(expiration_ms) AS last FROM kv").get()!;
+  assertLess(Math.abs(Number(last) - Date.now() - 86_400_000), 10_000);
+});
+
+const briefly = { graceMs: 400, handlerMs: 60_000 };
+testOwnApp("runApp() gives handlers the grace that was asked", briefly, async (app, kvPath) => {
+  await deliver(app, "d1");
+  await app.line(isMessage("start"));
+  const start = performance.now();
+  app.process.kill("SIGTERM");
+  assertEquals((await app.process.status).code, 0);
+  const ms = performance.now() - start;
+  assert(ms >= 400 && ms < 2_000, `It took ${ms} ms`);
+  assertEquals(await stateOf(kvPath, "d1"), "queued");
+});
+
+const marked = { mark: "own", fails: true };
+testOwnApp("runApp() reports where it was told to", marked, async (app) => {
+  await deliver(app, "d1");
+  await app.line(isMessage("event failed, to be tried again"));
+  app.process.kill("SIGTERM");
+  await app.process.status;
+  const written = app.lines.filter(({ mark }) => mark === "own").map(({ message }) => message);
+  assertEquals(written.toSorted(), ["event failed, to be tried again", "listening", "stopping"]);
+});
