@@ -21,6 +21,10 @@ const SENDER_PATHS: readonly (readonly string[])[] = [
   ["boost", "source", "user"],
 ];
 
+/** The one kind that names its user by the private chat only: the two have the same id. */
+const STOPPED = "stopped_message_generation";
+const STOPPED_PATHS = [["chat"]] as const;
+
 const USER_ID = /^[1-9]\d{0,15}$/;
 
 /**
@@ -65,11 +69,14 @@ export function updateKindOf(update: JsonObject): string | undefined {
  * Finds the id of the user who sent an update.
  *
  * @param update The update.
- * @returns The id; undefined where the update has no user (a channel post) or its id is no number.
+ * @returns The id; undefined where the update has no user (a channel post, or a message on behalf of a
+ * chat, whose `from` is a stand-in) or its id is no number.
  */
 export function userIdOf(update: JsonObject): number | undefined {
-  const content = update[updateKindOf(update) ?? ""];
-  for (const path of SENDER_PATHS) {
+  const kind = updateKindOf(update) ?? "";
+  const content = update[kind];
+  if (fieldOf(content, "sender_chat") !== undefined) return undefined;
+  for (const path of kind === STOPPED ? STOPPED_PATHS : SENDER_PATHS) {
     const id = [...path, "id"].reduce(fieldOf, content);
     if (Number.isSafeInteger(id)) return id as number;
   }
