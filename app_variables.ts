@@ -48,6 +48,32 @@ export function readSecrets(variables: AppVariables, name: string): string[] {
   return [secret, previous];
 }
 
+/** What a forge's deliveries are proved by. */
+export interface ForgeSecrets {
+  /** What deliveries are signed with. */
+  readonly secrets: readonly string[];
+  /** What GitLab sends along where it does not sign. */
+  readonly tokens: readonly string[];
+}
+
+/**
+ * Reads the secrets from `FORGE_WEBHOOK_SECRET` and the tokens from `FORGE_WEBHOOK_TOKEN`, each with
+ * its `_PREVIOUS`. One of the two is enough.
+ *
+ * @param variables The variables.
+ * @returns The secrets and the tokens.
+ * @throws {VariableError} If neither is set, or one is blank.
+ */
+export function readForgeSecrets(variables: AppVariables): ForgeSecrets {
+  const [secret, token] = ["FORGE_WEBHOOK_SECRET", "FORGE_WEBHOOK_TOKEN"] as const;
+  const hasToken = variables.get(token) !== undefined;
+  const hasSecret = variables.get(secret) !== undefined;
+  return {
+    secrets: hasSecret || !hasToken ? readSecrets(variables, secret) : [],
+    tokens: hasToken ? readSecrets(variables, token) : [],
+  };
+}
+
 function warnOfShort(variables: AppVariables, name: string, secret: string): void {
   if (secret.length >= MIN_SECRET_LENGTH) return;
   variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);

@@ -26,8 +26,10 @@
 export { type AppContext, type AppHandler, type RunAppOptions } from "./app_options.ts";
 export {
   type AppVariables,
+  type ForgeSecrets,
   readAllowedUsers,
   readBell,
+  readForgeSecrets,
   readInteger,
   readSecrets,
   VariableError,

@@ -1,7 +1,8 @@
 /**
  * The app for a code host's bot: `POST /webhook` takes its signed events, `handleEvent` gets them.
  *
- * Its secret is in `FORGE_WEBHOOK_SECRET`.
+ * Its secret is in `FORGE_WEBHOOK_SECRET`; a token of GitLab's, where that does not sign, in
+ * `FORGE_WEBHOOK_TOKEN`.
  *
  * @module
  */
@@ -15,7 +16,8 @@ import {
   createEventLogger,
   createForgeIntake,
   type EventHandler,
-  readSecrets,
+  type ForgeSecrets,
+  readForgeSecrets,
   runApp,
 } from "../mod.ts";
 
@@ -25,12 +27,12 @@ export const handleEvent: EventHandler = createEventLogger();
 /**
  * Makes the app.
  *
- * @param secrets The webhook's secret, and the outgoing one during a rotation.
+ * @param secrets What deliveries are proved by, each with the outgoing one during a rotation.
  * @param context The event store and what else the app runs on.
  * @returns The app.
  */
 export function createForgeApp(
-  secrets: readonly string[],
+  secrets: ForgeSecrets,
   { store, ready, trustedProxyHops }: AppContext,
 ): Hono<BaseEnv<ConnectionBindings>> {
   const app = createBaseApp<ConnectionBindings>({
@@ -40,7 +42,7 @@ export function createForgeApp(
     // Code hosts do not send again: nothing genuine may be refused, however much is forged.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
-  app.route("/", createForgeIntake({ secrets, store }));
+  app.route("/", createForgeIntake({ ...secrets, store }));
   return app;
 }
 
@@ -49,7 +51,7 @@ if (import.meta.main) {
     name: "forge",
     handler: handleEvent,
     setup: (variables) => {
-      const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
+      const secrets = readForgeSecrets(variables);
       return (context) => bindEnv(createForgeApp(secrets, context), {});
     },
   });

@@ -3,6 +3,7 @@ import {
   type AppVariables,
   readAllowedUsers,
   readBell,
+  readForgeSecrets,
   readInteger,
   readSecrets,
   VariableError,
@@ -77,6 +78,27 @@ Deno.test("readSecrets() warns of a short outgoing secret, which is accepted jus
   assertEquals(warnings.length, 1);
   assertStringIncludes(warnings[0]!, "KEY_PREVIOUS");
   assert(!warnings[0]!.includes("guessable"));
+});
+
+const [SIGNED, SENT] = ["a secret that is signed with", "a-token-that-is-sent"];
+
+Deno.test("readForgeSecrets() is content with secrets, with tokens, or has both", () => {
+  const forge = (set: Record<string, string>) => readForgeSecrets(variablesOf(set));
+  const [secret, token] = [{ FORGE_WEBHOOK_SECRET: SIGNED }, { FORGE_WEBHOOK_TOKEN: SENT }];
+  assertEquals(forge(secret), { secrets: [SIGNED], tokens: [] });
+  assertEquals(forge(token), { secrets: [], tokens: [SENT] });
+  const previous = { FORGE_WEBHOOK_TOKEN_PREVIOUS: "the token of before" };
+  const tokens = [SENT, "the token of before"];
+  assertEquals(forge({ ...secret, ...token, ...previous }), { secrets: [SIGNED], tokens });
+});
+
+Deno.test("readForgeSecrets() throws without any, or with a blank one beside a good one", () => {
+  const bad: Record<string, string>[] = [{}, { FORGE_WEBHOOK_TOKEN: " " }, {
+    FORGE_WEBHOOK_SECRET: "",
+  }];
+  bad.push({ FORGE_WEBHOOK_SECRET: SIGNED, FORGE_WEBHOOK_TOKEN: "" });
+  bad.push({ FORGE_WEBHOOK_SECRET: " ", FORGE_WEBHOOK_TOKEN: SENT });
+  for (const set of bad) assertThrows(() => readForgeSecrets(variablesOf(set)), VariableError);
 });
 
 Deno.test("readAllowedUsers() returns a list of ids as it is", () => {

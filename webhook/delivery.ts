@@ -36,17 +36,20 @@ const DELIVERY_ID = /^[\w.:-]{1,128}$/;
  *
  * @param headers The request's headers.
  * @param names The headers, in the order of their precedence.
+ * @param read Reads the type as a product writes it.
  * @returns The event type and the product whose header it was.
  * @throws {HttpError} 400 `MISSING_EVENT` if none is there; 400 `INVALID_EVENT` if it is malformed.
  */
 export function eventTypeOf(
   headers: Headers,
   names: readonly SourceHeader[],
+  read: (value: string, source: string) => string = (value) => value,
 ): { type: string; source: string } {
-  const [type, source] = firstOf(headers, names) ?? [];
-  if (!type || !source) {
+  const [value, source] = firstOf(headers, names) ?? [];
+  if (!value || !source) {
     throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
   }
+  const type = read(value, source);
   if (!EVENT_TYPE.test(type)) {
     throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
   }

@@ -3,13 +3,12 @@ import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Delivery } from "./delivery.ts";
 import { enqueueDelivery } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
+import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBody } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
 
 /** What the intakes of all platforms take. */
 export interface IntakeOptions {
-  /** The secrets that are accepted: several while one is being replaced. */
-  readonly secrets: readonly string[];
   /** Where accepted deliveries go. */
   readonly store: EventStore;
   /** How many bytes a body may have. */
@@ -34,15 +33,18 @@ export interface Platform {
   readonly name: string;
   /** How many bytes a body may have. */
   readonly maxBodyBytes: number;
+  /** Whether there are several secrets, so that the log has to tell them apart. */
+  readonly hasSeveralSecrets: boolean;
   /** Checks what can be checked before the body is read. */
-  verifyHead(headers: Headers): void;
-  /** Checks the proof that covers the body. */
-  verifyBody(headers: Headers, body: Uint8Array<ArrayBuffer>): void;
+  verifyHead(headers: Headers): VerifyBody;
   /** Makes the delivery of a proved request. */
   parse(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery;
   /** Decides whether the delivery is wanted: false drops it without an error. */
   authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
+
+/** Checks the rest of the proof, once the body is there. */
+export type VerifyBody = (body: Uint8Array<ArrayBuffer>) => ProvedBy;
 
 /** Where deliveries are taken: this path, in this spelling only. */
 const PATH = "/webhook";
@@ -51,7 +53,12 @@ const PATH = "/webhook";
 const MAX_TIMER_MS = 2_147_483_647;
 
 /** The codes of refusals that somebody should look at. */
-const WARNED: ReadonlySet<string> = new Set(["INVALID_SIG", "INVALID_TOKEN", "AUTH_001"]);
+const WARNED: ReadonlySet<string> = new Set([
+  "INVALID_SIG",
+  "STALE_SIG",
+  "INVALID_TOKEN",
+  "AUTH_001",
+]);
 
 /**
  * Makes the app that serves `POST /webhook` for a platform.
@@ -76,14 +83,15 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
     try {
       checkSpelling(request.url);
       checkDeclaredBody(request.headers, limits.maxBytes);
-      platform.verifyHead(request.headers);
+      const verifyBody = platform.verifyHead(request.headers);
       const body = await readBody(request, limits);
-      platform.verifyBody(request.headers, body);
+      const provedBy = verifyBody(body);
+      if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? { ...delivery, orderingKey: orderBy(delivery) } : delivery;
         const { id, duplicate } = await enqueueDelivery(store, ordered, c.get("requestId"));
-        c.set("logFields", { eventId: id, duplicate });
+        c.set("logFields", { ...c.get("logFields"), eventId: id, duplicate });
       }
     } catch (error) {
       if (error instanceof HttpError && WARNED.has(error.code)) {
@@ -111,23 +119,4 @@ function checkInteger(platform: string, name: string, value: number, max: number
     `Cannot create the ${platform} intake: '${name}' must be a whole number from 1 to ${max}, ` +
       `got ${value}`,
   );
-}
-
-/**
- * Checks the secrets that an intake is given.
- *
- * @param what The intake, for the message.
- * @param secrets The secrets.
- * @throws {TypeError} If there is none, or one is blank.
- */
-export function checkSecrets(what: string, secrets: readonly string[]): void {
-  if (!Array.isArray(secrets) || secrets.length === 0) {
-    throw new TypeError(
-      `Cannot create the ${what} intake: 'secrets' must hold at least one secret`,
-    );
-  }
-  const blank = secrets.findIndex((secret) => typeof secret !== "string" || secret.trim() === "");
-  if (blank >= 0) {
-    throw new TypeError(`Cannot create the ${what} intake: secret ${blank + 1} is blank`);
-  }
 }

@@ -9,15 +9,14 @@ import {
   userIdOf,
 } from "./authorize.ts";
 import { type Delivery, mediaTypeOf } from "./delivery.ts";
-import { checkSecrets, createIntake, type IntakeOptions } from "./intake.ts";
+import { checkTokens } from "./_check_secrets.ts";
+import { createIntake, type IntakeOptions } from "./intake.ts";
 import { invalidBody, type JsonObject, parseJsonObject } from "./parse_json.ts";
+import { positionOf, type ProvedBy } from "./proved_by.ts";
 import { verifySecretToken } from "./verify_secret_token.ts";
 
 /** An update holds one message with its quotes: far below this. */
 const MAX_BODY_BYTES = 1024 * 1024;
-
-/** What a header's value can bring unchanged. Telegram takes A-Z a-z 0-9 _ - only. */
-const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
 
 const TOKEN_HEADERS = [
   "X-Messenger-Bot-Api-Secret-Token",
@@ -27,6 +26,8 @@ const TOKEN_HEADERS = [
 /** Options of {@linkcode createMessengerIntake}. */
 export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
   extends IntakeOptions {
+  /** The secret tokens that are accepted: several while one is being replaced. */
+  readonly secrets: readonly string[];
   /**
    * How many bytes a body may have.
    *
@@ -81,21 +82,16 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
 ): Hono {
   const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
-  checkSecrets("messenger", secrets);
-  const bad = secrets.findIndex((secret) => !TOKEN.test(secret));
-  if (bad >= 0) {
-    throw new TypeError(
-      `Cannot create the messenger intake: secret ${
-        bad + 1
-      } has characters that no header can bring`,
-    );
-  }
+  checkTokens("messenger", secrets);
   return createIntake(
     {
       name: "messenger",
       maxBodyBytes,
-      verifyHead: (headers) => verifyMessengerUpdate(headers, secrets),
-      verifyBody: () => {},
+      hasSeveralSecrets: secrets.length > 1,
+      verifyHead: (headers) => {
+        const provedBy = verifyMessengerUpdate(headers, secrets);
+        return () => provedBy;
+      },
       parse: parseMessengerUpdate,
       authorize: async (c, { payload }) => {
         if (unauthorized === "reject") {
@@ -116,14 +112,15 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
  *
  * @param headers The request's headers.
  * @param secrets The secret tokens. All are always tried.
+ * @returns Which secret token it was.
  * @throws {HttpError} 401 `MISSING_TOKEN` without a token; 401 `INVALID_TOKEN` if it is not right.
  */
-export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): void {
+export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): ProvedBy {
   const token = TOKEN_HEADERS.map((name) => headers.get(name)).find((value) => value);
   if (!token) throw new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
-  let verified = false;
-  for (const secret of secrets) verified = verifySecretToken(token, secret) || verified;
-  if (!verified) throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
+  const position = positionOf(secrets, (secret) => verifySecretToken(token, secret));
+  if (position) return `secret ${position}`;
+  throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
 }
 
 /**

@@ -34,12 +34,7 @@ export {
 export { type Delivery, type PlatformName } from "./delivery.ts";
 export { enqueueDelivery } from "./enqueue.ts";
 export { type EventHandler, type HandlerContext, type WebhookEvent } from "./event.ts";
-export {
-  createForgeIntake,
-  type ForgeIntakeOptions,
-  parseForgeDelivery,
-  verifyForgeDelivery,
-} from "./forge.ts";
+export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
 export { type IntakeOptions } from "./intake.ts";
 export { createEventLogger } from "./log_event.ts";
 export {
@@ -49,11 +44,14 @@ export {
   verifyMessengerUpdate,
 } from "./messenger.ts";
 export { byChat, byRepository, type OrderBy } from "./ordering.ts";
+export { parseForgeDelivery } from "./parse_forge_delivery.ts";
 export { type JsonObject, parseJsonObject } from "./parse_json.ts";
+export { type ProvedBy } from "./proved_by.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 export { type EventWorker, startWorker } from "./worker.ts";
 export { type WorkerOptions } from "./worker_options.ts";
+export { verifyForgeDelivery } from "./verify_forge_delivery.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
 export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";
 export * from "./store/mod.ts";

@@ -12,7 +12,12 @@ const SHARED = ["PORT", "HOST", "KV_URL", "QUEUE_BELL", "TRUSTED_PROXY_HOPS", "D
 
 /** The variables that each app reads of its own. */
 const OWN = {
-  forge: ["FORGE_WEBHOOK_SECRET", "FORGE_WEBHOOK_SECRET_PREVIOUS"],
+  forge: [
+    "FORGE_WEBHOOK_SECRET",
+    "FORGE_WEBHOOK_SECRET_PREVIOUS",
+    "FORGE_WEBHOOK_TOKEN",
+    "FORGE_WEBHOOK_TOKEN_PREVIOUS",
+  ],
   messenger: [
     "MESSENGER_SECRET_TOKEN",
     "MESSENGER_SECRET_TOKEN_PREVIOUS",

@@ -55,6 +55,29 @@ testWith(APP_NEEDS, "apps/forge.ts takes both secrets during a rotation", async 
   );
 });
 
+testWith(
+  APP_NEEDS,
+  "apps/forge.ts logs which secret has proved a delivery, for the rotation",
+  async () => {
+    const rotating = { FORGE_WEBHOOK_SECRET_PREVIOUS: "the old secret's text" };
+    await using app = spawnApp("forge", { ...ENV, ...rotating });
+    const signature = await sign("{}", "the old secret's text");
+    await post(app, await forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
+    const { provedBy } = await app.line(({ message }) => message === "request");
+    assertEquals(provedBy, "secret 2");
+  },
+);
+
+testWith(APP_NEEDS, "apps/forge.ts takes GitLab's token by its own variable only", async () => {
+  const token = "a-token-that-travels";
+  await using app = spawnApp("forge", { KV_URL: ":memory:", FORGE_WEBHOOK_TOKEN: token });
+  const headers = { "X-Gitlab-Token": token, "X-Gitlab-Event": "Push Hook" };
+  const sent = { method: "POST", headers: { ...headers, "Content-Type": "application/json" } };
+  assertEquals(await post(app, { ...sent, body: "{}" }), [200, "OK"]);
+  await using other = spawnApp("forge", { ...ENV, FORGE_WEBHOOK_SECRET: token });
+  assertEquals((await post(other, { ...sent, body: "{}" }))[0], 401);
+});
+
 testWith(APP_NEEDS, "apps/forge.ts answers 2,000 genuine deliveries of one address", async () => {
   await using app = spawnApp("forge", ENV);
   const statuses = new Set<number>();
