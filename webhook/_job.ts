@@ -1,6 +1,7 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { type EventHandler, toEvent } from "./event.ts";
+import { GiveUpError } from "./give_up_error.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
 
@@ -110,28 +111,47 @@ export class Job {
       if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
       effects.push(each);
     };
-    await this.#parts.handler(event, { signal, settleWith });
-    ended = true;
+    const checkpoint = async (part: string, each?: CommitEffects) => {
+      if (ended) throw new TypeError("Cannot note progress: the handler has ended");
+      await this.#checkpoint(part, each);
+    };
+    const { progress = [] } = this.#lease.record;
+    try {
+      await this.#parts.handler(event, { signal, settleWith, progress, checkpoint });
+    } finally {
+      ended = true;
+    }
+  }
+
+  /** In turn with the renewals, for both make a new version of the lease. */
+  async #checkpoint(part: string, effects?: CommitEffects): Promise<void> {
+    const { store, leaseMs } = this.#parts;
+    const add = effects && ((commit: Deno.AtomicOperation) => addEffects(commit, [effects]));
+    const noting = this.#renewal.then(async () => {
+      const lease = this.#lost
+        ? null
+        : await withDeadline(store.checkpoint(this.#lease, part, add), leaseMs / 3);
+      if (lease) return void (this.#lease = lease);
+      this.#lose("lease lost, handler aborted");
+      throw new Error("Cannot note progress: the lease was lost");
+    });
+    this.#renewal = noting.catch(() => {});
+    await noting;
   }
 
   #complete(effects: readonly CommitEffects[]): Promise<boolean> {
-    return this.#parts.store.complete(this.#lease, (commit) => {
-      for (const each of effects) {
-        const result: unknown = each(commit);
-        if (!(result instanceof Promise)) continue;
-        result.catch(() => {});
-        throw new TypeError("Effects must be added synchronously");
-      }
-    });
+    return this.#parts.store.complete(this.#lease, (commit) => addEffects(commit, effects));
   }
 
   async #fail(error: unknown): Promise<boolean> {
     const { store, retry } = this.#parts;
     if (this.#stopping) return await store.release(this.#lease);
-    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
+    const givenUp = error instanceof GiveUpError;
+    const retryInMs = givenUp ? null : retryDelay(retry, this.#lease.record.attempt);
     if (retryInMs === null) {
       const buried = await store.bury(this.#lease, error);
-      if (buried) this.#report("error", "event failed for the last time, now dead", { error });
+      if (givenUp && buried) this.#report("warn", "event given up, now dead", { error });
+      else if (buried) this.#report("error", "event failed for the last time, now dead", { error });
       return buried;
     }
     const given = await store.retry(this.#lease, retryInMs, error);
@@ -182,5 +202,14 @@ export class Job {
     const { id, platform, type, attempt, requestId } = this.#lease.record;
     const event = { platform, type, id, attempt, requestId: requestId ?? undefined };
     writeLog(this.#parts.log, level, message, { ...event, ...fields });
+  }
+}
+
+function addEffects(commit: Deno.AtomicOperation, effects: readonly CommitEffects[]): void {
+  for (const each of effects) {
+    const result: unknown = each(commit);
+    if (!(result instanceof Promise)) continue;
+    result.catch(() => {});
+    throw new TypeError("Effects must be added synchronously");
   }
 }

@@ -38,6 +38,19 @@ export interface HandlerContext {
    * @throws {TypeError} If the handler has ended.
    */
   settleWith(effects: CommitEffects): void;
+  /** The parts of the handling that are done already, by the names they were noted under. */
+  readonly progress: readonly string[];
+  /**
+   * Notes durably that a part of the handling is done, for an attempt after this one. The effects are
+   * committed with that, exactly once, whatever becomes of the other parts.
+   *
+   * @param part The part's name. It is kept in the event's record: a short one.
+   * @param effects Called at once with the commit. It must be synchronous.
+   * @returns A promise that resolves once it is stored.
+   * @throws {Error} If the event was lost to another worker, or the effects cannot be committed.
+   * @throws {TypeError} If the handler has ended.
+   */
+  checkpoint(part: string, effects?: CommitEffects): Promise<void>;
 }
 
 /**

@@ -35,6 +35,7 @@ export { type Delivery, type PlatformName } from "./delivery.ts";
 export { enqueueDelivery } from "./enqueue.ts";
 export { type EventHandler, type HandlerContext, type WebhookEvent } from "./event.ts";
 export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
+export { GiveUpError } from "./give_up_error.ts";
 export { type IntakeOptions } from "./intake.ts";
 export { createEventLogger } from "./log_event.ts";
 export {

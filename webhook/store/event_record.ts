@@ -76,6 +76,8 @@ export interface EventRecord {
   readonly payload: PayloadRef | null;
   /** What went wrong, the latest last. */
   readonly errors: readonly AttemptError[];
+  /** The parts of its handling that are done, by name. */
+  readonly progress?: readonly string[] | undefined;
 }
 
 /** What is stored for an event's id: nothing, a record, or something that is none. */

@@ -91,6 +91,18 @@ export interface EventStore {
   renew(lease: Lease, leaseMs: number): Promise<Lease | null>;
 
   /**
+   * Notes that a part of an event's handling is done. That stays with the event, also when it dies and
+   * is replayed; a new delivery of a dead event begins anew.
+   *
+   * @param lease The lease.
+   * @param part The part's name.
+   * @param effects Further mutations for the same commit.
+   * @returns The new lease; null if it was lost.
+   * @throws {Error} If the effects cannot be committed.
+   */
+  checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
+
+  /**
    * Settles an event as done. Its payload is deleted; its record is kept for the retention.
    *
    * @param lease The lease.

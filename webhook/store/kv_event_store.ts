@@ -111,6 +111,11 @@ class KvEventStore implements EventStore {
     return this.#change(lease, { set: { lease: { owner, until }, dueAt: until } });
   }
 
+  checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null> {
+    const progress = [...lease.record.progress ?? [], part];
+    return this.#change(lease, { set: { progress }, ...(effects && { effects }) });
+  }
+
   async complete(lease: Lease, addEffects?: CommitEffects): Promise<boolean> {
     const { payload } = lease.record;
     const settledAt = Date.now();
