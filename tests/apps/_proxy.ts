@@ -3,6 +3,8 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** `pass` on, `swallow` what is sent and answer nothing, or answer everything with a `500`. */
   mode: "pass" | "swallow" | "500";
+  /** How many calls it has swallowed. */
+  swallowed: number;
 }
 
 /** Starts a proxy on a free port of this machine. */
@@ -16,7 +18,10 @@ export function startProxy(target: string): Proxy {
     handler: async (request) => {
       const { pathname } = new URL(request.url);
       if (proxy.mode === "500") return new Response(null, { status: 500 });
-      if (proxy.mode === "swallow") return await never(ended.signal);
+      if (proxy.mode === "swallow") {
+        proxy.swallowed++;
+        return await never(ended.signal);
+      }
       const { method, headers } = request;
       const body = await request.bytes();
       return await fetch(`${target}${pathname}`, { method, headers, body, signal: ended.signal });
@@ -26,6 +31,7 @@ export function startProxy(target: string): Proxy {
   const proxy: Proxy = {
     url: `http://127.0.0.1:${server.addr.port}`,
     mode: "pass",
+    swallowed: 0,
     [Symbol.asyncDispose]: async () => {
       ended.abort();
       await server.finished;

@@ -1,0 +1,68 @@
+import { assertEquals, assertLess, assertMatch } from "@std/assert";
+import { until } from "../processes/_process.ts";
+import { testDenokv } from "../webhook/store/_denokv.ts";
+import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./_app.ts";
+import { deliver } from "./_deliver.ts";
+import { type Proxy, startProxy } from "./_proxy.ts";
+
+/** Within what time a sender has its answer, whatever the KV does. */
+const ANSWERED_WITHIN_MS = 5_500;
+
+/** Within what time an app ends that was told to: Deno Deploy kills it then. */
+const ENDED_WITHIN_MS = 5_000;
+
+/** Deliveries with this body have the same ordering key. */
+const BODY = `{"repository":{"id":1}}`;
+
+/** Runs an app whose remote KV is behind a proxy. */
+function testRemote(
+  name: string,
+  options: OwnAppOptions,
+  fn: (proxy: Proxy, app: AppProcess) => Promise<void>,
+): void {
+  testDenokv(APP_NEEDS, name, async (url) => {
+    await using proxy = startProxy(url);
+    await using app = spawnOwnApp(options, { KV_URL: proxy.url });
+    await app.url;
+    await fn(proxy, app);
+  });
+}
+
+const numbered = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+
+for (const mode of ["swallow", "500"] as const) {
+  const name =
+    `an app whose remote KV does ${mode} answers 503 to ordered deliveries, and recovers`;
+  testRemote(name, {}, async (proxy, app) => {
+    assertEquals((await deliver(app, "before", BODY)).status, 200);
+    proxy.mode = mode;
+    const during = numbered("during", 5);
+    for (const answer of await Promise.all(during.map((id) => deliver(app, id, BODY)))) {
+      assertEquals([answer.status, answer.headers.get("X-Error-Code")], [503, "QUEUE_UNAVAILABLE"]);
+      assertMatch(answer.headers.get("Retry-After") ?? "", /^\d+$/);
+      assertLess(answer.ms, ANSWERED_WITHIN_MS);
+    }
+    proxy.mode = "pass";
+    // A call that was swallowed is waited for a while: what comes behind it may be refused once.
+    const after = [...during, "after"];
+    for (const id of after) {
+      await until(async () => (await deliver(app, id, BODY)).status === 200, 15_000);
+    }
+    await until(() => after.every((id) => app.count("end", id) > 0), 15_000);
+    assertEquals(after.map((id) => app.count("end", id)), after.map(() => 1));
+  });
+}
+
+const renewing = { concurrency: 10, leaseMs: 9_000, handlerMs: 60_000 };
+testRemote("runApp() ends in time when no lease can be renewed", renewing, async (proxy, app) => {
+  for (const id of numbered("d", 10)) assertEquals((await deliver(app, id)).status, 200);
+  await until(() => app.count("start") === 10, 5_000);
+  proxy.mode = "swallow";
+  await until(() => proxy.swallowed >= 10, renewing.leaseMs);
+  const start = performance.now();
+  app.process.kill("SIGTERM");
+  assertEquals((await app.process.status).code, 0);
+  assertLess(performance.now() - start, ENDED_WITHIN_MS);
+  assertEquals(app.count("aborted"), 10);
+});
