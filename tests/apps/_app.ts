@@ -31,7 +31,7 @@ export type AppName = keyof typeof OWN;
 /** How the app of `_own_app.ts` runs: the options of `runApp` that are data, and what it does. */
 export interface OwnAppOptions
   extends Partial<Omit<RunAppOptions, "name" | "handler" | "setup" | "log">> {
-  /** How long its handler takes. */
+  /** How long its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
   /** Whether its handler throws in the end. */
   readonly fails?: boolean;
@@ -50,14 +50,15 @@ export async function runToEnd(
 
 /**
  * Starts an app on a free port, allowed to read its own variables and no others. Signals that it is to
- * ignore are given to it by a shell.
+ * ignore are given to it by a shell. Flags are Deno's.
  */
 export function spawnApp(
   app: AppName,
   env: Record<string, string>,
   ignored: readonly string[] = [],
+  flags: readonly string[] = [],
 ): AppProcess {
-  return follow(command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored).spawn());
+  return follow(command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored, flags).spawn());
 }
 
 /** Starts the app of `_own_app.ts`. */
@@ -85,10 +86,11 @@ function command(
   app: AppName,
   env: Record<string, string>,
   ignored: readonly string[] = [],
+  flags: readonly string[] = [],
 ): Deno.Command {
   const allowed = [...SHARED, ...OWN[app], "DENO_KV_ACCESS_TOKEN"].join();
   const args = [
-    ...["run", "--quiet", "--no-prompt", `--allow-env=${allowed}`, "--allow-net"],
+    ...["run", "--quiet", "--no-prompt", ...flags, `--allow-env=${allowed}`, "--allow-net"],
     ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
   ];
   const options = {

@@ -19,10 +19,11 @@ await runApp({
   name: "own",
   ...options,
   ...(mark === undefined ? {} : { log: (record) => consoleSink({ ...record, mark }) }),
-  handler: async ({ id }, { signal }) => {
+  handler: async ({ id, payload }, { signal }) => {
     log("start", id);
     signal.addEventListener("abort", () => log("aborted", id));
-    if (handlerMs > 0) await new Promise((resolve) => setTimeout(resolve, handlerMs));
+    const ms = Number(payload.handlerMs ?? handlerMs);
+    if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
     if (fails) throw new Error("The handler was told to fail");
     log("end", id);
   },

@@ -1,0 +1,84 @@
+import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertMatch } from "@std/assert";
+import { openEventStore } from "../../mod.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { until } from "../processes/_process.ts";
+import { APP_NEEDS, type AppProcess, spawnOwnApp } from "./_app.ts";
+import { type Answer, deliver } from "./_deliver.ts";
+import { follow } from "./_follow.ts";
+
+/** For how long another process holds the lock: longer than a sender waits, 10 s. */
+const LOCKED_MS = 14_000;
+
+/** Within what time a sender has its answer, whatever the KV does. */
+const ANSWERED_WITHIN_MS = 5_500;
+
+/** How often a delivery is sent meanwhile. */
+const EVERY_MS = 250;
+
+/** In turn: without an ordering key, with one, and of a size that takes several commits. */
+const BODIES = ["{}", `{"repository":{"id":1}}`, JSON.stringify({ text: "a".repeat(900_000) })];
+
+/** Holds the write lock of a KV's file from another process while `fn` runs, and until it ends. */
+async function whileLocked(kvPath: string, fn: () => Promise<void>): Promise<void> {
+  const script = new URL("./_hold_lock.ts", import.meta.url).href;
+  const args = ["run", "--quiet", "-A", script, kvPath, `${LOCKED_MS}`];
+  const command = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "piped" });
+  await using holder = follow(command.spawn());
+  await holder.line(({ message }) => message === "held");
+  await fn();
+  assertEquals((await holder.process.status).code, 0);
+}
+
+/** Sends a delivery each quarter of a second for a time, and returns the answers by their ids. */
+async function deliverFor(app: AppProcess, ms: number): Promise<Map<string, Answer>> {
+  const answers = new Map<string, Answer>();
+  const sending: Promise<unknown>[] = [];
+  for (let i = 0; i < ms / EVERY_MS; i++) {
+    const id = `during${i}`;
+    sending.push(deliver(app, id, bodyOf(id)).then((answer) => answers.set(id, answer)));
+    await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
+  }
+  await Promise.all(sending);
+  return answers;
+}
+
+const bodyOf = (id: string) => BODIES[Number(/\d+$/.exec(id)) % BODIES.length]!;
+
+function assertUnavailable({ status, headers, ms }: Answer): void {
+  assertEquals([status, headers.get("X-Error-Code")], [503, "QUEUE_UNAVAILABLE"]);
+  assertMatch(headers.get("Retry-After") ?? "", /^\d+$/);
+  assertLess(ms, ANSWERED_WITHIN_MS);
+}
+
+/** Fails unless all events are done, and nothing else is in the KV. */
+async function assertAllDone(kvPath: string, events: number): Promise<void> {
+  using kv = await Deno.openKv(kvPath);
+  const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+  const stats = { queued: 0, running: 0, done: events, dead: 0, oldestWaitingAt: null };
+  assertEquals(await store.stats(), stats);
+  assertEquals(await store.purge({}), events);
+  assertEquals(await Array.fromAsync(kv.list({ prefix: ["own"] }), ({ key }) => key), []);
+}
+
+testWith(APP_NEEDS, "an app whose KV is locked for 14 s answers 503, and recovers", async () => {
+  await withFolder(async (folder) => {
+    const kvPath = `${folder}/kv.db`;
+    await using app = spawnOwnApp({}, { KV_URL: kvPath });
+    assertEquals((await deliver(app, "before", `{"handlerMs":${LOCKED_MS + 1_000}}`)).status, 200);
+    await until(() => app.count("start", "before") === 1, 5_000);
+    let answers = new Map<string, Answer>();
+    await whileLocked(kvPath, async () => {
+      answers = await deliverFor(app, LOCKED_MS - ANSWERED_WITHIN_MS);
+    });
+    assertGreaterOrEqual(answers.size, 30);
+    for (const answer of answers.values()) assertUnavailable(answer);
+    for (const id of answers.keys()) assertEquals((await deliver(app, id, bodyOf(id))).status, 200);
+    const all = ["before", ...answers.keys()];
+    await until(() => all.every((id) => app.count("end", id) > 0), 10_000);
+    app.process.kill("SIGTERM");
+    assertEquals((await app.process.status).code, 0);
+    assert(all.every((id) => app.count("start", id) === 1 && app.count("aborted", id) === 0));
+    await assertAllDone(kvPath, all.length);
+  });
+});
