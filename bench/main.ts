@@ -6,45 +6,18 @@
  * @module
  */
 import { readOptions, USAGE } from "./options.ts";
-import { describeMachine } from "./report/machine.ts";
-import type { Sample } from "./report/samples.ts";
-import { formatScenario } from "./report/table.ts";
-import type { BenchSettings, Run, Scenario } from "./scenario.ts";
+import { formatReport } from "./report/report.ts";
+import { measureAll } from "./rounds.ts";
 import { SCENARIOS } from "./scenarios/mod.ts";
+import { withTempFolder } from "./temp_folder.ts";
 
 const options = readOptions(Deno.args);
 if (options.help) {
   console.log(`${USAGE}\n\nScenarios: ${SCENARIOS.map(({ name }) => name).join(", ")}`);
   Deno.exit(0);
 }
-const wanted = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true);
-const samples: Sample[] = [];
-for (let round = 1; round <= options.rounds; round++) {
-  for (const scenario of wanted) {
-    for (const run of runsOf(scenario, options)) {
-      console.error(`round ${round}: ${scenario.name}, ${run.row}, ${columnOf(run)}`);
-      await measure(scenario, run);
-    }
-  }
-}
-const tables = wanted.map((scenario) => formatScenario(scenario, samples));
-console.log([await describeMachine(), ...tables].join("\n\n"));
-
-function runsOf(scenario: Scenario, settings: BenchSettings): readonly Run[] {
-  const { subjects } = settings;
-  const runs = scenario.runs(settings);
-  if (typeof runs === "string") return [];
-  return runs.filter(({ subject }) => subjects?.includes(subject.name) ?? true);
-}
-
-function columnOf({ column, subject }: Run): string {
-  return column ?? subject.name;
-}
-
-async function measure(scenario: Scenario, run: Run): Promise<void> {
-  try {
-    samples.push({ scenario, row: run.row, column: columnOf(run), values: await run.measure() });
-  } catch (error) {
-    console.error(`  not measured: ${error}`);
-  }
-}
+const scenarios = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true);
+await withTempFolder(async () => {
+  const samples = await measureAll(scenarios, options);
+  console.log(await formatReport(scenarios, samples, options));
+});

@@ -9,8 +9,10 @@ export interface Measure {
   readonly title: string;
   /** How many digits after the point are shown. */
   readonly digits: number;
-  /** Whether the ratio to the first column says something. */
+  /** Whether the ratio to what it is compared with says something. */
   readonly ratio?: boolean;
+  /** How the chart shows it, if it does: a bar or a point for each row. */
+  readonly chart?: "bars" | "line";
 }
 
 /** One measurement, in processes and on a KV file of its own. */
@@ -24,7 +26,7 @@ export interface Run {
   measure(): Promise<Values>;
 }
 
-/** How much is measured. */
+/** How much is measured, and where. */
 export interface BenchSettings {
   readonly rounds: number;
   /** How long each load lasts, without the warm-up burst before it. */
@@ -41,9 +43,14 @@ export interface Scenario {
   readonly title: string;
   /** What is measured, and how to read the figures. */
   readonly what: string;
-  /** What the columns are compared with: the first one. */
-  readonly baseline: string;
+  /**
+   * What a figure is compared with: that of the first column in the same row, or that of the first row
+   * in the same column.
+   */
+  readonly compare: "columns" | "rows";
   readonly measures: readonly Measure[];
-  /** The runs of one round; or why there are none on this machine. */
-  runs(settings: BenchSettings): readonly Run[] | string;
+  /** What this machine lacks for it, if anything. */
+  missing?(): string | undefined;
+  /** The runs of one round, the first row and column first. */
+  runs(settings: BenchSettings): readonly Run[];
 }

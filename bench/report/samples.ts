@@ -1,14 +1,18 @@
 import type { Scenario, Values } from "../scenario.ts";
 
-/** What one run has brought. */
-export interface Sample {
-  readonly scenario: Scenario;
+/** Where a figure stands in the table of its scenario. */
+export interface Place {
   readonly row: string;
   readonly column: string;
+}
+
+/** What one run has brought. */
+export interface Sample extends Place {
+  readonly scenario: Scenario;
   readonly values: Values;
 }
 
-/** The samples of one figure. */
+/** A figure over the rounds. */
 export interface Spread {
   readonly median: number;
   readonly min: number;
@@ -16,14 +20,19 @@ export interface Spread {
 }
 
 /** The spread of a figure over the rounds; undefined where it was not measured. */
-export function spreadOf(samples: readonly Sample[], key: string): Spread | undefined {
-  const values = samples.flatMap((sample) => sample.values[key] ?? []).toSorted((a, b) => a - b);
-  if (values.length === 0) return undefined;
+export function spreadOf(
+  samples: readonly Sample[],
+  { row, column }: Place,
+  key: string,
+): Spread | undefined {
+  const values = samples
+    .filter((sample) => sample.row === row && sample.column === column)
+    .flatMap((sample) => sample.values[key] ?? [])
+    .toSorted((a, b) => a - b);
   const middle = values.length >> 1;
-  const median = values.length % 2 === 1
-    ? values[middle]!
-    : (values[middle - 1]! + values[middle]!) / 2;
-  return { median, min: values[0]!, max: values.at(-1)! };
+  const [low, high] = [values[values.length % 2 === 1 ? middle : middle - 1], values[middle]];
+  if (low === undefined || high === undefined) return undefined;
+  return { median: (low + high) / 2, min: values[0]!, max: values.at(-1)! };
 }
 
 /** What a list has, each once, in the order of their first appearance. */

@@ -1,43 +1,56 @@
 import type { Measure, Scenario } from "../scenario.ts";
-import { distinct, type Sample, spreadOf } from "./samples.ts";
+import { distinct, type Place, type Sample, type Spread, spreadOf } from "./samples.ts";
 
 /**
  * Formats what was measured in a scenario as a table in Markdown that a terminal shows well: a row for
- * each figure, a column for each thing compared, the baseline first. A cell is the median of the rounds, the
- * least and the most where they differ, and how many times the baseline it is.
+ * each figure, a column for each thing compared. A cell is the median of the rounds, the least and the
+ * most where they differ, and how many times what it is compared with.
  */
 export function formatScenario(scenario: Scenario, samples: readonly Sample[]): string {
+  const { title, what, measures } = scenario;
+  const missing = scenario.missing?.();
+  if (missing) return `## ${title}\n\nNot measured: ${missing}.\n`;
   const own = samples.filter((sample) => sample.scenario === scenario);
-  const columns = distinct([scenario.baseline, ...own.map(({ column }) => column)]);
-  const rows = distinct(own.map((sample) => sample.row)).flatMap((name) => {
-    const inRow = own.filter((sample) => sample.row === name);
-    return scenario.measures
-      .filter(({ key }) => spreadOf(inRow, key))
-      .map((measure, i) => [
-        i === 0 ? name : "",
-        measure.title,
-        ...columns.map((column) => cell(scenario, measure, column, inRow)),
-      ]);
+  const columns = distinct(own.map(({ column }) => column));
+  const rows = distinct(own.map(({ row }) => row)).flatMap((row) => {
+    const measured = measures.filter(({ key }) =>
+      own.some((sample) => sample.row === row && sample.values[key] !== undefined)
+    );
+    return measured.map((measure, i) => [
+      i === 0 ? row : "",
+      measure.title,
+      ...columns.map((column) => cell(scenario, measure, own, { row, column })),
+    ]);
   });
-  const table = formatRows(["", "", ...columns], rows);
-  return `## ${scenario.title}\n\n${scenario.what}\n\n${table}\n`;
+  return `## ${title}\n\n${what}\n\n${formatRows(["", "", ...columns], rows)}\n`;
 }
 
 function cell(
-  { baseline }: Scenario,
+  { compare }: Scenario,
   { key, digits, ratio }: Measure,
-  column: string,
   samples: readonly Sample[],
+  place: Place,
 ): string {
-  const spread = spreadOf(samples.filter((sample) => sample.column === column), key);
-  if (!spread) return "";
-  const number = (value: number) =>
-    value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  const { median, min, max } = spread;
-  const base = spreadOf(samples.filter((sample) => sample.column === baseline), key)?.median;
-  const times = ratio && base && column !== baseline ? ` ×${(median / base).toFixed(2)}` : "";
-  const range = min === max ? "" : ` (${number(min)}..${number(max)})`;
-  return `${number(median)}${range}${times}`;
+  const own = spreadOf(samples, place, key);
+  if (!own) return "";
+  const first = samples.find((each) =>
+    compare === "columns" ? each.row === place.row : each.column === place.column
+  )!;
+  const base = spreadOf(samples, first, key);
+  const isFirst = first.row === place.row && first.column === place.column;
+  return formatSpread(own, digits) + (ratio && !isFirst && base ? timesOf(own, base) : "");
+}
+
+function formatSpread({ median, min, max }: Spread, digits: number): string {
+  const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const [middle, least, most] = [median, min, max].map((value) =>
+    value.toLocaleString("en", options)
+  );
+  return least === most ? middle! : `${middle} (${least}..${most})`;
+}
+
+function timesOf(own: Spread, base: Spread): string {
+  return base.median === 0 ? "" : ` ×${(own.median / base.median).toFixed(2)}`;
 }
 
 function formatRows(head: readonly string[], rows: readonly string[][]): string {

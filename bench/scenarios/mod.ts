@@ -1,7 +1,26 @@
 /** What can be measured, in the order of the report. */
 import type { Scenario } from "../scenario.ts";
+import { backlog } from "./backlog.ts";
 import { connections } from "./connections.ts";
 import { openLoop } from "./open_loop.ts";
+import { payloads } from "./payloads.ts";
+import { processes } from "./processes.ts";
+import { redeliveries } from "./redeliveries.ts";
+import { connectionCount, orderingKeys, payloadSize } from "./scaling.ts";
+import { slowDiskLoad } from "./slow_disk.ts";
+import { start } from "./start.ts";
 
 /** All scenarios. */
-export const SCENARIOS: readonly Scenario[] = [connections, openLoop];
+export const SCENARIOS: readonly Scenario[] = [
+  connections,
+  openLoop,
+  slowDiskLoad,
+  backlog,
+  redeliveries,
+  payloads,
+  start,
+  processes,
+  payloadSize,
+  connectionCount,
+  orderingKeys,
+];

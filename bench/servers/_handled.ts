@@ -2,6 +2,8 @@
 export interface Handled {
   /** How many, since the start. */
   readonly count: number;
+  /** How many in each second since the first. */
+  readonly perSecond: readonly number[];
   /** When this was said, in milliseconds since the process started. */
   readonly atMs: number;
   /** From receipt to the handler, in milliseconds, of the events since the last reset. */
@@ -19,9 +21,12 @@ const MAX_LAG_MS = 120_000;
  */
 export function countHandled(): (receivedAt: number) => void {
   let count = 0;
+  let firstMs: number | undefined;
+  const perSecond: number[] = [];
   let lags = new Uint32Array(MAX_LAG_MS + 1);
   const report = (): Handled => ({
     count,
+    perSecond: Array.from(perSecond, (each) => each ?? 0),
     atMs: performance.now(),
     lagMs: { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99), max: quantile(lags, 1) },
   });
@@ -32,6 +37,9 @@ export function countHandled(): (receivedAt: number) => void {
   });
   return (receivedAt) => {
     count++;
+    const nowMs = performance.now();
+    const second = Math.floor((nowMs - (firstMs ??= nowMs)) / 1_000);
+    perSecond[second] = (perSecond[second] ?? 0) + 1;
     const lag = Math.min(Math.max(0, Date.now() - receivedAt), MAX_LAG_MS);
     lags[lag] = lags[lag]! + 1;
   };

@@ -6,6 +6,8 @@ export interface ServerSettings {
   readonly secret: string;
   /** Whether it handles events, or only takes them in. */
   readonly worker: boolean;
+  /** Over how many ordering keys the deliveries are spread; 0 for none. */
+  readonly orderingKeys: number;
 }
 
 /** Reads a server's settings. */
@@ -16,6 +18,7 @@ export function readServerSettings(): ServerSettings {
     kvUrl: variable("KV_URL"),
     secret: variable("FORGE_WEBHOOK_SECRET"),
     worker: Deno.env.get("BENCH_WORKER") !== "off",
+    orderingKeys: Number(Deno.env.get("BENCH_ORDERING_KEYS") ?? 0),
   };
 }
 

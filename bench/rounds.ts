@@ -1,0 +1,37 @@
+import type { Sample } from "./report/samples.ts";
+import type { BenchSettings, Run, Scenario } from "./scenario.ts";
+
+/** Measures everything once a round, and says on the standard error what it is at. */
+export async function measureAll(
+  scenarios: readonly Scenario[],
+  settings: BenchSettings,
+): Promise<Sample[]> {
+  const { rounds, subjects } = settings;
+  const runs = scenarios
+    .filter((scenario) => scenario.missing?.() === undefined)
+    .flatMap((scenario) => scenario.runs(settings).map((run) => ({ scenario, run })))
+    .filter(({ run }) => subjects?.includes(run.subject.name) ?? true);
+  const samples: Sample[] = [];
+  for (let round = 1; round <= rounds; round++) {
+    for (const [i, { scenario, run }] of runs.entries()) {
+      console.error(`round ${round}, ${i + 1} of ${runs.length}: ${nameOf(scenario, run)}`);
+      samples.push(...await measure(scenario, run));
+    }
+  }
+  return samples;
+}
+
+/** What cannot be measured leaves its place in the table empty. */
+async function measure(scenario: Scenario, run: Run): Promise<Sample[]> {
+  const { row, column = run.subject.name } = run;
+  try {
+    return [{ scenario, row, column, values: await run.measure() }];
+  } catch (error) {
+    console.error(`  not measured: ${error}`);
+    return [];
+  }
+}
+
+function nameOf({ name }: Scenario, { row, column, subject }: Run): string {
+  return `${name}, ${row}, ${column ?? subject.name}`;
+}

@@ -1,0 +1,90 @@
+import type { AppProcess } from "../app_process.ts";
+import { createBacklog } from "../backlog.ts";
+import { MEDIAN_BODY } from "../delivery.ts";
+import { runArrivals } from "../load/open_loop.ts";
+import { untilHandled, withApp } from "../loaded_app.ts";
+import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
+import { EDGE_BASE, PLAIN, type Subject } from "../subjects.ts";
+
+/** What arrives while the backlog is worked off: the app is in use. */
+const ARRIVALS_PER_SECOND = 500;
+
+/** For how many times the length of the arrivals the backlog is given. */
+const PATIENCE = 3;
+
+/** Stores in which events wait when the app starts. */
+export const backlog: Scenario = {
+  name: "backlog",
+  title: "A backlog when the app starts",
+  what:
+    "The store is filled through the subject's own intake, then the app starts, and deliveries " +
+    `(7.7 KB) arrive at ${ARRIVALS_PER_SECOND}/s. Compared with a store in which nothing waits. ` +
+    "Handled per second counts from the first event that is handled, as long as the backlog lasts.",
+  compare: "rows",
+  measures: [
+    { key: "startMs", title: "start to first answer, ms", digits: 0, ratio: true },
+    { key: "p50Ms", title: "answered after, p50, ms", digits: 1, ratio: true },
+    { key: "p99Ms", title: "answered after, p99, ms", digits: 1, ratio: true },
+    { key: "failed", title: "not answered 200", digits: 0 },
+    { key: "firstSecond", title: "handled in the first second", digits: 0 },
+    { key: "slowestSecond", title: "handled in the slowest second", digits: 0 },
+    { key: "handledPerSecond", title: "handled/s until none waits", digits: 0, chart: "line" },
+    { key: "left", title: "of the backlog left in the end", digits: 0 },
+    { key: "peakMb", title: "memory at its peak, MB", digits: 0, ratio: true },
+  ],
+  runs: (settings) =>
+    [0, settings.backlog, 2 * settings.backlog].flatMap((count) =>
+      [PLAIN, EDGE_BASE].map((subject): Run => {
+        const from = createBacklog(subject, count);
+        return {
+          row: `${count.toLocaleString("en")} waiting`,
+          subject,
+          measure: async () => await measure(subject, count, await from(), settings),
+        };
+      })
+    ),
+};
+
+function measure(
+  subject: Subject,
+  count: number,
+  from: string | undefined,
+  { seconds }: BenchSettings,
+): Promise<Values> {
+  return withApp(subject, async (app) => {
+    const { p50Ms, p99Ms, sent, failed } = await runArrivals({
+      url: app.url,
+      delivery: subject.sign(MEDIAN_BODY),
+      perSecond: ARRIVALS_PER_SECOND,
+      seconds,
+    });
+    return {
+      startMs: app.startMs,
+      p50Ms,
+      p99Ms,
+      failed,
+      ...await drain(app, count, 1 + sent - failed, seconds * (PATIENCE - 1) * 1_000),
+      peakMb: app.memory().peakMb,
+    };
+  }, { from });
+}
+
+/** How fast the backlog goes, and what arrived in the meantime. */
+async function drain(app: AppProcess, count: number, arrived: number, withinMs: number) {
+  const { count: handled, perSecond } = await untilHandled(app, count + arrived, withinMs);
+  if (count === 0) return {};
+  const seconds = whileWaiting(perSecond, count);
+  return {
+    firstSecond: perSecond[0] ?? 0,
+    slowestSecond: Math.min(...seconds),
+    handledPerSecond: seconds.reduce((sum, each) => sum + each, 0) / seconds.length,
+    left: Math.max(0, count - handled),
+  };
+}
+
+/** The whole seconds in which some of the backlog was left. */
+function whileWaiting(perSecond: readonly number[], count: number): readonly number[] {
+  let handled = 0;
+  const last = perSecond.findIndex((each) => (handled += each) >= count);
+  return perSecond.slice(0, Math.max(1, last));
+}
