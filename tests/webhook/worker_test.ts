@@ -427,9 +427,14 @@ Deno.test("startWorker() ends when its KV is closed", async () => {
 
 Deno.test("stop() waits for handlers, and takes no further events", async () => {
   await using sut = await memoryStore();
-  const worker = startWorker(sut.store, () => later(50), { concurrency: 1, log: () => {} });
+  const started = Promise.withResolvers<void>();
+  const handler = async () => {
+    started.resolve();
+    await later(50);
+  };
+  const worker = startWorker(sut.store, handler, { concurrency: 1, log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await started.promise;
   await sut.store.accept(delivery("d2"));
   await worker.stop();
   assertEquals((await sut.store.get("d1"))?.state, "done");

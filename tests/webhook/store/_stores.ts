@@ -1,6 +1,7 @@
 import { type BellKind, type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { type Need, testWith } from "../../_permissions.ts";
 import { DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
+import { inTwoProcesses } from "./_two_processes.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {
@@ -8,42 +9,88 @@ export interface StoreUnderTest extends AsyncDisposable {
   readonly store: EventStore;
 }
 
+/** A KV, and where another process finds it. */
+interface OpenedKv extends AsyncDisposable {
+  readonly kv: Deno.Kv;
+  readonly url: string;
+}
+
 interface Engine {
   readonly name: string;
   readonly needs: readonly Need[];
   readonly bells: readonly BellKind[];
+  /** How many processes do the store's work. */
+  readonly processes: 1 | 2;
   /** Why it cannot be used here. */
   readonly missing?: string | undefined;
-  open(): Promise<{ kv: Deno.Kv } & AsyncDisposable>;
+  open(): Promise<OpenedKv>;
 }
 
-const ENGINES: readonly Engine[] = [
-  { name: "memory", needs: [], bells: ["enqueue", "watch"], open: openMemory },
-  { name: "file", needs: ["read", "write"], bells: ["enqueue", "watch"], open: openFile },
+const MEMORY: Engine = {
+  name: "memory",
+  needs: [],
+  bells: ["enqueue", "watch"],
+  processes: 1,
+  open: openMemory,
+};
+
+const FILE: Engine = { ...MEMORY, name: "file", needs: ["read", "write"], open: openFile };
+
+const DENOKV: Engine = {
+  name: "denokv",
+  needs: ["read", "write", "net", "run", "env"],
+  bells: ["watch"],
+  processes: 1,
+  missing: denokvPath() === undefined ? DENOKV_MISSING : undefined,
+  open: openRemote,
+};
+
+/** One bell each: it matters to `listen()` alone, which is a process's own. */
+const SHARED: readonly Engine[] = [
   {
-    name: "denokv",
-    needs: ["read", "write", "net", "run", "env"],
-    bells: ["watch"],
-    missing: denokvPath() === undefined ? DENOKV_MISSING : undefined,
-    open: openRemote,
+    ...FILE,
+    name: "two processes on a file",
+    needs: ["read", "write", "run"],
+    bells: ["enqueue"],
+    processes: 2,
   },
+  { ...DENOKV, name: "two processes on denokv", processes: 2 },
 ];
 
-/** Registers a test once for each engine and bell that a store can have. */
+/** Registers a test once for each engine and bell that a store can have, in one process and in two. */
 export function testStore(name: string, fn: (sut: StoreUnderTest) => Promise<void>): void {
-  for (const engine of ENGINES) {
-    for (const bell of engine.bells) {
-      const title = `${name} [${engine.name}, ${bell}]`;
-      if (engine.missing) {
-        Deno.test({ name: `${title} (skipped: ${engine.missing})`, ignore: true, fn: () => {} });
-        continue;
-      }
-      testWith(engine.needs, title, async () => {
-        await using opened = await engine.open();
-        const store = await openEventStore(opened.kv, { bell });
-        await fn({ kv: opened.kv, store, [Symbol.asyncDispose]: () => Promise.resolve() });
-      });
+  testStoreInOneProcess(name, fn);
+  for (const engine of SHARED) testEngine(name, engine, fn);
+}
+
+/** Registers a test that makes no sense in two processes: of the bell, or on a store of its own. */
+export function testStoreInOneProcess(
+  name: string,
+  fn: (sut: StoreUnderTest) => Promise<void>,
+): void {
+  for (const engine of [MEMORY, FILE, DENOKV]) testEngine(name, engine, fn);
+}
+
+function testEngine(
+  name: string,
+  engine: Engine,
+  fn: (sut: StoreUnderTest) => Promise<void>,
+): void {
+  for (const bell of engine.bells) {
+    const title = `${name} [${engine.name}, ${bell}]`;
+    if (engine.missing) {
+      Deno.test({ name: `${title} (skipped: ${engine.missing})`, ignore: true, fn: () => {} });
+      continue;
     }
+    testWith(engine.needs, title, async () => {
+      await using opened = await engine.open();
+      const { kv, url } = opened;
+      const own = await openEventStore(kv, { bell });
+      const end = () => Promise.resolve();
+      if (engine.processes === 1) return await fn({ kv, store: own, [Symbol.asyncDispose]: end });
+      await using shared = await inTwoProcesses(own, url, bell);
+      await fn({ kv, store: shared.store, [Symbol.asyncDispose]: end });
+    });
   }
 }
 
@@ -53,16 +100,19 @@ export async function memoryStore(): Promise<StoreUnderTest> {
   return { ...opened, store: await openEventStore(opened.kv) };
 }
 
-async function openMemory() {
-  const kv = await Deno.openKv(":memory:");
-  return { kv, [Symbol.asyncDispose]: () => Promise.resolve(close(kv)) };
+async function openMemory(): Promise<OpenedKv> {
+  const url = ":memory:";
+  const kv = await Deno.openKv(url);
+  return { kv, url, [Symbol.asyncDispose]: () => Promise.resolve(close(kv)) };
 }
 
-async function openFile() {
+async function openFile(): Promise<OpenedKv> {
   const folder = await Deno.makeTempDir();
-  const kv = await Deno.openKv(`${folder}/kv.db`);
+  const url = `${folder}/kv.db`;
+  const kv = await Deno.openKv(url);
   return {
     kv,
+    url,
     [Symbol.asyncDispose]: async () => {
       close(kv);
       await Deno.remove(folder, { recursive: true });
@@ -70,11 +120,13 @@ async function openFile() {
   };
 }
 
-async function openRemote() {
+async function openRemote(): Promise<OpenedKv> {
   const server = await startDenokv();
-  const kv = await Deno.openKv(server.url);
+  const { url } = server;
+  const kv = await Deno.openKv(url);
   return {
     kv,
+    url,
     [Symbol.asyncDispose]: async () => {
       close(kv);
       await server[Symbol.asyncDispose]();

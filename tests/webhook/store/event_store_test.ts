@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { openEventStore } from "../../../webhook/mod.ts";
 import { claimAll, claimOne, delivery, keysOf, later } from "./_events.ts";
-import { memoryStore, testStore } from "./_stores.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
 testStore("accept() stores an event that can be claimed and loaded", async ({ store }) => {
   await store.accept(delivery("d1"), "r1");
@@ -207,7 +207,7 @@ testStore("a lease that was lost settles nothing", async ({ store }) => {
   assertEquals((await store.get("d1"))?.state, "running");
 });
 
-testStore("listen() wakes when an event was accepted", async ({ kv, store }) => {
+testStoreInOneProcess("listen() wakes when an event was accepted", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
   const listening = store.listen(woken.resolve);
   await store.accept(delivery("d1"));
@@ -216,7 +216,7 @@ testStore("listen() wakes when an event was accepted", async ({ kv, store }) => 
   await listening;
 });
 
-testStore("the bell wakes another store on the same KV", async ({ kv, store }) => {
+testStoreInOneProcess("the bell wakes another store on the same KV", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
   const other = await openEventStore(kv, { bell: store.bell });
   const listening = other.listen(woken.resolve);
@@ -226,42 +226,48 @@ testStore("the bell wakes another store on the same KV", async ({ kv, store }) =
   await listening;
 });
 
-testStore("stores with different namespaces do not meet", async ({ kv, store }) => {
+testStoreInOneProcess("stores with different namespaces do not meet", async ({ kv, store }) => {
   const other = await openEventStore(kv, { namespace: "other", bell: store.bell });
   await other.accept(delivery("d1"));
   assertEquals(await claimAll(store), []);
   assertEquals((await store.accept(delivery("d1"))).duplicate, false);
 });
 
-testStore("claim() passes over a record that cannot be read, and reports it", async ({ kv }) => {
-  const messages: string[] = [];
-  const store = await openEventStore(kv, {
-    bell: "watch",
-    log: ({ message }) => messages.push(message),
-  });
-  await store.accept(delivery("d1"));
-  await later(2);
-  await store.accept(delivery("d2"));
-  await kv.set(["events", "event", "d1"], "garbage");
-  assertEquals((await claimOne(store)).record.id, "d2");
-  assertEquals(messages, ["event record unreadable, left unhandled"]);
-  assertEquals((await kv.get(["events", "event", "d1"])).value, "garbage");
-});
+testStoreInOneProcess(
+  "claim() passes over a record that cannot be read, and reports it",
+  async ({ kv }) => {
+    const messages: string[] = [];
+    const store = await openEventStore(kv, {
+      bell: "watch",
+      log: ({ message }) => messages.push(message),
+    });
+    await store.accept(delivery("d1"));
+    await later(2);
+    await store.accept(delivery("d2"));
+    await kv.set(["events", "event", "d1"], "garbage");
+    assertEquals((await claimOne(store)).record.id, "d2");
+    assertEquals(messages, ["event record unreadable, left unhandled"]);
+    assertEquals((await kv.get(["events", "event", "d1"])).value, "garbage");
+  },
+);
 
-testStore("a record of another version is left as it is, and looked at later", async ({ kv }) => {
-  const store = await openEventStore(kv, { bell: "watch", log: () => {} });
-  await store.accept(delivery("d1"));
-  const record = (await store.get("d1"))!;
-  await kv.set(["events", "event", "d1"], { ...record, v: 2 });
-  assertEquals(await claimAll(store), []);
-  await assertRejects(() => store.accept(delivery("d1")), Error, "unreadable");
-  assertEquals((await keysOf(kv, "due")).length, 1);
-  await kv.set(["events", "event", "d1"], record);
-  const [entry] = await keysOf(kv, "due");
-  await kv.atomic().delete(entry!).set(["events", "due", Date.now() - 1, "d1"], null).commit();
-  assertEquals((await claimOne(store)).record.id, "d1");
-  assertEquals((await keysOf(kv, "due")).length, 1);
-});
+testStoreInOneProcess(
+  "a record of another version is left as it is, and looked at later",
+  async ({ kv }) => {
+    const store = await openEventStore(kv, { bell: "watch", log: () => {} });
+    await store.accept(delivery("d1"));
+    const record = (await store.get("d1"))!;
+    await kv.set(["events", "event", "d1"], { ...record, v: 2 });
+    assertEquals(await claimAll(store), []);
+    await assertRejects(() => store.accept(delivery("d1")), Error, "unreadable");
+    assertEquals((await keysOf(kv, "due")).length, 1);
+    await kv.set(["events", "event", "d1"], record);
+    const [entry] = await keysOf(kv, "due");
+    await kv.atomic().delete(entry!).set(["events", "due", Date.now() - 1, "d1"], null).commit();
+    assertEquals((await claimOne(store)).record.id, "d1");
+    assertEquals((await keysOf(kv, "due")).length, 1);
+  },
+);
 
 testStore("claim() notes an expired lease among the errors", async ({ store }) => {
   await store.accept(delivery("d1"));
