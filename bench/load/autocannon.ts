@@ -19,7 +19,7 @@ const RECENT = 1_000;
 /** Loads a server with autocannon. It needs more CPU than `wrk`, and measures whole milliseconds. */
 export async function runAutocannon(options: LoadOptions): Promise<LoadResult> {
   const { url, delivery, connections, seconds, redeliveries = 0 } = options;
-  const { default: autocannon } = await import("npm:autocannon@9.0.0");
+  const { default: autocannon } = await import("autocannon");
   const run = crypto.randomUUID().slice(0, 8);
   let ids = 0;
   const setupRequest = (request: Request) => {

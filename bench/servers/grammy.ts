@@ -1,5 +1,5 @@
 /** grammY as its guide shows it for Deno, over the same queue as the plain version. */
-import { Bot, webhookCallback } from "npm:grammy@1.46.0";
+import { Bot, webhookCallback } from "grammy";
 import { countHandled } from "./_handled.ts";
 import { readServerSettings } from "./_settings.ts";
 

@@ -1,5 +1,5 @@
 /** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the plain version. */
-import { createWebMiddleware, Webhooks } from "npm:@octokit/webhooks@14.2.0";
+import { createWebMiddleware, Webhooks } from "@octokit/webhooks";
 import { countHandled } from "./_handled.ts";
 import { readServerSettings } from "./_settings.ts";
 

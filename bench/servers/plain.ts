@@ -1,6 +1,6 @@
 /** The plain version: what a careful developer writes by hand. */
 import { Hono } from "@hono/hono";
-import { verify } from "npm:@octokit/webhooks-methods@6.0.0";
+import { verify } from "@octokit/webhooks-methods";
 import { countHandled } from "./_handled.ts";
 import { readServerSettings } from "./_settings.ts";
 

@@ -1,6 +1,6 @@
 /** `standardwebhooks` as its README shows it, over the same queue as the plain version. */
 import { Hono } from "@hono/hono";
-import { Webhook } from "npm:standardwebhooks@1.1.1";
+import { Webhook } from "standardwebhooks";
 import { countHandled } from "./_handled.ts";
 import { readServerSettings } from "./_settings.ts";
 
