@@ -73,12 +73,17 @@ export function updateKindOf(update: JsonObject): string | undefined {
  * chat, whose `from` is a stand-in) or its id is no number.
  */
 export function userIdOf(update: JsonObject): number | undefined {
+  return userOf(update)?.id;
+}
+
+/** Finds the user who sent an update; undefined where there is none with an id. */
+export function userOf(update: JsonObject): JsonObject & { readonly id: number } | undefined {
   const kind = updateKindOf(update) ?? "";
   const content = update[kind];
   if (fieldOf(content, "sender_chat") !== undefined) return undefined;
   for (const path of kind === STOPPED ? STOPPED_PATHS : SENDER_PATHS) {
-    const id = [...path, "id"].reduce(fieldOf, content);
-    if (Number.isSafeInteger(id)) return id as number;
+    const user = path.reduce(fieldOf, content);
+    if (Number.isSafeInteger(fieldOf(user, "id"))) return user as JsonObject & { id: number };
   }
   return undefined;
 }

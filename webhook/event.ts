@@ -1,4 +1,14 @@
 import type { CommitEffects, EventRecord } from "./store/mod.ts";
+import { idempotencyKeyOf } from "./_idempotency_key.ts";
+import {
+  chatOf,
+  type EventChat,
+  type EventRepository,
+  type EventSender,
+  forgeSenderOf,
+  repositoryOf,
+  updateSenderOf,
+} from "./event_subject.ts";
 import { type JsonObject, parseJsonObject } from "./parse_json.ts";
 
 /** An event, as a handler gets it. */
@@ -21,6 +31,20 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly requestId: string | undefined;
   /** Which attempt this is, from 1. */
   readonly attempt: number;
+  /** The repository that it is of; undefined where it is of none. */
+  readonly repository: EventRepository | undefined;
+  /** The chat that it is of; undefined where it is of none. */
+  readonly chat: EventChat | undefined;
+  /** Who has brought it about; undefined where that is not told. */
+  readonly sender: EventSender | undefined;
+  /**
+   * Makes a key for a call that the handler makes, for a service that knows repeated calls by one
+   * (`Idempotency-Key`). It is the same in each attempt, and when the delivery is sent again.
+   *
+   * @param call What is called, where the handler makes several calls.
+   * @returns The key, in the form of a UUID.
+   */
+  idempotencyKey(call?: string): string;
 }
 
 /** What a handler gets beside the event. */
@@ -74,15 +98,27 @@ export type EventHandler<TPayload = JsonObject> = (
  */
 export function toEvent(record: EventRecord, body: Uint8Array<ArrayBuffer>): WebhookEvent {
   const { id, platform, source, type, requestId, attempt } = record;
+  const payload = parseJsonObject(body);
   return {
     id,
     platform,
     source,
     type,
-    payload: parseJsonObject(body),
+    payload,
     body,
     receivedAt: new Date(record.receivedAt).toISOString(),
     requestId: requestId ?? undefined,
     attempt,
+    // Most handlers look at one of them only.
+    get repository() {
+      return platform === "forge" ? repositoryOf(payload) : undefined;
+    },
+    get chat() {
+      return platform === "messenger" ? chatOf(payload) : undefined;
+    },
+    get sender() {
+      return platform === "messenger" ? updateSenderOf(payload) : forgeSenderOf(payload);
+    },
+    idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call),
   };
 }

@@ -34,6 +34,7 @@ export {
 export { type Delivery, type PlatformName } from "./delivery.ts";
 export { enqueueDelivery } from "./enqueue.ts";
 export { type EventHandler, type HandlerContext, type WebhookEvent } from "./event.ts";
+export { type EventChat, type EventRepository, type EventSender } from "./event_subject.ts";
 export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
 export { GiveUpError } from "./give_up_error.ts";
 export { type IntakeOptions } from "./intake.ts";

@@ -1,5 +1,5 @@
 import type { Delivery } from "./delivery.ts";
-import { updateKindOf } from "./authorize.ts";
+import { chatIn, objectOf } from "./event_subject.ts";
 
 /**
  * Tells which deliveries are handled one at a time and in the order received: those with the same key.
@@ -15,7 +15,7 @@ export type OrderBy = (delivery: Delivery) => string | undefined;
  */
 export function byRepository({ payload }: Delivery): string | undefined {
   const { id, full_name: name } = objectOf(payload.repository);
-  return keyOf(id) ?? keyOf(name);
+  return keyOf(id) ?? keyOf(name) ?? keyOf(objectOf(payload.project).id);
 }
 
 /**
@@ -25,13 +25,7 @@ export function byRepository({ payload }: Delivery): string | undefined {
  * @returns The chat's id; undefined for an update without a chat.
  */
 export function byChat({ payload }: Delivery): string | undefined {
-  const content = objectOf(payload[updateKindOf(payload) ?? ""]);
-  const { id } = objectOf(content.chat ?? objectOf(content.message).chat);
-  return keyOf(id);
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? value as Record<string, unknown> : {};
+  return keyOf(chatIn(payload).id);
 }
 
 function keyOf(value: unknown): string | undefined {

@@ -1,0 +1,85 @@
+import { updateKindOf, userOf } from "./authorize.ts";
+import type { JsonObject } from "./parse_json.ts";
+
+/** The repository that a forge's event is of. */
+export interface EventRepository {
+  /** Its id at the forge. */
+  readonly id: number;
+  /** Its owner and name: `octocat/hello-world`; at GitLab with all groups. */
+  readonly fullName: string;
+  /** What is before its name. */
+  readonly owner: string;
+  /** Its name. */
+  readonly name: string;
+}
+
+/** The chat that a messenger's update is of. */
+export interface EventChat {
+  /** Its id. */
+  readonly id: number;
+  /** `private`, `group`, `supergroup` or `channel`. */
+  readonly type: string | undefined;
+}
+
+/** Who has brought an event about. */
+export interface EventSender {
+  /** The user's id. */
+  readonly id: number;
+  /** The login or user name, else a messenger's first name. */
+  readonly name: string | undefined;
+  /** Whether it is known to be a bot: one that answers itself never ends. */
+  readonly isBot: boolean;
+}
+
+/** Finds the repository in a forge's payload: `repository`, or GitLab's `project`. */
+export function repositoryOf(payload: JsonObject): EventRepository | undefined {
+  const [repository, project] = [objectOf(payload.repository), objectOf(payload.project)];
+  const fullName = textOf(repository.full_name) ?? textOf(project.path_with_namespace);
+  const id = numberOf(repository.id) ?? numberOf(project.id);
+  if (fullName === undefined || id === undefined) return undefined;
+  const slash = fullName.lastIndexOf("/");
+  return { id, fullName, owner: fullName.slice(0, slash), name: fullName.slice(slash + 1) };
+}
+
+/** Finds the chat in an update. */
+export function chatOf(payload: JsonObject): EventChat | undefined {
+  const chat = chatIn(payload);
+  const id = numberOf(chat.id);
+  return id === undefined ? undefined : { id, type: textOf(chat.type) };
+}
+
+/** Finds who has sent an update. */
+export function updateSenderOf(payload: JsonObject): EventSender | undefined {
+  const user = userOf(payload);
+  if (!user) return undefined;
+  const name = textOf(user.username) ?? textOf(user.first_name);
+  return { id: user.id, name, isBot: user.is_bot === true };
+}
+
+/** Finds who has brought a forge's event about: `sender`, or GitLab's `user` or `user_id`. */
+export function forgeSenderOf(payload: JsonObject): EventSender | undefined {
+  const [sender, user] = [objectOf(payload.sender), objectOf(payload.user)];
+  const id = numberOf(sender.id) ?? numberOf(user.id) ?? numberOf(payload.user_id);
+  if (id === undefined) return undefined;
+  const name = textOf(sender.login) ?? textOf(user.username) ?? textOf(payload.user_username);
+  return { id, name, isBot: sender.type === "Bot" };
+}
+
+/** The chat in an update, of its content or of the message of a callback; empty if there is none. */
+export function chatIn(payload: JsonObject): JsonObject {
+  const content = objectOf(payload[updateKindOf(payload) ?? ""]);
+  return objectOf(content.chat ?? objectOf(content.message).chat);
+}
+
+/** A value as an object; an empty one if it is none. */
+export function objectOf(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null ? value as JsonObject : {};
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function numberOf(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) ? value as number : undefined;
+}
