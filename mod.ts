@@ -23,6 +23,7 @@
  *
  * @module
  */
+export * from "./router/mod.ts";
 export { type AppContext, type AppHandler, type RunAppOptions } from "./app_options.ts";
 export {
   type AppVariables,

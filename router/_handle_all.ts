@@ -1,0 +1,105 @@
+import {
+  type CommitEffects,
+  type EventHandler,
+  GiveUpError,
+  type HandlerContext,
+  type WebhookEvent,
+} from "../webhook/mod.ts";
+
+/** A handler, and what its progress is noted by. */
+export interface NamedHandler {
+  /** Its name among all handlers: the same in each process. */
+  readonly key: string;
+  readonly handler: EventHandler;
+}
+
+interface Failure {
+  readonly key: string;
+  readonly error: unknown;
+}
+
+/** Runs the handlers of an event that have not succeeded yet, and notes which of them have. */
+export async function handleAll(
+  handlers: readonly NamedHandler[],
+  event: WebhookEvent,
+  context: HandlerContext,
+): Promise<void> {
+  const open = handlers.filter(({ key }) => !context.progress.includes(key));
+  const failures: Failure[] = [];
+  let running = open.length;
+  await Promise.all(open.map(async ({ key, handler }) => {
+    try {
+      const effects = await run(handler, event, contextOf(key, context));
+      // The last one is noted by the event's settlement, which spares a commit.
+      if (running > 1 || failures.length > 0) await context.checkpoint(key, addAll(effects));
+      else context.settleWith(addAll(effects));
+    } catch (error) {
+      failures.push({ key, error });
+    }
+    running--;
+  }));
+  if (failures.length > 0) throw errorOf(failures, handlers.length);
+}
+
+/** All effects as one. A promise is an error of the one that returns it: it is handed on, and refused. */
+function addAll(effects: readonly CommitEffects[]): CommitEffects {
+  return (commit) => effects.map((add) => add(commit)).find((each) => each instanceof Promise);
+}
+
+/** The context of one of several handlers, and the effects that it wants to be committed. */
+interface OwnContext extends HandlerContext {
+  readonly effects: readonly CommitEffects[];
+  end(): void;
+}
+
+function contextOf(key: string, context: HandlerContext): OwnContext {
+  const effects: CommitEffects[] = [];
+  const prefix = `${key}/`;
+  let ended = false;
+  return {
+    effects,
+    end: () => void (ended = true),
+    signal: context.signal,
+    settleWith: (each) => {
+      if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
+      effects.push(each);
+    },
+    progress: context.progress.filter((part) => part.startsWith(prefix)).map((part) =>
+      part.slice(prefix.length)
+    ),
+    checkpoint: (part, each) => context.checkpoint(prefix + part, each),
+  };
+}
+
+async function run(
+  handler: EventHandler,
+  event: WebhookEvent,
+  own: OwnContext,
+): Promise<readonly CommitEffects[]> {
+  try {
+    await handler(event, own);
+  } finally {
+    own.end();
+  }
+  return own.effects;
+}
+
+/** What the event fails with: it is given up only if all its failed handlers give it up. */
+function errorOf(failures: readonly Failure[], count: number): unknown {
+  if (count === 1) return failures[0]!.error;
+  const errors = failures.map(({ error }) => error);
+  const reasons = failures.map(({ key, error }) => `${key}: ${textOf(error)}`);
+  const message = `${failures.length} of ${count} handlers failed: ${reasons.join("; ")}`;
+  return errors.every((error) => error instanceof GiveUpError)
+    ? new GiveUpError(message, { cause: errors[0] })
+    : new AggregateError(errors, message);
+}
+
+/** Not every value has a text: one without a prototype throws. */
+function textOf(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return "A value without a text was thrown";
+  }
+}

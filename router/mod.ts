@@ -1,0 +1,19 @@
+/**
+ * A typed router for events: handlers by the event's type and action, each of which succeeds or fails
+ * on its own.
+ *
+ * The types of payloads are those that the platforms publish (`@octokit/openapi-webhooks-types`,
+ * `@grammyjs/types`). They are types only: nothing of them is loaded when the app runs.
+ *
+ * @module
+ */
+export {
+  type ActionOf,
+  type EventName,
+  type EventPayload,
+  type PlatformEvents,
+  type WithAction,
+} from "./event_name.ts";
+export { createEventRouter, type EventRouter } from "./event_router.ts";
+export { type ForgeEvents, type Underscored } from "./forge_events.ts";
+export { type MessengerEvents, type UpdateKind } from "./messenger_events.ts";

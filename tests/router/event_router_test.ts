@@ -1,0 +1,249 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { createEventRouter, type EventRouter, type PlatformEvents } from "../../router/mod.ts";
+import {
+  type EventHandler,
+  type EventRecord,
+  GiveUpError,
+  startWorker,
+  type WorkerOptions,
+} from "../../webhook/mod.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import { delivery } from "../webhook/store/_events.ts";
+import { memoryStore, type StoreUnderTest } from "../webhook/store/_stores.ts";
+
+type Router = EventRouter<PlatformEvents>;
+
+interface Outcome {
+  readonly record: EventRecord;
+  readonly logged: readonly string[];
+}
+
+const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Has a router handle what is due, until nothing waits any more. */
+async function work(
+  { store }: StoreUnderTest,
+  { handle }: Router,
+  options: WorkerOptions = {},
+): Promise<Outcome> {
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const worker = startWorker(store, handle, { log, retry: { minDelayMs: 0 }, ...options });
+  do await worker.sweep(); while ((await store.get("d1"))?.state === "queued");
+  await worker.stop();
+  const logged = records.map(({ level, message }) => `${level}: ${message}`);
+  return { record: (await store.get("d1"))!, logged };
+}
+
+/** Has a router handle one event in a store of its own. */
+async function route(router: Router, type: string, payload: object = {}): Promise<Outcome> {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1", JSON.stringify(payload)), type });
+  return await work(sut, router);
+}
+
+/** Which of these handlers is called for an event? */
+async function calledFor(type: string, payload: object = {}): Promise<string[]> {
+  const called: string[] = [];
+  const router = createEventRouter()
+    .on("issues", () => called.push("issues"))
+    .on("issues.opened", () => called.push("issues.opened"))
+    .on(["issues.closed", "push"], () => called.push("issues.closed|push"))
+    .onAny(() => called.push("*"));
+  await route(router, type, payload);
+  return called;
+}
+
+Deno.test("createEventRouter() hands events on by type, and by type and action", async () => {
+  assertEquals(await calledFor("push"), ["issues.closed|push", "*"]);
+  assertEquals(await calledFor("issues", { action: "opened" }), ["issues", "issues.opened", "*"]);
+  assertEquals(await calledFor("issues", { action: "edited" }), ["issues", "*"]);
+  assertEquals(await calledFor("issue_comment", { action: "opened" }), ["*"]);
+});
+
+Deno.test("createEventRouter() takes GitLab's action from the attributes", async () => {
+  const attributes = { object_attributes: { action: "opened" } };
+  assertEquals(await calledFor("issues", attributes), ["issues", "issues.opened", "*"]);
+});
+
+Deno.test("createEventRouter() takes nothing odd for an action", async () => {
+  for (const action of [null, 7, {}, "", "a b", "x".repeat(1_000), ["opened"]]) {
+    assertEquals(await calledFor("issues", { action }), ["issues", "*"]);
+  }
+});
+
+Deno.test("createEventRouter() calls a handler of several names once", async () => {
+  let calls = 0;
+  const router = createEventRouter().on(["issues", "issues.opened"], () => calls++);
+  await route(router, "issues", { action: "opened" });
+  assertEquals(calls, 1);
+});
+
+Deno.test("createEventRouter() keeps and reports an event without a handler", async () => {
+  const { record, logged } = await route(createEventRouter().on("push", () => {}), "star", {
+    action: "created",
+  });
+  assertEquals([record.state, record.attempt, record.payload?.chunks], ["dead", 1, 1]);
+  assertEquals(record.errors[0]?.message, "GiveUpError: No handler for star.created");
+  assertEquals(logged, ["warn: event given up, now dead"]);
+});
+
+Deno.test("createEventRouter() handles an event that was kept, once there is a handler", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  await work(sut, createEventRouter());
+  assert(await sut.store.replay("d1"));
+  assertEquals((await work(sut, createEventRouter().on("star", () => {}))).record.state, "done");
+});
+
+Deno.test("createEventRouter() tries only those handlers again that have failed", async () => {
+  await using sut = await memoryStore();
+  const calls = { steady: 0, shaky: 0, any: 0 };
+  const router = createEventRouter()
+    .on("push", function steady(_event, { settleWith }) {
+      calls.steady++;
+      settleWith((commit) => commit.sum(["steady"], 1n));
+    })
+    .on("push", function shaky(_event, { settleWith }) {
+      settleWith((commit) => commit.sum(["shaky"], 1n));
+      if (++calls.shaky < 3) throw new Error("not yet");
+    })
+    .onAny(() => calls.any++);
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+  assertEquals(calls, { steady: 1, shaky: 3, any: 1 });
+  for (const key of ["steady", "shaky"]) {
+    assertEquals((await sut.kv.get<Deno.KvU64>([key])).value?.value, 1n);
+  }
+  assertEquals(
+    record.errors[0]?.message,
+    "AggregateError: 1 of 3 handlers failed: push shaky: Error: not yet",
+  );
+});
+
+Deno.test("createEventRouter() does not try a handler again that succeeded after one had failed", async () => {
+  const calls: string[] = [];
+  const router = createEventRouter()
+    .on("push", ({ attempt }) => {
+      calls.push("shaky");
+      if (attempt === 1) throw new Error("not yet");
+    })
+    .on("push", async () => {
+      calls.push("slow");
+      await later(0);
+    });
+  assertEquals((await route(router, "push")).record.attempt, 2);
+  assertEquals(calls, ["shaky", "slow", "shaky"]);
+});
+
+Deno.test("createEventRouter() remembers what is done in another process, before all is", async () => {
+  await using sut = await memoryStore();
+  const thawed = Promise.withResolvers<void>();
+  const calls: string[] = [];
+  const router = (second: EventHandler) =>
+    createEventRouter().on("push", () => calls.push("first")).on("push", (event, context) => {
+      calls.push("second");
+      return second(event, context);
+    });
+  await sut.store.accept(delivery("d1"));
+  const frozen = startWorker(sut.store, router(() => thawed.promise).handle, { log: () => {} });
+  for (let i = 0; i < 1_000 && !(await sut.store.get("d1"))?.progress; i++) await later(1);
+  await frozen.stop(0);
+  assertEquals((await work(sut, router(() => {}))).record.state, "done");
+  assertEquals(calls, ["first", "second", "second"]);
+  thawed.resolve();
+});
+
+Deno.test("createEventRouter() fails with the error of the only handler itself", async () => {
+  const error = () => {
+    throw new GiveUpError("Never");
+  };
+  const { record } = await route(createEventRouter().on("push", error), "push");
+  assertEquals([record.state, record.errors[0]?.message], ["dead", "GiveUpError: Never"]);
+});
+
+Deno.test("createEventRouter() gives an event up only if all failed handlers do", async () => {
+  const giveUp = () => {
+    throw new GiveUpError("Never");
+  };
+  let calls = 0;
+  const fail = () => {
+    if (++calls === 1) throw Object.create(null);
+  };
+  const both = createEventRouter().on("push", giveUp).on("push", fail).on("push", () => {});
+  const { record } = await route(both, "push");
+  assertEquals([record.state, record.attempt], ["dead", 2]);
+  assertEquals(record.errors.map(({ message }) => message), [
+    "AggregateError: 2 of 3 handlers failed: push giveUp: GiveUpError: Never; " +
+    "push fail: A value without a text was thrown",
+    "GiveUpError: 1 of 3 handlers failed: push giveUp: GiveUpError: Never",
+  ]);
+});
+
+Deno.test("createEventRouter() gives each handler a progress of its own", async () => {
+  await using sut = await memoryStore();
+  const seen: string[] = [];
+  const step = (name: string): EventHandler => async ({ attempt }, { progress, checkpoint }) => {
+    seen.push(`${name}: ${progress.join()}`);
+    if (attempt === 1) await checkpoint("step");
+    if (attempt === 1) throw new Error("no");
+  };
+  const [a, b] = [step("a"), step("b")];
+  const router = createEventRouter().on("push", a).on("push", b);
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals(seen.toSorted(), ["a: ", "a: step", "b: ", "b: step"]);
+  assertEquals(record.progress?.slice(0, 2).toSorted(), ["push 2/step", "push/step"]);
+});
+
+Deno.test("createEventRouter() fails a handler whose effects cannot be committed, and no other", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  const taken = { key: ["taken"], versionstamp: null };
+  const calls: string[] = [];
+  const router = createEventRouter()
+    .on("push", ({ attempt }, { settleWith }) => {
+      calls.push("bad");
+      if (attempt === 1) settleWith((commit) => commit.check(taken));
+    })
+    .on("push", ({ attempt }, { settleWith }) => {
+      calls.push("late");
+      if (attempt < 3) settleWith(async () => await Promise.resolve());
+    })
+    .on("push", async () => {
+      calls.push("good");
+      await Promise.resolve();
+    });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+  assertEquals(calls, ["bad", "late", "good", "bad", "late", "late"]);
+});
+
+Deno.test("createEventRouter() refuses effects of a handler that has ended", async () => {
+  await using sut = await memoryStore();
+  let late: (() => void) | undefined;
+  const router = createEventRouter()
+    .on("push", (_event, { settleWith }) => {
+      late = () => settleWith((commit) => commit.set(["late"], 1));
+    })
+    .on("push", async () => {
+      await later(0);
+      assertThrows(() => late?.(), TypeError, "the handler has ended");
+    });
+  await sut.store.accept(delivery("d1"));
+  assertEquals((await work(sut, router)).record.attempt, 1);
+  assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() refuses what is no handler, and names that are none", () => {
+  const router = createEventRouter();
+  for (const handler of [undefined, null, "push", {}] as unknown as EventHandler[]) {
+    assertThrows(() => router.on("push", handler), TypeError);
+    assertThrows(() => router.onAny(handler), TypeError);
+  }
+  for (const names of [[], "", ["push", ""]] as unknown as "push"[]) {
+    assertThrows(() => router.on(names, () => {}), TypeError);
+  }
+});
