@@ -144,3 +144,19 @@ export function readBell(variables: AppVariables, name: string): BellKind | "aut
 export function onDeploy(variables: AppVariables): boolean {
   return variables.get("DENO_DEPLOY") === "true";
 }
+
+/**
+ * Refuses the variable by which Deno takes the client's address from a header. Only on Deno Deploy does
+ * the platform write that header itself. Elsewhere any client can choose its address with it, and a
+ * malformed one ends the process (Deno 2.9.6).
+ *
+ * @param variables The variables.
+ * @throws {VariableError} If it is set outside Deno Deploy.
+ */
+export function refuseProxyHeaders(variables: AppVariables): void {
+  const name = "DENO_TRUST_PROXY_HEADERS";
+  if (!variables.get(name) || onDeploy(variables)) return;
+  throw new VariableError(
+    `${name} must not be set outside Deno Deploy: set TRUSTED_PROXY_HOPS for a reverse proxy`,
+  );
+}

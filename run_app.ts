@@ -1,6 +1,12 @@
 import { type AppHandler, checkNumbers, type RunAppOptions } from "./app_options.ts";
 import { openAppStore, reasonOf } from "./app_store.ts";
-import { type AppVariables, onDeploy, readBell, readInteger } from "./app_variables.ts";
+import {
+  type AppVariables,
+  onDeploy,
+  readBell,
+  readInteger,
+  refuseProxyHeaders,
+} from "./app_variables.ts";
 import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
 import { consoleSink, writeLog } from "./middleware/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
@@ -65,6 +71,7 @@ export async function runApp<TPayload = JsonObject>(
 }
 
 function readSettings(variables: AppVariables): Settings {
+  refuseProxyHeaders(variables);
   return {
     port: readInteger(variables, "PORT", 8000, 65_535),
     hostname: variables.get("HOST")?.trim() || "0.0.0.0",

@@ -6,6 +6,7 @@ import {
   readForgeSecrets,
   readInteger,
   readSecrets,
+  refuseProxyHeaders,
   VariableError,
 } from "../app_variables.ts";
 
@@ -171,4 +172,13 @@ Deno.test("readBell() refuses any other text, without repeating it", () => {
 
 Deno.test("VariableError has its own name", () => {
   assertEquals(String(new VariableError("KEY is not set")), "VariableError: KEY is not set");
+});
+
+Deno.test("refuseProxyHeaders() throws outside Deno Deploy only, and names the remedy", () => {
+  const set = { DENO_TRUST_PROXY_HEADERS: "1" };
+  const refuse = (values: Record<string, string>) => refuseProxyHeaders(variablesOf(values));
+  assertThrows(() => refuse(set), VariableError, "set TRUSTED_PROXY_HOPS");
+  refuse({ ...set, DENO_DEPLOY: "true" });
+  refuse({ DENO_TRUST_PROXY_HEADERS: "" });
+  refuse({});
 });

@@ -8,7 +8,10 @@ export type { AppProcess, Line } from "./_follow.ts";
 export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 /** The variables that both apps read. */
-const SHARED = ["PORT", "HOST", "KV_URL", "QUEUE_BELL", "TRUSTED_PROXY_HOPS", "DENO_DEPLOY"];
+const SHARED = [
+  ...["PORT", "HOST", "KV_URL", "QUEUE_BELL", "TRUSTED_PROXY_HOPS"],
+  ...["DENO_DEPLOY", "DENO_TRUST_PROXY_HEADERS"],
+];
 
 /** The variables that each app reads of its own. */
 const OWN = {

@@ -180,6 +180,11 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
     { ...ENV, KV_URL: "/no/such/folder/kv.db" },
     /KV_URL.*cannot be used/,
   ],
+  [
+    "addresses would be taken from a header",
+    { ...ENV, DENO_TRUST_PROXY_HEADERS: "1" },
+    /DENO_TRUST_PROXY_HEADERS must not be set outside Deno Deploy/,
+  ],
   ["HOST is not this machine's", { ...ENV, PORT: "0", HOST: "192.0.2.1" }, /./],
 ];
 
