@@ -13,6 +13,8 @@ export interface AppContext {
   readonly ready: () => void;
   /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
   readonly trustedProxyHops: number;
+  /** Where the app's requests are to be logged: the `log` of the options, with floods summed up. */
+  readonly log: LogSink;
 }
 
 /** Answers requests, as {@linkcode bindEnv} makes it. */

@@ -8,8 +8,11 @@ import {
   refuseProxyHeaders,
 } from "./app_variables.ts";
 import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
-import { consoleSink, writeLog } from "./middleware/mod.ts";
+import { consoleSink, createLogSummary, type LogSink, writeLog } from "./middleware/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
+
+/** How often floods are summed up in the log. */
+const SUMMARY_MS = 10_000;
 
 interface Settings {
   readonly port: number;
@@ -94,7 +97,10 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   const told = stopSignal();
   const { kvUrl, bell, trustedProxyHops } = settings;
   const { kv, store } = await openAppStore(kvUrl, { namespace: name, bell, retentionMs, log });
-  const answer = createHandler({ store, kv, ready: told.throwIfTold, trustedProxyHops });
+  const answer = createHandler({
+    ...{ store, kv, trustedProxyHops, ready: told.throwIfTold },
+    log: summingUp(log),
+  });
   const inFlight = new InFlight();
   const counted: AppHandler = (request, info) => inFlight.during(() => answer(request, info));
   const server = serve(settings, counted, (address) => {
@@ -104,6 +110,14 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   started.resolve(worker);
   told.wait();
   return { server, worker, kv, told, inFlight };
+}
+
+/** Sums floods up, each 10 s also where nothing more is logged, and whenever the process exits. */
+function summingUp(log: LogSink): LogSink {
+  const { sink, flush } = createLogSummary({ sink: log });
+  Deno.unrefTimer(setInterval(flush, SUMMARY_MS));
+  addEventListener("unload", flush);
+  return sink;
 }
 
 function serve(

@@ -33,12 +33,12 @@ export const handleEvent: EventHandler = createEventLogger();
  */
 export function createForgeApp(
   secrets: ForgeSecrets,
-  { store, ready, trustedProxyHops }: AppContext,
+  { store, ready, trustedProxyHops, log }: AppContext,
 ): Hono<BaseEnv<ConnectionBindings>> {
   const app = createBaseApp<ConnectionBindings>({
     name: "forge",
     ready,
-    logger: { trustedProxyHops },
+    logger: { trustedProxyHops, sink: log },
     // Code hosts do not send again: nothing genuine may be refused, however much is forged.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });

@@ -32,12 +32,12 @@ export const handleEvent: EventHandler = createEventLogger();
  */
 export function createMessengerApp(
   secrets: readonly string[],
-  { store, ready, trustedProxyHops }: AppContext,
+  { store, ready, trustedProxyHops, log }: AppContext,
 ): Hono<BaseEnv<AllowedUsersEnv>> {
   const app = createBaseApp<AllowedUsersEnv>({
     name: "messenger",
     ready,
-    logger: { trustedProxyHops },
+    logger: { trustedProxyHops, sink: log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createMessengerIntake({ secrets, store }));

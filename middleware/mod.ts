@@ -38,6 +38,7 @@ export {
   logSinkOf,
   writeLog,
 } from "./log.ts";
+export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
 export {
   createLogger,
   type LoggerOptions,

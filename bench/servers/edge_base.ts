@@ -5,6 +5,7 @@ import {
   type ConnectionBindings,
   createBaseApp,
   createForgeIntake,
+  createLogSummary,
   openEventStore,
   readSecrets,
   runApp,
@@ -18,11 +19,11 @@ const handled = countHandled();
 const orderBy = orderByNumber(orderingKeys);
 
 function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) {
-  const { store, ready, trustedProxyHops } = context;
+  const { store, ready, trustedProxyHops, log } = context;
   const app = createBaseApp<ConnectionBindings>({
     name: "forge",
     ready,
-    logger: { trustedProxyHops },
+    logger: { trustedProxyHops, sink: log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createForgeIntake({ secrets, store, orderBy }));
@@ -32,7 +33,8 @@ function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) 
 /** The intake alone, for what is measured without a worker. */
 async function serveWithoutWorker(): Promise<void> {
   const store = await openEventStore(await Deno.openKv(kvUrl), { namespace: "forge" });
-  const app = createApp([secret], { store, ready: () => {}, trustedProxyHops: 0 });
+  const { sink: log } = createLogSummary();
+  const app = createApp([secret], { store, log, ready: () => {}, trustedProxyHops: 0 });
   Deno.serve({ port, hostname, onListen: () => {} }, app);
 }
 

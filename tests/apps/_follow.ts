@@ -9,6 +9,8 @@ export interface AppProcess extends AsyncDisposable {
   readonly url: Promise<string>;
   /** Waits for a record, and fails if it does not come within 20 s. */
   line(matches: (line: Line) => boolean): Promise<Line>;
+  /** Resolves once all is read that it wrote, with what came on the standard error. */
+  readonly ended: Promise<string>;
   /** How many records there are with a message, of an event or of any. */
   count(message: string, id?: string): number;
 }
@@ -29,7 +31,8 @@ export function follow(process: Deno.ChildProcess): AppProcess {
       for (const look of waiting) look();
     }
   })();
-  const errors = process.stderr.pipeTo(new WritableStream());
+  const errors = new Response(process.stderr).text();
+  const ended = Promise.all([following, errors]).then(([, text]) => text);
   const line = (matches: (line: Line) => boolean) =>
     new Promise<Line>((resolve, reject) => {
       const fail = (why: string) => reject(new Error(`${why}: ${JSON.stringify(lines)}`));
@@ -56,6 +59,7 @@ export function follow(process: Deno.ChildProcess): AppProcess {
     lines,
     url,
     line,
+    ended,
     count: (message, id) =>
       lines.filter((line) => line.message === message && (id === undefined || line.id === id))
         .length,
@@ -65,7 +69,7 @@ export function follow(process: Deno.ChildProcess): AppProcess {
       } catch {
         // It has ended already.
       }
-      await Promise.all([process.status, following, errors]);
+      await Promise.all([process.status, ended]);
     },
   };
 }

@@ -1,0 +1,120 @@
+import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
+
+/** Options of {@linkcode createLogSummary}. */
+export interface LogSummaryOptions {
+  /**
+   * Where records go.
+   *
+   * @default {consoleSink}
+   */
+  readonly sink?: LogSink | undefined;
+  /**
+   * How many refusals of one kind are written one by one in a window.
+   *
+   * @default {100}
+   */
+  readonly limit?: number | undefined;
+  /**
+   * The length of the window, in milliseconds.
+   *
+   * @default {10_000}
+   */
+  readonly window?: number | undefined;
+}
+
+/** A log that sums up floods. */
+export interface LogSummary {
+  /** Where to send records. */
+  readonly sink: LogSink;
+  /** Writes what is held back so far. Call it before the end, and now and then where nothing is logged. */
+  readonly flush: () => void;
+}
+
+/** Refusals of one kind in the current window. */
+interface Kind {
+  readonly level: LogLevel;
+  readonly of: string;
+  readonly code: string;
+  written: number;
+  held: number;
+}
+
+/** Codes are constants of the program: with more of them than this, the rest counts as one kind. */
+const MAX_KINDS = 100;
+
+const OTHER_KINDS = "other";
+
+/**
+ * Creates a log that sums up floods of refusals, which anybody can cause: the first ones of a window are
+ * written as they come, the rest is counted and written as one record with `count` and `periodMs`.
+ *
+ * A refusal is a record with a `code`, and its kind is message and code. All other records pass. There
+ * are no timers: a window that is over is summed up when the next record comes, or by `flush`.
+ *
+ * @param options Where records go, and how many are written.
+ * @returns The log.
+ * @throws {RangeError} If `limit` is not a positive integer, or `window` not a positive number.
+ *
+ * @example
+ * ```ts
+ * import { createLogSummary, type LogRecord } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const records: LogRecord[] = [];
+ * const log = createLogSummary({ limit: 2, sink: (record) => records.push(record) });
+ * const refusal = { level: "warn", time: "", message: "request", code: "INVALID_SIG" } as const;
+ * for (let i = 0; i < 10_000; i++) log.sink(refusal);
+ * log.flush();
+ *
+ * assertEquals(records.length, 3);
+ * assertEquals(records[2]?.count, 9_998);
+ * ```
+ */
+export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
+  const { sink = consoleSink, limit = 100, window = 10_000 } = options;
+  if (!Number.isSafeInteger(limit) || limit < 1) throw rangeError("limit", limit);
+  if (!Number.isFinite(window) || window <= 0) throw rangeError("window", window);
+  const kinds = new Map<string, Kind>();
+  let startedAt = 0;
+
+  const flush = () => {
+    const periodMs = Math.round(performance.now() - startedAt);
+    const summedUp = [...kinds.values()].filter(({ held }) => held > 0);
+    kinds.clear();
+    for (const { level, of, code, held } of summedUp) {
+      writeLog(sink, level, "records summed up", { of, code, count: held, periodMs });
+    }
+  };
+
+  return {
+    flush,
+    sink: (record) => {
+      if (kinds.size > 0 && performance.now() - startedAt >= window) flush();
+      if (typeof record.code !== "string") return sink(record);
+      if (kinds.size === 0) startedAt = performance.now();
+      const kind = kindOf(kinds, record, record.code);
+      if (kind.written === limit) return void kind.held++;
+      kind.written++;
+      sink(record);
+    },
+  };
+}
+
+function kindOf(kinds: Map<string, Kind>, { level, message }: LogRecord, code: string): Kind {
+  const key = `${code} ${message}`;
+  const known = kinds.get(key);
+  if (known) return known;
+  const isOther = kinds.size >= MAX_KINDS;
+  const other = isOther ? kinds.get(OTHER_KINDS) : undefined;
+  if (other) return other;
+  const name = isOther ? { of: OTHER_KINDS, code: OTHER_KINDS } : { of: message, code };
+  const kind: Kind = { level, ...name, written: 0, held: 0 };
+  kinds.set(isOther ? OTHER_KINDS : key, kind);
+  return kind;
+}
+
+function rangeError(name: string, got: unknown): RangeError {
+  return new RangeError(
+    `Cannot create the log summary: '${name}' must be a positive number, got ${String(got)}`,
+  );
+}

@@ -1,0 +1,43 @@
+import { assert, assertEquals, assertLess } from "@std/assert";
+import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+
+const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
+
+/** Sends forged deliveries, and returns how often which status was answered. */
+async function forge(app: AppProcess, total: number): Promise<Record<number, number>> {
+  const url = `${await app.url}/webhook`;
+  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  const counts: Record<number, number> = {};
+  const send = async () => {
+    for (let i = 0; i < total / 20; i++) {
+      const { status, body } = await fetch(url, forged);
+      await body?.cancel();
+      counts[status] = (counts[status] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, send));
+  return counts;
+}
+
+/** How many refusals of a code the log tells of: those written one by one, and those summed up. */
+function told(app: AppProcess, code: string): number {
+  const ofCode = app.lines.filter((line) => line.code === code);
+  const requests = ofCode.filter(({ message }) => message === "request").length;
+  const summaries = ofCode.filter(({ of }) => of === "request");
+  return requests + summaries.reduce((sum, { count }) => sum + Number(count), 0);
+}
+
+testWith(APP_NEEDS, "an app sums up 10,000 bad signatures, and loses none of them", async () => {
+  await using app = spawnApp("forge", ENV);
+  const counts = await forge(app, 10_000);
+  assertEquals(Object.values(counts).reduce((sum, count) => sum + count), 10_000);
+  assert(app.count("request") >= 1, "the first ones are written at once");
+  app.process.kill("SIGTERM");
+  assertEquals((await app.process.status).code, 0);
+  assertEquals(await app.ended, "");
+  assertLess(app.lines.length, 2_000);
+  assertEquals(told(app, "INVALID_SIG"), counts[401]);
+  assertEquals(told(app, "RATE_LIMITED"), counts[429]);
+});

@@ -1,0 +1,131 @@
+import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertThrows } from "@std/assert";
+import { createLogSummary, type LogRecord, type LogSummaryOptions } from "../../middleware/mod.ts";
+
+/** The clock that counts is the monotonic one, which cannot be faked. */
+const SHORT_MS = 20;
+const pastWindow = () => new Promise((resolve) => setTimeout(resolve, SHORT_MS + 5));
+
+/** A log that sums up, and what it has written. */
+function recorded(options: LogSummaryOptions = {}) {
+  const records: LogRecord[] = [];
+  return { records, log: createLogSummary({ sink: (record) => records.push(record), ...options }) };
+}
+
+const refusal = (code = "INVALID_SIG", message = "request"): LogRecord => ({
+  ...{ level: "warn", time: "2026-01-02T03:04:05.678Z", message, code },
+});
+
+const passed: LogRecord = { level: "info", time: "2026-01-02T03:04:05.678Z", message: "request" };
+
+/** Sends a record many times. */
+function flood(log: { sink: (record: LogRecord) => void }, count: number, record = refusal()) {
+  for (let i = 0; i < count; i++) log.sink(record);
+}
+
+Deno.test("createLogSummary() writes the first refusals at once, as they are", () => {
+  const { records, log } = recorded({ limit: 3 });
+  flood(log, 3);
+  assertEquals(records, [refusal(), refusal(), refusal()]);
+});
+
+Deno.test("createLogSummary() makes 102 records of 10,000 bad signatures", () => {
+  const { records, log } = recorded();
+  flood(log, 10_000);
+  flood(log, 1, refusal("MISSING_SIG"));
+  log.flush();
+  const { count, of, code, level, message, periodMs } = records.at(-1)!;
+  assertEquals([records.length, count, of, code], [102, 9_900, "request", "INVALID_SIG"]);
+  assertEquals([level, message], ["warn", "records summed up"]);
+  assert(Number.isInteger(periodMs));
+});
+
+Deno.test("createLogSummary() counts kinds by message and code", () => {
+  const { records, log } = recorded({ limit: 1 });
+  for (const [code, message] of [["A", "x"], ["A", "y"], ["B", "x"]]) {
+    flood(log, 3, refusal(code, message));
+  }
+  log.flush();
+  const summaries = records.filter(({ message }) => message === "records summed up");
+  assertEquals(summaries.map(({ of, code, count }) => [of, code, count]), [
+    ["x", "A", 2],
+    ["y", "A", 2],
+    ["x", "B", 2],
+  ]);
+});
+
+Deno.test("createLogSummary() lets all other records pass", () => {
+  const { records, log } = recorded({ limit: 1 });
+  flood(log, 1_000, passed);
+  assertEquals(records.length, 1_000);
+});
+
+Deno.test("createLogSummary() sums a window up when the next record comes, and starts anew", async () => {
+  const { records, log } = recorded({ limit: 1, window: SHORT_MS });
+  flood(log, 5);
+  await pastWindow();
+  flood(log, 2);
+  log.flush();
+  assertEquals(records.map(({ count }) => count), [undefined, 4, undefined, 1]);
+  assertGreaterOrEqual(Number(records[1]?.periodMs), SHORT_MS);
+});
+
+Deno.test("createLogSummary() sums a window up whatever record comes next", async () => {
+  const { records, log } = recorded({ limit: 1, window: SHORT_MS });
+  flood(log, 2);
+  await pastWindow();
+  log.sink(passed);
+  assertEquals(records.map(({ count }) => count), [undefined, 1, undefined]);
+});
+
+Deno.test("createLogSummary() flushes nothing twice, and nothing where nothing is held back", () => {
+  const { records, log } = recorded({ limit: 1 });
+  flood(log, 1);
+  log.flush();
+  flood(log, 2);
+  log.flush();
+  log.flush();
+  assertEquals(records.map(({ count }) => count), [undefined, undefined, 1]);
+});
+
+Deno.test("createLogSummary() is bounded whatever codes there are", () => {
+  const { records, log } = recorded({ limit: 1 });
+  for (let i = 0; i < 10_000; i++) log.sink(refusal(`CODE_${i}`));
+  log.flush();
+  assertEquals(records.length, 102); // 100 kinds, the first of the others, and their sum.
+  assertEquals([records.at(-1)?.code, records.at(-1)?.count], ["other", 9_899]);
+});
+
+Deno.test("createLogSummary() loses nothing by a sink that throws", () => {
+  let broken = false;
+  const sink = () => {
+    if (broken) throw new Error("The disk is full");
+  };
+  const { log } = recorded({ limit: 1, sink });
+  flood(log, 2);
+  broken = true;
+  const written: string[] = [];
+  const { log: original } = console;
+  console.log = (line: string) => written.push(line);
+  log.flush();
+  console.log = original;
+  assertEquals(JSON.parse(written[0]!).record.count, 1);
+});
+
+Deno.test("createLogSummary() costs under a microsecond for a record", () => {
+  const log = createLogSummary({ sink: () => {} });
+  const best = Math.min(...Array.from({ length: 5 }, () => {
+    const start = performance.now();
+    flood(log, 10_000, passed);
+    return (performance.now() - start) / 10;
+  }));
+  assertLess(best, 1); // In microseconds.
+});
+
+Deno.test("createLogSummary() refuses a limit or window that makes no sense", () => {
+  for (const limit of [0, -1, 1.5, NaN, "10" as unknown as number]) {
+    assertThrows(() => createLogSummary({ limit }), RangeError, "'limit'");
+  }
+  for (const window of [0, -1, NaN, Infinity]) {
+    assertThrows(() => createLogSummary({ window }), RangeError, "'window'");
+  }
+});
