@@ -1,4 +1,4 @@
-import type { EventRecord, EventStore } from "../webhook/mod.ts";
+import type { EventStore, StoredEvent } from "../webhook/mod.ts";
 import { type CliOptions, UsageError } from "./_options.ts";
 
 /** Where a command writes. */
@@ -77,8 +77,8 @@ function cancel(store: EventStore, options: CliOptions, output: CliOutput): Prom
 async function purge(store: EventStore, options: CliOptions, output: CliOutput): Promise<boolean> {
   refuseIds(options);
   if (!options.filtered && !options.all) throw new UsageError("Give a filter, or --all");
-  const purged = await store.purge(options.filter, (count) => {
-    if (count % PROGRESS_STEP === 0) output.progress(`${count} purged`);
+  const { changed: purged } = await store.purge(options.filter, {
+    onProgress: ({ changed }) => output.progress(`${changed} purged`),
   });
   output.out(options.json ? JSON.stringify({ purged }) : `${purged} purged`);
   return true;
@@ -129,7 +129,8 @@ function refuseIds({ ids, command }: CliOptions): void {
   if (ids.length > 0) throw new UsageError(`events ${command} takes no ids`);
 }
 
-function lineOf(record: EventRecord): string {
+function lineOf(record: StoredEvent): string {
+  if (record.state === "unreadable") return `${"-".padEnd(24)}  unreadable  ${record.id}`;
   const { id, state, type, attempt, receivedAt, errors } = record;
   const error = errors.at(-1)?.message ?? "";
   const columns = [

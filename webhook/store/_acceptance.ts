@@ -12,6 +12,7 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
+import { notBefore, revive } from "./_revive.ts";
 import { setDue } from "./_schedule.ts";
 import { type EventRecord, type Known, type PayloadRef, readRecord } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -54,14 +55,7 @@ export class Acceptance {
     return await untilDone(async () => {
       const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
       if (!record?.payload || record.state !== "dead") return false;
-      const revived: EventRecord = {
-        ...record,
-        state: "queued",
-        attempt: 0,
-        dueAt: notBefore(record),
-        lease: null,
-        settledAt: null,
-      };
+      const revived = revive(record);
       const done = await this.#inLane(revived, record.orderingKey, { versionstamp }, () => {});
       return done || undefined;
     });
@@ -150,11 +144,6 @@ export class Acceptance {
 
 function isLive({ record }: Known): boolean {
   return record !== undefined && record.state !== "dead";
-}
-
-/** When an event may start: not while the handler of the dead one of its id may still run. */
-function notBefore(record: EventRecord | undefined): number {
-  return Math.max(Date.now(), record?.lease?.until ?? 0);
 }
 
 function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord {

@@ -1,76 +1,84 @@
-import { commit } from "./_commit.ts";
-import { changeRecord } from "./_changes.ts";
-import { untilDone } from "./_contention.ts";
+import { changeAll } from "./_bulk.ts";
+import { cancelEvent, planCancel } from "./_cancel.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteChunks } from "./_payload.ts";
-import {
-  type EventRecord,
-  type EventState,
-  isEventRecord,
-  readRecord,
-  withError,
-} from "./event_record.ts";
+import { planPurge } from "./_purge.ts";
+import { replayAll } from "./_replay.ts";
+import { findEvents } from "./_scan.ts";
+import { Work } from "./_work.ts";
+import type { BulkOptions, BulkResult } from "./bulk_options.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
-import type { Lease } from "./event_store.ts";
+import { type EventRecord, readRecord } from "./event_record.ts";
+import type { StoredEvent } from "./stored_event.ts";
 
-/** How many records are read at a time while all are looked through. */
-const BATCH_SIZE = 100;
+/** What somebody who operates a store does with its events. */
+export class Operations {
+  readonly #parts: StoreParts;
+  readonly #kv: Deno.Kv;
+  readonly #keys: StoreKeys;
 
-/** Finds the events that a filter lets through, by id. */
-export async function* listEvents(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  filter: EventFilter,
-): AsyncGenerator<Lease> {
-  const entries = kv.list(keys.events, { batchSize: BATCH_SIZE });
-  for await (const { value, versionstamp } of entries) {
-    if (isEventRecord(value) && matches(value, filter)) yield { record: value, versionstamp };
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+    this.#kv = parts.kv;
+    this.#keys = storeKeys(parts.namespace);
   }
-}
 
-/** Counts the events by state. */
-export async function countEvents(kv: Deno.Kv, keys: StoreKeys): Promise<EventStats> {
-  const counts: Record<EventState, number> = { queued: 0, running: 0, done: 0, dead: 0 };
-  let oldestWaitingAt: number | null = null;
-  for await (const { record: { state, receivedAt } } of listEvents(kv, keys, {})) {
-    counts[state]++;
-    if (state === "queued") oldestWaitingAt = Math.min(oldestWaitingAt ?? receivedAt, receivedAt);
+  /** Reads an event's record. */
+  async get(id: string): Promise<EventRecord | null> {
+    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
+    if (record || versionstamp === null) return record ?? null;
+    throw new Error(
+      `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,
+    );
   }
-  return { ...counts, oldestWaitingAt };
-}
 
-/**
- * Gives an event up on somebody's behalf, whoever works on it: its lease is lost with that. Its handler
- * may run until the lease would have ended, so neither it nor the next of its key starts before.
- */
-export async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
-  const { kv, namespace } = parts;
-  return await untilDone(async () => {
-    const { record, versionstamp } = await readRecord(kv, storeKeys(namespace).event(id));
-    if (!record || record.state === "done" || record.state === "dead") return false;
-    const settledAt = Date.now();
-    const errors = withError(record, "Cancelled", settledAt);
-    const set = { state: "dead", dueAt: null, settledAt, errors } as const;
-    const nextNotBefore = record.lease?.until ?? 0;
-    const lease: Lease = { record, versionstamp: versionstamp! };
-    return await changeRecord(parts, lease, { set, nextNotBefore }) ? true : undefined;
-  });
-}
+  /** Looks through the events that a filter lets through. */
+  async *list(filter: EventFilter): AsyncGenerator<StoredEvent> {
+    for await (const { event } of findEvents(this.#kv, this.#keys, filter)) yield event;
+  }
 
-/** Deletes a settled event with all that belongs to it, unless it has changed meanwhile. */
-export async function purgeEvent(kv: Deno.Kv, keys: StoreKeys, event: Lease): Promise<boolean> {
-  const { record, versionstamp } = event;
-  if (record.settledAt === null) return false;
-  const key = keys.event(record.id);
-  const operation = kv.atomic().check({ key, versionstamp }).delete(key);
-  if (record.payload) deleteChunks(operation, keys, record.payload);
-  return (await commit(operation)).ok;
-}
+  /** Counts the events that a filter lets through, by state. */
+  async stats(filter: EventFilter, options: BulkOptions): Promise<EventStats> {
+    const counts = { queued: 0, running: 0, done: 0, dead: 0, unreadable: 0 };
+    let oldestWaitingAt: number | null = null;
+    const events = findEvents(this.#kv, this.#keys, filter, new Work(options));
+    for await (const { event } of events) {
+      counts[event.state]++;
+      if (event.state !== "queued") continue;
+      oldestWaitingAt = Math.min(oldestWaitingAt ?? event.receivedAt, event.receivedAt);
+    }
+    return { ...counts, oldestWaitingAt };
+  }
 
-function matches(record: EventRecord, filter: EventFilter): boolean {
-  const { state, type, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
-  return (state === undefined || record.state === state) &&
-    (type === undefined || record.type === type) &&
-    record.receivedAt >= receivedAfter && record.receivedAt < receivedBefore;
+  /** Puts dead events back, each by itself where it has to be. */
+  async replayAll(
+    filter: EventFilter,
+    options: BulkOptions,
+    replay: (id: string) => Promise<boolean>,
+  ): Promise<BulkResult> {
+    const work = new Work(options, filter.ids);
+    await replayAll(this.#parts, filter, replay, work);
+    return work.result;
+  }
+
+  /** Gives an event up that waits or runs. */
+  cancel(id: string): Promise<boolean> {
+    return cancelEvent(this.#parts, id);
+  }
+
+  /** Gives events up that wait or run. */
+  async cancelAll(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
+    const work = new Work(options, filter.ids);
+    const plan = planCancel.bind(null, this.#parts);
+    await changeAll(this.#kv, findEvents(this.#kv, this.#keys, filter, work), { plan }, work);
+    return work.result;
+  }
+
+  /** Deletes events that are settled. */
+  async purge(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
+    const work = new Work(options, filter.ids);
+    const plan = planPurge.bind(null, this.#parts, filter);
+    await changeAll(this.#kv, findEvents(this.#kv, this.#keys, filter, work), { plan }, work);
+    return work.result;
+  }
 }

@@ -1,9 +1,14 @@
-import type { EventState } from "./event_record.ts";
+import type { StoredEvent } from "./stored_event.ts";
 
-/** Which events are meant: those that all given conditions hold for. */
+/**
+ * Which events are meant: those that all given conditions hold for. Of an event whose record cannot be
+ * read, nothing but its id and state is known: neither a type nor a time is ever its own.
+ */
 export interface EventFilter {
+  /** Events with these ids. */
+  readonly ids?: readonly string[] | undefined;
   /** Events in this state. */
-  readonly state?: EventState | undefined;
+  readonly state?: StoredEvent["state"] | undefined;
   /** Events of this type. */
   readonly type?: string | undefined;
   /** Events received at this time or later, milliseconds since the epoch. */
@@ -13,7 +18,7 @@ export interface EventFilter {
 }
 
 /** How many events there are of each state. */
-export interface EventStats extends Readonly<Record<EventState, number>> {
+export interface EventStats extends Readonly<Record<StoredEvent["state"], number>> {
   /** When the oldest event that waits was received, milliseconds since the epoch; null without one. */
   readonly oldestWaitingAt: number | null;
 }

@@ -1,3 +1,5 @@
+import { isEventRecord } from "./_record_shape.ts";
+
 /**
  * Where an event stands: waiting for its time, with a worker, done, or given up on.
  */
@@ -126,18 +128,4 @@ function textOf(error: unknown): string {
 export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
   const { value, versionstamp } = await kv.get(key);
   return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
-}
-
-/**
- * Tells whether a stored value is a record that this version can read.
- *
- * @param value The value.
- * @returns Whether it is.
- */
-export function isEventRecord(value: unknown): value is EventRecord {
-  if (typeof value !== "object" || value === null) return false;
-  const record = value as Partial<EventRecord>;
-  return record.v === 1 && typeof record.id === "string" && typeof record.state === "string" &&
-    typeof record.attempt === "number" && typeof record.receivedAt === "number" &&
-    Array.isArray(record.errors);
 }

@@ -1,6 +1,6 @@
 import type { Delivery } from "../delivery.ts";
 import type { BellKind } from "./doorbell.ts";
-import type { EventFilter, EventStats } from "./event_filter.ts";
+import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 
 /** What became of a delivery. */
@@ -47,7 +47,7 @@ export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
  * Events in a Deno KV. The records are the truth and the bell only rings: an event is on the schedule
  * from the commit that takes it in until the commit that settles it.
  */
-export interface EventStore {
+export interface EventStore extends EventOperations {
   /** How its bell rings. */
   readonly bell: BellKind;
 
@@ -140,55 +140,6 @@ export interface EventStore {
    * @returns Whether it was given up; false if the lease was lost.
    */
   bury(lease: Lease, error: unknown): Promise<boolean>;
-
-  /**
-   * Reads an event's record.
-   *
-   * @param id The event's id.
-   * @returns The record; null if there is none.
-   */
-  get(id: string): Promise<EventRecord | null>;
-
-  /**
-   * Looks through all events.
-   *
-   * @param filter Which are meant.
-   * @returns The records, in no particular order.
-   */
-  list(filter?: EventFilter): AsyncIterable<EventRecord>;
-
-  /**
-   * Counts all events.
-   *
-   * @returns How many there are of each state.
-   */
-  stats(): Promise<EventStats>;
-
-  /**
-   * Puts a dead event back, to be handled as if it had just been received.
-   *
-   * @param id The event's id.
-   * @returns Whether it was put back; false if there is no such event, or it is not dead.
-   */
-  replay(id: string): Promise<boolean>;
-
-  /**
-   * Gives an event up that waits or runs. The signal of its handler is aborted at the lease's next
-   * renewal, and the handler settles nothing any more.
-   *
-   * @param id The event's id.
-   * @returns Whether it was given up; false if there is no such event, or it is settled already.
-   */
-  cancel(id: string): Promise<boolean>;
-
-  /**
-   * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
-   *
-   * @param filter Which are meant; those that wait or run are left alone.
-   * @param onProgress Told the number of events deleted so far, after each.
-   * @returns How many were deleted.
-   */
-  purge(filter: EventFilter, onProgress?: (purged: number) => void): Promise<number>;
 
   /**
    * Deletes what uploads that never became an event have left behind.

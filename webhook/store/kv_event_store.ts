@@ -5,13 +5,15 @@ import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
-import { cancelEvent, countEvents, listEvents, purgeEvent } from "./_operations.ts";
+import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
-import { type EventRecord, readRecord, withError } from "./event_record.ts";
+import { type EventRecord, type EventState, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { EventStoreOptions } from "./event_store_options.ts";
+import type { BulkOptions, BulkResult } from "./bulk_options.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
+import type { StoredEvent } from "./stored_event.ts";
 import type {
   AcceptResult,
   ClaimOptions,
@@ -75,6 +77,7 @@ class KvEventStore implements EventStore {
   readonly #parts: StoreParts;
   readonly #acceptance: Acceptance;
   readonly #claims: Claims;
+  readonly #operations: Operations;
   #wake: (() => void) | undefined;
 
   constructor(parts: StoreParts) {
@@ -83,6 +86,7 @@ class KvEventStore implements EventStore {
     this.#parts = parts;
     this.#acceptance = new Acceptance(parts);
     this.#claims = new Claims(parts);
+    this.#operations = new Operations(parts);
   }
 
   get bell() {
@@ -157,16 +161,18 @@ class KvEventStore implements EventStore {
     return this.#settled(lease, await this.#change(lease, { set }));
   }
 
-  async get(id: string): Promise<EventRecord | null> {
-    return (await readRecord(this.#kv, this.#keys.event(id))).record ?? null;
+  get(id: string): Promise<EventRecord | null> {
+    return this.#operations.get(id);
   }
 
-  async *list(filter: EventFilter = {}): AsyncGenerator<EventRecord> {
-    for await (const { record } of listEvents(this.#kv, this.#keys, filter)) yield record;
+  list(filter: EventFilter & { readonly state: EventState }): AsyncIterable<EventRecord>;
+  list(filter?: EventFilter): AsyncIterable<StoredEvent>;
+  list(filter: EventFilter = {}): AsyncIterable<StoredEvent> {
+    return this.#operations.list(filter);
   }
 
-  stats(): Promise<EventStats> {
-    return countEvents(this.#kv, this.#keys);
+  stats(filter: EventFilter = {}, options: BulkOptions = {}): Promise<EventStats> {
+    return this.#operations.stats(filter, options);
   }
 
   async replay(id: string): Promise<boolean> {
@@ -175,20 +181,27 @@ class KvEventStore implements EventStore {
     return replayed;
   }
 
+  async replayAll(filter: EventFilter, options: BulkOptions = {}): Promise<BulkResult> {
+    const replay = (id: string) => this.#acceptance.replay(id);
+    const result = await this.#operations.replayAll(filter, options, replay);
+    if (result.changed > 0) this.#wake?.();
+    return result;
+  }
+
   async cancel(id: string): Promise<boolean> {
-    const cancelled = await cancelEvent(this.#parts, id);
+    const cancelled = await this.#operations.cancel(id);
     if (cancelled) this.#wake?.();
     return cancelled;
   }
 
-  async purge(filter: EventFilter, onProgress?: (purged: number) => void): Promise<number> {
-    let purged = 0;
-    for await (const event of listEvents(this.#kv, this.#keys, filter)) {
-      if (!(await purgeEvent(this.#kv, this.#keys, event))) continue;
-      purged++;
-      onProgress?.(purged);
-    }
-    return purged;
+  async cancelAll(filter: EventFilter, options: BulkOptions = {}): Promise<BulkResult> {
+    const result = await this.#operations.cancelAll(filter, options);
+    if (result.changed > 0) this.#wake?.();
+    return result;
+  }
+
+  purge(filter: EventFilter, options: BulkOptions = {}): Promise<BulkResult> {
+    return this.#operations.purge(filter, options);
   }
 
   sweepUploads(olderThanMs: number): Promise<number> {

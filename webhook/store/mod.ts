@@ -14,6 +14,9 @@ export {
 } from "./event_record.ts";
 export { type EventStoreOptions } from "./event_store_options.ts";
 export { type EventFilter, type EventStats } from "./event_filter.ts";
+export { type BulkOptions, type BulkProgress, type BulkResult } from "./bulk_options.ts";
+export { type EventOperations } from "./event_operations.ts";
+export { type StoredEvent, type UnreadableRecord } from "./stored_event.ts";
 export {
   type AcceptResult,
   type ClaimOptions,

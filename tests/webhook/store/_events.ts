@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Delivery, EventStore, Lease } from "../../../webhook/mod.ts";
+import type { Delivery, EventFilter, EventStore, Lease } from "../../../webhook/mod.ts";
 
 const encoder = new TextEncoder();
 
@@ -26,6 +26,36 @@ export async function claimOne(store: EventStore, leaseMs?: number): Promise<Lea
   const leases = await claimAll(store, leaseMs);
   assertEquals(leases.length, 1);
   return leases[0]!;
+}
+
+/** Takes in one event for each state, named after it. The dead one is of another type. */
+export async function oneOfEach(store: EventStore): Promise<void> {
+  await store.accept(delivery("done"));
+  await store.complete(await claimOne(store));
+  await store.accept({ ...delivery("dead"), type: "issues" });
+  await store.bury(await claimOne(store), new Error("no"));
+  await store.accept(delivery("running"));
+  await claimOne(store);
+  await store.accept(delivery("queued"));
+}
+
+/** Takes in events that die, one after the other. */
+export async function buryAll(
+  store: EventStore,
+  ids: readonly string[],
+  orderingKey?: string,
+): Promise<void> {
+  for (const id of ids) {
+    await store.accept(delivery(id, "{}", orderingKey));
+    await store.bury(await claimOne(store), new Error("no"));
+  }
+}
+
+/** The ids of the events that a filter lets through, in their order. */
+export async function listed(store: EventStore, filter?: EventFilter): Promise<string[]> {
+  const ids = [];
+  for await (const { id } of store.list(filter)) ids.push(id);
+  return ids.toSorted();
 }
 
 /** The ids of leased events. */

@@ -9,12 +9,13 @@ export type Operation =
   | { readonly op: "complete" | "bury" | "release" | "renew"; readonly lease: number }
   | { readonly op: "retry"; readonly lease: number; readonly delayMs: number }
   | { readonly op: "replay" | "cancel"; readonly id: number }
-  | { readonly op: "purge" }
+  | { readonly op: "purge" | "replayAll" | "cancelAll" }
   | { readonly op: "advance"; readonly ms: number };
 
 interface ModelEvent {
   readonly id: string;
   readonly key: string | undefined;
+  readonly receivedAt: number;
   state: EventState;
   /** When it is due; an event that waits for others of its key has none. */
   dueAt: number | undefined;
@@ -25,6 +26,8 @@ interface ModelEvent {
 }
 
 const LEASE_MS = 1_000;
+
+const isOpen = ({ state }: ModelEvent) => state === "queued" || state === "running";
 
 /** What a store should do, in the simplest words, and a check that it does. */
 export class StoreModel {
@@ -52,6 +55,10 @@ export class StoreModel {
         return await this.#cancel(`d${operation.id}`);
       case "purge":
         return await this.#purge();
+      case "replayAll":
+        return await this.#replayAll();
+      case "cancelAll":
+        return await this.#cancelAll();
       default:
         return await this.#settle(operation);
     }
@@ -59,11 +66,12 @@ export class StoreModel {
 
   /** Checks that the store holds what the model holds. */
   async compare(): Promise<void> {
-    const stored = new Map<string, EventState>();
+    const stored = new Map<string, string>();
     for await (const { id, state } of this.#store.list()) stored.set(id, state);
-    const expected = new Map([...this.#events].map(([id, { state }]) => [id, state]));
-    const sorted = (map: Map<string, EventState>) =>
-      [...map].toSorted(([a], [b]) => a < b ? -1 : 1);
+    const expected = new Map<string, string>(
+      [...this.#events].map(([id, { state }]) => [id, state]),
+    );
+    const sorted = (map: Map<string, string>) => [...map].toSorted(([a], [b]) => a < b ? -1 : 1);
     assertEquals(sorted(stored), sorted(expected));
   }
 
@@ -77,6 +85,7 @@ export class StoreModel {
       this.#enter({
         id,
         key,
+        receivedAt: Date.now(),
         state: "queued",
         dueAt: undefined,
         lease: undefined,
@@ -145,20 +154,41 @@ export class StoreModel {
     if (dead) this.#enter({ ...event, state: "queued", lease: undefined });
   }
 
+  async #replayAll(): Promise<void> {
+    // Those without a key first, then in the order received, and by id where that is the same.
+    const rank = ({ key, receivedAt }: ModelEvent) => key === undefined ? 0 : receivedAt;
+    const dead = this.#byId(({ state }) => state === "dead").sort((a, b) => rank(a) - rank(b));
+    assertEquals((await this.#store.replayAll({})).changed, dead.length);
+    for (const event of dead) this.#enter({ ...event, state: "queued", lease: undefined });
+  }
+
   async #cancel(id: string): Promise<void> {
     const event = this.#events.get(id);
-    const open = event?.state === "queued" || event?.state === "running";
+    const open = event !== undefined && isOpen(event);
     assertEquals(await this.#store.cancel(id), open);
-    if (!open) return;
-    event!.lease = undefined;
-    this.#leave(event!, "dead");
+    if (open) this.#giveUp(event);
+  }
+
+  async #cancelAll(): Promise<void> {
+    const open = this.#byId(isOpen);
+    assertEquals((await this.#store.cancelAll({})).changed, open.length);
+    for (const event of open) this.#giveUp(event);
+  }
+
+  #giveUp(event: ModelEvent): void {
+    event.lease = undefined;
+    this.#leave(event, "dead");
+  }
+
+  #byId(isMeant: (event: ModelEvent) => boolean): ModelEvent[] {
+    return [...this.#events.values()].filter(isMeant).sort((a, b) => a.id < b.id ? -1 : 1);
   }
 
   async #purge(): Promise<void> {
     const settled = [...this.#events.values()].filter(({ state }) =>
       state === "done" || state === "dead"
     );
-    assertEquals(await this.#store.purge({}), settled.length);
+    assertEquals((await this.#store.purge({})).changed, settled.length);
     for (const { id } of settled) this.#events.delete(id);
   }
 

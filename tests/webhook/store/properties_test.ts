@@ -32,7 +32,10 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ op: fc.constantFrom("replay", "cancel"), id: few }) },
-  { weight: 1, arbitrary: fc.record({ op: fc.constant("purge") }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ op: fc.constantFrom("purge", "replayAll", "cancelAll") }),
+  },
   { weight: 3, arbitrary: fc.record({ op: fc.constant("advance"), ms: fc.nat({ max: 2_000 }) }) },
 ) as fc.Arbitrary<Operation>;
 

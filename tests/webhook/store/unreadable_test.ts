@@ -1,0 +1,116 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { openEventStore } from "../../../webhook/mod.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf, listed } from "./_events.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+
+const keyOf = (id: string) => ["events", "event", id];
+
+/** Makes an event's record one of another version. */
+async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
+  const { value } = await kv.get<object>(keyOf(id));
+  await kv.set(keyOf(id), { ...value, v: 2 });
+}
+
+testStore("list() and stats() show records that cannot be read", async ({ kv, store }) => {
+  await buryAll(store, ["d1", "d2", "d3"]);
+  await makeNewer(kv, "d2");
+  await kv.set(keyOf("d3"), "garbage");
+  assertEquals(await Array.fromAsync(store.list({ state: "unreadable" })), [
+    { id: "d2", state: "unreadable", v: 2 },
+    { id: "d3", state: "unreadable", v: null },
+  ]);
+  assertEquals(await listed(store), ["d1", "d2", "d3"]);
+  const { dead, unreadable } = await store.stats();
+  assertEquals([dead, unreadable], [1, 2]);
+});
+
+Deno.test("a record that cannot be read has no type and no time", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  await makeNewer(sut.kv, "d1");
+  for (const filter of [{ type: "push" }, { receivedAfter: 0 }, { receivedBefore: Infinity }]) {
+    assertEquals(await listed(sut.store, filter), []);
+    assertEquals(await listed(sut.store, { ...filter, state: "unreadable" }), []);
+  }
+  assertEquals(await listed(sut.store, { ids: ["d1"] }), ["d1"]);
+});
+
+Deno.test("get() rejects for a record that cannot be read", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(keyOf("d1"), { v: 2 });
+  await assertRejects(() => sut.store.get("d1"), Error, "Cannot read the record of event d1");
+});
+
+/** What a record that says to be of this version can lack. */
+const DAMAGES: readonly Readonly<Record<string, unknown>>[] = [
+  { state: "asleep" },
+  { id: "other" },
+  { receivedAt: NaN },
+  { receivedAt: 1e16 },
+  { type: undefined },
+  { errors: [{ attempt: 1 }] },
+  { errors: null },
+  { payload: {} },
+  { lane: { key: "key" } },
+  { dueAt: "now" },
+];
+
+Deno.test("a damaged record counts as one that cannot be read", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  const { value } = await sut.kv.get<object>(keyOf("d1"));
+  for (const damage of DAMAGES) {
+    await sut.kv.set(keyOf("d1"), { ...value, ...damage });
+    assertEquals((await sut.store.stats()).unreadable, 1, JSON.stringify(damage));
+  }
+  await sut.kv.set(keyOf("d1"), value);
+  assertEquals((await sut.store.stats()).unreadable, 0);
+});
+
+testStore(
+  "purge() leaves what it cannot read, unless just that is meant",
+  async ({ kv, store }) => {
+    await buryAll(store, ["d1", "d2"]);
+    await makeNewer(kv, "d2");
+    assertEquals(await store.purge({ ids: ["d2"] }), { changed: 0, left: ["d2"] });
+    assertEquals(await store.purge({}), { changed: 1, left: [] });
+    assertEquals(await listed(store), ["d2"]);
+    assertEquals(await store.purge({ state: "unreadable" }), { changed: 1, left: [] });
+    assertEquals(await keysOf(kv, "event"), []);
+    assertEquals(await keysOf(kv, "payload"), []);
+  },
+);
+
+Deno.test("replayAll() and cancelAll() leave what they cannot read", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(keyOf("d1"), { v: 2 });
+  assertEquals(await sut.store.replayAll({ ids: ["d1"] }), { changed: 0, left: ["d1"] });
+  assertEquals(await sut.store.cancelAll({ ids: ["d1"] }), { changed: 0, left: ["d1"] });
+  assertEquals((await sut.kv.get(keyOf("d1"))).value, { v: 2 });
+});
+
+testStore("a purge of what cannot be read lets those behind it go on", async ({ kv, store }) => {
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, "d1");
+  await store.purge({ state: "unreadable" });
+  await store.accept(delivery("d1", "{}", "key"));
+  for (const id of ["d2", "d1"]) {
+    const lease = await claimOne(store);
+    assertEquals(lease.record.id, id);
+    await store.complete(lease);
+  }
+  assertEquals([await keysOf(kv, "lane"), await keysOf(kv, "place")], [[], []]);
+});
+
+testStore("a purge of what a worker could not read leaves its lane alone", async ({ kv }) => {
+  const store = await openEventStore(kv, { bell: "watch", log: () => {} });
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, "d1");
+  await claimAll(store);
+  await store.purge({ state: "unreadable" });
+  await store.accept(delivery("d3", "{}", "key"));
+  const lease = await claimOne(store);
+  assertEquals(lease.record.id, "d2");
+  await store.complete(lease);
+  assertEquals(idsOf(await claimAll(store)), ["d3"]);
+});

@@ -1,0 +1,67 @@
+import type { EventRecord, EventState, LanePlace, PayloadRef } from "./event_record.ts";
+
+const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
+
+/** The farthest that a date can be from the epoch, in milliseconds. */
+const MAX_TIME = 8.64e15;
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === "string";
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isTime: Check = (value) => Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
+const isLane = shape({ key: isText, seq: isCount });
+const isLease = shape({ owner: isText, until: isTime });
+const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
+const isError = shape({ attempt: isCount, at: isTime, message: isText });
+
+const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+
+const isRecord = shape(
+  {
+    v: (value) => value === 1,
+    id: isText,
+    platform: isText,
+    source: isText,
+    type: isText,
+    requestId: orNull(isText),
+    receivedAt: isTime,
+    state: (value) => STATES.includes(value as EventState),
+    attempt: isCount,
+    dueAt: orNull(isTime),
+    orderingKey: orNull(isText),
+    lane: orNull(isLane),
+    lease: orNull(isLease),
+    settledAt: orNull(isTime),
+    payload: orNull(isPayload),
+    progress: (value) => value === undefined || isTexts(value),
+  errors: (value) => Array.isArray(value) && value.every(isError),
+  } satisfies Record<keyof EventRecord, Check>,
+);
+
+/** Tells whether a stored value is a record that this version can read. */
+export function isEventRecord(value: unknown): value is EventRecord {
+  return isRecord(value);
+}
+
+/** Tells whether a value names a place in a lane. */
+export function isLanePlace(value: unknown): value is LanePlace {
+  return isLane(value);
+}
+
+/** Tells whether a value names a payload. */
+export function isPayloadRef(value: unknown): value is PayloadRef {
+  return isPayload(value);
+}
+
+function orNull(check: Check): Check {
+  return (value) => value === null || check(value);
+}
+
+function shape(checks: Readonly<Record<string, Check>>): Check {
+  const entries = Object.entries(checks);
+  return (value) => {
+    if (typeof value !== "object" || value === null) return false;
+    return entries.every(([key, check]) => check((value as Record<string, unknown>)[key]));
+  };
+}

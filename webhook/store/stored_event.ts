@@ -1,0 +1,28 @@
+import { isEventRecord } from "./_record_shape.ts";
+import type { EventRecord } from "./event_record.ts";
+
+/**
+ * An event whose record this version cannot read: another version has written it, or it is damaged. It is
+ * left alone, and not handled, until a version that can read it comes or somebody purges it.
+ */
+export interface UnreadableRecord {
+  /** The event's id. */
+  readonly id: string;
+  /** Tells it from a record that can be read. */
+  readonly state: "unreadable";
+  /** The version of its layout; null where it tells none. */
+  readonly v: number | null;
+}
+
+/** What is stored of an event. Its `state` tells whether it can be read. */
+export type StoredEvent = EventRecord | UnreadableRecord;
+
+/** Tells what an entry of the store holds of an event. */
+export function toStoredEvent(
+  { key, value }: Pick<Deno.KvEntry<unknown>, "key" | "value">,
+): StoredEvent {
+  const id = String(key.at(-1));
+  if (isEventRecord(value) && value.id === id) return value;
+  const v = (value as { v?: unknown } | null)?.v;
+  return { id, state: "unreadable", v: typeof v === "number" ? v : null };
+}
