@@ -14,7 +14,6 @@ const isLane = shape({ key: isText, seq: isCount });
 const isLease = shape({ owner: isText, until: isTime });
 const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
 const isError = shape({ attempt: isCount, at: isTime, message: isText });
-
 const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
 
 const isRecord = shape(
@@ -35,7 +34,7 @@ const isRecord = shape(
     settledAt: orNull(isTime),
     payload: orNull(isPayload),
     progress: (value) => value === undefined || isTexts(value),
-  errors: (value) => Array.isArray(value) && value.every(isError),
+    errors: (value) => Array.isArray(value) && value.every(isError),
   } satisfies Record<keyof EventRecord, Check>,
 );
 
