@@ -1,0 +1,31 @@
+/**
+ * A kit for tests of bots: deliveries of every sender, signed, and a bot that takes them within the
+ * test, with a clock that can be moved on.
+ *
+ * @example
+ * ```ts
+ * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const titles: unknown[] = [];
+ *
+ * await using bot = await startTestBot(({ payload }) => titles.push(payload.issue));
+ * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: "Help" }));
+ * assertEquals(titles, ["Help"]);
+ * ```
+ *
+ * @module
+ */
+export {
+  forgeDelivery,
+  type ForgeDeliveryOptions,
+  type ForgeSender,
+  type TestDelivery,
+} from "./forge_delivery.ts";
+export {
+  type MessengerSender,
+  messengerUpdate,
+  type MessengerUpdateOptions,
+} from "./messenger_update.ts";
+export { type Outcome, startTestBot, type TestBot, type TestBotOptions } from "./test_bot.ts";
+export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
