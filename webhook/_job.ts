@@ -1,6 +1,8 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
+import { HeldLease } from "./_held_lease.ts";
 import { withDeadline } from "./deadline.ts";
-import { type EventHandler, toEvent } from "./event.ts";
+import type { Delivery } from "./delivery.ts";
+import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
@@ -14,37 +16,42 @@ export interface JobParts {
   readonly log: LogSink;
 }
 
-/** How long giving back may take: Deno Deploy kills an instance 5 s after it told it to stop. */
-const GIVE_BACK_TIMEOUT_MS = 500;
+/** How long a settlement waits for company: a commit of its own would cost as much as a delivery's. */
+const SETTLE_WITHIN_MS = 5;
 
-/** How much of its lease a worker uses, so that it has stopped when another one may start. */
-const EXPIRY_MARGIN = 0.9;
+/** How long it is waited at first, and at most, before a settlement that failed is tried again. */
+const SETTLE_PAUSES_MS = [200, 2_000] as const;
 
 /** One leased event: handled, its lease renewed meanwhile, and settled by how the handler ends. */
 export class Job {
-  /** Resolves once the event is settled, or lost. It never rejects. */
+  /** Resolves once the event is settled, lost or given back. It never rejects. */
   readonly done: Promise<void>;
   readonly #parts: JobParts;
+  readonly #lease: HeldLease;
+  readonly #delivery: Delivery | undefined;
   readonly #controller = new AbortController();
-  readonly #spentMs: number;
-  #lease: Lease;
-  /** The renewals so far: the lease's version is known only once they are through. */
-  #renewal: Promise<void> = Promise.resolve();
-  /** Whether the event is no longer this job's to settle. */
-  #lost = false;
+  readonly #effects: CommitEffects[] = [];
+  #end!: () => void;
+  #failure: { readonly error: unknown } | undefined;
   #stopping = false;
-  #expiry: ReturnType<typeof setTimeout> | undefined;
+  #handlerEnded = false;
 
   /**
    * @param parts What the jobs share.
    * @param lease The lease.
-   * @param spentMs How much of the lease has gone by already, at most.
+   * @param leasedAt When it was asked for, by the monotonic clock.
+   * @param delivery What the event was made of, where that is at hand.
    */
-  constructor(parts: JobParts, lease: Lease, spentMs: number) {
+  constructor(parts: JobParts, lease: Lease, leasedAt: number, delivery?: Delivery) {
     this.#parts = parts;
-    this.#spentMs = spentMs;
-    this.#lease = lease;
-    this.done = this.#try("event not settled, it will be handled again", () => this.#run());
+    this.#lease = new HeldLease(parts, lease, leasedAt, this);
+    this.#delivery = delivery;
+    this.done = new Promise((resolve) => this.#end = resolve);
+  }
+
+  /** For how long the event has been leased, in milliseconds. */
+  get ageMs(): number {
+    return this.#lease.ageMs;
   }
 
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
@@ -55,31 +62,68 @@ export class Job {
 
   /** Gives the event back, whatever its handler still does. */
   async giveBack(): Promise<void> {
-    this.#lost = true;
-    clearTimeout(this.#expiry);
-    await withDeadline(this.#renewal, GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
-    await this.#try(
-      "event not given back",
-      () => withDeadline(this.#parts.store.release(this.#lease), GIVE_BACK_TIMEOUT_MS),
-    );
+    try {
+      await this.#lease.giveBack();
+    } catch (error) {
+      this.#report("error", "event not given back", { error });
+    }
+    this.#end();
   }
 
-  async #run(): Promise<void> {
-    if (await this.#defer()) return;
-    const { leaseMs } = this.#parts;
-    const timer = setInterval(() => this.#renew(), leaseMs / 3);
-    this.#expireIn(leaseMs - this.#spentMs);
-    const effects: CommitEffects[] = [];
-    const failure = await this.#handle(effects).then(() => undefined, (error) => ({ error }));
-    clearInterval(timer);
-    await this.#renewal;
-    clearTimeout(this.#expiry);
-    if (this.#lost) return;
-    const settling = failure
-      ? this.#fail(failure.error)
-      : this.#complete(effects).catch((error) => this.#fail(error));
-    if (await withDeadline(settling, leaseMs)) return;
-    this.#report("warn", "lease lost, event not settled");
+  onLost(message: string): void {
+    this.#controller.abort(new Error("The lease was lost"));
+    this.#report("warn", message);
+  }
+
+  onError(error: unknown): void {
+    this.#report("error", "lease not renewed", { error });
+  }
+
+  /** Has the handler handle the event. */
+  async handle(): Promise<void> {
+    try {
+      if (await this.#defer()) return void this.#lease.end();
+      this.#lease.keep();
+      await this.#handle();
+    } catch (error) {
+      this.#failure = { error };
+    }
+    this.#handlerEnded = true;
+  }
+
+  /** Settles the event by how its handler has ended, and as soon as the KV lets it. */
+  async settle(): Promise<void> {
+    const [first, longest] = SETTLE_PAUSES_MS;
+    for (let pauseMs = first as number; !this.#lease.isLost; pauseMs *= 2) {
+      try {
+        const settled = await withDeadline(this.#settleOnce(), this.#parts.leaseMs);
+        if (!settled && !this.#lease.isLost) this.#report("warn", "lease lost, event not settled");
+        break;
+      } catch (error) {
+        this.#report("error", "event not settled yet", { error });
+        if (error instanceof Deno.errors.BadResource) break;
+      }
+      await this.#lease.pause(Math.min(pauseMs, longest));
+    }
+    await this.#lease.end();
+    this.#end();
+  }
+
+  async #settleOnce(): Promise<boolean> {
+    if (this.#failure) return await this.#fail(this.#failure.error);
+    const { store } = this.#parts;
+    const effects = this.#effects;
+    if (effects.length === 0) {
+      const options = { withinMs: SETTLE_WITHIN_MS };
+      return await this.#lease.settle((lease) => store.complete(lease, options));
+    }
+    try {
+      const add = (commit: Deno.AtomicOperation) => addEffects(commit, effects);
+      return await this.#lease.settle((lease) => store.complete(lease, add));
+    } catch (error) {
+      this.#failure = { error };
+      return await this.#fail(error);
+    }
   }
 
   /**
@@ -88,114 +132,69 @@ export class Job {
    */
   async #defer(): Promise<boolean> {
     const { store, retry, leaseMs } = this.#parts;
-    const { record, takenOver } = this.#lease;
+    const { record, versionstamp, takenOver } = this.#lease.lease;
     if (!takenOver) return false;
-    const delayMs = retryDelay(retry, record.attempt - 1);
+    const attempt = record.attempt - 1;
+    const delayMs = retryDelay(retry, attempt);
     if (delayMs === null) {
       this.#report("error", "event failed for the last time, now dead");
-      await withDeadline(store.bury(this.#lease, "Given up: its lease expired too often"), leaseMs);
+      const last: Lease = { record: { ...record, attempt }, versionstamp };
+      await withDeadline(store.bury(last, "Given up: its lease expired too often"), leaseMs);
       return true;
     }
     if (delayMs <= leaseMs) return false;
-    await withDeadline(store.release(this.#lease, delayMs - leaseMs), leaseMs);
+    await withDeadline(store.release(this.#lease.lease, delayMs - leaseMs), leaseMs);
     return true;
   }
 
-  async #handle(effects: CommitEffects[]): Promise<void> {
-    const { store, leaseMs } = this.#parts;
-    const body = await withDeadline(store.load(this.#lease), leaseMs);
-    const event = toEvent(this.#lease.record, body);
+  async #handle(): Promise<void> {
+    const event = await this.#load();
     const { signal } = this.#controller;
-    let ended = false;
-    const settleWith = (each: CommitEffects) => {
-      if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
-      effects.push(each);
-    };
-    const checkpoint = async (part: string, each?: CommitEffects) => {
-      if (ended) throw new TypeError("Cannot note progress: the handler has ended");
-      await this.#checkpoint(part, each);
-    };
     const { progress = [] } = this.#lease.record;
-    try {
-      await this.#parts.handler(event, { signal, settleWith, progress, checkpoint });
-    } finally {
-      ended = true;
-    }
+    const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
+    await this.#parts.handler(event, { signal, settleWith, progress, checkpoint });
   }
 
-  /** In turn with the renewals, for both make a new version of the lease. */
-  async #checkpoint(part: string, effects?: CommitEffects): Promise<void> {
+  readonly #settleWith: HandlerContext["settleWith"] = (effects) => {
+    if (this.#handlerEnded) {
+      throw new TypeError("Cannot settle with effects: the handler has ended");
+    }
+    this.#effects.push(effects);
+  };
+
+  readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {
+    if (this.#handlerEnded) throw new TypeError("Cannot note progress: the handler has ended");
     const { store, leaseMs } = this.#parts;
     const add = effects && ((commit: Deno.AtomicOperation) => addEffects(commit, [effects]));
-    const noting = this.#renewal.then(async () => {
-      const lease = this.#lost
-        ? null
-        : await withDeadline(store.checkpoint(this.#lease, part, add), leaseMs / 3);
-      if (lease) return void (this.#lease = lease);
-      this.#lose("lease lost, handler aborted");
-      throw new Error("Cannot note progress: the lease was lost");
-    });
-    this.#renewal = noting.catch(() => {});
-    await noting;
-  }
+    const noted = await this.#lease.change((lease) =>
+      withDeadline(store.checkpoint(lease, part, add), leaseMs / 3)
+    );
+    if (noted) return;
+    this.#lease.lose("lease lost, handler aborted");
+    throw new Error("Cannot note progress: the lease was lost");
+  };
 
-  #complete(effects: readonly CommitEffects[]): Promise<boolean> {
-    return this.#parts.store.complete(this.#lease, (commit) => addEffects(commit, effects));
+  async #load(): Promise<WebhookEvent> {
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    if (this.#delivery) return toEvent(record, this.#delivery.body, this.#delivery.payload);
+    return toEvent(record, await withDeadline(store.load(lease), leaseMs));
   }
 
   async #fail(error: unknown): Promise<boolean> {
     const { store, retry } = this.#parts;
-    if (this.#stopping) return await store.release(this.#lease);
+    if (this.#stopping) return await this.#lease.settle((lease) => store.release(lease));
     const givenUp = error instanceof GiveUpError;
     const retryInMs = givenUp ? null : retryDelay(retry, this.#lease.record.attempt);
     if (retryInMs === null) {
-      const buried = await store.bury(this.#lease, error);
+      const buried = await this.#lease.settle((lease) => store.bury(lease, error));
       if (givenUp && buried) this.#report("warn", "event given up, now dead", { error });
       else if (buried) this.#report("error", "event failed for the last time, now dead", { error });
       return buried;
     }
-    const given = await store.retry(this.#lease, retryInMs, error);
+    const given = await this.#lease.settle((lease) => store.retry(lease, retryInMs, error));
     if (given) this.#report("warn", "event failed, to be tried again", { error, retryInMs });
     return given;
-  }
-
-  #renew(): void {
-    if (this.#lost) return;
-    this.#renewal = this.#renewal.then(() => this.#try("lease not renewed", this.#renewNow));
-  }
-
-  readonly #renewNow = async (): Promise<void> => {
-    if (this.#lost) return;
-    const { store, leaseMs } = this.#parts;
-    const start = performance.now();
-    const lease = await withDeadline(store.renew(this.#lease, leaseMs), leaseMs / 3);
-    if (!lease) return this.#lose("lease lost, handler aborted");
-    this.#lease = lease;
-    this.#expireIn(leaseMs - (performance.now() - start));
-  };
-
-  /** Without a renewal another worker takes the event over: by then this one has to have stopped. */
-  #expireIn(ms: number): void {
-    clearTimeout(this.#expiry);
-    if (this.#lost) return;
-    const expire = () => this.#lose("lease not renewed in time, handler aborted");
-    this.#expiry = setTimeout(expire, ms * EXPIRY_MARGIN);
-  }
-
-  #lose(message: string): void {
-    if (this.#lost) return;
-    this.#lost = true;
-    clearTimeout(this.#expiry);
-    this.#controller.abort(new Error("The lease was lost"));
-    this.#report("warn", message);
-  }
-
-  async #try(message: string, action: () => Promise<unknown>): Promise<void> {
-    try {
-      await action();
-    } catch (error) {
-      this.#report("error", message, { error });
-    }
   }
 
   #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {

@@ -94,11 +94,15 @@ export type EventHandler<TPayload = JsonObject> = (
  *
  * @param record The event's record.
  * @param body The event's payload.
+ * @param payload The same, parsed.
  * @returns The event.
  */
-export function toEvent(record: EventRecord, body: Uint8Array<ArrayBuffer>): WebhookEvent {
+export function toEvent(
+  record: EventRecord,
+  body: Uint8Array<ArrayBuffer>,
+  payload: JsonObject = parseJsonObject(body),
+): WebhookEvent {
   const { id, platform, source, type, requestId, attempt } = record;
-  const payload = parseJsonObject(body);
   return {
     id,
     platform,

@@ -2,10 +2,12 @@ import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
 import { Job, type JobParts } from "./_job.ts";
+import { Pace } from "./_pace.ts";
+import type { Delivery } from "./delivery.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import { longestDelay } from "./retry_policy.ts";
-import type { EventStore, Lease } from "./store/mod.ts";
+import type { EventStore, Lease, Reservation } from "./store/mod.ts";
 import { withDefaults, type WorkerOptions } from "./worker_options.ts";
 
 /** A running worker. */
@@ -28,6 +30,15 @@ export interface EventWorker {
 
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
+
+/** How many events are claimed at a time: more do not fit a commit. */
+const MAX_CLAIM = 100;
+
+/** How long an event may wait for a handler of the worker that has leased it. */
+const MAX_WAIT_MS = 1_000;
+
+/** How many events may be unsettled at once, their handlers through or not. */
+const MAX_JOBS = 1_000;
 
 /** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
 const TIDY_MS = 3_600_000;
@@ -65,7 +76,17 @@ class StoreWorker implements EventWorker {
   readonly #concurrency: number;
   readonly #sweepMs: number;
   readonly #owner = crypto.randomUUID();
+  /** What is leased and not settled. */
   readonly #jobs = new Set<Job>();
+  /** What is leased and waits for a handler. */
+  readonly #waiting: Job[] = [];
+  readonly #pace = new Pace();
+  /** How many handlers run. */
+  #running = 0;
+  /** How many events are being taken in with a lease. */
+  #reserved = 0;
+  /** Whether more may be due than was claimed. */
+  #behind = false;
   readonly #loop: Promise<void>;
   #sweeps: (() => void)[] = [];
   #background: Promise<void> = Promise.resolve();
@@ -85,7 +106,7 @@ class StoreWorker implements EventWorker {
     this.#clock = new ClockWatch(leaseMs / 2);
     this.#tidyAt = performance.now() + leaseMs / 2;
     this.#sweepMs = sweepMs;
-    store.listen(this.#wake).catch((error) => this.#report("bell failed", error));
+    store.listen(this.#wake, this.#reserve).catch((error) => this.#report("bell failed", error));
     this.#loop = this.#run();
   }
 
@@ -101,17 +122,19 @@ class StoreWorker implements EventWorker {
     this.#stopping = true;
     this.#wake();
     for (const job of this.#jobs) job.stop();
+    const notStarted = Promise.all(this.#waiting.splice(0).map((job) => this.#giveBack(job)));
     try {
-      await withDeadline(this.#end(), graceMs);
+      await withDeadline(this.#quiet(), graceMs);
     } catch {
       // What is not through by now is given back.
     }
+    await notStarted;
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
     this.#ended.abort();
     for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
-  async #end(): Promise<void> {
+  async #quiet(): Promise<void> {
     await this.#loop;
     await Promise.all([this.#background, ...[...this.#jobs].map((job) => job.done)]);
   }
@@ -121,16 +144,48 @@ class StoreWorker implements EventWorker {
     this.#resume?.();
   };
 
+  /** How many more events can be taken. */
+  get #room(): number {
+    const { size } = this.#jobs;
+    const taken = this.#running + this.#waiting.length + this.#reserved;
+    return Math.min(this.#capacity - taken, MAX_JOBS - size - this.#reserved);
+  }
+
+  get #capacity(): number {
+    return this.#concurrency + this.#pace.ahead;
+  }
+
+  /** Takes an event while it is stored, unless those that wait for longer need the room. */
+  readonly #reserve = (): Reservation | null => {
+    const needed = this.#behind ? this.#capacity / 2 : 0;
+    if (this.#stopping || this.#room <= needed) {
+      this.#behind = true;
+      return null;
+    }
+    this.#reserved++;
+    const start = performance.now();
+    return {
+      owner: this.#owner,
+      leaseMs: this.#parts.leaseMs,
+      take: (lease, delivery) => {
+        this.#reserved--;
+        this.#add(lease, start, delivery);
+      },
+      cancel: () => void this.#reserved--,
+    };
+  };
+
   async #run(): Promise<void> {
     while (!this.#stopping) {
       this.#tidyInTime();
+      this.#returnStale();
       const sweeps = this.#sweeps.splice(0);
-      const free = this.#concurrency - this.#jobs.size;
-      const claimed = free === 0 ? 0 : await this.#claim(free);
+      const limit = Math.min(MAX_CLAIM, this.#room);
+      if (limit > 0) this.#behind = await this.#claim(limit) === limit;
       if (this.#jobs.size > 0) this.#sweeps.push(...sweeps);
       else for (const resolve of sweeps) resolve();
       // A full claim may have left more behind; else nothing is to be done until something happens.
-      if (claimed < free || free === 0) await this.#pause();
+      if (!this.#behind || limit <= 0) await this.#pause();
     }
   }
 
@@ -141,10 +196,7 @@ class StoreWorker implements EventWorker {
     const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      const spentMs = performance.now() - start;
-      // A lease that took half its time to come is not worth starting on.
-      if (this.#stopping || spentMs > leaseMs / 2) await this.#releaseAll(claiming);
-      else for (const lease of leases) this.#start(lease, spentMs);
+      for (const lease of leases) this.#add(lease, start);
       return leases.length;
     } catch (error) {
       if (!this.#ended.signal.aborted) this.#report("claim failed", error);
@@ -164,13 +216,52 @@ class StoreWorker implements EventWorker {
     }
   }
 
-  #start(lease: Lease, spentMs: number): void {
-    const job = new Job(this.#parts, lease, spentMs);
+  #add(lease: Lease, leasedAt: number, delivery?: Delivery): void {
+    const job = new Job(this.#parts, lease, leasedAt, delivery);
     this.#jobs.add(job);
-    job.done.then(() => {
-      this.#jobs.delete(job);
-      this.#wake();
-    });
+    this.#waiting.push(job);
+    this.#startNext();
+  }
+
+  #startNext(): void {
+    while (this.#running < this.#concurrency) {
+      const job = this.#waiting.shift();
+      if (!job) return;
+      // A lease that took half its time to come is not worth starting on.
+      if (this.#stopping || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
+      else this.#work(job);
+    }
+  }
+
+  async #work(job: Job): Promise<void> {
+    this.#running++;
+    await job.handle();
+    this.#running--;
+    this.#pace.note();
+    this.#startNext();
+    if (this.#behind) this.#wake();
+    await job.settle();
+    this.#end(job);
+  }
+
+  /** Gives back what was not started. */
+  async #giveBack(job: Job): Promise<void> {
+    await job.giveBack();
+    this.#end(job);
+  }
+
+  #end(job: Job): void {
+    this.#jobs.delete(job);
+    if (this.#behind || this.#jobs.size === 0) this.#wake();
+  }
+
+  /** What has waited for long, because handlers have become slow, is for other workers too. */
+  #returnStale(): void {
+    const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
+    while (this.#waiting[0] && this.#waiting[0].ageMs > maxMs) {
+      this.#behind = true;
+      this.#giveBack(this.#waiting.shift()!);
+    }
   }
 
   async #pause(): Promise<void> {

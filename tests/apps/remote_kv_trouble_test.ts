@@ -59,7 +59,7 @@ testRemote("runApp() ends in time when no lease can be renewed", renewing, async
   for (const id of numbered("d", 10)) assertEquals((await deliver(app, id)).status, 200);
   await until(() => app.count("start") === 10, 5_000);
   proxy.mode = "swallow";
-  await until(() => proxy.swallowed >= 10, renewing.leaseMs);
+  await until(() => proxy.swallowed > 0, renewing.leaseMs);
   const start = performance.now();
   app.process.kill("SIGTERM");
   assertEquals((await app.process.status).code, 0);

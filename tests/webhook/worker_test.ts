@@ -15,7 +15,14 @@ const encoder = new TextEncoder();
 
 function delivery(deliveryId: string, text = `{"a":1}`): Delivery {
   const body = encoder.encode(text);
-  return { platform: "forge", source: "github", type: "push", deliveryId, body, payload: {} };
+  return {
+    platform: "forge",
+    source: "github",
+    type: "push",
+    deliveryId,
+    body,
+    payload: JSON.parse(text),
+  };
 }
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -160,9 +167,9 @@ Deno.test("startWorker() starts a handler ten leases long once", async () => {
   let starts = 0;
   const handler = () => {
     starts++;
-    return later(1_000);
+    return later(2_000);
   };
-  await withWorker(sut, handler, { leaseMs: 100, sweepMs: 20 }, async () => {
+  await withWorker(sut, handler, { leaseMs: 200, sweepMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
     await until(isState(sut.store, "d1", "done"));
   });
@@ -181,7 +188,8 @@ Deno.test("startWorker() aborts a handler whose lease was lost, and settles noth
     await sut.store.accept(delivery("d1"));
     await until(isState(sut.store, "d1", "running"));
     const record = await sut.store.get("d1");
-    await sut.kv.set(["events", "event", "d1"], { ...record, lease: { owner: "other", until: 0 } });
+    const lease = { owner: "other", until: 0, ms: 1 };
+    await sut.kv.set(["events", "event", "d1"], { ...record, lease });
     await aborted.promise;
     await later(20);
     assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");
@@ -241,7 +249,7 @@ Deno.test("settleWith() refuses effects that come too late, or later", async () 
   await using sut = await memoryStore();
   let late: (() => void) | undefined;
   const handler: EventHandler = ({ id }, { settleWith }) => {
-    if (id === "async") return settleWith(async (commit) => await later(1) ?? commit.set(["a"], 1));
+    if (id === "async") return settleWith(async (commit) => await null ?? commit.set(["a"], 1));
     late = () => settleWith((commit) => commit.set(["b"], 1));
   };
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {

@@ -1,6 +1,5 @@
-import { commit } from "./_commit.ts";
 import { untilDone } from "./_contention.ts";
-import { type StoreKeys, storeKeys } from "./_keys.ts";
+import { Draft } from "./_draft.ts";
 import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
@@ -11,9 +10,13 @@ import type { CommitEffects, Lease } from "./event_store.ts";
 export interface Change {
   readonly set: Partial<EventRecord>;
   /** Further mutations for the same commit. */
-  readonly effects?: CommitEffects;
+  readonly add?: (draft: Draft) => void;
+  /** Somebody else's mutations for the same commit. */
+  readonly effects?: CommitEffects | undefined;
   /** In how many milliseconds the record is forgotten. */
   readonly expireIn?: number;
+  /** How long the change may wait for others to share a commit with, in milliseconds. */
+  readonly withinMs?: number | undefined;
   /** Before when the next event of the lane must not start, milliseconds since the epoch. */
   readonly nextNotBefore?: number;
 }
@@ -29,76 +32,67 @@ export async function changeRecord(
   lease: Lease,
   change: Change,
 ): Promise<Lease | null> {
-  const keys = storeKeys(parts.namespace);
   const lane = change.set.settledAt != null ? lease.record.lane : null;
-  if (!lane) return await changeAlone(parts, keys, lease, change);
+  if (!lane) return await changeAlone(parts, lease, change);
   // With those that join the lane, one at a time: it takes more steps and would be slower each time.
   return await parts.locks.run(
     lane.key,
-    () => untilDone(() => changeInLane(parts, keys, lease, change, lane)),
+    () => untilDone(() => changeInLane(parts, lease, change, lane)),
   );
 }
 
 async function changeAlone(
-  { kv }: StoreParts,
-  keys: StoreKeys,
+  parts: StoreParts,
   lease: Lease,
   change: Change,
 ): Promise<Lease | null> {
-  const operation = startOf(kv, keys, lease, change);
-  const changed = await finish(operation, keys, lease, { ...lease.record, ...change.set }, change);
-  if (changed) return changed;
-  if (await isChanged(kv, keys, lease)) return null;
+  const record = { ...lease.record, ...change.set };
+  const changed = await finish(parts, startOf(parts, lease, change), lease, record, change);
+  if (changed || !change.effects || await isChanged(parts, lease)) return changed;
   throw new Error("A check among the effects does not hold");
 }
 
 /** Makes a try; undefined if the lane was changed meanwhile. */
 async function changeInLane(
-  { kv }: StoreParts,
-  keys: StoreKeys,
+  parts: StoreParts,
   lease: Lease,
   change: Change,
   place: LanePlace,
 ): Promise<Lease | null | undefined> {
-  const lanes = new Lanes(kv, keys);
-  const operation = startOf(kv, keys, lease, change);
-  const before = await lanes.leave(operation, place, change.nextNotBefore);
+  const lanes = new Lanes(parts.kv, parts.keys);
+  const draft = startOf(parts, lease, change);
+  const before = await lanes.leave(draft, place, lease.record.id, change.nextNotBefore);
   const record: EventRecord = { ...lease.record, ...change.set, lane: null };
-  const changed = await finish(operation, keys, lease, record, change);
+  const changed = await finish(parts, draft, lease, record, change);
   if (changed) return changed;
-  if (await isChanged(kv, keys, lease)) return null;
+  if (await isChanged(parts, lease)) return null;
   const { versionstamp } = await lanes.read(place.key);
   if (!change.effects || versionstamp !== before.versionstamp) return undefined;
   throw new Error("A check among the effects does not hold");
 }
 
-function startOf(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  { record, versionstamp }: Lease,
-  { effects }: Change,
-): Deno.AtomicOperation {
-  const operation = kv.atomic().check({ key: keys.event(record.id), versionstamp });
-  // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
-  effects?.(operation);
-  return operation;
+function startOf({ keys }: StoreParts, { record, versionstamp }: Lease, change: Change): Draft {
+  const draft = new Draft().check({ key: keys.event(record.id), versionstamp });
+  draft.effects = change.effects;
+  change.add?.(draft);
+  return draft;
 }
 
 async function finish(
-  operation: Deno.AtomicOperation,
-  keys: StoreKeys,
+  { keys, commits }: StoreParts,
+  draft: Draft,
   { record: before }: Lease,
   record: EventRecord,
-  { expireIn }: Change,
+  { expireIn, withinMs }: Change,
 ): Promise<Lease | null> {
-  operation.set(keys.event(record.id), record, expireIn === undefined ? {} : { expireIn });
-  deleteDue(operation, keys, before);
-  setDue(operation, keys, record);
-  const result = await commit(operation);
+  draft.set(keys.event(record.id), record, expireIn === undefined ? {} : { expireIn });
+  deleteDue(draft, keys, before);
+  setDue(draft, keys, record);
+  const result = await commits.commit(draft, withinMs);
   return result.ok ? { record, versionstamp: result.versionstamp } : null;
 }
 
-async function isChanged(kv: Deno.Kv, keys: StoreKeys, lease: Lease): Promise<boolean> {
+async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {
   const { versionstamp } = await readRecord(kv, keys.event(lease.record.id));
   return versionstamp !== lease.versionstamp;
 }

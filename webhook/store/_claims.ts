@@ -1,12 +1,13 @@
 import { writeLog } from "../../middleware/mod.ts";
 import { type Change, changeRecord } from "./_changes.ts";
-import { commit } from "./_commit.ts";
-import { type StoreKeys, storeKeys } from "./_keys.ts";
+import { Draft } from "./_draft.ts";
+import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
+import { readAll } from "./_reads.ts";
 import type { ScheduleEntry } from "./_schedule.ts";
-import { type EventRecord, type Known, readRecord, withError } from "./event_record.ts";
+import { type EventRecord, type Known, knownOf, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
-import type { ClaimOptions, CommitEffects, Lease } from "./event_store.ts";
+import type { ClaimOptions, Lease } from "./event_store.ts";
 
 /** How many entries of the schedule are read at a time. */
 const BATCH_SIZE = 100;
@@ -26,7 +27,7 @@ export class Claims {
   constructor(parts: StoreParts) {
     this.#parts = parts;
     this.#kv = parts.kv;
-    this.#keys = storeKeys(parts.namespace);
+    this.#keys = parts.keys;
     this.#lanes = new Lanes(this.#kv, this.#keys);
   }
 
@@ -49,24 +50,48 @@ export class Claims {
     return leases;
   }
 
-  /** Makes events due that are scheduled later than anything can be. */
+  /**
+   * Makes events due that are scheduled later than anything can be: by a clock that has been set back
+   * since.
+   */
   async repair(latestMs: number): Promise<number> {
     let repaired = 0;
-    for await (const { key } of this.#kv.list(this.#keys.dueAfter(Date.now() + latestMs))) {
-      const { record, versionstamp } = await readRecord(
-        this.#kv,
-        this.#keys.event(String(key.at(-1))),
+    let page: DueEntry[] = [];
+    const mend = async () => {
+      const changes = (await this.#read(page)).map((known, i) =>
+        this.#mend(page[i]!, known, latestMs)
       );
-      if (!record || record.dueAt !== key.at(-2)) continue;
-      const lease: Lease = { record, versionstamp: versionstamp! };
-      if (await this.#change(lease, { set: { dueAt: Date.now() } })) repaired++;
+      for (const mended of await Promise.all(changes)) if (mended) repaired++;
+      page = [];
+    };
+    for await (const entry of this.#kv.list<ScheduleEntry>(this.#keys.dueAfter(Date.now()))) {
+      if (page.push(entry) === BATCH_SIZE) await mend();
     }
+    await mend();
     return repaired;
   }
 
-  /** Leases events at the same time. One that fails does not lose what was leased beside it. */
-  async #leaseAll(entries: DueEntry[], options: ClaimOptions): Promise<Lease[]> {
-    const tried = await Promise.allSettled(entries.map((each) => this.#leaseDue(each, options)));
+  async #mend({ key }: DueEntry, known: Known, latestMs: number): Promise<boolean> {
+    const { record, versionstamp } = known;
+    if (!record || record.dueAt !== key.at(-2) || !isMisplaced(record, latestMs)) return false;
+    const { lease } = record;
+    // Who holds a lease has to have its length to renew it by the clock as it is now.
+    const dueAt = Date.now() + (lease?.ms ?? 0);
+    const set = { dueAt, lease: lease && { ...lease, until: dueAt } };
+    return await this.#change({ record, versionstamp: versionstamp! }, { set }) !== null;
+  }
+
+  async #read(entries: readonly DueEntry[]): Promise<Known[]> {
+    const keys = entries.map(({ key }) => this.#keys.event(String(key.at(-1))));
+    return (await readAll(this.#kv, keys)).map(knownOf);
+  }
+
+  /** Leases events in one commit. One that fails does not lose what was leased beside it. */
+  async #leaseAll(entries: readonly DueEntry[], options: ClaimOptions): Promise<Lease[]> {
+    const known = await this.#read(entries);
+    const tried = await Promise.allSettled(
+      entries.map((entry, i) => this.#leaseDue(entry, known[i]!, options)),
+    );
     const leases = tried.flatMap((each) =>
       each.status === "fulfilled" && each.value ? [each.value] : []
     );
@@ -75,10 +100,9 @@ export class Claims {
     return leases;
   }
 
-  async #leaseDue(entry: DueEntry, options: ClaimOptions): Promise<Lease | null> {
+  async #leaseDue(entry: DueEntry, known: Known, options: ClaimOptions): Promise<Lease | null> {
     const { owner, leaseMs, takeOver = true } = options;
     const now = Date.now();
-    const known = await readRecord(this.#kv, this.#keys.event(String(entry.key.at(-1))));
     const { record, versionstamp } = known;
     if (!record) return await this.#postpone(entry, known);
     if (record.dueAt === null || record.dueAt > now) return await this.#drop(entry);
@@ -89,18 +113,18 @@ export class Claims {
     const set: Partial<EventRecord> = {
       state: "running",
       attempt: record.attempt + 1,
-      lease: { owner, until },
+      lease: { owner, until, ms: leaseMs },
       dueAt: until,
       errors,
     };
-    const effects: CommitEffects = (operation) => void operation.delete(entry.key);
-    const lease = await this.#change({ record, versionstamp: versionstamp! }, { set, effects });
+    const add = (draft: Draft) => void draft.delete(entry.key);
+    const lease = await this.#change({ record, versionstamp: versionstamp! }, { set, add });
     return lease && { ...lease, takenOver };
   }
 
   /** Deletes an entry of the schedule that is not its event's any more. */
   async #drop({ key, versionstamp }: DueEntry): Promise<null> {
-    await commit(this.#kv.atomic().check({ key, versionstamp }).delete(key));
+    await this.#parts.commits.commit(new Draft().check({ key, versionstamp }).delete(key));
     return null;
   }
 
@@ -112,12 +136,10 @@ export class Claims {
     if (versionstamp === null && !entry.value) return await this.#drop(entry);
     const { key, value: place } = entry;
     const eventId = String(key.at(-1));
-    const operation = this.#kv.atomic().check(entry).delete(key);
-    if (place) await this.#lanes.leave(operation, place);
-    if (versionstamp !== null) {
-      operation.set(this.#keys.due(Date.now() + POSTPONE_MS, eventId), null);
-    }
-    const { ok } = await commit(operation);
+    const draft = new Draft().check(entry).delete(key);
+    if (place) await this.#lanes.leave(draft, place, eventId);
+    if (versionstamp !== null) draft.set(this.#keys.due(Date.now() + POSTPONE_MS, eventId), null);
+    const { ok } = await this.#parts.commits.commit(draft);
     if (ok && versionstamp !== null) {
       writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
     }
@@ -127,4 +149,12 @@ export class Claims {
   #change(lease: Lease, change: Change): Promise<Lease | null> {
     return changeRecord(this.#parts, lease, change);
   }
+}
+
+/** Whether an event waits for longer than its clock can have meant, as far as the record tells. */
+function isMisplaced(record: EventRecord, latestMs: number): boolean {
+  const { dueAt, lease, state, attempt, lane, receivedAt } = record;
+  const inMs = dueAt! - Date.now();
+  if (state === "running" && lease) return inMs > lease.ms;
+  return inMs > latestMs || (attempt === 0 && lane === null && dueAt === receivedAt);
 }

@@ -1,9 +1,14 @@
+import type { Draft } from "./_draft.ts";
+import { readAll } from "./_reads.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { setDue } from "./_schedule.ts";
 import { type EventRecord, type LanePlace, readRecord } from "./event_record.ts";
 
 /** For how long an event is left alone whose record cannot be read. */
 export const POSTPONE_MS = 3_600_000;
+
+/** How many events in a row that cannot be read are passed over at a time: a commit has limits. */
+const MAX_PASSED_OVER = 50;
 
 /** What is stored of a lane while events are in it. */
 interface LaneRecord {
@@ -36,66 +41,82 @@ export class Lanes {
 
   /** Reads a lane. */
   async read(key: string): Promise<Lane> {
-    const { value, versionstamp } = await this.#kv.get<LaneRecord>(this.#keys.lane(key));
-    return { key, next: value?.next ?? 0, size: value?.size ?? 0, versionstamp };
+    return laneOf(key, await this.#kv.get<LaneRecord>(this.#keys.lane(key)));
   }
 
-  /** Adds joining the end of a lane to a commit. */
-  join(commit: Deno.AtomicOperation, lane: Lane, id: string): LanePlace {
+  /** Adds joining the end of a lane to a draft. */
+  join(draft: Draft, lane: Lane, id: string): LanePlace {
     const { key, next, size, versionstamp } = lane;
     const record: LaneRecord = { next: next + 1, size: size + 1 };
-    commit.check({ key: this.#keys.lane(key), versionstamp })
+    draft.check({ key: this.#keys.lane(key), versionstamp })
       .set(this.#keys.lane(key), record)
       .set(this.#keys.lanePlace(key, next), id);
     return { key, seq: next };
   }
 
   /**
-   * Adds leaving a lane to a commit. If the event was the first, the next one is put on the schedule.
+   * Adds leaving a lane to a draft. If the event was the first, the next one is put on the schedule.
    * Returns the lane as it was.
    */
   async leave(
-    commit: Deno.AtomicOperation,
-    { key, seq }: LanePlace,
+    draft: Draft,
+    place: LanePlace,
+    id: string,
     nextNotBefore = 0,
   ): Promise<Lane> {
-    const lane = await this.read(key);
+    const { key, seq } = place;
+    const [lane, isThere] = await this.#find(place, id);
+    // An event that nobody could read for a while may have lost its place to another.
+    if (!isThere) return lane;
     const laneKey = this.#keys.lane(key);
-    commit.check({ key: laneKey, versionstamp: lane.versionstamp })
+    draft.check({ key: laneKey, versionstamp: lane.versionstamp })
       .delete(this.#keys.lanePlace(key, seq));
     let left = 1;
     let isFirst: boolean | undefined;
-    for await (const place of this.#kv.list<string>(this.#keys.lanePlaces(key), { batchSize: 2 })) {
-      const isOwn = place.key.at(-1) === seq;
+    for await (const next of this.#kv.list<string>(this.#keys.lanePlaces(key), { batchSize: 2 })) {
+      const isOwn = next.key.at(-1) === seq;
       isFirst ??= isOwn;
       if (!isFirst) break;
       if (isOwn) continue;
-      if (await this.#schedule(commit, place.value, nextNotBefore)) break;
+      if (await this.#schedule(draft, next.value, nextNotBefore)) break;
+      if (left > MAX_PASSED_OVER) {
+        // More do not fit a commit: who looks at this one next goes on.
+        const entry: LanePlace = { key, seq: Number(next.key.at(-1)) };
+        draft.set(this.#keys.due(Date.now(), next.value), entry);
+        break;
+      }
       // Its record is gone or unreadable: it would hold up the lane for ever.
-      commit.delete(place.key);
+      draft.delete(next.key);
       left++;
     }
     const size = lane.size - left;
-    if (size <= 0) commit.delete(laneKey);
-    else commit.set(laneKey, { next: lane.next, size } satisfies LaneRecord);
+    if (size <= 0) draft.delete(laneKey);
+    else draft.set(laneKey, { next: lane.next, size } satisfies LaneRecord);
     return lane;
   }
 
-  async #schedule(
-    commit: Deno.AtomicOperation,
-    id: string,
-    notBefore: number,
-  ): Promise<boolean> {
+  /** Reads a lane, and whether an event has a place in it. */
+  async #find({ key, seq }: LanePlace, id: string): Promise<[Lane, boolean]> {
+    const keys = [this.#keys.lane(key), this.#keys.lanePlace(key, seq)];
+    const [lane, place] = await readAll(this.#kv, keys);
+    return [laneOf(key, lane as Deno.KvEntryMaybe<LaneRecord>), place?.value === id];
+  }
+
+  async #schedule(draft: Draft, id: string, notBefore: number): Promise<boolean> {
     const key = this.#keys.event(id);
     const { record, versionstamp } = await readRecord(this.#kv, key);
     if (!record) {
       // Another version may be able to read it, later.
-      if (versionstamp !== null) commit.set(this.#keys.due(Date.now() + POSTPONE_MS, id), null);
+      if (versionstamp !== null) draft.set(this.#keys.due(Date.now() + POSTPONE_MS, id), null);
       return false;
     }
     const due: EventRecord = { ...record, dueAt: Math.max(Date.now(), notBefore) };
-    commit.check({ key, versionstamp }).set(key, due);
-    setDue(commit, this.#keys, due);
+    draft.check({ key, versionstamp }).set(key, due);
+    setDue(draft, this.#keys, due);
     return true;
   }
+}
+
+function laneOf(key: string, { value, versionstamp }: Deno.KvEntryMaybe<LaneRecord>): Lane {
+  return { key, next: value?.next ?? 0, size: value?.size ?? 0, versionstamp };
 }

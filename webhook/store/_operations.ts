@@ -1,8 +1,8 @@
 import { changeAll } from "./_bulk.ts";
-import { cancelEvent, planCancel } from "./_cancel.ts";
-import { type StoreKeys, storeKeys } from "./_keys.ts";
+import { cancelEvent, cancelFound } from "./_cancel.ts";
+import type { StoreKeys } from "./_keys.ts";
 import type { StoreParts } from "./_parts.ts";
-import { planPurge } from "./_purge.ts";
+import { purgeFound } from "./_purge.ts";
 import { replayAll } from "./_replay.ts";
 import { findEvents } from "./_scan.ts";
 import { Work } from "./_work.ts";
@@ -20,7 +20,7 @@ export class Operations {
   constructor(parts: StoreParts) {
     this.#parts = parts;
     this.#kv = parts.kv;
-    this.#keys = storeKeys(parts.namespace);
+    this.#keys = parts.keys;
   }
 
   /** Reads an event's record. */
@@ -69,16 +69,16 @@ export class Operations {
   /** Gives events up that wait or run. */
   async cancelAll(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
     const work = new Work(options, filter.ids);
-    const plan = planCancel.bind(null, this.#parts);
-    await changeAll(this.#kv, findEvents(this.#kv, this.#keys, filter, work), { plan }, work);
+    const cancel = cancelFound.bind(null, this.#parts);
+    await changeAll(findEvents(this.#kv, this.#keys, filter, work), cancel, work);
     return work.result;
   }
 
   /** Deletes events that are settled. */
   async purge(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
     const work = new Work(options, filter.ids);
-    const plan = planPurge.bind(null, this.#parts, filter);
-    await changeAll(this.#kv, findEvents(this.#kv, this.#keys, filter, work), { plan }, work);
+    const purge = purgeFound.bind(null, this.#parts, filter);
+    await changeAll(findEvents(this.#kv, this.#keys, filter, work), purge, work);
     return work.result;
   }
 }

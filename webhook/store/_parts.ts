@@ -1,19 +1,34 @@
 import type { LogSink } from "../../middleware/mod.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
+import type { StoreKeys } from "./_keys.ts";
+import type { SharedCommits } from "./_shared_commits.ts";
 import type { Doorbell } from "./doorbell.ts";
+import type { Reserve } from "./event_store.ts";
 
 /** What a store is made of. */
 export interface StoreParts {
   /** The KV. */
   readonly kv: Deno.Kv;
+  /** The keys below the store's namespace. */
+  readonly keys: StoreKeys;
   /** The bell. */
   readonly bell: Doorbell;
+  /** Those who write, in one commit where they can. */
+  readonly commits: SharedCommits;
   /** Those who change a lane in this process, one after the other. */
   readonly locks: KeyedLock;
-  /** The first part of all keys. */
-  readonly namespace: string;
+  /** The worker of this process, once there is one. */
+  readonly local: LocalWorker;
   /** See {@linkcode EventStoreOptions.retentionMs}. */
   readonly retentionMs: number;
   /** See {@linkcode EventStoreOptions.log}. */
   readonly log: LogSink;
+}
+
+/** The worker in the process of a store. */
+export interface LocalWorker {
+  /** Wakes it. */
+  wake?: () => void;
+  /** Asks whether it takes an event at once. */
+  reserve?: Reserve | undefined;
 }

@@ -1,4 +1,5 @@
 import { commit } from "./_commit.ts";
+import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { PayloadRef } from "./event_record.ts";
 
@@ -38,9 +39,14 @@ export function fitsOneCommit(ref: PayloadRef): boolean {
   return ref.chunks <= CHUNKS_PER_COMMIT;
 }
 
+/** Tells whether a payload is in one part. */
+export function fitsOneChunk(ref: PayloadRef): boolean {
+  return ref.chunks === 1;
+}
+
 /** Adds a payload's parts to a commit. */
 export function setChunks(
-  commit: Deno.AtomicOperation,
+  commit: Mutations,
   keys: StoreKeys,
   ref: PayloadRef,
   body: Uint8Array,
@@ -54,7 +60,7 @@ export function setChunks(
 
 /** Adds the deletion of a payload's parts to a commit. */
 export function deleteChunks(
-  commit: Deno.AtomicOperation,
+  commit: Mutations,
   keys: StoreKeys,
   ref: Pick<PayloadRef, "id" | "chunks">,
 ): void {
@@ -91,6 +97,13 @@ export async function readPayload(
   keys: StoreKeys,
   ref: PayloadRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
+  if (fitsOneChunk(ref)) {
+    const { value } = await kv.get<Uint8Array<ArrayBuffer>>(keys.chunk(ref.id, 0));
+    if (value instanceof Uint8Array && value.byteLength === ref.size) return value;
+    throw new Error(
+      `Cannot read the payload: ${value?.byteLength ?? 0} of ${ref.size} bytes are there`,
+    );
+  }
   const body = new Uint8Array(ref.size);
   let [offset, count] = [0, 0];
   const entries = kv.list<Uint8Array>(keys.chunks(ref.id), { batchSize: CHUNKS_PER_COMMIT });

@@ -11,7 +11,7 @@ const isText: Check = (value) => typeof value === "string";
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isTime: Check = (value) => Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
 const isLane = shape({ key: isText, seq: isCount });
-const isLease = shape({ owner: isText, until: isTime });
+const isLease = shape({ owner: isText, until: isTime, ms: isTime });
 const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
 const isError = shape({ attempt: isCount, at: isTime, message: isText });
 const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);

@@ -1,3 +1,4 @@
+import { readAll } from "./_reads.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { Work } from "./_work.ts";
 import type { EventFilter } from "./event_filter.ts";
@@ -8,9 +9,6 @@ import { type StoredEvent, toStoredEvent } from "./stored_event.ts";
  * hardly more for 500.
  */
 const BATCH_SIZE = 500;
-
-/** How many keys can be read at once by `getMany`. */
-const MAX_GET_MANY = 10;
 
 /** An event as it was found. */
 export interface FoundEvent {
@@ -29,24 +27,15 @@ export async function* findEvents(
   work?: Work,
 ): AsyncGenerator<FoundEvent> {
   const { ids } = filter;
-  const entries = ids ? readAll(kv, keys, ids) : kv.list(keys.events, { batchSize: BATCH_SIZE });
+  const entries = ids
+    ? await readAll(kv, [...new Set(ids)].map((id) => keys.event(id)))
+    : kv.list(keys.events, { batchSize: BATCH_SIZE });
   for await (const { key, value, versionstamp } of entries) {
     if (work?.ended) return;
     if (versionstamp === null) continue;
     work?.sawOne();
     const event = toStoredEvent({ key, value });
     if (matches(event, filter)) yield { event, key, versionstamp, value };
-  }
-}
-
-async function* readAll(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  ids: readonly string[],
-): AsyncGenerator<Deno.KvEntryMaybe<unknown>> {
-  const all = [...new Set(ids)].map((id) => keys.event(id));
-  for (let i = 0; i < all.length; i += MAX_GET_MANY) {
-    yield* await kv.getMany(all.slice(i, i + MAX_GET_MANY));
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { EventRecord, LanePlace } from "./event_record.ts";
 
@@ -8,14 +9,14 @@ import type { EventRecord, LanePlace } from "./event_record.ts";
 export type ScheduleEntry = LanePlace | null;
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */
-export function setDue(commit: Deno.AtomicOperation, keys: StoreKeys, record: EventRecord): void {
+export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   const entry: ScheduleEntry = record.lane;
   if (record.dueAt !== null) commit.set(keys.due(record.dueAt, record.id), entry);
 }
 
 /** Adds the deletion of an event's entry in the schedule to a commit, if it has one. */
 export function deleteDue(
-  commit: Deno.AtomicOperation,
+  commit: Mutations,
   keys: StoreKeys,
   record: EventRecord,
 ): void {

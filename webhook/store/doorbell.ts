@@ -16,7 +16,8 @@ export interface Doorbell {
   /** How it rings. */
   readonly kind: BellKind;
   /**
-   * Adds ringing to a commit, unless a ring is known to be on its way.
+   * Adds ringing to a commit, unless a ring is known to be on its way, or nobody would hear it sooner
+   * than the worker's sweep.
    *
    * @param commit The commit that takes an event in.
    * @returns What to call if the commit fails, so that the ring is not waited for.
@@ -32,10 +33,10 @@ export interface Doorbell {
 }
 
 /**
- * How long a ring is taken to be on its way. The local queue slows down with what waits in it, so
- * rings are bounded in number however many events wait: one in this time.
+ * How long a ring is taken to be on its way: the local queue hands a message of another process over
+ * once a minute. It slows down with what waits in it, so one ring in this time must do.
  */
-const RING_PERIOD_MS = 1_000;
+const RING_PERIOD_MS = 60_000;
 
 /**
  * Finds out how a KV can ring. A queue is tried with a commit that cannot succeed, so nothing is
@@ -73,6 +74,7 @@ class QueueBell implements Doorbell {
   readonly #kv: Deno.Kv;
   readonly #namespace: string;
   #rungAt = -Infinity;
+  #listens = false;
 
   constructor(kv: Deno.Kv, namespace: string) {
     this.#kv = kv;
@@ -81,13 +83,15 @@ class QueueBell implements Doorbell {
 
   ring(commit: Deno.AtomicOperation): () => void {
     const now = performance.now();
-    if (now - this.#rungAt < RING_PERIOD_MS) return () => {};
+    // Its own worker is woken without. And of a disk that is full, Deno's queue ends the process.
+    if (this.#listens || now - this.#rungAt < RING_PERIOD_MS) return () => {};
     this.#rungAt = now;
     commit.enqueue({ bell: this.#namespace });
     return this.#silence;
   }
 
   listen(wake: () => void): Promise<void> {
+    this.#listens = true;
     return this.#kv.listenQueue((message: unknown) => {
       if ((message as { bell?: unknown } | null)?.bell !== this.#namespace) return;
       this.#silence();

@@ -31,6 +31,8 @@ export interface LeaseTerm {
   readonly owner: string;
   /** Milliseconds since the epoch. */
   readonly until: number;
+  /** For how long it was last taken, in milliseconds. */
+  readonly ms: number;
 }
 
 /** Where an event with an ordering key stands in line. */
@@ -126,6 +128,15 @@ function textOf(error: unknown): string {
  * @returns What is there.
  */
 export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
-  const { value, versionstamp } = await kv.get(key);
+  return knownOf(await kv.get(key));
+}
+
+/**
+ * Takes what was read for an event's id.
+ *
+ * @param entry What was read.
+ * @returns What is there.
+ */
+export function knownOf({ value, versionstamp }: Deno.KvEntryMaybe<unknown>): Known {
   return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
 }

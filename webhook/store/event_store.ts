@@ -43,6 +43,42 @@ export interface ClaimOptions {
  */
 export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
+/** How {@linkcode EventStore.complete} settles an event. */
+export interface CompleteOptions {
+  /** Further mutations for the same commit. */
+  readonly effects?: CommitEffects | undefined;
+  /**
+   * How long the settlement may wait for other changes to share a commit with, in milliseconds.
+   *
+   * @default {0}
+   */
+  readonly withinMs?: number | undefined;
+}
+
+/** Room for an event at the worker of the store's process. */
+export interface Reservation {
+  /** Who takes it. */
+  readonly owner: string;
+  /** For how long it is leased, in milliseconds. */
+  readonly leaseMs: number;
+  /**
+   * Takes the event, once it is stored as leased.
+   *
+   * @param lease The lease.
+   * @param delivery The delivery it was made of, which spares reading the payload back.
+   */
+  take(lease: Lease, delivery: Delivery): void;
+  /** Gives the room up: the event was not stored, or it is not known. */
+  cancel(): void;
+}
+
+/**
+ * Asks for room for one more event.
+ *
+ * @returns The room; null where there is none.
+ */
+export type Reserve = () => Reservation | null;
+
 /**
  * Events in a Deno KV. The records are the truth and the bell only rings: an event is on the schedule
  * from the commit that takes it in until the commit that settles it.
@@ -103,14 +139,23 @@ export interface EventStore extends EventOperations {
   checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
 
   /**
+   * Finds a lease again whose record has another version: the answer to a renewal was lost, or the
+   * schedule was repaired.
+   *
+   * @param lease The lease.
+   * @returns The lease as it is now; null if it was lost.
+   */
+  recover(lease: Lease): Promise<Lease | null>;
+
+  /**
    * Settles an event as done. Its payload is deleted; its record is kept for the retention.
    *
    * @param lease The lease.
-   * @param effects Further mutations for the same commit.
+   * @param options Further mutations for the same commit, and how long that may wait.
    * @returns Whether it was settled; false if the lease was lost.
    * @throws {Error} If the effects cannot be committed.
    */
-  complete(lease: Lease, effects?: CommitEffects): Promise<boolean>;
+  complete(lease: Lease, options?: CompleteOptions | CommitEffects): Promise<boolean>;
 
   /**
    * Gives an event back, to be tried again.
@@ -150,10 +195,10 @@ export interface EventStore extends EventOperations {
   sweepUploads(olderThanMs: number): Promise<number>;
 
   /**
-   * Makes events due that are scheduled later than anything can be: by a clock that has been set back
-   * since.
+   * Makes events due that are scheduled later than their records allow: by a clock that has been set
+   * back since.
    *
-   * @param latestMs The longest that an event can be scheduled ahead, in milliseconds.
+   * @param latestMs The longest that a failed event can be scheduled ahead, in milliseconds.
    * @returns How many were made due.
    */
   repairSchedule(latestMs: number): Promise<number>;
@@ -162,7 +207,9 @@ export interface EventStore extends EventOperations {
    * Listens for events until the KV is closed. A store has one listener.
    *
    * @param wake Called when events may have become due.
+   * @param reserve Asked whether the listener takes an event at once that is being taken in. What it
+   * takes is stored as leased already.
    * @returns A promise that resolves once the KV is closed.
    */
-  listen(wake: () => void): Promise<void>;
+  listen(wake: () => void, reserve?: Reserve): Promise<void>;
 }

@@ -3,12 +3,14 @@ import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
+import type { Draft } from "./_draft.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
 import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
+import { SharedCommits } from "./_shared_commits.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
-import { type EventRecord, type EventState, withError } from "./event_record.ts";
+import { type EventRecord, type EventState, readRecord, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { EventStoreOptions } from "./event_store_options.ts";
 import type { BulkOptions, BulkResult } from "./bulk_options.ts";
@@ -18,8 +20,10 @@ import type {
   AcceptResult,
   ClaimOptions,
   CommitEffects,
+  CompleteOptions,
   EventStore,
   Lease,
+  Reserve,
 } from "./event_store.ts";
 
 /**
@@ -57,13 +61,16 @@ export async function openEventStore(
   if (bell === "enqueue" && kind !== "enqueue") {
     throw new TypeError("Cannot open the event store: bell 'enqueue' needs a KV with queues");
   }
+  const doorbell = createDoorbell(kind, kv, namespace);
   return new KvEventStore({
     kv,
-    namespace,
+    keys: storeKeys(namespace),
+    bell: doorbell,
+    commits: new SharedCommits(kv, doorbell),
+    locks: new KeyedLock(),
+    local: {},
     retentionMs,
     log,
-    bell: createDoorbell(kind, kv, namespace),
-    locks: new KeyedLock(),
   });
 }
 
@@ -78,11 +85,10 @@ class KvEventStore implements EventStore {
   readonly #acceptance: Acceptance;
   readonly #claims: Claims;
   readonly #operations: Operations;
-  #wake: (() => void) | undefined;
 
   constructor(parts: StoreParts) {
     this.#kv = parts.kv;
-    this.#keys = storeKeys(parts.namespace);
+    this.#keys = parts.keys;
     this.#parts = parts;
     this.#acceptance = new Acceptance(parts);
     this.#claims = new Claims(parts);
@@ -93,10 +99,8 @@ class KvEventStore implements EventStore {
     return this.#parts.bell.kind;
   }
 
-  async accept(delivery: Delivery, requestId?: string): Promise<AcceptResult> {
-    const result = await this.#acceptance.accept(delivery, requestId);
-    if (!result.duplicate) this.#wake?.();
-    return result;
+  accept(delivery: Delivery, requestId?: string): Promise<AcceptResult> {
+    return this.#acceptance.accept(delivery, requestId);
   }
 
   claim(options: ClaimOptions): Promise<Lease[]> {
@@ -112,7 +116,7 @@ class KvEventStore implements EventStore {
   renew(lease: Lease, leaseMs: number): Promise<Lease | null> {
     const until = Date.now() + leaseMs;
     const owner = lease.record.lease?.owner ?? "";
-    return this.#change(lease, { set: { lease: { owner, until }, dueAt: until } });
+    return this.#change(lease, { set: { lease: { owner, until, ms: leaseMs }, dueAt: until } });
   }
 
   checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null> {
@@ -120,16 +124,22 @@ class KvEventStore implements EventStore {
     return this.#change(lease, { set: { progress }, ...(effects && { effects }) });
   }
 
-  async complete(lease: Lease, addEffects?: CommitEffects): Promise<boolean> {
+  async recover({ record: { id, attempt, lease } }: Lease): Promise<Lease | null> {
+    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
+    const isSame = record?.state === "running" && record.attempt === attempt &&
+      record.lease?.owner === lease?.owner;
+    return isSame ? { record, versionstamp: versionstamp! } : null;
+  }
+
+  async complete(lease: Lease, options: CompleteOptions | CommitEffects = {}): Promise<boolean> {
+    const { effects, withinMs } = typeof options === "function" ? { effects: options } : options;
     const { payload } = lease.record;
-    const settledAt = Date.now();
     const changed = await this.#change(lease, {
-      set: { state: "done", dueAt: null, lease: null, payload: null, settledAt },
+      set: { state: "done", dueAt: null, lease: null, payload: null, settledAt: Date.now() },
       expireIn: this.#parts.retentionMs,
-      effects: (commit) => {
-        if (payload) deleteChunks(commit, this.#keys, payload);
-        addEffects?.(commit);
-      },
+      add: (draft) => payload && deleteChunks(draft, this.#keys, payload),
+      effects,
+      withinMs,
     });
     return this.#settled(lease, changed);
   }
@@ -145,13 +155,8 @@ class KvEventStore implements EventStore {
     const attempt = Math.max(0, lease.record.attempt - 1);
     const dueAt = Date.now() + delayMs;
     const set = { state: "queued", lease: null, attempt, dueAt } as const;
-    let silence = () => {};
-    const effects: CommitEffects = (operation) => {
-      if (delayMs === 0) silence = this.#parts.bell.ring(operation);
-    };
-    const changed = await this.#change(lease, { set, effects });
-    if (!changed) silence();
-    return changed !== null;
+    const add = (draft: Draft) => void (draft.rings = delayMs === 0);
+    return await this.#change(lease, { set, add }) !== null;
   }
 
   async bury(lease: Lease, error: unknown): Promise<boolean> {
@@ -175,28 +180,26 @@ class KvEventStore implements EventStore {
     return this.#operations.stats(filter, options);
   }
 
-  async replay(id: string): Promise<boolean> {
-    const replayed = await this.#acceptance.replay(id);
-    if (replayed) this.#wake?.();
-    return replayed;
+  replay(id: string): Promise<boolean> {
+    return this.#acceptance.replay(id);
   }
 
   async replayAll(filter: EventFilter, options: BulkOptions = {}): Promise<BulkResult> {
     const replay = (id: string) => this.#acceptance.replay(id);
     const result = await this.#operations.replayAll(filter, options, replay);
-    if (result.changed > 0) this.#wake?.();
+    if (result.changed > 0) this.#parts.local.wake?.();
     return result;
   }
 
   async cancel(id: string): Promise<boolean> {
     const cancelled = await this.#operations.cancel(id);
-    if (cancelled) this.#wake?.();
+    if (cancelled) this.#parts.local.wake?.();
     return cancelled;
   }
 
   async cancelAll(filter: EventFilter, options: BulkOptions = {}): Promise<BulkResult> {
     const result = await this.#operations.cancelAll(filter, options);
-    if (result.changed > 0) this.#wake?.();
+    if (result.changed > 0) this.#parts.local.wake?.();
     return result;
   }
 
@@ -212,8 +215,8 @@ class KvEventStore implements EventStore {
     return this.#claims.repair(latestMs);
   }
 
-  listen(wake: () => void): Promise<void> {
-    this.#wake = wake;
+  listen(wake: () => void, reserve?: Reserve): Promise<void> {
+    Object.assign(this.#parts.local, { wake, reserve });
     return this.#parts.bell.listen(wake);
   }
 
@@ -223,7 +226,7 @@ class KvEventStore implements EventStore {
 
   /** The next event of a lane is due as soon as the one before is settled. */
   #settled(lease: Lease, changed: Lease | null): boolean {
-    if (changed && lease.record.lane) this.#wake?.();
+    if (changed && lease.record.lane) this.#parts.local.wake?.();
     return changed !== null;
   }
 }

@@ -21,7 +21,10 @@ export {
   type AcceptResult,
   type ClaimOptions,
   type CommitEffects,
+  type CompleteOptions,
   type EventStore,
   type Lease,
+  type Reservation,
+  type Reserve,
 } from "./event_store.ts";
 export { openEventStore } from "./kv_event_store.ts";

@@ -125,11 +125,12 @@ testStore("replayAll() rings", async ({ kv }) => {
   assertNotEquals((await kv.get(["events", "bell"])).value, null);
 });
 
-/** A KV in which something happens each time that all of a list has been read. */
+/** A KV in which something happens each time that a list has been read. */
 function afterLists(kv: Deno.Kv, happen: () => Promise<unknown>): Deno.Kv {
   async function* list(...args: Parameters<Deno.Kv["list"]>) {
-    yield* kv.list(...args);
+    const all = await Array.fromAsync(kv.list(...args));
     await happen();
+    yield* all;
   }
   const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "list" ? list : kv[name].bind(kv);
   return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);

@@ -1,0 +1,57 @@
+import type { Draft } from "./_draft.ts";
+
+/** A commit holds 1,000 mutations; the bell is one. */
+const MAX_MUTATIONS = 999;
+
+/** A commit holds 819,200 bytes, keys and V8's serialization among them. */
+const MAX_BYTES = 700_000;
+
+/** Whether a commit was made, and the version of what it wrote. */
+export type CommitResult = Deno.KvCommitResult | Deno.KvCommitError;
+
+/** A draft, and who waits for it to be written. */
+export interface Waiting {
+  readonly draft: Draft;
+  /** Since when, by the monotonic clock. */
+  readonly since: number;
+  readonly resolve: (result: CommitResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Drafts that share a commit. */
+export class Batch {
+  /** The drafts, and who waits for them. */
+  readonly items: Waiting[] = [];
+  readonly #maxChecks: number;
+  readonly #checked = new Set<string>();
+  #mutations = 0;
+  #bytes = 0;
+
+  /** @param maxChecks How many checks the commit holds. */
+  constructor(maxChecks: number) {
+    this.#maxChecks = maxChecks;
+  }
+
+  /**
+   * Adds a draft if it fits. No two check the same key: all checks of a commit look at what was there
+   * before, so both would hold. The effects of somebody else have a commit of their own.
+   */
+  add(item: Waiting): boolean {
+    const { checks, size, bytes, effects } = item.draft;
+    const keys = checks.map(({ key }) => key.join("\0"));
+    const isFirst = this.items.length === 0;
+    if (!isFirst && (effects || !this.#fits(keys, size, bytes))) return false;
+    this.items.push(item);
+    for (const key of keys) this.#checked.add(key);
+    // Nothing fits beside effects.
+    this.#mutations += effects ? MAX_MUTATIONS : size;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  #fits(keys: readonly string[], size: number, bytes: number): boolean {
+    return this.#checked.size + keys.length <= this.#maxChecks &&
+      this.#mutations + size <= MAX_MUTATIONS && this.#bytes + bytes <= MAX_BYTES &&
+      !keys.some((key) => this.#checked.has(key));
+  }
+}

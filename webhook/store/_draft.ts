@@ -1,0 +1,70 @@
+import type { CommitEffects } from "./event_store.ts";
+
+/** What adds mutations to: a draft, or a commit of its own. */
+export interface Mutations {
+  /** Adds writing a value. */
+  set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): unknown;
+  /** Adds deleting a value. */
+  delete(key: Deno.KvKey): unknown;
+}
+
+interface Mutation {
+  readonly key: Deno.KvKey;
+  readonly value?: unknown;
+  readonly options?: { expireIn?: number } | undefined;
+  readonly deletes: boolean;
+}
+
+/** What a value that is no payload takes in a commit, in bytes, at most but for an event's errors. */
+const VALUE_BYTES = 1_000;
+
+/**
+ * What one change of a store checks and writes, until it becomes part of a commit. It checks every key
+ * that another change may write, so that changes which share a commit can be told apart by their checks.
+ */
+export class Draft implements Mutations {
+  /** What has to be so. */
+  readonly checks: Deno.AtomicCheck[] = [];
+  /** Somebody else's mutations: such a draft has a commit of its own. */
+  effects: CommitEffects | undefined;
+  /** Whether it takes a delivery in. */
+  isIntake = false;
+  /** Whether workers should be told. */
+  rings = false;
+  /** What it takes in a commit, in bytes, about. */
+  bytes = 0;
+  readonly #mutations: Mutation[] = [];
+
+  /** How many mutations it has. */
+  get size(): number {
+    return this.#mutations.length;
+  }
+
+  /** Adds that a key must have a version. */
+  check(check: Deno.AtomicCheck): this {
+    this.checks.push(check);
+    return this;
+  }
+
+  set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): this {
+    this.#mutations.push({ key, value, options, deletes: false });
+    this.bytes += value instanceof Uint8Array ? value.byteLength : VALUE_BYTES;
+    return this;
+  }
+
+  delete(key: Deno.KvKey): this {
+    this.#mutations.push({ key, deletes: true });
+    return this;
+  }
+
+  /** Adds all of it to a commit. */
+  addTo(commit: Deno.AtomicOperation): void {
+    commit.check(...this.checks);
+    // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
+    this.effects?.(commit);
+    for (const { key, value, options, deletes } of this.#mutations) {
+      if (deletes) commit.delete(key);
+      else commit.set(key, value, options);
+    }
+  }
+}
