@@ -1,9 +1,10 @@
 /**
  * The command line tool: looks at the events of an app's KV and operates on them, also while the app
- * runs.
+ * runs; and sends deliveries to an app while it is developed.
  *
  * ```sh
  * deno run --unstable-kv -A jsr:@org/edge-base/cli events list --state dead --kv ./forge.db
+ * deno run -A jsr:@org/edge-base/cli send forge push --secret 'a long random text'
  * ```
  *
  * @module
@@ -13,6 +14,7 @@ import { openEventStore } from "../webhook/mod.ts";
 import { findNamespace } from "./_namespace.ts";
 import { type CliOptions, readOptions, UsageError } from "./_options.ts";
 import { runEventsCommand } from "./events.ts";
+import { runSend, SEND_HELP } from "./send.ts";
 
 /** A remote KV that does not answer is tried for ever. */
 const KV_TIMEOUT_MS = 10_000;
@@ -44,6 +46,7 @@ Where
 
 async function main(args: readonly string[]): Promise<number> {
   try {
+    if (args[0] === "send") return await send(args.slice(1)) ? 0 : 1;
     const options = readOptions(args, Date.now());
     if (options.help) {
       console.log(HELP);
@@ -55,6 +58,14 @@ async function main(args: readonly string[]): Promise<number> {
     console.error(error instanceof UsageError ? `${message}\nSee --help` : message);
     return error instanceof UsageError ? 2 : 1;
   }
+}
+
+async function send(args: readonly string[]): Promise<boolean> {
+  if (args.includes("--help") || args.includes("-h")) {
+    console.log(SEND_HELP);
+    return true;
+  }
+  return await runSend(args, { out: console.log, variable: (name) => Deno.env.get(name) });
 }
 
 async function run(options: CliOptions): Promise<boolean> {

@@ -1,0 +1,101 @@
+import { payloadOf } from "./_payloads.ts";
+import { requestOf } from "./_requests.ts";
+import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
+
+/** Where `send` writes, and what it reads of the environment. */
+export interface SendIo {
+  /** Writes a line. */
+  readonly out: (line: string) => void;
+  /** Reads a variable. */
+  readonly variable: ReadVariable;
+}
+
+/** What `send --help` writes. */
+export const SEND_HELP = `Usage: send PLATFORM EVENT [OPTION...]
+
+  send forge push                    a published example of a push, signed as GitHub does
+  send forge issues.opened           one with this action
+  send messenger message --user 42   a message of this user
+
+What
+  --file PATH      the payload, sent byte for byte
+  --from SENDER    github, gitea, forgejo, gitlab, gitlab-token or forge; telegram or messenger
+  --id ID          the delivery's id: the same again makes a duplicate
+  --form           in a form, as GitHub, Gitea and Forgejo can
+  --user ID        of a message: its user (42), --chat=ID its group, --text its text
+  --bad FAULT      to be refused: signature (a wrong one), missing (none), body (changed after
+                   signing), stale (signed 10 minutes ago) or json (not JSON)
+
+Where
+  --url URL        the app (http://localhost:8000, or at PORT)
+  --secret TEXT    its secret (else FORGE_WEBHOOK_SECRET, FORGE_WEBHOOK_TOKEN,
+                   MESSENGER_SECRET_TOKEN)
+  --repeat N       so often, one after the other, each with an id of its own
+
+  --json           one JSON document per line
+  --help`;
+
+/** How many answers are written one by one. */
+const MAX_LINES = 20;
+
+/** An answer that does not come by then will not come. */
+const TIMEOUT_MS = 60_000;
+
+interface Answer {
+  readonly status: number;
+  readonly code: string | null;
+  readonly text: string;
+  readonly ms: number;
+}
+
+/**
+ * Signs and sends deliveries to an app, and writes its answers and their times.
+ *
+ * @param args The command line, without `send`.
+ * @param io Where it writes.
+ * @returns Whether the app answered as it should: 2xx, or 4xx to a delivery with a fault.
+ * @throws {UsageError} If the command line cannot be understood.
+ */
+export async function runSend(args: readonly string[], io: SendIo): Promise<boolean> {
+  const options = readSendOptions(args, io.variable);
+  const payload = await payloadOf(options);
+  const answers: Answer[] = [];
+  for (let i = 0; i < options.repeat; i++) {
+    const answer = await send(options, payload);
+    answers.push(answer);
+    if (i < MAX_LINES || options.json) {
+      io.out(options.json ? JSON.stringify(answer) : lineOf(answer));
+    }
+  }
+  if (options.repeat > 1 && !options.json) io.out(summaryOf(answers));
+  const wanted = options.bad === undefined ? 2 : 4;
+  return answers.every(({ status }) => Math.floor(status / 100) === wanted);
+}
+
+async function send(options: SendOptions, payload: object): Promise<Answer> {
+  const { method, headers, body } = requestOf(options, payload);
+  const start = performance.now();
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const response = await fetch(options.url, { method, headers, body, signal, redirect: "manual" });
+  const text = await response.text();
+  const ms = Math.round((performance.now() - start) * 100) / 100;
+  return { status: response.status, code: response.headers.get("X-Error-Code"), text, ms };
+}
+
+function lineOf({ status, code, text, ms }: Answer): string {
+  const answered = [
+    status,
+    code,
+    text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ").slice(0, 200),
+  ];
+  return `${answered.filter((part) => part).join(" ")}  ${ms} ms`;
+}
+
+function summaryOf(answers: readonly Answer[]): string {
+  const counts = new Map<number, number>();
+  for (const { status } of answers) counts.set(status, (counts.get(status) ?? 0) + 1);
+  const statuses = [...counts].map(([status, count]) => `${count} x ${status}`).join(", ");
+  const times = answers.map(({ ms }) => ms).sort((a, b) => a - b);
+  const at = (part: number) => times[Math.min(times.length - 1, Math.floor(times.length * part))];
+  return `${answers.length} sent: ${statuses}; median ${at(0.5)} ms, 99 % within ${at(0.99)} ms`;
+}

@@ -1,0 +1,251 @@
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { runSend } from "../../cli/send.ts";
+import { TEST_SECRETS } from "../../testing/mod.ts";
+import {
+  createForgeIntake,
+  createMessengerIntake,
+  type EventStore,
+  openEventStore,
+} from "../../webhook/mod.ts";
+import { testWith } from "../_permissions.ts";
+
+interface Sent {
+  /** Whether the app answered as it should. */
+  readonly ok: boolean;
+  readonly out: readonly string[];
+}
+
+type Send = (...args: string[]) => Promise<Sent>;
+
+const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
+
+/** Runs a test with `send`, an app of a platform that listens, and what it has stored. */
+function testSend(
+  platform: "forge" | "messenger",
+  name: string,
+  fn: (send: Send, events: () => Promise<StoredEvent[]>, store: EventStore) => Promise<void>,
+) {
+  testWith(["net", "read"], name, async () => {
+    using kv = await Deno.openKv(":memory:");
+    const store = await openEventStore(kv);
+    const app = createBaseApp({ name: platform, logger: false });
+    const secrets = { secrets: [signing, gitlab], tokens: [gitlabToken] };
+    const intake = platform === "forge"
+      ? createForgeIntake({ ...secrets, store })
+      : createMessengerIntake({ secrets: [messenger], store });
+    app.route("/", intake);
+    const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+    const env = { MESSENGER_ALLOWED_USERS: "42" };
+    await using server = Deno.serve(quiet, bindEnv(app, env));
+    const url = `http://127.0.0.1:${server.addr.port}`;
+    const own = { forge: signing, messenger };
+    const send: Send = async (...args) => {
+      const out: string[] = [];
+      const secret = args.includes("--secret") ? [] : ["--secret", own[platform]];
+      const all = [platform, ...args, "--url", url, ...secret];
+      const ok = await runSend(all, { out: (line) => out.push(line), variable: () => undefined });
+      return { ok, out };
+    };
+    await fn(send, () => eventsOf(store), store);
+  });
+}
+
+interface StoredEvent {
+  readonly type: string;
+  readonly source: string;
+  readonly body: Uint8Array;
+  // deno-lint-ignore no-explicit-any
+  readonly payload: any;
+}
+
+async function eventsOf(store: EventStore): Promise<StoredEvent[]> {
+  const leases = await store.claim({ limit: 100, owner: "test", leaseMs: 60_000 });
+  return await Promise.all(leases.map(async (lease) => {
+    const body = await store.load(lease);
+    const { type, source } = lease.record;
+    return { type, source, body, payload: JSON.parse(new TextDecoder().decode(body)) };
+  }));
+}
+
+testSend(
+  "forge",
+  "send forge sends a published example, and writes the answer",
+  async (send, events) => {
+    const { ok, out } = await send("push");
+    assertEquals([ok, out.length], [true, 1]);
+    assertMatch(out[0]!, /^200 OK {2}[\d.]+ ms$/);
+    const [event] = await events();
+    assertEquals([event?.type, event?.source], ["push", "github"]);
+    assert(event?.payload.repository.full_name);
+  },
+);
+
+testSend("forge", "send forge finds an example of an action", async (send, events) => {
+  await send("issues.labeled");
+  const [event] = await events();
+  assertEquals([event?.type, event?.payload.action], ["issues", "labeled"]);
+});
+
+for (const from of ["gitea", "forgejo", "forge"]) {
+  testSend("forge", `send forge --from ${from} sends as it does`, async (send, events) => {
+    assert(
+      (await send("push", "--from", from)).ok && (await send("push", "--from", from, "--form")).ok,
+    );
+    assertEquals((await events()).map(({ source }) => source), [from, from]);
+  });
+}
+
+testSend(
+  "forge",
+  "send forge --from gitlab signs, or sends a token along",
+  async (send, events) => {
+    const path = await Deno.makeTempFile();
+    try {
+      await Deno.writeTextFile(path, "{}");
+      const args = ["merge_request", "--file", path, "--from"];
+      assert((await send(...args, "gitlab", "--secret", gitlab)).ok);
+      assert((await send(...args, "gitlab-token", "--secret", gitlabToken)).ok);
+    } finally {
+      await Deno.remove(path);
+    }
+    assertEquals((await events()).map(({ source }) => source), ["gitlab", "gitlab"]);
+  },
+);
+
+testSend("forge", "send --file sends a file byte for byte", async (send, events) => {
+  const path = await Deno.makeTempFile();
+  const bytes = new TextEncoder().encode('\ufeff { "a" :\r\n"\u{1f600}"}\n');
+  try {
+    await Deno.writeFile(path, bytes);
+    await send("push", "--file", path);
+  } finally {
+    await Deno.remove(path);
+  }
+  assertEquals((await events())[0]?.body, bytes);
+});
+
+testSend(
+  "forge",
+  "send --repeat sends deliveries of their own, and sums them up",
+  async (send, events) => {
+    const { out } = await send("push", "--repeat", "30");
+    assertEquals(out.length, 21);
+    assertMatch(out.at(-1)!, /^30 sent: 30 x 200; median [\d.]+ ms, 99 % within [\d.]+ ms$/);
+    assertEquals((await events()).length, 30);
+  },
+);
+
+testSend("forge", "send --id makes duplicates", async (send, events) => {
+  const { out } = await send("push", "--id", "id-1", "--repeat", "2", "--json");
+  assertEquals(out.map((line) => JSON.parse(line).status), [200, 200]);
+  assertEquals((await events()).length, 1);
+});
+
+const FAULTS = {
+  signature: "401 INVALID_SIG",
+  missing: "401 MISSING_SIG",
+  body: "401 INVALID_SIG",
+};
+
+for (const [fault, answer] of Object.entries({ ...FAULTS, json: "400 INVALID_BODY" })) {
+  testSend("forge", `send --bad ${fault} is answered ${answer}`, async (send, events) => {
+    const { ok, out } = await send("push", "--bad", fault);
+    assertEquals(ok, true);
+    assert(out[0]?.startsWith(answer));
+    assertEquals(await events(), []);
+  });
+}
+
+testSend("forge", "send --bad stale is answered 401 STALE_SIG", async (send) => {
+  const args = ["push", "--from", "gitlab", "--secret", gitlab, "--file", "deno.json"];
+  assertStringIncludes((await send(...args, "--bad", "stale")).out[0]!, "401 STALE_SIG");
+});
+
+testSend("forge", "send fails where the app does not answer as it should", async (send) => {
+  assertEquals((await send("push", "--secret", "another secret")).ok, false);
+});
+
+testSend("messenger", "send messenger sends a message of a user", async (send, events) => {
+  assert((await send("message", "--user", "42", "--text", "hi", "--chat=-7")).ok);
+  const [event] = await events();
+  const { from, chat, text } = event?.payload.message;
+  assertEquals([event?.source, from.id, chat.id, text], ["telegram", 42, -7, "hi"]);
+  assertEquals((await send("message", "--user", "43")).out[0]?.slice(0, 12), "403 AUTH_001");
+});
+
+testSend("messenger", "send messenger sends updates of several kinds", async (send, events) => {
+  const kinds = ["edited_message", "callback_query", "inline_query", "message_reaction"];
+  for (const kind of [...kinds, "my_chat_member", "poll_answer"]) assert((await send(kind)).ok);
+  assertEquals((await send("channel_post")).ok, false);
+  assertEquals((await events()).length, 6);
+});
+
+const MISTAKES: readonly (readonly [string[], string])[] = [
+  [[], "Name the platform"],
+  [["gitlab", "push"], "Name the platform"],
+  [["forge"], "Name the event: send forge push"],
+  [["forge", "push", "issues"], "Not understood: issues"],
+  [["forge", "pusch"], "There is no example of pusch"],
+  [["forge", "issues.pushed"], "its actions are: "],
+  [["forge", "push", "--from", "telegram"], "--from must be one of github"],
+  [["forge", "push", "--from", "gitlab"], "give a payload by --file"],
+  [["forge", "push", "--bad", "luck"], "--bad must be one of signature"],
+  [["forge", "push", "--bad", "stale"], "only --from gitlab signs the time"],
+  [["messenger", "message", "--bad", "body"], "telegram does not sign the body"],
+  [["messenger", "message", "--form"], "telegram does not send forms"],
+  [["messenger", "message", "--user", "ada"], "--user must be a number"],
+  [["messenger", "payment"], "send one of message"],
+  [["forge", "push", "--repeat", "0"], "--repeat must be a number"],
+  [["forge", "push", "--url", "ftp://x"], "Not a URL"],
+  [["forge", "push", "--file", "/no/such/file"], "The file cannot be read"],
+  [["forge", "push", "--unknown"], "--unknown"],
+];
+
+for (const [args, message] of MISTAKES) {
+  testWith(["read"], `send explains: ${args.join(" ")}`, async () => {
+    const variable = (name: string) => name === "PORT" ? undefined : "a secret";
+    const io = { out: () => {}, variable };
+    const { name, message: text } = await assertRejects(() => runSend(args, io), Error);
+    assertEquals(name, "UsageError");
+    assertStringIncludes(text, message);
+  });
+}
+
+testWith(["read"], "send asks for the variable that the app reads", async () => {
+  const io = { out: () => {}, variable: () => undefined };
+  const wanted = {
+    "forge push": "FORGE_WEBHOOK_SECRET",
+    "forge push --from gitlab-token": "FORGE_WEBHOOK_TOKEN",
+    "messenger message": "MESSENGER_SECRET_TOKEN",
+  };
+  for (const [line, name] of Object.entries(wanted)) {
+    await assertRejects(() => runSend(line.split(" "), io), Error, `or set ${name}`);
+  }
+});
+
+testWith(["read", "run"], "send --help writes the options", async () => {
+  const main = new URL("../../cli/main.ts", import.meta.url).href;
+  const args = ["run", "--quiet", "--no-prompt", main, "send", "--help"];
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
+  assertEquals(code, 0);
+  assertStringIncludes(new TextDecoder().decode(stdout), "--bad FAULT");
+});
+
+testWith(["read", "run"], "the published examples are loaded by send only", async () => {
+  const main = new URL("../../cli/main.ts", import.meta.url).href;
+  const args = ["info", "--json", "--quiet", main];
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "null" }).output();
+  const graph = new TextDecoder().decode(stdout);
+  assertStringIncludes(graph, "cli/_payloads.ts");
+  assertEquals(JSON.parse(graph).modules.filter(isExamples), []);
+});
+
+const isExamples = ({ specifier }: { specifier: string }) =>
+  specifier.includes("webhooks-examples");
