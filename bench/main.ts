@@ -6,6 +6,7 @@
  * @module
  */
 import { readOptions, USAGE } from "./options.ts";
+import { drawChart } from "./report/chart.ts";
 import { formatReport } from "./report/report.ts";
 import { measureAll } from "./rounds.ts";
 import { SCENARIOS } from "./scenarios/mod.ts";
@@ -18,6 +19,16 @@ if (options.help) {
 }
 const scenarios = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true);
 await withTempFolder(async () => {
-  const samples = await measureAll(scenarios, options);
-  console.log(await formatReport(scenarios, samples, options));
+  let report = "";
+  await measureAll(scenarios, options, async (samples, round) => {
+    report = await formatReport(scenarios, samples, options, round);
+    if (!options.write) return;
+    await Deno.writeTextFile(fileOf("results.md"), report);
+    await Deno.writeTextFile(fileOf("results.svg"), drawChart(scenarios, samples));
+  });
+  console.log(report);
 });
+
+function fileOf(name: string): URL {
+  return new URL(name, import.meta.url);
+}

@@ -1,11 +1,18 @@
 import type { Sample } from "./report/samples.ts";
 import type { BenchSettings, Run, Scenario } from "./scenario.ts";
 
-/** Measures everything once a round, and says on the standard error what it is at. */
+/**
+ * Measures everything once a round, and says on the standard error what it is at.
+ *
+ * @param scenarios What to measure.
+ * @param settings How much.
+ * @param afterRound Called with all samples so far: what is interrupted later keeps its whole rounds.
+ */
 export async function measureAll(
   scenarios: readonly Scenario[],
   settings: BenchSettings,
-): Promise<Sample[]> {
+  afterRound: (samples: readonly Sample[], round: number) => Promise<void>,
+): Promise<void> {
   const { rounds, subjects } = settings;
   const runs = scenarios
     .filter((scenario) => scenario.missing?.() === undefined)
@@ -17,8 +24,8 @@ export async function measureAll(
       console.error(`round ${round}, ${i + 1} of ${runs.length}: ${nameOf(scenario, run)}`);
       samples.push(...await measure(scenario, run));
     }
+    await afterRound(samples, round);
   }
-  return samples;
 }
 
 /** What cannot be measured leaves its place in the table empty. */

@@ -7,7 +7,8 @@ import { formatScenario } from "./table.ts";
 export async function formatReport(
   scenarios: readonly Scenario[],
   samples: readonly Sample[],
-  { rounds, seconds }: BenchSettings,
+  { seconds }: BenchSettings,
+  rounds: number,
 ): Promise<string> {
   const tables = scenarios.map((scenario) => formatScenario(scenario, samples));
   return `# Benchmarks

@@ -4,6 +4,8 @@ import { LOAD_MEASURES, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = [1, 32, 256];
 
+const CHARTED = ["perSecond", "p99Ms", "handledPerSecond"];
+
 /** Deliveries as fast as they are answered, and whether they are handled too. */
 export const connections: Scenario = {
   name: "connections",
@@ -13,7 +15,9 @@ export const connections: Scenario = {
     "Handled in percent is of all that was answered 200, the burst included; handled per second is " +
     "until all are handled, or 10 s after the load.",
   compare: "columns",
-  measures: Object.values(LOAD_MEASURES),
+  measures: Object.values(LOAD_MEASURES).map((measure) =>
+    CHARTED.includes(measure.key) ? { ...measure, chart: "bars" } : measure
+  ),
   runs: ({ seconds }) =>
     CONNECTIONS.flatMap((connections) =>
       SUBJECTS.map((subject) => ({

@@ -15,13 +15,13 @@ export const slowDiskLoad: Scenario = {
     "As on a cloud disk: each fsync of the server is delayed by 1 ms. Deliveries of 7.7 KB, each " +
     "connection sends the next once it has its answer, after a burst of one second on 32 connections.",
   compare: "columns",
-  measures: [perSecond, p50Ms, p99Ms, handledPerSecond, failed],
+  measures: [{ ...perSecond, chart: "bars" }, p50Ms, p99Ms, handledPerSecond, failed],
   missing: () => hasCompiler() ? undefined : "there is no C compiler to slow fsync down with",
   runs: ({ seconds }) =>
     CONNECTIONS.flatMap((connections) =>
       ["off", "on"].flatMap((worker) =>
         [PLAIN, EDGE_BASE].map((subject) => ({
-          row: `${connections} connections, worker ${worker}`,
+          row: `${connections} conn., worker ${worker}`,
           subject,
           measure: async () => {
             await using disk = await slowDisk();
