@@ -29,6 +29,7 @@ export {
 } from "./error_handler.ts";
 export { createHostCheck } from "./host_check.ts";
 export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
+export { KvRateLimitStore, type KvRateLimitStoreOptions } from "./kv_rate_limit_store.ts";
 export {
   consoleSink,
   formatLogLine,

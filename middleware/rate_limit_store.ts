@@ -6,7 +6,7 @@ export interface RateLimitCount {
   readonly resetMs: number;
 }
 
-/** Where a rate limiter counts. A window starts with the first request counted in it. */
+/** Where a rate limiter counts. When a key's windows begin is for the store to say. */
 export interface RateLimitStore {
   /**
    * Counts a request.

@@ -51,7 +51,7 @@ export interface RateLimitOptions extends ClientIpOptions {
 /**
  * Creates middleware that answers 429 `Too Many Requests` to a client past its limit.
  *
- * A window is fixed: it starts with a client's first request. Every counted response carries
+ * A window is fixed: in memory it starts with a client's first request. Every counted response carries
  * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and the older
  * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window
  * ends); a 429 also `Retry-After`.

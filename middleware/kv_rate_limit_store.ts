@@ -1,0 +1,152 @@
+import { KvCounts } from "./_kv_counts.ts";
+import { consoleSink, type LogSink, writeLog } from "./log.ts";
+import {
+  MemoryRateLimitStore,
+  type RateLimitCount,
+  type RateLimitStore,
+} from "./rate_limit_store.ts";
+
+/** Options of {@linkcode KvRateLimitStore}. */
+export interface KvRateLimitStoreOptions {
+  /**
+   * Under which key the counts are kept: one for each limiter.
+   *
+   * @default {["rate-limits"]}
+   */
+  readonly prefix?: Deno.KvKey | undefined;
+  /**
+   * How long the KV may take, in milliseconds, before the instance counts by itself.
+   *
+   * @default {1_000}
+   */
+  readonly timeoutMs?: number | undefined;
+  /**
+   * For how long a KV that failed is left alone, in milliseconds.
+   *
+   * @default {5_000}
+   */
+  readonly recoveryMs?: number | undefined;
+  /**
+   * Where it is reported that the KV fails.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+}
+
+/**
+ * Counts in a Deno KV, for all instances that share it.
+ *
+ * A count takes one commit and one read, whoever else counts at the same time; the first one of a
+ * client's window also lists and deletes up to 10 counts of windows that are over. Windows follow the
+ * clock, and so do not begin with a client's first request: instances agree on them without asking. Keys
+ * are stored as digests.
+ *
+ * While the KV fails, the instance counts in memory: requests are neither refused nor let through for it.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "@hono/hono";
+ * import { createRateLimiter, errorHandler, KvRateLimitStore } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = new KvRateLimitStore(kv);
+ * const instances = [1, 2].map(() => {
+ *   const app = new Hono();
+ *   app.onError(errorHandler);
+ *   app.use(createRateLimiter({ limit: 1, window: 3_600_000, store }));
+ *   return app.get("/", (c) => c.text("hello"));
+ * });
+ *
+ * assertEquals((await instances[0]!.request("/")).status, 200);
+ * assertEquals((await instances[1]!.request("/")).status, 429);
+ * ```
+ */
+export class KvRateLimitStore implements RateLimitStore {
+  readonly #counts: KvCounts;
+  readonly #timeoutMs: number;
+  readonly #recoveryMs: number;
+  readonly #log: LogSink;
+  readonly #memory = new MemoryRateLimitStore();
+  /** Until when the KV is left alone, by the monotonic clock. */
+  #failedUntil = -Infinity;
+
+  /**
+   * Makes a store. Several can share a KV.
+   *
+   * @param kv The KV. The store does not close it.
+   * @param options Where in it, and how long it may take.
+   * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a positive number.
+   */
+  constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
+    const { prefix = ["rate-limits"], log = consoleSink } = options;
+    const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
+    checkPositive({ timeoutMs, recoveryMs });
+    this.#counts = new KvCounts(kv, prefix, timeoutMs);
+    this.#timeoutMs = timeoutMs;
+    this.#recoveryMs = recoveryMs;
+    this.#log = log;
+  }
+
+  /**
+   * Counts a request.
+   *
+   * @param key Whose request it is.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands, this request included.
+   */
+  increment(key: string, windowMs: number): Promise<RateLimitCount> {
+    return this.#ask(
+      () => this.#counts.increment(key, windowMs),
+      () => this.#memory.increment(key, windowMs),
+    );
+  }
+
+  /**
+   * Looks without counting.
+   *
+   * @param key Whose requests.
+   * @param windowMs The length of the window, in milliseconds.
+   * @returns How the key stands.
+   */
+  get(key: string, windowMs: number): Promise<RateLimitCount> {
+    return this.#ask(
+      () => this.#counts.get(key, windowMs),
+      () => this.#memory.get(key, windowMs),
+    );
+  }
+
+  async #ask(
+    kv: () => Promise<RateLimitCount>,
+    memory: () => RateLimitCount,
+  ): Promise<RateLimitCount> {
+    if (performance.now() < this.#failedUntil) return memory();
+    const timeout = Promise.withResolvers<never>();
+    const giveUp = () => timeout.reject(new Error(`No answer within ${this.#timeoutMs} ms`));
+    const timer = setTimeout(giveUp, this.#timeoutMs);
+    try {
+      return await Promise.race([kv(), timeout.promise]);
+    } catch (error) {
+      this.#fail(error);
+      return memory();
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (performance.now() < this.#failedUntil) return;
+    this.#failedUntil = performance.now() + this.#recoveryMs;
+    writeLog(this.#log, "error", "rate limits counted by this instance alone", { error });
+  }
+}
+
+function checkPositive(times: Readonly<Record<string, number>>): void {
+  for (const [name, ms] of Object.entries(times)) {
+    if (Number.isFinite(ms) && ms > 0) continue;
+    throw new RangeError(
+      `Cannot create the rate limit store: '${name}' must be a positive number, got ${ms}`,
+    );
+  }
+}
