@@ -1,0 +1,126 @@
+import { assert } from "@std/assert";
+
+/** From which step to which something took place. */
+export interface Span {
+  readonly from: number;
+  to: number;
+}
+
+/** That an event was handed to a handler, until that came to its end. */
+export interface Handling extends Span {
+  readonly id: string;
+  readonly key: string | undefined;
+}
+
+/** That an event joined those that wait, in one of the steps: it was taken in, or replayed. */
+export interface Join extends Span {
+  readonly id: string;
+  /** Which delivery it was; undefined for a replay. */
+  readonly delivery?: number;
+  /** Whether the caller was told that it was taken in. */
+  readonly told: boolean;
+}
+
+/** That an event was cancelled or purged, in one of the steps. */
+export interface Intervention extends Span {
+  readonly id: string;
+}
+
+/** That a handling of an event was settled as done: what its effects have left in the KV. */
+export interface Completion {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly delivery: number;
+  readonly step: number;
+}
+
+/** All that has happened. */
+export interface History {
+  readonly handlings: Handling[];
+  readonly joins: Join[];
+  readonly cancels: Intervention[];
+  readonly purges: Intervention[];
+  readonly completions: Completion[];
+}
+
+/** Checks the guarantees, once nothing waits any more. The states are those in the store. */
+export function assertGuarantees(history: History, states: ReadonlyMap<string, string>): void {
+  assertNothingLost(history, states);
+  assertOnce(history);
+  assertNotTwiceAtOnce(history);
+  assertCancelled(history);
+  assertInOrder(history);
+}
+
+/** What was acknowledged is done, or was cancelled, and is there unless it was purged. */
+function assertNothingLost(history: History, states: ReadonlyMap<string, string>): void {
+  const { joins, cancels, purges, completions } = history;
+  const has = (list: readonly { id: string }[], id: string) => list.some((each) => each.id === id);
+  for (const id of new Set(joins.filter(({ told }) => told).map(({ id }) => id))) {
+    const state = states.get(id) ?? "nothing";
+    assert(state === "done" || state === "dead" || has(purges, id), `${id} is lost: ${state}`);
+    assert(state !== "dead" || has(cancels, id), `${id} died`);
+    assert(state !== "done" || has(completions, id), `${id} is done without its effects`);
+    assert(has(completions, id) || has(cancels, id), `${id} was never handled`);
+  }
+  for (const id of states.keys()) assert(has(joins, id), `${id} was never sent`);
+}
+
+/** A delivery has its effects once, and its id has them again only after it was forgotten. */
+function assertOnce({ completions, purges }: History): void {
+  const deliveries = new Set(completions.map(({ delivery }) => delivery));
+  assert(deliveries.size === completions.length, "a delivery had its effects twice");
+  for (const { id, later, earlier } of pairs(completions)) {
+    if (later.id !== id) continue;
+    const between = (purge: Intervention) =>
+      purge.id === id && purge.to >= earlier.step && purge.from <= later.step;
+    assert(purges.some(between), `${id} had its effects twice`);
+  }
+}
+
+/** Two handlings of an event, or of a key, unless the first was cancelled: its handler may go on. */
+function assertNotTwiceAtOnce({ handlings, cancels }: History): void {
+  for (const [i, one] of handlings.entries()) {
+    if (cancels.some(({ id, from }) => id === one.id && from <= one.to)) continue;
+    for (const other of handlings.slice(i + 1).filter(({ from }) => from <= one.to)) {
+      const same = one.id === other.id || (one.key !== undefined && one.key === other.key);
+      assert(!same, `${other.id} was handled beside ${one.id}`);
+    }
+  }
+}
+
+/** What was cancelled is not done after that, unless it has come again. */
+function assertCancelled({ cancels, completions, joins }: History): void {
+  for (const { id, from, to } of cancels) {
+    for (const completion of completions.filter((each) => each.id === id && each.step > to)) {
+      assert(joinOf(completion, joins).to >= from, `${id} was done although it was cancelled`);
+    }
+  }
+}
+
+/** Of two events of a key, the one that has joined first is done first. */
+function assertInOrder({ completions, joins }: History): void {
+  for (const { earlier, later } of pairs(completions)) {
+    if (earlier.key === undefined || earlier.key !== later.key) continue;
+    const [first, second] = [joinOf(earlier, joins), joinOf(later, joins)];
+    assert(second.to >= first.from, `${earlier.id} was done before ${later.id}`);
+  }
+}
+
+/** How an event that was done had joined those that wait: the last time before that. */
+function joinOf({ id, delivery, step }: Completion, joins: readonly Join[]): Join {
+  const its = joins.filter((join) =>
+    join.id === id && join.from <= step &&
+    (join.delivery === undefined || join.delivery === delivery)
+  );
+  assert(its.length > 0, `${id} was done and never sent`);
+  return its.reduce((last, join) => join.from > last.from ? join : last);
+}
+
+/** All pairs of completions, in the order of their steps. */
+function* pairs(completions: readonly Completion[]) {
+  const sorted = completions.toSorted((a, b) => a.step - b.step);
+  for (const [i, earlier] of sorted.entries()) {
+    for (const later of sorted.slice(i + 1)) yield { id: earlier.id, earlier, later };
+  }
+}
