@@ -20,7 +20,7 @@ const RETRY_AFTER_SECONDS = "5";
  * than 5 s.
  */
 export async function enqueueDelivery(
-  store: EventStore,
+  store: Pick<EventStore, "accept">,
   delivery: Delivery,
   requestId?: string,
 ): Promise<AcceptResult> {

@@ -3,6 +3,7 @@ import { checkSecrets, checkTokens } from "./_check_secrets.ts";
 import { isStandardSecret, standardKeyOf } from "./_standard_signature.ts";
 import { createIntake, type IntakeOptions } from "./intake.ts";
 import { parseForgeDelivery } from "./parse_forge_delivery.ts";
+import { withReplayWindow } from "./_replay_window.ts";
 import { verifyForgeHead } from "./verify_forge_delivery.ts";
 
 /** The largest payload that a code host sends: GitHub's limit. */
@@ -25,6 +26,17 @@ export interface ForgeIntakeOptions extends IntakeOptions {
    * @default {[]} None: a delivery that is not signed is refused.
    */
   readonly tokens?: readonly string[] | undefined;
+  /**
+   * For how many milliseconds a document is known again, whatever delivery id it comes with: it is
+   * answered 200, and makes no second event. The signature of GitHub, Gitea and Forgejo covers the body
+   * alone, so whoever has captured a delivery can send it again under a fresh id.
+   *
+   * Off by default, for forges send equal documents that are meant twice, test deliveries among them. One
+   * whose event has died is taken again.
+   *
+   * @default {undefined} Only the delivery id tells.
+   */
+  readonly replayWindow?: number | undefined;
   /**
    * How many bytes a body may have.
    *
@@ -61,8 +73,11 @@ export interface ForgeIntakeOptions extends IntakeOptions {
  * ```
  */
 export function createForgeIntake(options: ForgeIntakeOptions): Hono {
-  const { secrets = [], tokens = [], maxBodyBytes = MAX_BODY_BYTES } = options;
+  const { secrets = [], tokens = [], maxBodyBytes = MAX_BODY_BYTES, replayWindow } = options;
   checkForgeSecrets(secrets, tokens);
+  const store = replayWindow === undefined
+    ? options.store
+    : withReplayWindow(options.store, replayWindow);
   return createIntake(
     {
       name: "forge",
@@ -72,7 +87,7 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
       parse: parseForgeDelivery,
       authorize: () => true,
     },
-    options,
+    { ...options, store },
   );
 }
 

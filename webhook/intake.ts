@@ -7,10 +7,13 @@ import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBody } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
 
+/** What an intake needs of an event store. */
+export type IntakeStore = Pick<EventStore, "accept" | "firstOf" | "maxPayloadBytes">;
+
 /** What the intakes of all platforms take. */
 export interface IntakeOptions {
   /** Where accepted deliveries go. */
-  readonly store: EventStore;
+  readonly store: IntakeStore;
   /** How many bytes a body may have. */
   readonly maxBodyBytes?: number | undefined;
   /**

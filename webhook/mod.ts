@@ -37,7 +37,7 @@ export { type EventHandler, type HandlerContext, type WebhookEvent } from "./eve
 export { type EventChat, type EventRepository, type EventSender } from "./event_subject.ts";
 export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
 export { GiveUpError } from "./give_up_error.ts";
-export { type IntakeOptions } from "./intake.ts";
+export { type IntakeOptions, type IntakeStore } from "./intake.ts";
 export { createEventLogger } from "./log_event.ts";
 export {
   createMessengerIntake,

@@ -18,6 +18,8 @@ export interface StoreKeys {
   lanePlace(key: string, seq: number): Deno.KvKey;
   /** All places in a lane, in their order. */
   lanePlaces(key: string): Deno.KvListSelector;
+  /** As what a document came first, by its digest. */
+  content(digest: Uint8Array): Deno.KvKey;
   /** All event records. */
   readonly events: Deno.KvListSelector;
   /** The mark of a payload that is still being written. */
@@ -41,6 +43,7 @@ export function storeKeys(namespace: string): StoreKeys {
     lane: (key) => [namespace, "lane", key],
     lanePlace: (key, seq) => [namespace, "place", key, seq],
     lanePlaces: (key) => ({ prefix: [namespace, "place", key] }),
+    content: (digest) => [namespace, "content", digest],
     events: { prefix: [namespace, "event"] },
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },

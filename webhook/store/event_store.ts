@@ -101,6 +101,17 @@ export interface EventStore extends EventOperations {
   accept(delivery: Delivery, requestId?: string): Promise<AcceptResult>;
 
   /**
+   * Tells whether a document came before, and remembers it if it did not.
+   *
+   * @param content The document.
+   * @param id The id of the event that it is to become now.
+   * @param windowMs For how long it is remembered, in milliseconds.
+   * @returns The id of the other event that it has become within that time, unless that one has died;
+   * null for a document that is new, or comes again under its id.
+   */
+  firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null>;
+
+  /**
    * Leases events that are due: waiting ones, and running ones whose lease has expired.
    *
    * @param options How many, who and for how long.

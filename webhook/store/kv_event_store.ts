@@ -9,6 +9,7 @@ import { type StoreKeys, storeKeys } from "./_keys.ts";
 import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { SharedCommits } from "./_shared_commits.ts";
+import { Replays } from "./_replays.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
 import { type EventRecord, type EventState, readRecord, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -84,6 +85,7 @@ class KvEventStore implements EventStore {
   readonly #parts: StoreParts;
   readonly #acceptance: Acceptance;
   readonly #claims: Claims;
+  readonly #replays: Replays;
   readonly #operations: Operations;
 
   constructor(parts: StoreParts) {
@@ -92,6 +94,7 @@ class KvEventStore implements EventStore {
     this.#parts = parts;
     this.#acceptance = new Acceptance(parts);
     this.#claims = new Claims(parts);
+    this.#replays = new Replays(parts);
     this.#operations = new Operations(parts);
   }
 
@@ -101,6 +104,10 @@ class KvEventStore implements EventStore {
 
   accept(delivery: Delivery, requestId?: string): Promise<AcceptResult> {
     return this.#acceptance.accept(delivery, requestId);
+  }
+
+  firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null> {
+    return this.#replays.firstOf(content, id, windowMs);
   }
 
   claim(options: ClaimOptions): Promise<Lease[]> {

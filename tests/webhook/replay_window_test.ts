@@ -1,0 +1,94 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { createBaseApp } from "../../base_app.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** A forge's app with a window of an hour, and its store. */
+async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const records: LogRecord[] = [];
+  const app = createBaseApp({ name: "forge", logger: { sink: (record) => records.push(record) } });
+  const intake = { secrets: [FORGE_SECRET], store, replayWindow: HOUR_MS, ...options };
+  app.route("/", createForgeIntake(intake));
+  return {
+    records,
+    ids: async () => (await Array.fromAsync(store.list())).map(({ id }) => id).sort(),
+    post: async (body: string, headers: Record<string, string | null> = {}) => {
+      const response = await app.request("/webhook", await forgeDelivery(body, headers));
+      return [response.status, await response.text()];
+    },
+    [Symbol.dispose]: () => kv.close(),
+  };
+}
+
+const id = (deliveryId: string | null) => ({ "X-Forge-Delivery": deliveryId });
+
+Deno.test("replayWindow answers 200 to a document under another id, and makes no event", async () => {
+  using forge = await createForge();
+  assertEquals(await forge.post("{}", id("d1")), [200, "OK"]);
+  assertEquals(await forge.post("{}", id("d2")), [200, "OK"]);
+  assertEquals(await forge.ids(), ["d1"]);
+  const logged = forge.records.map(({ eventId, duplicate }) => [eventId, duplicate]);
+  assertEquals(logged, [["d1", false], ["d1", true]]);
+});
+
+Deno.test("replayWindow is not deceived by another event type, or by no id", async () => {
+  using forge = await createForge();
+  await forge.post("{}", id("d1"));
+  await forge.post("{}", { ...id("d2"), "X-Forge-Event": "issues" });
+  await forge.post("{}", { ...id("d3"), "X-Forge-Event": null, "X-GitHub-Event": "push" });
+  await forge.post("{}", id(null));
+  assertEquals(await forge.ids(), ["d1"]);
+});
+
+Deno.test("replayWindow is not deceived by a form around the document that is signed", async () => {
+  using forge = await createForge();
+  await forge.post("{}", id("d1"));
+  const form = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "X-Hub-Signature-256": await sign("{}"),
+  };
+  assertEquals(await forge.post("payload=%7B%7D", { ...form, ...id("d2") }), [200, "OK"]);
+  assertEquals(await forge.ids(), ["d1"]);
+});
+
+Deno.test("replayWindow makes one event of 50 copies under 50 ids at once", async () => {
+  using forge = await createForge();
+  const copies = Array.from({ length: 50 }, (_, i) => forge.post("{}", id(`d${i}`)));
+  assertEquals(new Set((await Promise.all(copies)).map(([status]) => status)), new Set([200]));
+  assertEquals((await forge.ids()).length, 1);
+});
+
+Deno.test("replayWindow knows a document without an id again", async () => {
+  using forge = await createForge();
+  for (let i = 0; i < 3; i++) await forge.post("{}", id(null));
+  assertEquals((await forge.ids()).length, 1);
+});
+
+Deno.test("replayWindow takes different documents, and the same delivery twice", async () => {
+  using forge = await createForge();
+  for (const [body, name] of [["{}", "d1"], ['{"a":1}', "d2"], ["{}", "d1"]] as const) {
+    assertEquals(await forge.post(body, id(name)), [200, "OK"]);
+  }
+  assertEquals(await forge.ids(), ["d1", "d2"]);
+});
+
+Deno.test("without replayWindow equal documents under different ids are events each", async () => {
+  using forge = await createForge({ replayWindow: undefined });
+  for (const name of ["d1", "d2"]) await forge.post("{}", id(name));
+  assertEquals(await forge.ids(), ["d1", "d2"]);
+});
+
+Deno.test("createForgeIntake() refuses a replay window that makes no sense", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  for (const replayWindow of [0, -1, NaN, Infinity, 1e12]) {
+    const create = () => createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindow });
+    assertThrows(create, RangeError, "'replayWindow'");
+  }
+});

@@ -1,0 +1,60 @@
+import { commit } from "./_commit.ts";
+import { untilDone } from "./_contention.ts";
+import type { StoreParts } from "./_parts.ts";
+import { readRecord } from "./event_record.ts";
+
+/** As what content came first. */
+interface FirstSeen {
+  readonly id: string;
+  /** When, milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/**
+ * For how long an event that is not there is taken to be on its way into the store: after that its
+ * process has died, or the store did not take it.
+ */
+const PENDING_MS = 3_000;
+
+/** Remembers as which event content came, so that it can be known under another delivery id. */
+export class Replays {
+  readonly #parts: StoreParts;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+  }
+
+  /** See {@linkcode EventStore.firstOf}. */
+  async firstOf(
+    content: Uint8Array<ArrayBuffer>,
+    id: string,
+    windowMs: number,
+  ): Promise<string | null> {
+    const { kv, keys } = this.#parts;
+    const key = keys.content(await digestOf(content));
+    return await untilDone(async () => {
+      const seen = await kv.get<FirstSeen>(key);
+      const first = seen.value;
+      if (first && Date.now() - first.at < windowMs) {
+        if (first.id === id) return null;
+        const stands = await this.#stands(first);
+        if (stands) return first.id;
+        if (stands === undefined) return undefined;
+      }
+      const now: FirstSeen = { id, at: Date.now() };
+      const result = await commit(kv.atomic().check(seen).set(key, now, { expireIn: windowMs }));
+      return result.ok ? null : undefined;
+    });
+  }
+
+  /** Whether it has become an event that has not died; undefined while that is still to be seen. */
+  async #stands({ id, at }: FirstSeen): Promise<boolean | undefined> {
+    const { record, versionstamp } = await readRecord(this.#parts.kv, this.#parts.keys.event(id));
+    if (versionstamp !== null) return record?.state !== "dead";
+    return Date.now() - at < PENDING_MS ? undefined : false;
+  }
+}
+
+async function digestOf(content: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", content));
+}
