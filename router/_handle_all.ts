@@ -60,6 +60,7 @@ function contextOf(key: string, context: HandlerContext): OwnContext {
     effects,
     end: () => void (ended = true),
     signal: context.signal,
+    kv: context.kv,
     settleWith: (each) => {
       if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
       effects.push(each);

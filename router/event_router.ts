@@ -23,13 +23,22 @@ export interface EventRouter<TEvents> {
     handler: EventHandler<EventPayload<TEvents, TName>>,
   ): EventRouter<TEvents>;
   /**
-   * Registers a handler for all events, those without another handler among them.
+   * Registers a handler for all events, beside those of their own.
    *
    * @param handler The handler.
    * @returns The router.
    * @throws {TypeError} If the handler is no function.
    */
   onAny(handler: EventHandler): EventRouter<TEvents>;
+  /**
+   * Registers a handler for the events that {@linkcode EventRouter.on} names none for. One that does
+   * nothing drops them.
+   *
+   * @param handler The handler.
+   * @returns The router.
+   * @throws {TypeError} If the handler is no function.
+   */
+  onOther(handler: EventHandler): EventRouter<TEvents>;
   /**
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
    * fails, the event is tried again, and then only by those that have not succeeded. An event without
@@ -41,9 +50,11 @@ export interface EventRouter<TEvents> {
 }
 
 interface Route extends NamedHandler {
-  /** The names that it is for; undefined for all. */
-  readonly names: ReadonlySet<string> | undefined;
+  /** The names that it is for, `*` for all events, `-` for those without a name here. */
+  readonly names: ReadonlySet<string>;
 }
+
+const [ANY, OTHER] = ["*", "-"] as const;
 
 /** Actions are short words. What else a payload has in their place is none. */
 const ACTION = /^\w{1,100}$/;
@@ -89,27 +100,33 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
   }
 
   onAny(handler: EventHandler): this {
-    return this.#add(undefined, handler);
+    return this.#add([ANY], handler);
+  }
+
+  onOther(handler: EventHandler): this {
+    return this.#add([OTHER], handler);
   }
 
   readonly handle: EventHandler = async (event, context) => {
     const names = namesOf(event);
+    const isNamed = (route: Route) => names.some((name) => route.names.has(name));
+    const general = this.#routes.some(isNamed) ? [ANY] : [ANY, OTHER];
     const matching = this.#routes.filter((route) =>
-      !route.names || names.some((name) => route.names?.has(name))
+      isNamed(route) || general.some((name) => route.names.has(name))
     );
     if (matching.length === 0) throw new GiveUpError(`No handler for ${names.at(-1)}`);
     await handleAll(matching, event, context);
   };
 
-  #add(names: readonly string[] | undefined, handler: EventHandler): this {
+  #add(names: readonly string[], handler: EventHandler): this {
     if (typeof handler !== "function") {
       throw new TypeError(`Cannot register the handler: it must be a function, got ${handler}`);
     }
-    const name = [names?.join("|") ?? "*", handler.name].filter((part) => part !== "").join(" ");
+    const name = [names.join("|"), handler.name].filter((part) => part !== "").join(" ");
     const count = (this.#counts.get(name) ?? 0) + 1;
     this.#counts.set(name, count);
     const key = count === 1 ? name : `${name} ${count}`;
-    this.#routes.push({ key, handler, names: names && new Set(names) });
+    this.#routes.push({ key, handler, names: new Set(names) });
     return this;
   }
 }

@@ -150,9 +150,10 @@ export class Job {
   async #handle(): Promise<void> {
     const event = await this.#load();
     const { signal } = this.#controller;
+    const { kv } = this.#parts.store;
     const { progress = [] } = this.#lease.record;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    await this.#parts.handler(event, { signal, settleWith, progress, checkpoint });
+    await this.#parts.handler(event, { signal, kv, settleWith, progress, checkpoint });
   }
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {

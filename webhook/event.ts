@@ -51,6 +51,8 @@ export interface WebhookEvent<TPayload = JsonObject> {
 export interface HandlerContext {
   /** Aborted when the event was lost to another worker, or the worker stops: give up then. */
   readonly signal: AbortSignal;
+  /** The KV that the event is in: for reading what was committed with `settleWith` or `checkpoint`. */
+  readonly kv: Deno.Kv;
   /**
    * Adds mutations to the commit that settles the event as done, for effects that live in the same
    * KV: they happen exactly once, and not at all when the handler fails. A check of theirs that does

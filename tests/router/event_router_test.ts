@@ -79,6 +79,17 @@ Deno.test("createEventRouter() calls a handler of several names once", async () 
   assertEquals(calls, 1);
 });
 
+Deno.test("createEventRouter() hands on what no handler is named for", async () => {
+  const called: string[] = [];
+  const router = createEventRouter()
+    .onOther(({ type }) => called.push(`other ${type}`))
+    .on("issues.opened", () => called.push("issues.opened"))
+    .onAny(({ type }) => called.push(`any ${type}`));
+  await route(router, "issues", { action: "opened" });
+  await route(router, "issues", { action: "closed" });
+  assertEquals(called, ["issues.opened", "any issues", "other issues", "any issues"]);
+});
+
 Deno.test("createEventRouter() keeps and reports an event without a handler", async () => {
   const { record, logged } = await route(createEventRouter().on("push", () => {}), "star", {
     action: "created",
@@ -242,6 +253,7 @@ Deno.test("createEventRouter() refuses what is no handler, and names that are no
   for (const handler of [undefined, null, "push", {}] as unknown as EventHandler[]) {
     assertThrows(() => router.on("push", handler), TypeError);
     assertThrows(() => router.onAny(handler), TypeError);
+    assertThrows(() => router.onOther(handler), TypeError);
   }
   for (const names of [[], "", ["push", ""]] as unknown as "push"[]) {
     assertThrows(() => router.on(names, () => {}), TypeError);

@@ -84,6 +84,9 @@ export type Reserve = () => Reservation | null;
  * from the commit that takes it in until the commit that settles it.
  */
 export interface EventStore extends EventOperations {
+  /** The KV that it is in. */
+  readonly kv: Deno.Kv;
+
   /** How its bell rings. */
   readonly bell: BellKind;
 

@@ -98,6 +98,10 @@ class KvEventStore implements EventStore {
     this.#operations = new Operations(parts);
   }
 
+  get kv() {
+    return this.#kv;
+  }
+
   get bell() {
     return this.#parts.bell.kind;
   }
