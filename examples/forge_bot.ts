@@ -13,19 +13,19 @@ import {
   createEventRouter,
   createForgeIntake,
   type EventHandler,
-  type EventPayload,
+  type EventHandlerFor,
   GiveUpError,
-  type PlatformEvents,
   readForgeSecrets,
   runApp,
 } from "@org/edge-base";
 
-type Handler<TName extends string> = EventHandler<EventPayload<PlatformEvents, TName>>;
-
 const LABELS = { bug: /\b(crash|error|broken)/i, question: /\b(how|why)\b.*\?/i };
 
 /** Setting a label twice is setting it once: this bears repeating as it is. */
-const label: Handler<"issues.opened"> = async ({ payload: { issue, repository } }, { signal }) => {
+const label: EventHandlerFor<"issues.opened"> = async (
+  { payload: { issue, repository } },
+  { signal },
+) => {
   const labels = Object.entries(LABELS).filter(([, words]) => words.test(issue.title));
   if (labels.length === 0) return;
   const path = `/repos/${repository.full_name}/issues/${issue.number}/labels`;
@@ -33,7 +33,7 @@ const label: Handler<"issues.opened"> = async ({ payload: { issue, repository } 
 };
 
 /** Two comments are two: this one is marked with its key, and looked for before. */
-const answer: Handler<"issue_comment.created"> = async (event, { signal }) => {
+const answer: EventHandlerFor<"issue_comment.created"> = async (event, { signal }) => {
   const { payload: { comment, issue, repository }, sender } = event;
   if (sender?.isBot || !comment.body.startsWith("/help")) return;
   const path = `/repos/${repository.full_name}/issues/${issue.number}/comments`;

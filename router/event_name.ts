@@ -1,3 +1,4 @@
+import type { EventHandler } from "../webhook/mod.ts";
 import type { ForgeEvents } from "./forge_events.ts";
 import type { MessengerEvents } from "./messenger_events.ts";
 
@@ -34,3 +35,12 @@ export type EventPayload<TEvents, TName extends string> = TName extends keyof TE
   : TName extends `${infer TType extends keyof TEvents & string}.${infer TAction}`
     ? WithAction<TEvents[TType], TAction>
   : never;
+
+/**
+ * A handler for the events of a name, where it is written apart from the router.
+ *
+ * @typeParam TName The name: `issues.opened`.
+ */
+export type EventHandlerFor<TName extends EventName<PlatformEvents>> = EventHandler<
+  EventPayload<PlatformEvents, TName>
+>;

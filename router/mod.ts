@@ -9,6 +9,7 @@
  */
 export {
   type ActionOf,
+  type EventHandlerFor,
   type EventName,
   type EventPayload,
   type PlatformEvents,

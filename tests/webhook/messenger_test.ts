@@ -105,6 +105,16 @@ Deno.test("createMessengerIntake() answers 401 to a missing token, or an empty o
   }
 });
 
+Deno.test("createMessengerIntake() logs which of several secret tokens has proved an update", async () => {
+  const secrets = ["the-new-token-of-the-two", MESSENGER_SECRET];
+  using messenger = await createMessenger({ secrets });
+  await messenger.post(messengerUpdate(message()));
+  await messenger.post(messengerUpdate(message({ id: 43 }), { [TOKEN]: secrets[0]! }));
+  const requests = messenger.records.filter((record) => record.message === "request");
+  assertEquals(requests.map(({ provedBy }) => provedBy), ["secret 2", "secret 1"]);
+  for (const secret of secrets) assert(!JSON.stringify(messenger.records).includes(secret));
+});
+
 const WRONG_TOKENS: Record<string, string> = {
   "another": "another-secret-token-here",
   "a shorter": MESSENGER_SECRET.slice(0, -1),
