@@ -1,14 +1,31 @@
+import config from "../deno.json" with { type: "json" };
 import { GENERATOR } from "../load/load.ts";
 
-/** Says on what and of what the figures are: machine, versions, commit, time. */
+/** The packages whose versions make a difference. */
+const PACKAGES = [
+  "hono",
+  "@octokit/webhooks-methods",
+  "@octokit/webhooks",
+  "grammy",
+  "standardwebhooks",
+] as const;
+
+/** Says on what and of what the figures are: machine, disk, versions, commit, time. */
 export async function describeMachine(): Promise<string> {
   const cpu = /model name\s*: (.*)/.exec(await read("/proc/cpuinfo"))?.[1] ?? "unknown CPU";
   const cores = navigator.hardwareConcurrency;
   const memoryGb = Math.round(Deno.systemMemoryInfo().total / 2 ** 30);
+  const disk = await output(
+    "stat",
+    "--file-system",
+    "--format=%T",
+    Deno.env.get("TMPDIR") ?? "/tmp",
+  );
   const commit = await output("git", "describe", "--always", "--dirty", "--abbrev=10");
+  const packages = PACKAGES.map((name) => config.imports[name].replace("npm:", ""));
   return [
-    `${cores} cores (${cpu}), ${memoryGb} GB, ${Deno.build.os} ${Deno.osRelease()}`,
-    `Deno ${Deno.version.deno} (V8 ${Deno.version.v8}), ${GENERATOR}`,
+    `${cores} cores (${cpu}), ${memoryGb} GB, ${Deno.build.os} ${Deno.osRelease()}, files on ${disk}`,
+    `Deno ${Deno.version.deno} (V8 ${Deno.version.v8}), ${GENERATOR}, ${packages.join(", ")}`,
     `commit ${commit || "unknown"}, ${new Date().toISOString().slice(0, 16)}Z`,
   ].map((line) => `- ${line}`).join("\n");
 }

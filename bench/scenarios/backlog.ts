@@ -30,7 +30,9 @@ export const backlog: Scenario = {
     { key: "slowestSecond", title: "handled in the slowest second", digits: 0 },
     { key: "handledPerSecond", title: "handled/s until none waits", digits: 0, chart: "line" },
     { key: "left", title: "of the backlog left in the end", digits: 0 },
-    { key: "peakMb", title: "memory at its peak, MB", digits: 0, ratio: true },
+    { key: "startMb", title: "memory at the first answer, MB", digits: 0 },
+    { key: "peakMb", title: "memory at its peak, MB", digits: 0 },
+    { key: "endMb", title: "memory in the end, MB", digits: 0 },
   ],
   runs: (settings) =>
     [0, settings.backlog, 2 * settings.backlog].flatMap((count) =>
@@ -52,20 +54,16 @@ function measure(
   { seconds }: BenchSettings,
 ): Promise<Values> {
   return withApp(subject, async (app) => {
+    const startMb = app.memory().rssMb;
     const { p50Ms, p99Ms, sent, failed } = await runArrivals({
       url: app.url,
       delivery: subject.sign(MEDIAN_BODY),
       perSecond: ARRIVALS_PER_SECOND,
       seconds,
     });
-    return {
-      startMs: app.startMs,
-      p50Ms,
-      p99Ms,
-      failed,
-      ...await drain(app, count, 1 + sent - failed, seconds * (PATIENCE - 1) * 1_000),
-      peakMb: app.memory().peakMb,
-    };
+    const drained = await drain(app, count, 1 + sent - failed, seconds * (PATIENCE - 1) * 1_000);
+    const { rssMb: endMb, peakMb } = app.memory();
+    return { startMs: app.startMs, p50Ms, p99Ms, failed, ...drained, startMb, peakMb, endMb };
   }, { from });
 }
 
@@ -82,9 +80,9 @@ async function drain(app: AppProcess, count: number, arrived: number, withinMs: 
   };
 }
 
-/** The whole seconds in which some of the backlog was left. */
+/** The whole seconds in which some of the backlog was left; the first one in any case. */
 function whileWaiting(perSecond: readonly number[], count: number): readonly number[] {
   let handled = 0;
-  const last = perSecond.findIndex((each) => (handled += each) >= count);
-  return perSecond.slice(0, Math.max(1, last));
+  const last = perSecond.slice(0, -1).findIndex((each) => (handled += each) >= count);
+  return perSecond.slice(0, Math.max(1, last < 0 ? perSecond.length - 1 : last));
 }
