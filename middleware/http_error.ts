@@ -25,6 +25,7 @@ export type ErrorCode =
   | "MISSING_TOKEN"
   | "NOT_FOUND"
   | "NOT_READY"
+  | "OVERLOADED"
   | "QUEUE_UNAVAILABLE"
   | "RATE_LIMITED"
   | "UNAUTHORIZED"

@@ -1,5 +1,6 @@
 import { type Context, Hono } from "@hono/hono";
 import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
+import { BodyBudget } from "./body_budget.ts";
 import type { Delivery } from "./delivery.ts";
 import { enqueueDelivery } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
@@ -22,6 +23,13 @@ export interface IntakeOptions {
    * @default {10_000}
    */
   readonly bodyTimeoutMs?: number | undefined;
+  /**
+   * How many bytes bodies may hold together while they arrive; one that is too much is answered 503
+   * `OVERLOADED`. See {@linkcode BodyBudget} for which one.
+   *
+   * @default {134_217_728} 128 MiB.
+   */
+  readonly maxTotalBodyBytes?: number | undefined;
   /**
    * Which deliveries are handled one at a time and in the order received.
    *
@@ -48,6 +56,9 @@ export interface Platform {
 
 /** Checks the rest of the proof, once the body is there. */
 export type VerifyBody = (body: Uint8Array<ArrayBuffer>) => ProvedBy;
+
+/** A quarter of what the smallest instances of hosting platforms have. */
+const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
 
 /** Where deliveries are taken: this path, in this spelling only. */
 const PATH = "/webhook";
@@ -76,10 +87,12 @@ const WARNED: ReadonlySet<string> = new Set([
  * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
-  const { store, bodyTimeoutMs = 10_000, orderBy } = options;
-  const limits = { maxBytes: platform.maxBodyBytes, timeoutMs: bodyTimeoutMs };
-  checkInteger(platform.name, "maxBodyBytes", limits.maxBytes, store.maxPayloadBytes);
-  checkInteger(platform.name, "bodyTimeoutMs", limits.timeoutMs, MAX_TIMER_MS);
+  const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
+  const { maxBodyBytes: maxBytes } = platform;
+  checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
+  checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
+  const budget = budgetOf(platform, maxTotalBodyBytes);
+  const limits = { maxBytes, timeoutMs: bodyTimeoutMs, budget };
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
@@ -114,6 +127,15 @@ function checkSpelling(url: string): void {
   if (url.includes("%") && !new URL(url).pathname.endsWith(PATH)) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
   }
+}
+
+/** A budget that is less than one body may have would refuse what the limit lets through. */
+function budgetOf({ name, maxBodyBytes }: Platform, maxBytes: number): BodyBudget {
+  if (Number.isSafeInteger(maxBytes) && maxBytes >= maxBodyBytes) return new BodyBudget(maxBytes);
+  throw new RangeError(
+    `Cannot create the ${name} intake: 'maxTotalBodyBytes' must be a whole number from ` +
+      `${maxBodyBytes}, got ${maxBytes}`,
+  );
 }
 
 function checkInteger(platform: string, name: string, value: number, max: number): void {

@@ -31,6 +31,7 @@ export {
   updateKindOf,
   userIdOf,
 } from "./authorize.ts";
+export { BodyBudget, type BodyShare } from "./body_budget.ts";
 export { type Delivery, type PlatformName } from "./delivery.ts";
 export { enqueueDelivery } from "./enqueue.ts";
 export { type EventHandler, type HandlerContext, type WebhookEvent } from "./event.ts";

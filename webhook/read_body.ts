@@ -1,4 +1,5 @@
 import { HttpError } from "../middleware/mod.ts";
+import type { BodyBudget } from "./body_budget.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {
@@ -10,7 +11,16 @@ export interface ReadBodyOptions {
    * @default {10_000}
    */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Bounds what this body and others hold together.
+   *
+   * @default {undefined} Each body is bounded by itself alone.
+   */
+  readonly budget?: BodyBudget | undefined;
 }
+
+/** When a sender that can try again should: bodies have arrived by then, or are given up. */
+const RETRY_AFTER_SECONDS = "10";
 
 /**
  * Reads a request's body, bounded in size and time. No more than the limit is ever held, whatever
@@ -19,21 +29,23 @@ export interface ReadBodyOptions {
  * @param request The request.
  * @param options The bounds.
  * @returns The bytes as they were sent.
- * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer; 400
- * `INVALID_BODY` if it ends early.
+ * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer; 503
+ * `OVERLOADED` if the budget evicts it; 400 `INVALID_BODY` if it ends early.
  */
 export async function readBody(
   request: Request,
   options: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const { maxBytes, timeoutMs = 10_000 } = options;
+  const { maxBytes, timeoutMs = 10_000, budget } = options;
   if (!request.body) return new Uint8Array();
   const reader = request.body.getReader();
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
   const deadline = Promise.withResolvers<never>();
   const timer = setTimeout(() => deadline.reject(timedOut()), timeoutMs);
   try {
-    return await Promise.race([collect(reader, maxBytes), deadline.promise]);
+    return await Promise.race([collect(reader, chunks, maxBytes, budget), deadline.promise]);
   } catch (error) {
+    chunks.length = 0; // Else they would be joined once the reader is cancelled.
     reader.cancel().catch(() => {});
     if (error instanceof HttpError) throw error;
     throw new HttpError(400, "Body ended early", { code: "INVALID_BODY" });
@@ -63,22 +75,30 @@ export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
 
 async function collect(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
+  chunks: Uint8Array<ArrayBuffer>[],
   maxBytes: number,
+  budget: BodyBudget | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
   let size = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return join(chunks, size);
-    size += value.byteLength;
-    if (!(size <= maxBytes)) throw tooLarge(maxBytes);
-    chunks.push(value);
+  const share = budget?.open(() => reader.cancel().catch(() => {}));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (share?.isEvicted) throw overloaded();
+      if (done) return join(chunks);
+      size += value.byteLength;
+      if (!(size <= maxBytes)) throw tooLarge(maxBytes);
+      chunks.push(value);
+      share?.add(value.byteLength);
+    }
+  } finally {
+    share?.close();
   }
 }
 
-function join(chunks: Uint8Array<ArrayBuffer>[], size: number): Uint8Array<ArrayBuffer> {
+function join(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
   if (chunks.length === 1) return chunks[0]!;
-  const body = new Uint8Array(size);
+  const body = new Uint8Array(chunks.reduce((size, { byteLength }) => size + byteLength, 0));
   let offset = 0;
   for (const chunk of chunks) {
     body.set(chunk, offset);
@@ -89,6 +109,13 @@ function join(chunks: Uint8Array<ArrayBuffer>[], size: number): Uint8Array<Array
 
 function tooLarge(maxBytes: number): HttpError {
   return new HttpError(413, `Body larger than ${maxBytes} bytes`, { code: "BODY_TOO_LARGE" });
+}
+
+function overloaded(): HttpError {
+  return new HttpError(503, "Service Unavailable", {
+    code: "OVERLOADED",
+    headers: { "Retry-After": RETRY_AFTER_SECONDS },
+  });
 }
 
 function timedOut(): HttpError {

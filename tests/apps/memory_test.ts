@@ -1,0 +1,92 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { FORGE_SECRET } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+import { deliver } from "./_deliver.ts";
+import { MEMORY_MISSING, memoryOf } from "./_memory.ts";
+import { connect, FORGED, pour, statusOf } from "./_raw.ts";
+
+const MIB = 1024 * 1024;
+const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
+
+/** Tests what an app's memory comes to, which only Linux tells. */
+function testMemory(name: string, fn: (app: AppProcess) => Promise<void>): void {
+  if (MEMORY_MISSING) {
+    Deno.test({ name: `${name} (skipped: ${MEMORY_MISSING})`, ignore: true, fn: () => {} });
+    return;
+  }
+  testWith(APP_NEEDS, name, async () => {
+    await using app = spawnApp("forge", ENV);
+    assertEquals((await deliver(app, "first")).status, 200);
+    await fn(app);
+  });
+}
+
+/** A chunk of 1 MiB, as chunked transfer encoding has it. */
+function chunk(): Uint8Array {
+  const encoder = new TextEncoder();
+  const [before, after] = [encoder.encode("100000\r\n"), encoder.encode("\r\n")];
+  return Uint8Array.from([...before, ...new Uint8Array(MIB), ...after]);
+}
+
+testMemory("a body of 400 MiB that is declared costs an app nothing", async (app) => {
+  const { peak } = await memoryOf(app.process);
+  for (let i = 0; i < 100; i++) {
+    using peer = await connect(app, { ...FORGED, "Content-Length": String(400 * MIB) });
+    assertEquals(await statusOf(peer), 413);
+  }
+  assertLess((await memoryOf(app.process)).peak - peak, 16);
+});
+
+testMemory("a body of 400 MiB in chunks costs an app its limit and 32 MiB", async (app) => {
+  const { peak } = await memoryOf(app.process);
+  using peer = await connect(app, { ...FORGED, "Transfer-Encoding": "chunked" });
+  const status = statusOf(peer);
+  await pour(peer, chunk(), 400);
+  assertEquals(await status, 413);
+  assertLess((await memoryOf(app.process)).peak - peak, 25 + 32);
+});
+
+testMemory("a body of 400 MiB that nobody has signed costs an app nothing", async (app) => {
+  const { peak } = await memoryOf(app.process);
+  using peer = await connect(app, { "Transfer-Encoding": "chunked" });
+  const status = statusOf(peer);
+  await pour(peer, chunk(), 400);
+  assertEquals(await status, 401);
+  assertLess((await memoryOf(app.process)).peak - peak, 16);
+});
+
+testMemory("uploads that stand still are bounded together, and keep nobody out", async (app) => {
+  const { peak } = await memoryOf(app.process);
+  const peers: Deno.TcpConn[] = [];
+  const mib = new Uint8Array(MIB);
+  for (let i = 0; i < 24; i++) {
+    const peer = await connect(app, { ...FORGED, "Content-Length": String(25 * MIB) });
+    peers.push(peer);
+    await pour(peer, mib, 24);
+  }
+  assertEquals(await statusOf(peers[0]!), 503);
+  const large = JSON.stringify({ text: "x".repeat(20 * MIB) });
+  assertEquals((await deliver(app, "small")).status, 200);
+  assertEquals((await deliver(app, "large", large)).status, 200);
+  // 576 MiB were sent, and 128 may be held; the rest is what the genuine one took and V8 has not freed.
+  assertLess((await memoryOf(app.process)).peak - peak, 400);
+  for (const peer of peers) peer.close();
+});
+
+testMemory("1,000 clients that are gone in mid-body leave no error and no memory", async (app) => {
+  const body = new Uint8Array(70_000);
+  const leave = async () => {
+    const peer = await connect(app, { ...FORGED, "Content-Length": "100000" });
+    await pour(peer, body, 1);
+    peer.close();
+  };
+  for (let i = 0; i < 100; i++) await leave();
+  const { now } = await memoryOf(app.process);
+  for (let i = 0; i < 1_000; i++) await leave();
+  assertEquals((await deliver(app, "last")).status, 200);
+  assertLess((await memoryOf(app.process)).now - now, 64);
+  app.process.kill("SIGTERM");
+  assertEquals(await app.ended, "");
+  assertEquals(app.lines.filter(({ level, error }) => level === "error" || error), []);
+});

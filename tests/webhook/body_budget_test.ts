@@ -1,0 +1,125 @@
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { HttpError } from "../../middleware/mod.ts";
+import { BodyBudget } from "../../webhook/body_budget.ts";
+import { createForgeIntake } from "../../webhook/forge.ts";
+import { readBody } from "../../webhook/read_body.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
+
+/** Shares by name, and which of them were evicted, in order. */
+function sharesOf(budget: BodyBudget) {
+  const evicted: string[] = [];
+  return { evicted, open: (name: string) => budget.open(() => evicted.push(name)) };
+}
+
+/** A request whose body is sent bit by bit. */
+function upload() {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const request = new Request("http://localhost/", { method: "POST", body: readable });
+  return {
+    request,
+    send: (bytes: number) => writer.write(new Uint8Array(bytes)),
+    end: () => writer.close(),
+  };
+}
+
+Deno.test("BodyBudget counts what bodies hold, until they are closed", () => {
+  const budget = new BodyBudget(1_000);
+  const [a, b] = [budget.open(() => {}), budget.open(() => {})];
+  a.add(100);
+  b.add(200);
+  a.add(300);
+  assertEquals(budget.bytes, 600);
+  a.close();
+  a.close();
+  assertEquals(budget.bytes, 200);
+});
+
+Deno.test("BodyBudget evicts nobody up to its bound", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(1_000));
+  open("a").add(400);
+  open("b").add(600);
+  assertEquals(evicted, []);
+});
+
+Deno.test("BodyBudget evicts the body that has been large for the longest", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(500_000));
+  const [small, old, young] = [open("small"), open("old"), open("young")];
+  small.add(50_000);
+  old.add(200_000);
+  young.add(200_000);
+  open("new").add(100_000);
+  assertEquals([evicted, old.isEvicted, young.isEvicted], [["old"], true, false]);
+});
+
+Deno.test("BodyBudget evicts a small body only where there is no large one", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(100_000));
+  open("a").add(50_000);
+  open("b").add(50_000);
+  open("c").add(50_000);
+  assertEquals(evicted, ["a"]);
+});
+
+Deno.test("BodyBudget evicts as many as it takes", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(300_000));
+  for (const name of ["a", "b", "c"]) open(name).add(100_000);
+  open("d").add(150_000);
+  assertEquals(evicted, ["a", "b"]);
+});
+
+Deno.test("BodyBudget evicts the body that grows too large by itself", () => {
+  const budget = new BodyBudget(100_000);
+  const { evicted, open } = sharesOf(budget);
+  const share = open("a");
+  share.add(150_000);
+  assertEquals([evicted, share.isEvicted, budget.bytes], [["a"], true, 0]);
+  share.add(1);
+  share.close();
+  assertEquals(budget.bytes, 0);
+});
+
+Deno.test("BodyBudget refuses a bound that makes no sense", () => {
+  for (const bound of [0, -1, 1.5, NaN, Infinity]) {
+    assertThrows(() => new BodyBudget(bound), RangeError, "'maxBytes'");
+  }
+});
+
+Deno.test("readBody() answers 503 with Retry-After to the body that is evicted, and reads the other", async () => {
+  const budget = new BodyBudget(200_000);
+  const options = { maxBytes: 200_000, budget };
+  const [slow, quick] = [upload(), upload()];
+  const refused = assertRejects(() => readBody(slow.request, options), HttpError);
+  await slow.send(150_000);
+  const read = readBody(quick.request, options);
+  await quick.send(150_000);
+  const { status, code, headers } = await refused;
+  assertEquals([status, code, headers], [503, "OVERLOADED", { "Retry-After": "10" }]);
+  await quick.end();
+  assertEquals((await read).byteLength, 150_000);
+  assertEquals(budget.bytes, 0);
+});
+
+Deno.test("readBody() gives back its share however it ends", async () => {
+  const budget = new BodyBudget(200_000);
+  const read = ({ request }: { request: Request }, timeoutMs = 10_000) =>
+    readBody(request, { maxBytes: 1_000, timeoutMs, budget });
+  const [large, late] = [upload(), upload()];
+  const tooLarge = assertRejects(() => read(large), HttpError, "larger");
+  await large.send(1_001);
+  await tooLarge;
+  const tooLate = assertRejects(() => read(late, 10), HttpError, "in time");
+  await late.send(100);
+  await tooLate;
+  assertEquals(budget.bytes, 0);
+});
+
+Deno.test("createForgeIntake() refuses a total that one body alone may exceed", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const options = { secrets: [FORGE_SECRET], store: await openEventStore(kv), maxBodyBytes: 1_000 };
+  for (const maxTotalBodyBytes of [0, 999, 1_000.5, NaN, Infinity]) {
+    const create = () => createForgeIntake({ ...options, maxTotalBodyBytes });
+    assertThrows(create, RangeError, "'maxTotalBodyBytes'");
+  }
+  createForgeIntake({ ...options, maxTotalBodyBytes: 1_000 });
+});
