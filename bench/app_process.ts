@@ -46,6 +46,7 @@ export async function startApp(
       FORGE_WEBHOOK_SECRET: SECRET,
       BENCH_HANDLED_PORT: String(handledPort),
     },
+    stdin: "piped",
     stdout: "null",
     stderr: "inherit",
   }).spawn();

@@ -3,6 +3,7 @@
  * as they fit, and an answer once they are written. Nothing is proved, parsed or handled.
  */
 import { countHandled } from "./_handled.ts";
+import { endWithBenchmark } from "./_parent.ts";
 import { readServerSettings } from "./_settings.ts";
 
 /** A KV value holds 65,536 bytes, a commit 819,200. */
@@ -11,6 +12,7 @@ const CHUNKS_PER_COMMIT = 12;
 
 const { port, hostname, kvUrl } = readServerSettings();
 countHandled();
+endWithBenchmark();
 const kv = await Deno.openKv(kvUrl);
 
 async function write(body: Uint8Array): Promise<void> {

@@ -12,10 +12,12 @@ import {
 } from "../../mod.ts";
 import { countHandled } from "./_handled.ts";
 import { orderByNumber } from "./_ordering.ts";
+import { endWithBenchmark } from "./_parent.ts";
 import { readServerSettings } from "./_settings.ts";
 
 const { port, hostname, kvUrl, secret, worker, orderingKeys } = readServerSettings();
 const handled = countHandled();
+endWithBenchmark();
 const orderBy = orderByNumber(orderingKeys);
 
 function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) {

@@ -1,10 +1,12 @@
 /** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the plain version. */
 import { createWebMiddleware, Webhooks } from "@octokit/webhooks";
 import { countHandled } from "./_handled.ts";
+import { endWithBenchmark } from "./_parent.ts";
 import { readServerSettings } from "./_settings.ts";
 
 const { port, hostname, kvUrl, secret } = readServerSettings();
 const handled = countHandled();
+endWithBenchmark();
 const kv = await Deno.openKv(kvUrl);
 
 const webhooks = new Webhooks({ secret });

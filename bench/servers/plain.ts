@@ -2,10 +2,12 @@
 import { Hono } from "@hono/hono";
 import { verify } from "@octokit/webhooks-methods";
 import { countHandled } from "./_handled.ts";
+import { endWithBenchmark } from "./_parent.ts";
 import { readServerSettings } from "./_settings.ts";
 
 const { port, hostname, kvUrl, secret, worker } = readServerSettings();
 const handled = countHandled();
+endWithBenchmark();
 const kv = await Deno.openKv(kvUrl);
 
 const app = new Hono();

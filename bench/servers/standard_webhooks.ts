@@ -2,10 +2,12 @@
 import { Hono } from "@hono/hono";
 import { Webhook } from "standardwebhooks";
 import { countHandled } from "./_handled.ts";
+import { endWithBenchmark } from "./_parent.ts";
 import { readServerSettings } from "./_settings.ts";
 
 const { port, hostname, kvUrl, secret } = readServerSettings();
 const handled = countHandled();
+endWithBenchmark();
 const kv = await Deno.openKv(kvUrl);
 const webhook = new Webhook(btoa(secret));
 
