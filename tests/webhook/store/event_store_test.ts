@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { openEventStore } from "../../../webhook/mod.ts";
 import { claimAll, claimOne, delivery, keysOf, later } from "./_events.ts";
@@ -159,11 +159,19 @@ testStore(
   },
 );
 
-testStore("retry() makes an event due later, with its error", async ({ store }) => {
+testStore("retry() makes an event due later, and not before", async ({ store }) => {
   await store.accept(delivery("d1"));
-  assert(await store.retry(await claimOne(store), 40, new TypeError("no luck")));
+  assert(await store.retry(await claimOne(store), 60_000, new Error("no luck")));
   assertEquals(await claimAll(store), []);
-  await later(50);
+  const { state, dueAt } = (await store.get("d1"))!;
+  assertEquals(state, "queued");
+  assertLess(Math.abs(dueAt! - Date.now() - 60_000), 10_000);
+});
+
+testStore("retry() makes an event come again, with its error", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  assert(await store.retry(await claimOne(store), 5, new TypeError("no luck")));
+  await later(10);
   const { record } = await claimOne(store);
   assertEquals([record.attempt, record.errors[0]?.attempt], [2, 1]);
   assertEquals(record.errors[0]?.message, "TypeError: no luck");
