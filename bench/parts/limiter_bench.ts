@@ -3,7 +3,7 @@ import { rateLimiter } from "hono-rate-limiter";
 import { createRateLimiter } from "../../mod.ts";
 import { type App, appWith, ask, type Connection, connectionOf } from "./_app.ts";
 
-const CLIENTS = [1, 10_000, 150_000];
+const CLIENTS = [1, 10_000, 250_000];
 
 const limit = { limit: 1_000_000_000, window: 3_600_000 };
 
