@@ -1,27 +1,22 @@
-import { parseArgs } from "node:util";
-import type { EventFilter, EventState } from "../webhook/mod.ts";
-
-/** A command line that cannot be understood. The message says why. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
-}
+import type { EventFilter, StoredEvent } from "../webhook/mod.ts";
+import { hint, readArguments, refuseForeign } from "./_arguments.ts";
+import { type CommandName, COMMANDS, type OptionName } from "./_commands.ts";
+import { helpOf } from "./_help.ts";
+import { UsageError } from "./_usage_error.ts";
 
 /** What the command line asks for. */
 export interface CliOptions {
-  readonly command: string;
-  readonly ids: readonly string[];
+  readonly command: CommandName;
+  /** Which events are meant, the given ids among them. */
   readonly filter: EventFilter;
-  /** Whether a filter was given. */
-  readonly filtered: boolean;
-  readonly all: boolean;
   readonly json: boolean;
   readonly limit: number;
   readonly kv: string | undefined;
   readonly namespace: string | undefined;
-  readonly help: boolean;
 }
 
-const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
+/** What the command line asks for, or the help text that it asks for. */
+export type CliRequest = CliOptions | { readonly help: string };
 
 const UNITS: Readonly<Record<string, number>> = {
   s: 1_000,
@@ -30,69 +25,85 @@ const UNITS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-const OPTIONS = {
-  all: { type: "boolean" },
-  help: { type: "boolean", short: "h" },
-  json: { type: "boolean" },
-  kv: { type: "string" },
-  limit: { type: "string" },
-  namespace: { type: "string" },
-  "newer-than": { type: "string" },
-  "older-than": { type: "string" },
-  state: { type: "string" },
-  type: { type: "string" },
-} as const;
+type Values = ReadonlyMap<OptionName, string>;
 
-/** Reads a command line: `events COMMAND [ID...] [--OPTION ...]`. */
-export function readOptions(args: readonly string[], now: number): CliOptions {
-  const { values, positionals } = parse(args);
-  const [topic, command = "", ...ids] = positionals;
-  const help = values.help === true || topic === undefined;
-  if (!help && topic !== "events") throw new UsageError(`Unknown topic: ${topic}`);
-  const { state, type, "older-than": olderThan, "newer-than": newerThan } = values;
-  const filter: EventFilter = {
-    ...(state === undefined ? {} : { state: stateOf(state) }),
-    ...(type === undefined ? {} : { type }),
-    ...(olderThan === undefined ? {} : { receivedBefore: now - durationOf(olderThan) }),
-    ...(newerThan === undefined ? {} : { receivedAfter: now - durationOf(newerThan) }),
-  };
+/** Reads a command line. */
+export function readOptions(args: readonly string[], now: number): CliRequest {
+  const { command, ids, values } = readArguments(args);
+  if (command === undefined || values.has("help")) return { help: helpOf(command) };
+  refuseForeign(command, values.keys());
+  const filter = readFilter(command, values, now);
+  checkSelection(command, ids, filter, values.has("all"));
   return {
     command,
-    ids,
-    filter,
-    filtered: Object.keys(filter).length > 0,
-    all: values.all === true,
-    json: values.json === true,
-    limit: values.limit === undefined ? Infinity : countOf(values.limit),
-    kv: values.kv,
-    namespace: values.namespace,
-    help,
+    filter: { ...filter, ...(ids.length > 0 && { ids }) },
+    json: values.has("json"),
+    limit: readLimit(values.get("limit")),
+    kv: values.get("kv"),
+    namespace: values.get("namespace"),
   };
 }
 
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+function readFilter(command: CommandName, values: Values, now: number): EventFilter {
+  const state = values.get("state");
+  const type = values.get("type");
+  const olderThan = readAge("older-than", values);
+  const newerThan = readAge("newer-than", values);
+  if (olderThan !== undefined && newerThan !== undefined && olderThan >= newerThan) {
+    throw new UsageError("No event is both older than --older-than and newer than --newer-than");
+  }
+  const filter: EventFilter = {
+    ...(state !== undefined && { state: readState(command, state) }),
+    ...(type !== undefined && { type }),
+    ...(olderThan !== undefined && { receivedBefore: now - olderThan }),
+    ...(newerThan !== undefined && { receivedAfter: now - newerThan }),
+  };
+  if (filter.state === "unreadable" && Object.keys(filter).length > 1) {
+    throw new UsageError("Of unreadable events neither type nor age is known: give --state alone");
+  }
+  return filter;
+}
+
+/** An event that was not looked at would be one that was not meant. */
+function checkSelection(
+  command: CommandName,
+  ids: readonly string[],
+  filter: EventFilter,
+  all: boolean,
+): void {
+  const { ids: takes } = COMMANDS[command];
+  const isFiltered = Object.keys(filter).length > 0;
+  if (takes === "none" && ids.length > 0) {
+    throw new UsageError(`events ${command} takes no ids (events show does)`);
+  }
+  if (takes === "needed" && ids.length === 0) throw new UsageError("Give the ids of events");
+  if (takes !== "some") return;
+  if (ids.length === 0 && !isFiltered && !all) throw new UsageError("Give ids, a filter, or --all");
+  if (all && (ids.length > 0 || isFiltered)) {
+    throw new UsageError("--all goes with neither ids nor a filter");
   }
 }
 
-function stateOf(text: string): EventState {
-  const state = STATES.find((each) => each === text);
-  if (state === undefined) throw new UsageError(`--state must be one of ${STATES.join(", ")}`);
-  return state;
+function readState(command: CommandName, text: string): StoredEvent["state"] {
+  const states: readonly StoredEvent["state"][] = COMMANDS[command].states;
+  const state = states.find((each) => each === text);
+  if (state !== undefined) return state;
+  const known = states.length === 1 ? states[0] : `one of ${states.join(", ")}`;
+  throw new UsageError(
+    `--state of events ${command} must be ${known}, got ${text}${hint(text, states)}`,
+  );
 }
 
-function durationOf(text: string): number {
+function readAge(name: "older-than" | "newer-than", values: Values): number | undefined {
+  const text = values.get(name);
+  if (text === undefined) return undefined;
   const [, number, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (unit === undefined) {
-    throw new UsageError(`Not a duration such as 30s, 15m, 12h or 7d: ${text}`);
-  }
-  return Number(number) * UNITS[unit]!;
+  if (unit !== undefined) return Number(number) * UNITS[unit]!;
+  throw new UsageError(`--${name} must be an age such as 30s, 15m, 12h or 7d, got ${text}`);
 }
 
-function countOf(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`--limit must be a number: ${text}`);
-  return Number(text);
+function readLimit(text: string | undefined): number {
+  if (text === undefined) return Infinity;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new UsageError(`--limit must be a number from 1, got ${text}`);
 }

@@ -1,5 +1,5 @@
 import type { SendOptions } from "./_send_options.ts";
-import { UsageError } from "./_options.ts";
+import { UsageError } from "./_usage_error.ts";
 
 interface ExamplesOfEvent {
   readonly name: string;

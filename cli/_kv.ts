@@ -1,0 +1,78 @@
+import { withDeadline } from "../webhook/deadline.ts";
+import { UsageError } from "./_usage_error.ts";
+
+/** A remote KV that does not answer is tried for ever. */
+const KV_TIMEOUT_MS = 10_000;
+
+/** What every SQLite file begins with. */
+const SQLITE_HEADER = "SQLite format 3\0";
+
+/** Waits for a KV's answer, and not for ever. */
+export function answered<T>(answer: Promise<T>): Promise<T> {
+  return withDeadline(answer, KV_TIMEOUT_MS);
+}
+
+/**
+ * Opens a KV that is there: a file that is not would be made, and a file that is something else changed.
+ *
+ * @param kv A path or URL; undefined for Deno's default database.
+ * @throws {UsageError} If there can be no KV.
+ */
+export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
+  if (kv !== undefined && !isHttp(kv)) await checkFile(kv);
+  try {
+    return await answered(Deno.openKv(kv));
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    throw new Error(withoutCredentials(message, kv === undefined ? [] : [kv]), { cause: error });
+  }
+}
+
+/**
+ * Takes credentials out of a text: a URL shows no more than its host, and nothing that was given is shown
+ * which may be one.
+ */
+export function withoutCredentials(text: string, given: readonly string[]): string {
+  let safe = text;
+  for (const each of given.filter(mayHoldSecrets)) safe = safe.replaceAll(each, "the given KV");
+  return safe.replaceAll(/\w+:\/\/\S+/g, hostOf);
+}
+
+async function checkFile(path: string): Promise<void> {
+  if (path === ":memory:") throw new UsageError("A KV in memory is seen by its own process only");
+  if (/^\w+:\/\//.test(path)) {
+    throw new UsageError("The KV must be a path, or a URL with http or https");
+  }
+  // Not every path that is none is meant as one: it may be a URL with a typing error.
+  const shown = mayHoldSecrets(path) ? "of that name" : path;
+  const header = await readHeader(path).catch((error) => {
+    if (error instanceof Deno.errors.NotFound) throw new UsageError(`There is no KV file ${shown}`);
+    throw new UsageError(`The KV file cannot be read: ${error.name}`);
+  });
+  if (header !== SQLITE_HEADER) throw new UsageError(`There is no KV in the file ${shown}`);
+}
+
+async function readHeader(path: string): Promise<string> {
+  if (!(await Deno.stat(path)).isFile) return "";
+  using file = await Deno.open(path);
+  const bytes = new Uint8Array(SQLITE_HEADER.length);
+  const count = await file.read(bytes);
+  return new TextDecoder().decode(bytes.subarray(0, count ?? 0));
+}
+
+function isHttp(kv: string): boolean {
+  return /^https?:\/\//.test(kv);
+}
+
+function mayHoldSecrets(kv: string): boolean {
+  return kv.includes("@") || kv.includes("//");
+}
+
+function hostOf(url: string): string {
+  try {
+    const { protocol, host } = new URL(url);
+    return `${protocol}//${host}`;
+  } catch {
+    return "the URL";
+  }
+}

@@ -1,0 +1,69 @@
+import type { EventRecord, StoredEvent } from "../webhook/mod.ts";
+
+/** What a terminal would act on: an error's message may quote what a stranger has sent. */
+const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The fields of a record that are times. */
+const TIMES = ["at", "until", "receivedAt", "dueAt", "settledAt"];
+
+/** How wide the name of a state can be. */
+export const STATE_WIDTH = "unreadable".length;
+
+const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
+
+/** Writes a value as JSON in one line, for programs. */
+export function jsonOf(value: unknown): string {
+  return escapeControl(JSON.stringify(value));
+}
+
+/** Writes a record as JSON for people: over several lines, its times as dates. */
+export function readableJsonOf(record: object, payload: object): string {
+  const dated = JSON.stringify(
+    record,
+    (key, value) => typeof value === "number" && TIMES.includes(key) ? isoOf(value) : value,
+  );
+  return JSON.stringify({ ...JSON.parse(dated), ...payload }, null, 2)
+    .split("\n").map(escapeControl).join("\n");
+}
+
+/** Writes an event as a line. */
+export function lineOf(event: StoredEvent): string {
+  const columns = event.state === "unreadable"
+    ? ["-".padEnd(24), event.state, "  -", "-", event.id, versionOf(event.v)]
+    : columnsOf(event);
+  return columns.join("  ").replaceAll(CONTROL, " ").trimEnd();
+}
+
+/** Writes a time as a date and how long ago it was. */
+export function agoOf(time: number, now: number): string {
+  const ms = Math.max(0, now - time);
+  const [unit, length] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
+  return `${isoOf(time)} (${Math.floor(ms / length)}${unit} ago)`;
+}
+
+function columnsOf(record: EventRecord): string[] {
+  const { id, state, type, attempt, receivedAt, errors } = record;
+  const error = errors.at(-1)?.message ?? "";
+  const attempts = String(attempt).padStart(3);
+  return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
+}
+
+function versionOf(v: number | null): string {
+  return v === null ? "damaged" : `a record of version ${v}`;
+}
+
+function isoOf(time: number): string {
+  return new Date(time).toISOString();
+}
+
+/** JSON takes an escape in the place of any letter of a text, and has none of these outside of texts. */
+function escapeControl(json: string): string {
+  return json.replaceAll(
+    CONTROL,
+    (text) =>
+      Array.from(
+        { length: text.length },
+        (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`,
+      ).join(""),
+  );
+}

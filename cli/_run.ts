@@ -1,0 +1,61 @@
+import { openEventStore } from "../webhook/mod.ts";
+import { change, InterruptedError, WAYS } from "./_change.ts";
+import { answered, openKv, withoutCredentials } from "./_kv.ts";
+import { list, show, stats } from "./_look.ts";
+import { findStore } from "./_namespace.ts";
+import { type CliOptions, readOptions } from "./_options.ts";
+import { runSend, SEND_HELP } from "./send.ts";
+import { UsageError } from "./_usage_error.ts";
+import type { CliWorld } from "./_world.ts";
+
+/**
+ * Runs the tool.
+ *
+ * @returns The exit code.
+ */
+export async function runCli(args: readonly string[], world: CliWorld): Promise<number> {
+  try {
+    if (args[0] === "send") return await send(args.slice(1), world) ? 0 : 1;
+    const request = readOptions(args, world.now());
+    if ("help" in request) {
+      world.out(request.help);
+      return 0;
+    }
+    return await operate(request, world) ? 0 : 1;
+  } catch (error) {
+    return fail(error, args, world);
+  }
+}
+
+async function send(args: readonly string[], { out, env }: CliWorld): Promise<boolean> {
+  if (args.includes("--help") || args.includes("-h")) {
+    out(SEND_HELP);
+    return true;
+  }
+  return await runSend(args, { out, variable: env });
+}
+
+async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
+  const url = options.kv ?? (world.env("KV_URL")?.trim() || undefined);
+  using kv = await openKv(url);
+  const { namespace, note } = await answered(findStore(kv, options.namespace));
+  if (note !== undefined) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
+  const store = await answered(openEventStore(kv, { namespace }));
+  const { command } = options;
+  if (command === "list") return await list(store, options, world);
+  if (command === "show") return await show(store, options, world);
+  if (command === "stats") return await stats(store, options, world);
+  return await change(WAYS[command], store, options, world);
+}
+
+const DEFAULT_KV_NOTE = ", which is Deno's default one for this script and configuration file: " +
+  "give the app's by --kv or KV_URL";
+
+function fail(error: unknown, given: readonly string[], { err }: CliWorld): number {
+  if (error instanceof InterruptedError) return 130;
+  // The one who reads has gone, as `head` does.
+  if (error instanceof Deno.errors.BrokenPipe) return 0;
+  const message = error instanceof Error ? error.message : String(error);
+  err(withoutCredentials(message, given).replaceAll(/\s+/g, " "));
+  return error instanceof UsageError ? 2 : 1;
+}

@@ -1,0 +1,47 @@
+import type { EventRecord } from "../../webhook/mod.ts";
+
+const MAIN = new URL("../../cli/main.ts", import.meta.url).href;
+
+/** How many records are written in one commit. */
+const BATCH_SIZE = 300;
+
+/** The command line that runs the tool in a process of its own. */
+export function commandLine(...args: string[]): string[] {
+  const flags = ["--quiet", "--no-prompt", "--allow-read", "--allow-write", "--allow-env"];
+  const net = "--allow-net=127.0.0.1";
+  return [Deno.execPath(), "run", "--unstable-kv", ...flags, net, MAIN, "events", ...args];
+}
+
+/** Starts the tool in a process of its own. */
+export function startCli(...args: string[]): Deno.ChildProcess {
+  const [deno, ...rest] = commandLine(...args);
+  return new Deno.Command(deno!, {
+    args: rest,
+    env: { NO_COLOR: "1" },
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** Waits for a process to end, and reads what it wrote. */
+export async function ended(process: Deno.ChildProcess) {
+  const { code, stdout, stderr } = await process.output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+/** Writes the records of events that are done, many at once. */
+export async function writeDone(kv: Deno.Kv, namespace: string, count: number): Promise<void> {
+  const record = (id: string): EventRecord => ({
+    ...{ v: 1, id, platform: "forge", source: "github", type: "push", requestId: null },
+    ...{ receivedAt: 1, state: "done", attempt: 1, dueAt: null, orderingKey: null, lane: null },
+    ...{ lease: null, settledAt: 2, payload: null, errors: [] },
+  });
+  for (let start = 0; start < count; start += BATCH_SIZE) {
+    const operation = kv.atomic();
+    for (let i = start; i < Math.min(count, start + BATCH_SIZE); i++) {
+      operation.set([namespace, "event", `d${i}`], record(`d${i}`));
+    }
+    await operation.commit();
+  }
+}

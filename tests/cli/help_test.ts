@@ -1,0 +1,29 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { runHere } from "./_cli.ts";
+
+Deno.test("--help tells all commands, options and exit codes", async () => {
+  for (const args of [["--help"], ["-h"], ["events", "--help"]]) {
+    const { code, out } = await runHere(args);
+    assertEquals(code, 0);
+    for (const part of ["purge [ID...]", "--older-than AGE", "130 "]) {
+      assertStringIncludes(out[0]!, part);
+    }
+  }
+});
+
+Deno.test("--help of a command tells its own options and states, and no others", async () => {
+  for (const args of [["replay", "--help"], ["replay", "-h"], ["replay", "d1", "--help"]]) {
+    const { code, out } = await runHere(["events", ...args]);
+    assertEquals(code, 0);
+    assertStringIncludes(out[0]!, "events in this state: dead");
+    assert(!out[0]!.includes("--limit"));
+  }
+  assertEquals((await runHere(["events", "listen", "--help"])).code, 2);
+});
+
+Deno.test("no line of a help text is too long for a terminal", async () => {
+  for (const command of [[], ["list"], ["show"], ["replay"], ["cancel"], ["purge"], ["stats"]]) {
+    const { out } = await runHere(["events", ...command, "--help"]);
+    for (const line of out[0]!.split("\n")) assert(line.length <= 100, line);
+  }
+});

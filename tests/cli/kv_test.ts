@@ -1,0 +1,110 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { openEventStore } from "../../webhook/mod.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { delivery } from "../webhook/store/_events.ts";
+import { runHere, testCli } from "./_cli.ts";
+
+const COMMANDS: readonly (readonly string[])[] = [
+  ["list"],
+  ["stats"],
+  ["show", "d1"],
+  ["replay", "--all"],
+  ["cancel", "d1"],
+  ["purge", "--all"],
+];
+
+testCli("events asks which store is meant where a KV holds several", async ({ cli, store, kv }) => {
+  await store.accept(delivery("d1"));
+  await (await openEventStore(kv, { namespace: "other" })).accept(delivery("d2"));
+  assertEquals(await cli("list"), {
+    ...{ code: 2, out: [] },
+    err: ["The KV holds several stores, choose one by --namespace: bot, other"],
+  });
+  assertEquals((await cli("list", "--namespace", "other")).out.length, 1);
+});
+
+testCli("events of an empty KV are none, and that is told", async ({ cli }) => {
+  const { code, out, err } = await cli("stats");
+  assertEquals([code, err], [0, ["There are no events in this KV"]]);
+  assertEquals(out.map((line) => line.split(/ +/)[1]), ["0", "0", "0", "0", "0"]);
+  assertEquals((await cli("list", "--json")).code, 0);
+  assertEquals((await cli("purge", "--all")).out, ["0 purged"]);
+  assertEquals((await cli("replay", "d1")).code, 1);
+});
+
+testCli("events of a namespace that has none are none, and that is told", async (sut) => {
+  await sut.store.accept(delivery("d1"));
+  const { code, err } = await sut.cli("stats", "--namespace", "bto");
+  assertEquals([code, err], [0, ["There are no events of bto in this KV, only of bot"]]);
+});
+
+testCli("events takes the KV from KV_URL, and rather from --kv", async ({ store, path }) => {
+  await store.accept(delivery("d1"));
+  const env = (name: string) => name === "KV_URL" ? ` ${path} ` : undefined;
+  assertEquals((await runHere(["events", "list"], { env })).out.length, 1);
+  const { code } = await runHere(["events", "list", "--kv", `${path}.other`], { env });
+  assertEquals(code, 2);
+});
+
+testWith(
+  ["read", "write"],
+  "events makes no KV where there is none",
+  () =>
+    withFolder(async (folder) => {
+      await Deno.writeTextFile(`${folder}/text.txt`, "not a database");
+      await Deno.writeTextFile(`${folder}/empty.db`, "");
+      const kvs: Record<string, string> = {
+        [`${folder}/typo.db`]: `There is no KV file ${folder}/typo.db`,
+        [`${folder}/text.txt`]: `There is no KV in the file ${folder}/text.txt`,
+        [`${folder}/empty.db`]: `There is no KV in the file ${folder}/empty.db`,
+        [folder]: `There is no KV in the file ${folder}`,
+        ":memory:": "A KV in memory is seen by its own process only",
+      };
+      for (const [kv, message] of Object.entries(kvs)) {
+        for (const command of COMMANDS) {
+          const result = await runHere(["events", ...command, "--kv", kv]);
+          assertEquals(result, { code: 2, out: [], err: [message] });
+        }
+      }
+      assertEquals((await Array.fromAsync(Deno.readDir(folder))).length, 2);
+    }),
+);
+
+/** A KV that cannot be used, and holds a password. */
+const WITH_PASSWORD: readonly string[] = [
+  "http://bob:s3cret@",
+  "http://bob:s3cret@127.0.0.1:1/",
+  "http://bob:s3cret@127.0.0.1:1/?token=s3cret",
+  "http://bob:s3/cr et-s3cret@127.0.0.1:1",
+  "http://127.0.0.1:1/s3cret",
+  "HTTP://bob:s3cret@127.0.0.1:1",
+  "htp://bob:s3cret@127.0.0.1",
+  "http:/bob:s3cret@127.0.0.1",
+  "bob:s3cret@127.0.0.1",
+];
+
+testWith(["read", "write", "net", "env"], "events never writes a password", async () => {
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", "token-s3cret");
+  for (const kv of WITH_PASSWORD) {
+    const lines = [["list", "--kv", kv], ["list", `--kvv=${kv}`], ["list", kv], [kv], [`--${kv}`]];
+    for (const line of lines) {
+      const { code, out, err } = await runHere(["events", ...line]);
+      assert(code > 0 && err.length === 1 && out.length === 0, line.join(" "));
+      assert(!err[0]!.includes("s3"), err[0]);
+    }
+    const { err } = await runHere(["events", "list"], { env: () => kv });
+    assert(!err[0]!.includes("s3"), err[0]);
+  }
+});
+
+testWith(
+  ["read", "write", "net", "env"],
+  "events tells why a remote KV cannot be used",
+  async () => {
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", "token");
+    const { code, err } = await runHere(["events", "list", "--kv", "http://127.0.0.1:1"]);
+    assertEquals(code, 1);
+    assertStringIncludes(err[0]!, "Connection refused");
+  },
+);

@@ -1,0 +1,122 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { later } from "../webhook/store/_events.ts";
+import { claimOne, delivery } from "../webhook/store/_events.ts";
+import { bury, makeNewer, testCli } from "./_cli.ts";
+
+testCli("events list writes one line per event", async ({ cli, store }) => {
+  await bury(store, "d1", new Error("two\nlines \x1b[31mred"));
+  await store.accept(delivery("d2"));
+  const { code, out } = await cli("list");
+  assertEquals([code, out.length], [0, 2]);
+  assert(out[0]!.endsWith("Z  dead          1  push  d1  Error: two lines  [31mred"), out[0]);
+  assert(out[1]!.endsWith("Z  queued        0  push  d2"), out[1]);
+});
+
+testCli("events list filters, and writes JSON", async ({ cli, store }) => {
+  for (const id of ["d1", "d2"]) await bury(store, id);
+  await store.accept(delivery("d3"));
+  const { out } = await cli("list", "--state", "dead", "--json");
+  assertEquals(out.map((line) => JSON.parse(line).id), ["d1", "d2"]);
+  assertEquals((await cli("list", "--type", "issues")).out, []);
+  assertEquals((await cli("list", "--older-than", "1h")).out, []);
+  assertEquals((await cli("list", "--newer-than", "1h", "--type", "push")).out.length, 3);
+});
+
+testCli("events list --limit writes the last ones, in their order", async ({ cli, store }) => {
+  for (const id of ["d3", "d1", "d2"]) {
+    await store.accept(delivery(id));
+    await later(2);
+  }
+  const { out } = await cli("list", "--limit", "2", "--json");
+  assertEquals(out.map((line) => JSON.parse(line).id), ["d1", "d2"]);
+});
+
+testCli("events list and stats show records that cannot be read", async ({ cli, store, kv }) => {
+  await store.accept(delivery("d1"));
+  await makeNewer(kv, "d1");
+  await kv.set(["bot", "event", "d2"], "garbage");
+  assertEquals((await cli("list")).out, [
+    "-                         unreadable    -  -  d1  a record of version 2",
+    "-                         unreadable    -  -  d2  damaged",
+  ]);
+  assertEquals((await cli("list", "--state", "unreadable", "--json")).out, [
+    `{"id":"d1","state":"unreadable","v":2}`,
+    `{"id":"d2","state":"unreadable","v":null}`,
+  ]);
+  assertEquals((await cli("stats")).out[4], "unreadable 2");
+  assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).unreadable, 2);
+});
+
+testCli("events show writes records with their payloads", async ({ cli, store }) => {
+  await store.accept(delivery("d1", `{"text":"🙂"}`));
+  await store.accept(delivery("d2"));
+  await store.complete((await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 }))[0]!);
+  const { code, out } = await cli("show", "d1", "d2", "--json");
+  const [first, second] = out.map((line) => JSON.parse(line));
+  assertEquals([code, out.length, first.id, second.id], [0, 2, "d1", "d2"]);
+  const done = first.state === "done" ? first : second;
+  assertEquals([done.state, done.payload], ["done", null]);
+  assertStringIncludes((await cli("show", "d2")).out[0]!, `  "id": "d2",\n`);
+});
+
+testCli("events show writes times as dates, and no control characters", async ({ cli, store }) => {
+  await store.accept(delivery("d1", JSON.stringify({ at: 1, text: "\x9b31m\u202e🙂" })));
+  const { out } = await cli("show", "d1");
+  const record = JSON.parse(out[0]!);
+  assertEquals(record.payload, { at: 1, text: "\x9b31m\u202e🙂" });
+  assertEquals(record.receivedAt, new Date((await store.get("d1"))!.receivedAt).toISOString());
+  assertStringIncludes(out[0]!, String.raw`"\u009b31m\u202e🙂"`);
+});
+
+testCli(
+  "events show writes the record also where the payload is lost",
+  async ({ cli, store, kv }) => {
+    await bury(store, "d1");
+    for await (const { key } of kv.list({ prefix: ["bot", "payload"] })) await kv.delete(key);
+    for (const args of [["show", "d1"], ["show", "d1", "--json"]]) {
+      const { code, out } = await cli(...args);
+      const { state, payload, payloadError } = JSON.parse(out[0]!);
+      assertEquals([code, out.length, state, payload], [1, 1, "dead", null]);
+      assertEquals(payloadError, "Cannot read the payload: 0 of 7 bytes are there");
+    }
+  },
+);
+
+testCli("events show writes the record also where the payload is no JSON", async (sut) => {
+  await sut.store.accept(delivery("d1", "no JSON"));
+  const { code, out } = await sut.cli("show", "d1", "--json");
+  assertEquals(code, 1);
+  assertStringIncludes(JSON.parse(out[0]!).payloadError, "is not valid JSON");
+});
+
+testCli("events show tells which events there are none of", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  const { code, out, err } = await cli("show", "d2", "d1", "--json");
+  assertEquals([code, out.length, err], [1, 1, ["There is no event d2"]]);
+});
+
+testCli("events show writes what is known of a record that cannot be read", async (sut) => {
+  await sut.store.accept(delivery("d1"));
+  await makeNewer(sut.kv, "d1");
+  const { code, out } = await sut.cli("show", "d1", "--json");
+  assertEquals([code, out], [0, [`{"id":"d1","state":"unreadable","v":2}`]]);
+});
+
+testCli("events stats counts by state", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  await claimOne(store);
+  await store.accept(delivery("d2"));
+  const { out } = await cli("stats");
+  const counts = ["queued     1", "running    1", "done       0", "dead       0", "unreadable 0"];
+  assertEquals(out.slice(0, 5), counts);
+  const since = new Date((await store.get("d2"))!.receivedAt).toISOString();
+  assertEquals(out[5], `oldest waiting since ${since} (0s ago)`);
+  assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).queued, 1);
+});
+
+testCli("events stats counts what a filter lets through", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  await store.accept({ ...delivery("d2"), type: "issues" });
+  assertEquals((await cli("stats", "--type", "issues")).out[0], "queued     1");
+  assertEquals((await cli("stats", "--older-than", "1h")).out[0], "queued     0");
+});

@@ -1,0 +1,109 @@
+import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { testWith } from "../_permissions.ts";
+import { withFolder } from "../_folder.ts";
+import { commandLine, ended, startCli, writeDone } from "./_process.ts";
+import { delivery } from "../webhook/store/_events.ts";
+import { openEventStore } from "../../webhook/mod.ts";
+import { until } from "../processes/_process.ts";
+
+const NEEDS = ["read", "write", "run", "env"] as const;
+
+/** So many that work on them takes a good second. */
+const MANY = 20_000;
+
+/** Why a test of the terminal is skipped. */
+const NO_SCRIPT = "(skipped: needs script, of util-linux)";
+
+function testKv(name: string, fn: (kv: Deno.Kv, path: string) => Promise<void>): void {
+  testWith(NEEDS, name, () =>
+    withFolder(async (folder) => {
+      using kv = await Deno.openKv(`${folder}/kv.db`);
+      await fn(kv, `${folder}/kv.db`);
+    }));
+}
+
+/** Whether a command can be given a terminal of its own. */
+function hasScript(): boolean {
+  if (Deno.build.os !== "linux") return false;
+  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
+  try {
+    const { stdout } = new Deno.Command("script", { args: ["--version"] }).outputSync();
+    return new TextDecoder().decode(stdout).includes("util-linux");
+  } catch {
+    return false;
+  }
+}
+
+testKv("the tool writes its result, and nothing else where no terminal is", async (kv, path) => {
+  await writeDone(kv, "bot", MANY);
+  assertEquals(await ended(startCli("purge", "--all", "--kv", path)), {
+    ...{ code: 0, out: `${MANY} purged\n`, err: "" },
+  });
+});
+
+testKv("the tool ends with 2 for a mistake, and 1 for what it cannot do", async (kv, path) => {
+  await writeDone(kv, "bot", 1);
+  const mistake = await ended(startCli("lst", "--kv", path));
+  assertEquals(mistake, {
+    ...{ code: 2, out: "", err: "Unknown command: events lst, did you mean list?\n" },
+  });
+  const { code, out } = await ended(startCli("replay", "d0", "--kv", path));
+  assertEquals([code, out], [1, "0 replayed\nnot replayed: d0 (it is done)\n"]);
+});
+
+testKv("--json writes one document a line, whatever the command", async (kv, path) => {
+  const store = await openEventStore(kv, { namespace: "bot" });
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, `{"a":\n1}`));
+  const lines: Record<string, number> = {
+    ...{ "list": 2, "show d1 d2": 2, "stats": 1, "cancel d1 d2": 1, "replay d1": 1, "purge d2": 1 },
+  };
+  for (const [line, count] of Object.entries(lines)) {
+    const { code, out } = await ended(startCli(...line.split(" "), "--json", "--kv", path));
+    const documents = out.trimEnd().split("\n").map((text) => JSON.parse(text));
+    assertEquals([code, documents.length], [0, count], line);
+  }
+});
+
+testKv("the tool ends quietly once nobody reads on, as with `head`", async (kv, path) => {
+  await writeDone(kv, "bot", MANY);
+  const process = startCli("list", "--kv", path);
+  const reader = process.stdout.getReader();
+  assert((await reader.read()).value);
+  await reader.cancel();
+  assertEquals((await process.status).code, 0);
+  assertEquals(await new Response(process.stderr).text(), "");
+});
+
+testKv(
+  "Ctrl-C ends the tool between two commits, and it tells how far it came",
+  async (kv, path) => {
+    await writeDone(kv, "bot", MANY);
+    const process = startCli("purge", "--all", "--kv", path);
+    const first = ["bot", "event", "d0"];
+    await until(async () => (await kv.get(first)).versionstamp === null, 20_000);
+    process.kill("SIGINT");
+    const { code, out } = await ended(process);
+    assertEquals(code, 130);
+    const [, purged] = /^(\d+) purged, interrupted\n$/.exec(out) ?? [];
+    const store = await openEventStore(kv, { namespace: "bot" });
+    assertEquals((await store.stats()).done, MANY - Number(purged));
+    assertLess(Number(purged), MANY);
+  },
+);
+
+if (hasScript()) {
+  testKv("the tool shows on a terminal how far it has come, and clears that", async (kv, path) => {
+    await writeDone(kv, "bot", MANY);
+    const line = commandLine("purge", "--all", "--kv", path).join(" ");
+    const args = ["--quiet", "--return", "--command", line, "/dev/null"];
+    const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
+    const shown = new TextDecoder().decode(stdout);
+    assertEquals(code, 0);
+    assertStringIncludes(shown, " looked at, ");
+    assert(shown.endsWith(`\r\x1b[K${MANY} purged\r\n`), shown.slice(-80));
+    assertLess(shown.split("looked at").length, 100);
+  });
+} else {
+  const name = `the tool shows on a terminal how far it has come ${NO_SCRIPT}`;
+  Deno.test({ name, ignore: true, fn: () => {} });
+}

@@ -1,0 +1,78 @@
+import { assert, assertEquals } from "@std/assert";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { type AppProcess, startProcess, until } from "../processes/_process.ts";
+import { testDenokv } from "../webhook/store/_denokv.ts";
+import { runHere } from "./_cli.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+
+const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);
+
+/** Runs the tool and reads its JSON. */
+type Cli = (...args: string[]) => Promise<Record<string, unknown>[]>;
+
+/** Runs a test on each KV that the tool can share with an app. */
+function testShared(name: string, fn: (kv: string, cli: Cli) => Promise<void>): void {
+  const test = (kv: string) =>
+    fn(kv, async (...args) => {
+      const { out } = await runHere(["events", ...args, "--json", "--kv", kv]);
+      return out.map((line) => JSON.parse(line));
+    });
+  testWith(NEEDS, `${name} [file]`, () => withFolder((folder) => test(`${folder}/kv.db`)));
+  testDenokv(NEEDS, `${name} [denokv]`, test);
+}
+
+testShared("the tool looks at the events of an app that handles them", async (kv, cli) => {
+  await using app = await startProcess({ kv, handlerMs: 60_000 });
+  assertEquals(await app.deliver("d1"), 200);
+  await until(() => app.count("start", "d1") === 1, 5_000);
+  const [listed] = await cli("list", "--state", "running", "--type", "push");
+  assertEquals(listed!.id, "d1");
+  assertEquals((await cli("show", "d1"))[0]!.payload, { ref: "refs/heads/main" });
+  assertEquals((await cli("stats"))[0]!.running, 1);
+});
+
+testShared("what the tool cancels is aborted in the app, and replayed there", async (kv, cli) => {
+  await using app = await startProcess({ kv, handlerMs: 60_000, leaseMs: 1_000 });
+  await app.deliver("d1");
+  await until(() => app.count("start", "d1") === 1, 5_000);
+  assertEquals(await cli("cancel", "d1"), [{ cancelled: 1, left: [] }]);
+  await until(() => app.count("abort", "d1") === 1, 5_000);
+  assertEquals(await cli("replay", "d1"), [{ replayed: 1, left: [] }]);
+  await until(() => app.count("start", "d1") === 2, 5_000);
+});
+
+testShared("what the tool purges the app takes as new", async (kv, cli) => {
+  await using app = await startProcess({ kv });
+  await app.deliver("d1");
+  await until(() => app.count("end", "d1") === 1, 5_000);
+  await until(async () => (await cli("purge", "d1"))[0]!.purged === 1, 5_000);
+  assertEquals(await app.deliver("d1"), 200);
+  await until(() => app.count("end", "d1") === 2, 5_000);
+});
+
+async function deliverAll(app: AppProcess, ids: readonly string[]): Promise<void> {
+  for (const id of ids) assertEquals(await app.deliver(id), 200);
+}
+
+testShared(
+  "nothing is lost while the tool cancels and replays all, over and over",
+  async (kv, cli) => {
+    await using app = await startProcess({ kv, handlerMs: 20, leaseMs: 1_000 });
+    const ids = numbered(200);
+    let delivered = false;
+    const delivering = deliverAll(app, ids).finally(() => delivered = true);
+    while (!delivered) {
+      await cli("cancel", "--all");
+      await cli("replay", "--all");
+    }
+    await delivering;
+    await until(async () => {
+      await cli("replay", "--all");
+      return (await cli("stats"))[0]!.done === ids.length;
+    }, 20_000);
+    for (const id of ids) assert(app.count("end", id) >= 1, id);
+    assertEquals(await cli("purge", "--all"), [{ purged: ids.length, left: [] }]);
+  },
+);
