@@ -1,0 +1,80 @@
+import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
+import { type AppProcess, follow } from "./_follow.ts";
+
+/** The apps that have a set of permissions. */
+export type AppName = "forge" | "messenger";
+
+/** A set of permissions, as `deno.json` has it. */
+export interface PermissionSet {
+  readonly env: readonly string[];
+  readonly net: readonly string[];
+  readonly read: readonly string[];
+  readonly write: readonly string[];
+}
+
+/** What both apps are started with: the secrets of the other one are in the environment too. */
+export const SECRETS = {
+  FORGE_WEBHOOK_SECRET: FORGE_SECRET,
+  FORGE_WEBHOOK_TOKEN: "a-token-that-travels",
+  MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
+  MESSENGER_ALLOWED_USERS: "42",
+};
+
+const root = new URL("../../", import.meta.url);
+
+async function config() {
+  return JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+}
+
+/** The permissions that `deno.json` gives an app. */
+export async function permissionsOf(app: AppName): Promise<PermissionSet> {
+  return (await config()).permissions[app];
+}
+
+/** Runs a module under an app's permissions, in a folder that stands for the repository's. */
+export interface Confinement {
+  /** The folder. */
+  readonly folder: string;
+  /** Runs a module of the repository; `env` adds to the secrets. */
+  command(module: string, env?: Readonly<Record<string, string>>): Deno.Command;
+  /** Starts the app. */
+  start(env?: Readonly<Record<string, string>>): AppProcess;
+}
+
+/**
+ * Makes a folder with a configuration that is the repository's, but for the port: that one may be taken
+ * here. Its paths are the folder's.
+ */
+export async function confine(app: AppName, folder: string): Promise<Confinement> {
+  const { imports, links, unstable, permissions } = await config();
+  const port = String(freePort());
+  const { net, ...set } = permissions[app] as PermissionSet;
+  const own = { ...set, net: net.map((address) => address.replace(/:\d+$/, `:${port}`)) };
+  const absolute = links.map((link: string) => new URL(`${link}/`, root).pathname);
+  const json = { imports, unstable, links: absolute, permissions: { [app]: own } };
+  await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(json));
+  await Deno.copyFile(new URL("deno.lock", root), `${folder}/deno.lock`);
+  await Deno.mkdir(`${folder}/data/${app}`, { recursive: true });
+  const variables = { PORT: port, HOST: "127.0.0.1", KV_URL: `./data/${app}/kv.db` };
+  const inherited = ["PATH", "HOME", "DENO_DIR"].map((name) => [name, Deno.env.get(name) ?? ""]);
+  const command = (module: string, env: Readonly<Record<string, string>> = {}) =>
+    new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["run", "--quiet", "--no-prompt", "--config", "./deno.json"],
+        ...[`-P=${app}`, new URL(module, root).href],
+      ],
+      cwd: folder,
+      clearEnv: true,
+      env: { ...Object.fromEntries(inherited), NO_COLOR: "1", ...SECRETS, ...variables, ...env },
+      stdout: "piped",
+      stderr: "piped",
+    });
+  const start = (env: Readonly<Record<string, string>> = {}) =>
+    follow(command(`apps/${app}.ts`, env).spawn());
+  return { folder, command, start };
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}

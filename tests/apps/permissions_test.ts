@@ -1,0 +1,87 @@
+import { assertEquals } from "@std/assert";
+import { forgeDelivery, messengerUpdate, type SignedRequest } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS } from "./_app.ts";
+import { type AppName, confine, permissionsOf } from "./_confined.ts";
+
+/** Deno itself reads it, and for a remote KV only. */
+const REMOTE_ONLY = "DENO_KV_ACCESS_TOKEN";
+
+const update = { update_id: 1, message: { from: { id: 42 }, text: "hi" } };
+
+const APPS: readonly [AppName, number, () => Promise<SignedRequest>][] = [
+  ["forge", 8000, () => forgeDelivery("{}")],
+  ["messenger", 8001, () => Promise.resolve(messengerUpdate(update))],
+];
+
+for (const [name, port, delivery] of APPS) {
+  testWith(
+    APP_NEEDS,
+    `apps/${name}.ts runs under its own permissions, from start to end`,
+    async () => {
+      await withFolder(async (folder) => {
+        const { start } = await confine(name, folder);
+        await using app = start();
+        const response = await fetch(`${await app.url}/webhook`, await delivery());
+        assertEquals([response.status, await response.text()], [200, "OK"]);
+        await app.line(({ message }) => message === "event handled");
+        app.process.kill("SIGTERM");
+        assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+        assertEquals(app.lines.filter(({ level }) => level === "error"), []);
+      });
+    },
+  );
+
+  testWith(
+    APP_NEEDS,
+    `apps/${name}.ts reads each variable that it is allowed to, and no other`,
+    async () => {
+      await withFolder(async (folder) => {
+        const { start } = await confine(name, folder);
+        await using app = start({ DENO_AUDIT_PERMISSIONS: `${folder}/audit.jsonl` });
+        await app.url;
+        app.process.kill("SIGTERM");
+        await app.ended;
+        const lines = (await Deno.readTextFile(`${folder}/audit.jsonl`)).trim().split("\n");
+        const asked = lines.map((line) => JSON.parse(line)).filter(({ permission }) =>
+          permission === "env"
+        );
+        const { env } = await permissionsOf(name);
+        const expected = env.filter((variable) => variable !== REMOTE_ONLY);
+        assertEquals(new Set(asked.map(({ value }) => value)), new Set(expected));
+      });
+    },
+  );
+
+  testWith(
+    ["read"],
+    `apps/${name}.ts is allowed its port and its folder, and no others`,
+    async () => {
+      const { net, read, write, ...others } = await permissionsOf(name);
+      assertEquals(net, ["0.0.0.0", "127.0.0.1", "[::]"].map((host) => `${host}:${port}`));
+      assertEquals([read, write], [[`./data/${name}`], [`./data/${name}`]]);
+      assertEquals(Object.keys(others), ["env"]);
+    },
+  );
+}
+
+testWith(["read"], "no variable but the shared ones is allowed to both apps", async () => {
+  const [forge, messenger] = [await permissionsOf("forge"), await permissionsOf("messenger")];
+  const both = forge.env.filter((name) => messenger.env.includes(name));
+  assertEquals(both.filter((name) => /SECRET|TOKEN|USERS/.test(name)), [REMOTE_ONLY]);
+});
+
+testWith(
+  APP_NEEDS,
+  "the forge app reaches nothing of the messenger's, and nothing else",
+  async () => {
+    await withFolder(async (folder) => {
+      const { command } = await confine("forge", folder);
+      const { stdout, stderr } = await command("tests/apps/_reach.ts").output();
+      const decoder = new TextDecoder();
+      assertEquals(decoder.decode(stderr), "");
+      assertEquals(JSON.parse(decoder.decode(stdout)), ["its own secret"]);
+    });
+  },
+);
