@@ -9,6 +9,7 @@ import {
   type WorkerOptions,
 } from "../../webhook/mod.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
+import { recordKey } from "./store/_events.ts";
 import { memoryStore, testStore } from "./store/_stores.ts";
 
 const encoder = new TextEncoder();
@@ -189,7 +190,7 @@ Deno.test("startWorker() aborts a handler whose lease was lost, and settles noth
     await until(isState(sut.store, "d1", "running"));
     const record = await sut.store.get("d1");
     const lease = { owner: "other", until: 0, ms: 1 };
-    await sut.kv.set(["events", "event", "d1"], { ...record, lease });
+    await sut.kv.set(await recordKey(sut.kv, "d1"), { ...record, lease });
     await aborted.promise;
     await later(20);
     assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");

@@ -1,7 +1,9 @@
 import type { Delivery } from "../delivery.ts";
 import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
+import { setId } from "./_ids.ts";
 import { Lanes } from "./_lanes.ts";
+import { type Found, lookUp } from "./_lookup.ts";
 import { untilDone } from "./_contention.ts";
 import {
   deleteChunks,
@@ -15,7 +17,7 @@ import {
 } from "./_payload.ts";
 import { notBefore, revive } from "./_revive.ts";
 import { setDue } from "./_schedule.ts";
-import { type EventRecord, type Known, type PayloadRef, readRecord } from "./event_record.ts";
+import type { EventRecord, Known, PayloadRef } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import { RecentIds } from "./_recent_ids.ts";
 import { Taking } from "./_taking.ts";
@@ -49,12 +51,12 @@ export class Acceptance {
     const record = newRecord(delivery, requestId);
     const { payload, id } = record;
     if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, delivery);
-    let known: Known = { versionstamp: null };
+    let found: Found = { entry: null, versionstamp: null };
     if (this.#recent.has(id)) {
-      known = await readRecord(this.#kv, this.#keys.event(id));
-      if (isLive(known)) return { id, duplicate: true };
+      found = await this.#lookUp(id);
+      if (isLive(found)) return { id, duplicate: true };
     }
-    return await this.#acceptWith(record, known, delivery, (draft) => {
+    return await this.#acceptWith(record, found, delivery, (draft) => {
       setChunks(draft, this.#keys, payload, delivery.body);
     });
   }
@@ -62,21 +64,20 @@ export class Acceptance {
   /** Puts a dead event back, behind those of its ordering key that wait. */
   async replay(id: string): Promise<boolean> {
     return await untilDone(async () => {
-      const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
+      const { record, versionstamp } = await this.#lookUp(id);
       if (!record?.payload || record.state !== "dead") return false;
-      const revived = revive(record);
-      const known = { versionstamp };
-      return await this.#inLane(revived, record.orderingKey, known, () => {}) || undefined;
+      const draft = new Draft().check({ key: this.#keys.event(record), versionstamp });
+      return await this.#inLane(revive(record), record.orderingKey, draft) || undefined;
     });
   }
 
   /** Writes a payload ahead of its event, unless the event's id is known already. */
   async #acceptLarge(record: NewRecord, delivery: Delivery): Promise<AcceptResult> {
     const { id, payload, receivedAt } = record;
-    const known = await readRecord(this.#kv, this.#keys.event(id));
-    if (isLive(known)) return { id, duplicate: true };
+    const found = await this.#lookUp(id);
+    if (isLive(found)) return { id, duplicate: true };
     const mark: Upload = await upload(this.#kv, this.#keys, payload, delivery.body, receivedAt);
-    const result = await this.#acceptWith(record, known, delivery, (draft) => {
+    const result = await this.#acceptWith(record, found, delivery, (draft) => {
       draft.check(mark).delete(mark.key);
     });
     if (result.duplicate) await discardUpload(this.#kv, this.#keys, payload, mark);
@@ -86,61 +87,67 @@ export class Acceptance {
   /** Makes an event visible in the place of nothing, or of the dead one of the same id. */
   async #acceptWith(
     record: NewRecord,
-    expected: Known,
+    expected: Found,
     delivery: Delivery,
     addContent: AddContent,
   ): Promise<AcceptResult> {
     const { id } = record;
-    let known = expected;
+    let found = expected;
     return await untilDone(async () => {
-      if (known.versionstamp !== null && !known.record) {
-        throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
-      }
-      const due = { ...record, dueAt: notBefore(known.record) };
-      if (await this.#inLane(due, delivery.orderingKey ?? null, known, addContent, delivery)) {
+      const draft = this.#instead(found, id);
+      draft.isIntake = true;
+      addContent(draft);
+      const due = { ...record, dueAt: notBefore(found.record) };
+      if (await this.#inLane(due, delivery.orderingKey ?? null, draft, delivery)) {
         this.#recent.add(id);
         return { id, duplicate: false };
       }
-      known = await readRecord(this.#kv, this.#keys.event(id));
-      return isLive(known) ? { id, duplicate: true } : undefined;
+      found = await this.#lookUp(id);
+      return isLive(found) ? { id, duplicate: true } : undefined;
     });
+  }
+
+  /** Begins a draft that puts an event in the place of what was found for its id. */
+  #instead({ entry, record, versionstamp }: Found, id: string): Draft {
+    const draft = new Draft().check({ key: this.#keys.id(id), versionstamp: entry });
+    if (versionstamp === null) return draft;
+    if (!record) {
+      throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
+    }
+    const key = this.#keys.event(record);
+    draft.check({ key, versionstamp }).delete(key);
+    if (record.payload) deleteChunks(draft, this.#keys, record.payload);
+    return draft;
+  }
+
+  #lookUp(id: string): Promise<Found> {
+    return lookUp(this.#kv, this.#keys, id);
   }
 
   #inLane(
     record: EventRecord,
     orderingKey: string | null,
-    known: Known,
-    addContent: AddContent,
+    draft: Draft,
     delivery?: Delivery,
   ): Promise<boolean> {
-    if (orderingKey === null) return this.#tryCommit(record, known, addContent, delivery);
+    if (orderingKey === null) return this.#tryCommit(record, draft, delivery);
     const key = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
       const lane = await this.#lanes.read(key);
-      const draft = new Draft();
-      const place = this.#lanes.join(draft, lane, record.id);
+      const place = this.#lanes.join(draft, lane, record);
       const dueAt = lane.size === 0 ? record.dueAt : null;
       const placed = { ...record, orderingKey: key, lane: place, dueAt };
-      return await this.#tryCommit(placed, known, addContent, delivery, draft);
+      return await this.#tryCommit(placed, draft, delivery);
     });
   }
 
-  async #tryCommit(
-    record: EventRecord,
-    known: Known,
-    addContent: AddContent,
-    delivery?: Delivery,
-    draft = new Draft(),
-  ): Promise<boolean> {
+  async #tryCommit(record: EventRecord, draft: Draft, delivery?: Delivery): Promise<boolean> {
     const taking = delivery && this.#taking(record, delivery);
     const stored = taking?.record ?? record;
-    const key = this.#keys.event(record.id);
-    draft.check({ key, versionstamp: known.versionstamp }).set(key, stored);
+    draft.set(this.#keys.event(stored), stored);
+    setId(draft, this.#parts, stored);
     setDue(draft, this.#keys, stored);
-    addContent(draft);
-    if (known.record?.payload) deleteChunks(draft, this.#keys, known.record.payload);
-    draft.isIntake = delivery !== undefined;
     draft.rings = !taking && stored.dueAt !== null;
     try {
       const result = await this.#parts.commits.commit(draft);

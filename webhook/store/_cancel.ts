@@ -1,8 +1,9 @@
 import { changeRecord } from "./_changes.ts";
 import { untilDone } from "./_contention.ts";
+import { lookUp } from "./_lookup.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { FoundEvent } from "./_scan.ts";
-import { type EventRecord, readRecord, withError } from "./event_record.ts";
+import { type EventRecord, withError } from "./event_record.ts";
 import type { StoredEvent } from "./stored_event.ts";
 
 /**
@@ -11,7 +12,7 @@ import type { StoredEvent } from "./stored_event.ts";
  */
 export async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
   return await untilDone(async () => {
-    const { record, versionstamp } = await readRecord(parts.kv, parts.keys.event(id));
+    const { record, versionstamp } = await lookUp(parts.kv, parts.keys, id);
     if (!record || !isOpen(record)) return false;
     return await tryToCancel(parts, record, versionstamp!) || undefined;
   });

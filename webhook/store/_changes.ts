@@ -1,5 +1,6 @@
 import { untilDone } from "./_contention.ts";
 import { Draft } from "./_draft.ts";
+import { keepId } from "./_ids.ts";
 import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
@@ -72,27 +73,29 @@ async function changeInLane(
 }
 
 function startOf({ keys }: StoreParts, { record, versionstamp }: Lease, change: Change): Draft {
-  const draft = new Draft().check({ key: keys.event(record.id), versionstamp });
+  const draft = new Draft().check({ key: keys.event(record), versionstamp });
   draft.effects = change.effects;
   change.add?.(draft);
   return draft;
 }
 
 async function finish(
-  { keys, commits }: StoreParts,
+  parts: StoreParts,
   draft: Draft,
   { record: before }: Lease,
   record: EventRecord,
   { expireIn, withinMs }: Change,
 ): Promise<Lease | null> {
-  draft.set(keys.event(record.id), record, expireIn === undefined ? {} : { expireIn });
+  const { keys, commits } = parts;
+  draft.set(keys.event(record), record, expireIn === undefined ? {} : { expireIn });
   deleteDue(draft, keys, before);
   setDue(draft, keys, record);
+  keepId(draft, parts, record);
   const result = await commits.commit(draft, withinMs);
   return result.ok ? { record, versionstamp: result.versionstamp } : null;
 }
 
 async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {
-  const { versionstamp } = await readRecord(kv, keys.event(lease.record.id));
+  const { versionstamp } = await readRecord(kv, keys.event(lease.record));
   return versionstamp !== lease.versionstamp;
 }

@@ -4,8 +4,8 @@ import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import { readAll } from "./_reads.ts";
-import type { ScheduleEntry } from "./_schedule.ts";
-import { type EventRecord, type Known, knownOf, withError } from "./event_record.ts";
+import { type ScheduleEntry, setEntry } from "./_schedule.ts";
+import { type EventRecord, type EventRef, type Known, knownOf, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { ClaimOptions, Lease } from "./event_store.ts";
 
@@ -82,7 +82,7 @@ export class Claims {
   }
 
   async #read(entries: readonly DueEntry[]): Promise<Known[]> {
-    const keys = entries.map(({ key }) => this.#keys.event(String(key.at(-1))));
+    const keys = entries.map((entry) => this.#keys.event(refOf(entry)));
     return (await readAll(this.#kv, keys)).map(knownOf);
   }
 
@@ -133,15 +133,19 @@ export class Claims {
    * It would be the first one due for ever, and hold up its lane.
    */
   async #postpone(entry: DueEntry, { versionstamp }: Known): Promise<null> {
-    if (versionstamp === null && !entry.value) return await this.#drop(entry);
-    const { key, value: place } = entry;
-    const eventId = String(key.at(-1));
-    const draft = new Draft().check(entry).delete(key);
-    if (place) await this.#lanes.leave(draft, place, eventId);
-    if (versionstamp !== null) draft.set(this.#keys.due(Date.now() + POSTPONE_MS, eventId), null);
+    const { lane } = entry.value;
+    if (versionstamp === null && !lane) return await this.#drop(entry);
+    const ref = refOf(entry);
+    const draft = new Draft().check(entry).delete(entry.key);
+    if (lane) await this.#lanes.leave(draft, lane, ref.id);
+    if (versionstamp !== null) {
+      setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
+    }
     const { ok } = await this.#parts.commits.commit(draft);
     if (ok && versionstamp !== null) {
-      writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
+      writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", {
+        eventId: ref.id,
+      });
     }
     return null;
   }
@@ -149,6 +153,10 @@ export class Claims {
   #change(lease: Lease, change: Change): Promise<Lease | null> {
     return changeRecord(this.#parts, lease, change);
   }
+}
+
+function refOf({ key, value }: DueEntry): EventRef {
+  return { id: String(key.at(-1)), receivedAt: value.receivedAt };
 }
 
 /** Whether an event waits for longer than its clock can have meant, as far as the record tells. */

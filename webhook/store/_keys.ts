@@ -1,7 +1,14 @@
-/** The keys of one store, below its namespace. */
+import type { EventRef } from "./event_record.ts";
+
+/**
+ * The keys of one store, below its namespace. What is written for each event lies in the order of time:
+ * by ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
+ */
 export interface StoreKeys {
+  /** When the event of an id was received: where its record is. */
+  id(id: string): Deno.KvKey;
   /** An event's record. */
-  event(id: string): Deno.KvKey;
+  event(ref: EventRef): Deno.KvKey;
   /** An event's place in the schedule: when somebody should look at it next. */
   due(dueAt: number, id: string): Deno.KvKey;
   /** The schedule up to and including a time. */
@@ -20,8 +27,8 @@ export interface StoreKeys {
   lanePlaces(key: string): Deno.KvListSelector;
   /** As what a document came first, by its digest. */
   content(digest: Uint8Array): Deno.KvKey;
-  /** All event records. */
-  readonly events: Deno.KvListSelector;
+  /** The records of the events received from a time on, and before another. */
+  eventsBetween(after: number, before: number): Deno.KvListSelector;
   /** The mark of a payload that is still being written. */
   upload(payloadId: string): Deno.KvKey;
   /** All marks of payloads that are still being written. */
@@ -31,7 +38,12 @@ export interface StoreKeys {
 /** Makes the keys of the store with a namespace. */
 export function storeKeys(namespace: string): StoreKeys {
   return {
-    event: (id) => [namespace, "event", id],
+    id: (id) => [namespace, "id", id],
+    event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],
+    eventsBetween: (after, before) => ({
+      start: [namespace, "event", after],
+      end: [namespace, "event", before],
+    }),
     due: (dueAt, id) => [namespace, "due", dueAt, id],
     dueUntil: (time) => ({ start: [namespace, "due"], end: [namespace, "due", time + 1] }),
     dueAfter: (time) => ({
@@ -44,7 +56,6 @@ export function storeKeys(namespace: string): StoreKeys {
     lanePlace: (key, seq) => [namespace, "place", key, seq],
     lanePlaces: (key) => ({ prefix: [namespace, "place", key] }),
     content: (digest) => [namespace, "content", digest],
-    events: { prefix: [namespace, "event"] },
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },
   };

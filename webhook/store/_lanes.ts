@@ -1,8 +1,8 @@
 import type { Draft } from "./_draft.ts";
 import { readAll } from "./_reads.ts";
 import type { StoreKeys } from "./_keys.ts";
-import { setDue } from "./_schedule.ts";
-import { type EventRecord, type LanePlace, readRecord } from "./event_record.ts";
+import { setDue, setEntry } from "./_schedule.ts";
+import { type EventRecord, type EventRef, type LanePlace, readRecord } from "./event_record.ts";
 
 /** For how long an event is left alone whose record cannot be read. */
 export const POSTPONE_MS = 3_600_000;
@@ -45,12 +45,12 @@ export class Lanes {
   }
 
   /** Adds joining the end of a lane to a draft. */
-  join(draft: Draft, lane: Lane, id: string): LanePlace {
+  join(draft: Draft, lane: Lane, { id, receivedAt }: EventRef): LanePlace {
     const { key, next, size, versionstamp } = lane;
     const record: LaneRecord = { next: next + 1, size: size + 1 };
     draft.check({ key: this.#keys.lane(key), versionstamp })
       .set(this.#keys.lane(key), record)
-      .set(this.#keys.lanePlace(key, next), id);
+      .set(this.#keys.lanePlace(key, next), { id, receivedAt } satisfies EventRef);
     return { key, seq: next };
   }
 
@@ -73,7 +73,9 @@ export class Lanes {
       .delete(this.#keys.lanePlace(key, seq));
     let left = 1;
     let isFirst: boolean | undefined;
-    for await (const next of this.#kv.list<string>(this.#keys.lanePlaces(key), { batchSize: 2 })) {
+    for await (
+      const next of this.#kv.list<EventRef>(this.#keys.lanePlaces(key), { batchSize: 2 })
+    ) {
       const isOwn = next.key.at(-1) === seq;
       isFirst ??= isOwn;
       if (!isFirst) break;
@@ -81,8 +83,8 @@ export class Lanes {
       if (await this.#schedule(draft, next.value, nextNotBefore)) break;
       if (left > MAX_PASSED_OVER) {
         // More do not fit a commit: who looks at this one next goes on.
-        const entry: LanePlace = { key, seq: Number(next.key.at(-1)) };
-        draft.set(this.#keys.due(Date.now(), next.value), entry);
+        const place = { key, seq: Number(next.key.at(-1)) };
+        setEntry(draft, this.#keys, Date.now(), next.value, place);
         break;
       }
       // Its record is gone or unreadable: it would hold up the lane for ever.
@@ -99,15 +101,18 @@ export class Lanes {
   async #find({ key, seq }: LanePlace, id: string): Promise<[Lane, boolean]> {
     const keys = [this.#keys.lane(key), this.#keys.lanePlace(key, seq)];
     const [lane, place] = await readAll(this.#kv, keys);
-    return [laneOf(key, lane as Deno.KvEntryMaybe<LaneRecord>), place?.value === id];
+    const isThere = (place?.value as EventRef | null)?.id === id;
+    return [laneOf(key, lane as Deno.KvEntryMaybe<LaneRecord>), isThere];
   }
 
-  async #schedule(draft: Draft, id: string, notBefore: number): Promise<boolean> {
-    const key = this.#keys.event(id);
+  async #schedule(draft: Draft, ref: EventRef, notBefore: number): Promise<boolean> {
+    const key = this.#keys.event(ref);
     const { record, versionstamp } = await readRecord(this.#kv, key);
     if (!record) {
       // Another version may be able to read it, later.
-      if (versionstamp !== null) draft.set(this.#keys.due(Date.now() + POSTPONE_MS, id), null);
+      if (versionstamp !== null) {
+        setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
+      }
       return false;
     }
     const due: EventRecord = { ...record, dueAt: Math.max(Date.now(), notBefore) };

@@ -1,6 +1,7 @@
 import { changeAll } from "./_bulk.ts";
 import { cancelEvent, cancelFound } from "./_cancel.ts";
 import type { StoreKeys } from "./_keys.ts";
+import { lookUp } from "./_lookup.ts";
 import type { StoreParts } from "./_parts.ts";
 import { purgeFound } from "./_purge.ts";
 import { replayAll } from "./_replay.ts";
@@ -8,7 +9,7 @@ import { findEvents } from "./_scan.ts";
 import { Work } from "./_work.ts";
 import type { BulkOptions, BulkResult } from "./bulk_options.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
-import { type EventRecord, readRecord } from "./event_record.ts";
+import type { EventRecord } from "./event_record.ts";
 import type { StoredEvent } from "./stored_event.ts";
 
 /** What somebody who operates a store does with its events. */
@@ -25,7 +26,7 @@ export class Operations {
 
   /** Reads an event's record. */
   async get(id: string): Promise<EventRecord | null> {
-    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
+    const { record, versionstamp } = await lookUp(this.#kv, this.#keys, id);
     if (record || versionstamp === null) return record ?? null;
     throw new Error(
       `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,

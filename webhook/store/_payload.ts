@@ -31,7 +31,8 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
       `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
     );
   }
-  return { id: crypto.randomUUID(), chunks, size: body.byteLength };
+  // In the order of time, as all that is written for each event.
+  return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
 }
 
 /** Tells whether a payload fits into the commit that makes its event visible. */

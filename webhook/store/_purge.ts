@@ -16,6 +16,9 @@ export async function purgeFound(
   if (state === "queued" || state === "running") return false;
   if (state === "unreadable" && filter.state !== "unreadable") return false;
   const draft = new Draft().check(found).delete(found.key);
+  const id = await parts.kv.get<number>(parts.keys.id(found.event.id));
+  // The id may be another event's by now, if its entry had expired.
+  if (id.value === found.key.at(-2)) draft.check(id).delete(id.key);
   const { payload, lane } = Object(found.value);
   if (isPayloadRef(payload)) deleteChunks(draft, parts.keys, payload);
   if (state === "unreadable" && isLanePlace(lane)) {

@@ -1,7 +1,7 @@
 import { commit } from "./_commit.ts";
 import { untilDone } from "./_contention.ts";
+import { lookUp } from "./_lookup.ts";
 import type { StoreParts } from "./_parts.ts";
-import { readRecord } from "./event_record.ts";
 
 /** As what content came first. */
 interface FirstSeen {
@@ -49,7 +49,7 @@ export class Replays {
 
   /** Whether it has become an event that has not died; undefined while that is still to be seen. */
   async #stands({ id, at }: FirstSeen): Promise<boolean | undefined> {
-    const { record, versionstamp } = await readRecord(this.#parts.kv, this.#parts.keys.event(id));
+    const { record, versionstamp } = await lookUp(this.#parts.kv, this.#parts.keys, id);
     if (versionstamp !== null) return record?.state !== "dead";
     return Date.now() - at < PENDING_MS ? undefined : false;
   }

@@ -19,17 +19,18 @@ export interface FoundEvent {
   readonly value: unknown;
 }
 
-/** Finds the events that a filter lets through, by id, until the work is ended. */
+/** Finds the events that a filter lets through, in the order received, until the work is ended. */
 export async function* findEvents(
   kv: Deno.Kv,
   keys: StoreKeys,
   filter: EventFilter,
   work?: Work,
 ): AsyncGenerator<FoundEvent> {
-  const { ids } = filter;
+  const { ids, receivedAfter = 0, receivedBefore = Infinity } = filter;
+  if (receivedAfter >= receivedBefore) return;
   const entries = ids
-    ? await readAll(kv, [...new Set(ids)].map((id) => keys.event(id)))
-    : kv.list(keys.events, { batchSize: BATCH_SIZE });
+    ? await readByIds(kv, keys, [...new Set(ids)])
+    : kv.list(keys.eventsBetween(receivedAfter, receivedBefore), { batchSize: BATCH_SIZE });
   for await (const { key, value, versionstamp } of entries) {
     if (work?.ended) return;
     if (versionstamp === null) continue;
@@ -37,6 +38,18 @@ export async function* findEvents(
     const event = toStoredEvent({ key, value });
     if (matches(event, filter)) yield { event, key, versionstamp, value };
   }
+}
+
+async function readByIds(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ids: readonly string[],
+): Promise<Deno.KvEntryMaybe<unknown>[]> {
+  const entries = await readAll(kv, ids.map((id) => keys.id(id)));
+  const refs = entries.flatMap(({ value }, i) =>
+    typeof value === "number" ? [{ id: ids[i]!, receivedAt: value }] : []
+  );
+  return await readAll(kv, refs.map((ref) => keys.event(ref)));
 }
 
 function matches(event: StoredEvent, filter: EventFilter): boolean {

@@ -1,17 +1,29 @@
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
-import type { EventRecord, LanePlace } from "./event_record.ts";
+import type { EventRecord, EventRef, LanePlace } from "./event_record.ts";
 
-/**
- * What an entry of the schedule holds: the event's place in its lane, so that the lane goes on even if
- * the event's record cannot be read.
- */
-export type ScheduleEntry = LanePlace | null;
+/** What an entry of the schedule holds. */
+export interface ScheduleEntry {
+  /** When the event was received: where its record is. */
+  readonly receivedAt: number;
+  /** Its place in its lane, so that the lane goes on even if the event's record cannot be read. */
+  readonly lane: LanePlace | null;
+}
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  const entry: ScheduleEntry = record.lane;
-  if (record.dueAt !== null) commit.set(keys.due(record.dueAt, record.id), entry);
+  if (record.dueAt !== null) setEntry(commit, keys, record.dueAt, record, record.lane);
+}
+
+/** Adds an entry in the schedule to a commit. */
+export function setEntry(
+  commit: Mutations,
+  keys: StoreKeys,
+  dueAt: number,
+  { id, receivedAt }: EventRef,
+  lane: LanePlace | null,
+): void {
+  commit.set(keys.due(dueAt, id), { receivedAt, lane } satisfies ScheduleEntry);
 }
 
 /** Adds the deletion of an event's entry in the schedule to a commit, if it has one. */

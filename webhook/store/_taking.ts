@@ -46,11 +46,11 @@ export class Taking {
    */
   async endUnknown(): Promise<void> {
     const { kv, keys } = this.#parts;
-    const { id, lease } = this.record;
+    const { lease } = this.record;
     while (lease!.until > Date.now()) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       try {
-        const reading = readRecord(kv, keys.event(id));
+        const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         const isTaken = record?.lease?.owner === lease!.owner && record.attempt === 1;
         return this.end(isTaken ? { ok: true, versionstamp: versionstamp! } : { ok: false });

@@ -43,6 +43,9 @@ export interface LanePlace {
   readonly seq: number;
 }
 
+/** Where the record of an event is: by time first, so that those received together lie together. */
+export type EventRef = Pick<EventRecord, "id" | "receivedAt">;
+
 /** The record of an event: all that is known of it but its payload. */
 export interface EventRecord {
   /** The version of this layout. */

@@ -135,10 +135,10 @@ class KvEventStore implements EventStore {
     return this.#change(lease, { set: { progress }, ...(effects && { effects }) });
   }
 
-  async recover({ record: { id, attempt, lease } }: Lease): Promise<Lease | null> {
-    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(id));
-    const isSame = record?.state === "running" && record.attempt === attempt &&
-      record.lease?.owner === lease?.owner;
+  async recover({ record: held }: Lease): Promise<Lease | null> {
+    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(held));
+    const isSame = record?.state === "running" && record.attempt === held.attempt &&
+      record.lease?.owner === held.lease?.owner;
     return isSame ? { record, versionstamp: versionstamp! } : null;
   }
 

@@ -68,6 +68,13 @@ export async function keysOf(kv: Deno.Kv, ...prefix: string[]): Promise<Deno.KvK
   return keys;
 }
 
+/** The key of an event's record. */
+export async function recordKey(kv: Deno.Kv, id: string): Promise<Deno.KvKey> {
+  const key = (await keysOf(kv, "event")).find((each) => each.at(-1) === id);
+  if (!key) throw new Error(`There is no record of ${id}`);
+  return key;
+}
+
 /** Waits for real time to pass: KV has no clock to advance. */
 export function later(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
