@@ -21,7 +21,7 @@ export interface EventOperations {
    * Looks through the events of a state.
    *
    * @param filter Which are meant.
-   * @returns The records, in no particular order.
+   * @returns The records, in the order received.
    */
   list(filter: EventFilter & { readonly state: EventState }): AsyncIterable<EventRecord>;
 
@@ -29,7 +29,7 @@ export interface EventOperations {
    * Looks through all events, those that are unreadable among them.
    *
    * @param filter Which are meant.
-   * @returns The records, in no particular order.
+   * @returns The records, in the order received.
    */
   list(filter?: EventFilter): AsyncIterable<StoredEvent>;
 
