@@ -52,8 +52,9 @@ export class Taking {
       try {
         const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
-        const isTaken = record?.lease?.owner === lease!.owner && record.attempt === 1;
-        return this.end(isTaken ? { ok: true, versionstamp: versionstamp! } : { ok: false });
+        // The same delivery may have been taken in again meanwhile: its payload is another one.
+        const isThis = record?.attempt === 1 && record.payload?.id === this.record.payload!.id;
+        return this.end(isThis ? { ok: true, versionstamp: versionstamp! } : { ok: false });
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;
       }

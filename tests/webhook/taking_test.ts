@@ -1,0 +1,59 @@
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { openEventStore, startWorker } from "../../webhook/mod.ts";
+import { delivery, later } from "./store/_events.ts";
+
+/** Where a commit fails: before anything is written, or after all is. */
+type Fault = "before" | "after";
+
+/** A KV whose next commit fails. */
+function failingOnce(kv: Deno.Kv, fault: Fault): { kv: Deno.Kv; arm: () => void } {
+  let armed = false;
+  const atomic = () => {
+    const operation = kv.atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      if (!armed) return await commit();
+      armed = false;
+      if (fault === "after") await commit();
+      throw new Error("connection lost");
+    };
+    return operation;
+  };
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "atomic" ? atomic : kv[name].bind(kv);
+  return { kv: new Proxy(kv, { get } as ProxyHandler<Deno.Kv>), arm: () => void (armed = true) };
+}
+
+/** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
+async function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
+  using kv = await Deno.openKv(":memory:");
+  const failing = failingOnce(kv, fault);
+  const store = await openEventStore(failing.kv);
+  const handled: string[] = [];
+  // It still runs when the commit is looked for.
+  const handler = ({ id }: { readonly id: string }) => (handled.push(id), later(1_300));
+  const worker = startWorker(store, handler, { log: () => {} });
+  await later(50);
+  failing.arm();
+  await assertRejects(() => store.accept(delivery("d1")), Error, "connection lost");
+  await fn(() => store.accept(delivery("d1")));
+  const start = performance.now();
+  while (handled.length === 0 && performance.now() - start < 5_000) await later(10);
+  assertLess(performance.now() - start, 3_000);
+  await later(1_500);
+  await worker.stop();
+  assertEquals(handled, ["d1"]);
+}
+
+Deno.test("an event whose commit was made, but not answered, is handled soon", async () => {
+  await withFault("after", async () => {});
+});
+
+Deno.test("an event that was taken in by a second delivery is handled once", async () => {
+  await withFault("before", async (accept) => void await accept());
+});
+
+Deno.test("an event whose commit was made, but not answered, is no second time another's", async () => {
+  await withFault("after", async (accept) => {
+    assertEquals(await accept(), { id: "d1", duplicate: true });
+  });
+});
