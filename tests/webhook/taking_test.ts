@@ -49,7 +49,15 @@ Deno.test("an event whose commit was made, but not answered, is handled soon", a
 });
 
 Deno.test("an event that was taken in by a second delivery is handled once", async () => {
-  await withFault("before", async (accept) => void await accept());
+  // Received within the same millisecond, its record has the place that the first one would have had.
+  const { now } = Date;
+  const time = now();
+  Date.now = () => time;
+  try {
+    await withFault("before", async (accept) => void await accept());
+  } finally {
+    Date.now = now;
+  }
 });
 
 Deno.test("an event whose commit was made, but not answered, is no second time another's", async () => {
