@@ -33,6 +33,9 @@ const SENDERS = {
   messenger: ["telegram", "messenger"],
 } as const;
 
+/** Where `deno task forge` and `deno task messenger` listen. */
+const PORTS = { forge: 8000, messenger: 8001 } as const;
+
 const FAULTS: readonly Fault[] = ["signature", "missing", "body", "stale", "json"];
 
 const OPTIONS = {
@@ -64,7 +67,7 @@ export function readSendOptions(args: readonly string[], variable: ReadVariable)
   const options: SendOptions = {
     ...{ platform, type, file: values.file, id: values.id },
     from: oneOf("--from", values.from ?? SENDERS[platform][0], SENDERS[platform]),
-    url: urlOf(values.url ?? `http://localhost:${variable("PORT")?.trim() || 8000}`),
+    url: urlOf(values.url ?? `http://localhost:${variable("PORT")?.trim() || PORTS[platform]}`),
     secret: values.secret,
     form: values.form === true,
     user: integerOf("--user", values.user ?? "42"),

@@ -27,7 +27,7 @@ What
                    signing), stale (signed 10 minutes ago) or json (not JSON)
 
 Where
-  --url URL        the app (http://localhost:8000, or at PORT)
+  --url URL        the app (http://localhost:8000 for a forge, :8001 for a messenger; or at PORT)
   --secret TEXT    its secret (else FORGE_WEBHOOK_SECRET, FORGE_WEBHOOK_TOKEN,
                    MESSENGER_SECRET_TOKEN)
   --repeat N       so often, one after the other, each with an id of its own
@@ -76,7 +76,11 @@ async function send(options: SendOptions, payload: object): Promise<Answer> {
   const { method, headers, body } = requestOf(options, payload);
   const start = performance.now();
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const response = await fetch(options.url, { method, headers, body, signal, redirect: "manual" });
+  const request = { method, headers, body, signal, redirect: "manual" } as const;
+  const response = await fetch(options.url, request).catch((error) => {
+    const reason = error.cause?.message ?? error.message;
+    throw new Error(`The app at ${new URL(options.url).host} gives no answer: ${reason}`);
+  });
   const text = await response.text();
   const ms = Math.round((performance.now() - start) * 100) / 100;
   return { status: response.status, code: response.headers.get("X-Error-Code"), text, ms };

@@ -6,6 +6,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { readSendOptions } from "../../cli/_send_options.ts";
 import { runSend } from "../../cli/send.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
 import {
@@ -217,6 +218,31 @@ for (const [args, message] of MISTAKES) {
     assertStringIncludes(text, message);
   });
 }
+
+testWith(
+  ["net", "read"],
+  "send tells that the app gives no answer, and where it looked",
+  async () => {
+    const free = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+    const { port } = free.addr;
+    free.close();
+    const io = {
+      out: () => {},
+      variable: (name: string) => name === "PORT" ? undefined : "a secret",
+    };
+    const args = ["messenger", "message", "--url", `http://127.0.0.1:${port}`];
+    const message = `The app at 127.0.0.1:${port} gives no answer: `;
+    await assertRejects(() => runSend(args, io), Error, message);
+  },
+);
+
+Deno.test("send looks for the apps where they listen by default", () => {
+  const urlOf = (platform: string, port?: string) =>
+    readSendOptions([platform, "x"], (name) => name === "PORT" ? port : "a secret").url;
+  assertEquals(urlOf("forge"), "http://localhost:8000/webhook");
+  assertEquals(urlOf("messenger"), "http://localhost:8001/webhook");
+  assertEquals(urlOf("messenger", "9000"), "http://localhost:9000/webhook");
+});
 
 testWith(["read"], "send asks for the variable that the app reads", async () => {
   const io = { out: () => {}, variable: () => undefined };
