@@ -6,7 +6,7 @@ export const OPTIONS = {
   type: { value: "TYPE", about: "events of this type, such as push" },
   "older-than": { value: "AGE", about: "events received longer ago, such as 30s, 15m, 12h or 7d" },
   "newer-than": { value: "AGE", about: "events received since" },
-  limit: { value: "N", about: "only the N events received last, in their order" },
+  limit: { value: "N", about: "only the N events received last" },
   all: { value: undefined, about: "all events that it can be done with" },
   kv: { value: "KV", about: "a path or URL; else KV_URL, else Deno's default database" },
   namespace: { value: "NAME", about: "the app's name, where a KV holds the events of several" },
@@ -53,7 +53,7 @@ export const COMMANDS = {
   list: {
     about: "List events, a line each: received, state, attempts, type, id, last error",
     example: "events list --state dead --newer-than 1d --limit 20",
-    details: ["Without --limit they come in no particular order."],
+    details: ["They come in the order received."],
     ids: "none",
     states: ALL_STATES,
     options: [...FILTERS, "limit"],

@@ -1,6 +1,6 @@
 import type { EventRecord, EventStore, StoredEvent } from "../webhook/mod.ts";
 import type { CliOptions } from "./_options.ts";
-import { newest } from "./_newest.ts";
+import { lastOf } from "./_last_of.ts";
 import { agoOf, jsonOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
 import { ProgressLine } from "./_progress.ts";
 import type { CliWorld } from "./_world.ts";
@@ -14,7 +14,7 @@ export async function list(
   const events = store.list(filter);
   const write = (event: StoredEvent) => out(json ? jsonOf(event) : lineOf(event));
   if (limit === Infinity) { for await (const event of events) write(event); }
-  else for (const event of await newest(events, limit)) write(event);
+  else for (const event of await lastOf(events, limit)) write(event);
   return true;
 }
 

@@ -58,8 +58,8 @@ function readFilter(command: CommandName, values: Values, now: number): EventFil
     ...(olderThan !== undefined && { receivedBefore: now - olderThan }),
     ...(newerThan !== undefined && { receivedAfter: now - newerThan }),
   };
-  if (filter.state === "unreadable" && Object.keys(filter).length > 1) {
-    throw new UsageError("Of unreadable events neither type nor age is known: give --state alone");
+  if (filter.state === "unreadable" && type !== undefined) {
+    throw new UsageError("Of unreadable events the type is not known");
   }
   return filter;
 }

@@ -29,7 +29,7 @@ export function readableJsonOf(record: object, payload: object): string {
 /** Writes an event as a line. */
 export function lineOf(event: StoredEvent): string {
   const columns = event.state === "unreadable"
-    ? ["-".padEnd(24), event.state, "  -", "-", event.id, versionOf(event.v)]
+    ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, versionOf(event.v)]
     : columnsOf(event);
   return columns.join("  ").replaceAll(CONTROL, " ").trimEnd();
 }

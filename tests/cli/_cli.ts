@@ -61,8 +61,16 @@ export async function bury(store: EventStore, id: string, error = new Error("no"
   await store.bury(await claimOne(store), error);
 }
 
+/** The key of an event's record. */
+export async function recordKey(kv: Deno.Kv, id: string): Promise<Deno.KvKey> {
+  for await (const { key } of kv.list({ prefix: ["bot", "event"] })) {
+    if (key.at(-1) === id) return key;
+  }
+  throw new Error(`There is no record of ${id}`);
+}
+
 /** Makes an event's record one of another version. */
 export async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
-  const key = ["bot", "event", id];
+  const key = await recordKey(kv, id);
   await kv.set(key, { ...(await kv.get<object>(key)).value, v: 2 });
 }

@@ -32,15 +32,16 @@ export async function ended(process: Deno.ChildProcess) {
 
 /** Writes the records of events that are done, many at once. */
 export async function writeDone(kv: Deno.Kv, namespace: string, count: number): Promise<void> {
-  const record = (id: string): EventRecord => ({
-    ...{ v: 1, id, platform: "forge", source: "github", type: "push", requestId: null },
-    ...{ receivedAt: 1, state: "done", attempt: 1, dueAt: null, orderingKey: null, lane: null },
+  const record = (receivedAt: number, id: string): EventRecord => ({
+    ...{ v: 1, id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
+    ...{ state: "done", attempt: 1, dueAt: null, orderingKey: null, lane: null },
     ...{ lease: null, settledAt: 2, payload: null, errors: [] },
   });
   for (let start = 0; start < count; start += BATCH_SIZE) {
     const operation = kv.atomic();
     for (let i = start; i < Math.min(count, start + BATCH_SIZE); i++) {
-      operation.set([namespace, "event", `d${i}`], record(`d${i}`));
+      operation.set([namespace, "event", i, `d${i}`], record(i, `d${i}`));
+      operation.set([namespace, "id", `d${i}`], i);
     }
     await operation.commit();
   }

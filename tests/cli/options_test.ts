@@ -83,10 +83,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "cancel --state dead": "--state of events cancel must be one of queued, running, got dead",
   "purge --state queued":
     "--state of events purge must be one of done, dead, unreadable, got queued",
-  "list --state unreadable --type push":
-    "Of unreadable events neither type nor age is known: give --state alone",
-  "purge --state unreadable --older-than 1d":
-    "Of unreadable events neither type nor age is known: give --state alone",
+  "list --state unreadable --type push": "Of unreadable events the type is not known",
   "list --older-than soon": "--older-than must be an age such as 30s, 15m, 12h or 7d, got soon",
   "list --newer-than 1.5h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got 1.5h",
   "list --newer-than=-1h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got -1h",

@@ -79,7 +79,7 @@ testKv(
   async (kv, path) => {
     await writeDone(kv, "bot", MANY);
     const process = startCli("purge", "--all", "--kv", path);
-    const first = ["bot", "event", "d0"];
+    const first = ["bot", "event", 0, "d0"];
     await until(async () => (await kv.get(first)).versionstamp === null, 20_000);
     process.kill("SIGINT");
     const { code, out } = await ended(process);

@@ -53,12 +53,8 @@ async function readByIds(
 }
 
 function matches(event: StoredEvent, filter: EventFilter): boolean {
-  const { state, type, receivedAfter, receivedBefore } = filter;
-  if (state !== undefined && event.state !== state) return false;
-  if (event.state === "unreadable") {
-    return type === undefined && receivedAfter === undefined && receivedBefore === undefined;
-  }
-  return (type === undefined || event.type === type) &&
-    event.receivedAt >= (receivedAfter ?? -Infinity) &&
-    event.receivedAt < (receivedBefore ?? Infinity);
+  const { state, type, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
+  return (state === undefined || event.state === state) &&
+    (type === undefined || (event.state !== "unreadable" && event.type === type)) &&
+    event.receivedAt >= receivedAfter && event.receivedAt < receivedBefore;
 }

@@ -2,7 +2,7 @@ import type { StoredEvent } from "./stored_event.ts";
 
 /**
  * Which events are meant: those that all given conditions hold for. Of an event whose record cannot be
- * read, nothing but its id and state is known: neither a type nor a time is ever its own.
+ * read the type is not known, and none is ever its own.
  */
 export interface EventFilter {
   /** Events with these ids. */

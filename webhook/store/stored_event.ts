@@ -8,6 +8,8 @@ import type { EventRecord } from "./event_record.ts";
 export interface UnreadableRecord {
   /** The event's id. */
   readonly id: string;
+  /** When it was taken in, milliseconds since the epoch: its key tells that. */
+  readonly receivedAt: number;
   /** Tells it from a record that can be read. */
   readonly state: "unreadable";
   /** The version of its layout; null where it tells none. */
@@ -22,7 +24,8 @@ export function toStoredEvent(
   { key, value }: Pick<Deno.KvEntry<unknown>, "key" | "value">,
 ): StoredEvent {
   const id = String(key.at(-1));
-  if (isEventRecord(value) && value.id === id) return value;
+  const receivedAt = Number(key.at(-2));
+  if (isEventRecord(value) && value.id === id && value.receivedAt === receivedAt) return value;
   const v = (value as { v?: unknown } | null)?.v;
-  return { id, state: "unreadable", v: typeof v === "number" ? v : null };
+  return { id, receivedAt, state: "unreadable", v: typeof v === "number" ? v : null };
 }
