@@ -48,12 +48,18 @@ export function formatLogLine(record: LogRecord): string {
 
 /**
  * Writes a record to the console as one line of JSON, whatever its level to the standard output: the
- * lines of a request stay together and in order.
+ * lines of a request stay together and in order. A line that cannot be written, because the log's disk
+ * is full, is dropped: what it tells of goes on.
  *
  * @param record The record.
  */
 export function consoleSink(record: LogRecord): void {
-  console.log(formatLogLine(record));
+  const line = formatLogLine(record);
+  try {
+    console.log(line);
+  } catch {
+    // There is nowhere to tell it.
+  }
 }
 
 /**

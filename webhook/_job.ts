@@ -54,6 +54,11 @@ export class Job {
     return this.#lease.ageMs;
   }
 
+  /** How many bytes of it are in memory from the start. */
+  get bytes(): number {
+    return this.#delivery?.body.byteLength ?? 0;
+  }
+
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
   stop(): void {
     this.#stopping = true;

@@ -37,6 +37,9 @@ const MAX_CLAIM = 100;
 /** How long an event may wait for a handler of the worker that has leased it. */
 const MAX_WAIT_MS = 1_000;
 
+/** How many bytes of payloads are kept of the events that were taken while they were stored. */
+const MAX_BYTES = 33_554_432;
+
 /** How many events may be unsettled at once, their handlers through or not. */
 const MAX_JOBS = 1_000;
 
@@ -85,6 +88,8 @@ class StoreWorker implements EventWorker {
   #running = 0;
   /** How many events are being taken in with a lease. */
   #reserved = 0;
+  /** How many bytes of payloads they and those taken have. */
+  #bytes = 0;
   /** Whether more may be due than was claimed. */
   #behind = false;
   readonly #loop: Promise<void>;
@@ -156,13 +161,14 @@ class StoreWorker implements EventWorker {
   }
 
   /** Takes an event while it is stored, unless those that wait for longer need the room. */
-  readonly #reserve = (): Reservation | null => {
+  readonly #reserve = (bytes: number): Reservation | null => {
     const needed = this.#behind ? this.#capacity / 2 : 0;
-    if (this.#stopping || this.#room <= needed) {
+    if (this.#stopping || this.#room <= needed || this.#bytes + bytes > MAX_BYTES) {
       this.#behind = true;
       return null;
     }
     this.#reserved++;
+    this.#bytes += bytes;
     const start = performance.now();
     return {
       owner: this.#owner,
@@ -171,7 +177,10 @@ class StoreWorker implements EventWorker {
         this.#reserved--;
         this.#add(lease, start, delivery);
       },
-      cancel: () => void this.#reserved--,
+      cancel: () => {
+        this.#reserved--;
+        this.#bytes -= bytes;
+      },
     };
   };
 
@@ -252,6 +261,7 @@ class StoreWorker implements EventWorker {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
+    this.#bytes -= job.bytes;
     if (this.#behind || this.#jobs.size === 0) this.#wake();
   }
 

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import { testWith } from "../_permissions.ts";
 import { Hono } from "@hono/hono";
 import {
   consoleSink,
@@ -175,6 +176,21 @@ Deno.test("consoleSink() writes one line that can be printed", () => {
   const [[, line] = []] = consoleLines(() => consoleSink({ ...HEAD, path: "/a\n\x1b[31m\u2028" }));
   assertEquals(line, formatLogLine({ ...HEAD, path: "/a\n\x1b[31m\u2028" }));
 });
+
+const fullLog = "consoleSink() drops what cannot be written";
+if (Deno.build.os === "linux") {
+  testWith(["run"], fullLog, async () => {
+    const code = `
+      import { consoleSink } from "${new URL("../../middleware/mod.ts", import.meta.url)}";
+      consoleSink({ level: "info", time: "", message: "lost" });
+      Deno.exit(7);
+    `;
+    const args = ["-c", `"$0" eval "$1" > /dev/full`, Deno.execPath(), code];
+    assertEquals((await new Deno.Command("sh", { args }).output()).code, 7);
+  });
+} else {
+  Deno.test({ name: `${fullLog} (skipped: needs Linux)`, ignore: true, fn: () => {} });
+}
 
 Deno.test("writeLog() adds level, time and message to the fields", () => {
   using _time = new FakeTime(TIME);

@@ -8,8 +8,8 @@ import { untilDone } from "./_contention.ts";
 import {
   deleteChunks,
   discardUpload,
-  fitsOneChunk,
   fitsOneCommit,
+  lastPartOf,
   newPayloadRef,
   setChunks,
   type Upload,
@@ -76,9 +76,12 @@ export class Acceptance {
     const { id, payload, receivedAt } = record;
     const found = await this.#lookUp(id);
     if (isLive(found)) return { id, duplicate: true };
-    const mark: Upload = await upload(this.#kv, this.#keys, payload, delivery.body, receivedAt);
+    const { body } = delivery;
+    const { uploads } = this.#parts;
+    const mark: Upload = await upload(this.#kv, this.#keys, payload, body, receivedAt, uploads);
     const result = await this.#acceptWith(record, found, delivery, (draft) => {
       draft.check(mark).delete(mark.key);
+      setChunks(draft, this.#keys, payload, body, lastPartOf(payload));
     });
     if (result.duplicate) await discardUpload(this.#kv, this.#keys, payload, mark);
     return result;
@@ -143,7 +146,7 @@ export class Acceptance {
   }
 
   async #tryCommit(record: EventRecord, draft: Draft, delivery?: Delivery): Promise<boolean> {
-    const taking = delivery && this.#taking(record, delivery);
+    const taking = delivery && Taking.of(this.#parts, record, delivery);
     const stored = taking?.record ?? record;
     draft.set(this.#keys.event(stored), stored);
     setId(draft, this.#parts, stored);
@@ -158,16 +161,6 @@ export class Acceptance {
       taking?.endUnknown();
       throw error;
     }
-  }
-
-  /** Has the local worker take an event at once, which saves claiming and reading it: half of its cost. */
-  #taking(record: EventRecord, delivery: Delivery): Taking | undefined {
-    const { dueAt, payload } = record;
-    if (dueAt === null || dueAt > Date.now() || !payload || !fitsOneChunk(payload)) {
-      return undefined;
-    }
-    const reservation = this.#parts.local.reserve?.();
-    return reservation ? new Taking(this.#parts, record, reservation, delivery) : undefined;
   }
 }
 

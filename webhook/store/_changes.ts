@@ -5,6 +5,7 @@ import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
 import { type EventRecord, type LanePlace, readRecord } from "./event_record.ts";
+import { Taking } from "./_taking.ts";
 import type { CommitEffects, Lease } from "./event_store.ts";
 
 /** How a record is changed. */
@@ -62,9 +63,14 @@ async function changeInLane(
 ): Promise<Lease | null | undefined> {
   const lanes = new Lanes(parts.kv, parts.keys);
   const draft = startOf(parts, lease, change);
-  const before = await lanes.leave(draft, place, lease.record.id, change.nextNotBefore);
+  let taking: Taking | undefined;
+  const before = await lanes.leave(draft, place, lease.record.id, (next) => {
+    const due = { ...next, dueAt: Math.max(Date.now(), change.nextNotBefore ?? 0) };
+    taking = Taking.of(parts, due);
+    return taking?.record ?? due;
+  });
   const record: EventRecord = { ...lease.record, ...change.set, lane: null };
-  const changed = await finish(parts, draft, lease, record, change);
+  const changed = await finish(parts, draft, lease, record, change, taking);
   if (changed) return changed;
   if (await isChanged(parts, lease)) return null;
   const { versionstamp } = await lanes.read(place.key);
@@ -85,13 +91,18 @@ async function finish(
   { record: before }: Lease,
   record: EventRecord,
   { expireIn, withinMs }: Change,
+  taking?: Taking,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
   draft.set(keys.event(record), record, expireIn === undefined ? {} : { expireIn });
   deleteDue(draft, keys, before);
   setDue(draft, keys, record);
   keepId(draft, parts, record);
-  const result = await commits.commit(draft, withinMs);
+  const result = await commits.commit(draft, taking ? 0 : withinMs).catch((error) => {
+    taking?.endUnknown();
+    throw error;
+  });
+  taking?.end(result);
   return result.ok ? { record, versionstamp: result.versionstamp } : null;
 }
 

@@ -55,14 +55,14 @@ export class Lanes {
   }
 
   /**
-   * Adds leaving a lane to a draft. If the event was the first, the next one is put on the schedule.
-   * Returns the lane as it was.
+   * Adds leaving a lane to a draft. If the event was the first, the next one is put on the schedule, or
+   * what else `goOn` makes of its record. Returns the lane as it was.
    */
   async leave(
     draft: Draft,
     place: LanePlace,
     id: string,
-    nextNotBefore = 0,
+    goOn: (next: EventRecord) => EventRecord = dueNow,
   ): Promise<Lane> {
     const { key, seq } = place;
     const [lane, isThere] = await this.#find(place, id);
@@ -80,7 +80,7 @@ export class Lanes {
       isFirst ??= isOwn;
       if (!isFirst) break;
       if (isOwn) continue;
-      if (await this.#schedule(draft, next.value, nextNotBefore)) break;
+      if (await this.#goOn(draft, next.value, goOn)) break;
       if (left > MAX_PASSED_OVER) {
         // More do not fit a commit: who looks at this one next goes on.
         const place = { key, seq: Number(next.key.at(-1)) };
@@ -105,7 +105,11 @@ export class Lanes {
     return [laneOf(key, lane as Deno.KvEntryMaybe<LaneRecord>), isThere];
   }
 
-  async #schedule(draft: Draft, ref: EventRef, notBefore: number): Promise<boolean> {
+  async #goOn(
+    draft: Draft,
+    ref: EventRef,
+    goOn: (next: EventRecord) => EventRecord,
+  ): Promise<boolean> {
     const key = this.#keys.event(ref);
     const { record, versionstamp } = await readRecord(this.#kv, key);
     if (!record) {
@@ -115,11 +119,15 @@ export class Lanes {
       }
       return false;
     }
-    const due: EventRecord = { ...record, dueAt: Math.max(Date.now(), notBefore) };
-    draft.check({ key, versionstamp }).set(key, due);
-    setDue(draft, this.#keys, due);
+    const next = goOn(record);
+    draft.check({ key, versionstamp }).set(key, next);
+    setDue(draft, this.#keys, next);
     return true;
   }
+}
+
+function dueNow(record: EventRecord): EventRecord {
+  return { ...record, dueAt: Date.now() };
 }
 
 function laneOf(key: string, { value, versionstamp }: Deno.KvEntryMaybe<LaneRecord>): Lane {

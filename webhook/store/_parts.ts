@@ -17,6 +17,8 @@ export interface StoreParts {
   readonly commits: SharedCommits;
   /** Those who change a lane in this process, one after the other. */
   readonly locks: KeyedLock;
+  /** Those who write large payloads, one commit at a time. */
+  readonly uploads: KeyedLock;
   /** The worker of this process, once there is one. */
   readonly local: LocalWorker;
   /** See {@linkcode EventStoreOptions.retentionMs}. */

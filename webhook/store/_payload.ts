@@ -1,4 +1,5 @@
 import { commit } from "./_commit.ts";
+import type { KeyedLock } from "./_keyed_lock.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { PayloadRef } from "./event_record.ts";
@@ -69,8 +70,9 @@ export function deleteChunks(
 }
 
 /**
- * Writes a payload that does not fit one commit, marked as an upload until the commit that makes its
- * event visible deletes the mark.
+ * Writes a payload that does not fit one commit but for its end, which is for the commit that makes its
+ * event visible. Until that deletes it, a mark tells of the upload. Uploads take turns with their
+ * commits, of 780,000 bytes each: small deliveries beside them would have to wait for all of those.
  */
 export async function upload(
   kv: Deno.Kv,
@@ -78,18 +80,25 @@ export async function upload(
   ref: PayloadRef,
   body: Uint8Array,
   startedAt: number,
+  turns: KeyedLock,
 ): Promise<Upload> {
   const key = keys.upload(ref.id);
-  const mark: UploadMark = { startedAt, chunks: ref.chunks };
-  const marked = await commit(kv.atomic().set(key, mark));
-  if (!marked.ok) throw new Error("Cannot mark the upload");
-  for (let start = 0; start < ref.chunks; start += CHUNKS_PER_COMMIT) {
-    const operation = kv.atomic().check({ key, versionstamp: marked.versionstamp });
-    setChunks(operation, keys, ref, body, start, Math.min(ref.chunks, start + CHUNKS_PER_COMMIT));
-    const { ok } = await commit(operation);
-    if (!ok) throw new Error("Cannot upload the payload: it took too long, and was swept away");
+  let versionstamp: string | undefined;
+  for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
+    const operation = kv.atomic();
+    if (versionstamp) operation.check({ key, versionstamp });
+    else operation.set(key, { startedAt, chunks: ref.chunks } satisfies UploadMark);
+    setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
+    const result = await turns.run("upload", () => commit(operation));
+    if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was swept");
+    versionstamp ??= result.versionstamp;
   }
-  return { key, versionstamp: marked.versionstamp };
+  return { key, versionstamp: versionstamp! };
+}
+
+/** From which part on a payload is for the commit that makes its event visible. */
+export function lastPartOf({ chunks }: PayloadRef): number {
+  return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
 }
 
 /** Reads a payload back, and makes sure that all of it is there. */

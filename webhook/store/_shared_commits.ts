@@ -173,5 +173,5 @@ export class SharedCommits {
 
 /** Whether a KV refuses a commit for what is in it. */
 function isTooMuch(error: unknown): boolean {
-  return error instanceof TypeError || String(error).includes("Too many checks");
+  return /too (many|large)/i.test(String(error));
 }

@@ -10,27 +10,40 @@ const RETRY_MS = 1_000;
 /** How long looking for it may take. */
 const READ_TIMEOUT_MS = 5_000;
 
-/** An event that the local worker takes while it is stored. */
+/** An event that the local worker takes in the commit that stores it, or lets its lane go on. */
 export class Taking {
   /** The event's record, leased. */
   readonly record: EventRecord;
   readonly #parts: StoreParts;
   readonly #reservation: Reservation;
-  readonly #delivery: Delivery;
+  readonly #delivery: Delivery | undefined;
 
   constructor(
     parts: StoreParts,
     record: EventRecord,
     reservation: Reservation,
-    delivery: Delivery,
+    delivery?: Delivery,
   ) {
     const { owner, leaseMs } = reservation;
     const until = Date.now() + leaseMs;
     const lease = { owner, until, ms: leaseMs };
-    this.record = { ...record, state: "running", attempt: 1, lease, dueAt: until };
+    const attempt = record.attempt + 1;
+    this.record = { ...record, state: "running", attempt, lease, dueAt: until };
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
+  }
+
+  /**
+   * Has the local worker take an event, if there is one and it has room: that saves claiming it.
+   *
+   * @param delivery What the event is made of, which saves reading it: together half of its cost.
+   */
+  static of(parts: StoreParts, record: EventRecord, delivery?: Delivery): Taking | undefined {
+    const { dueAt, payload } = record;
+    if (dueAt === null || dueAt > Date.now() || !payload) return undefined;
+    const reservation = parts.local.reserve?.(delivery ? payload.size : 0);
+    return reservation ? new Taking(parts, record, reservation, delivery) : undefined;
   }
 
   /** Tells the worker what became of the event's commit. */
@@ -53,7 +66,8 @@ export class Taking {
         const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one.
-        const isThis = record?.attempt === 1 && record.payload?.id === this.record.payload!.id;
+        const isThis = record?.attempt === this.record.attempt &&
+          record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
         return this.end(isThis ? { ok: true, versionstamp: versionstamp! } : { ok: false });
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;

@@ -65,9 +65,10 @@ export interface Reservation {
    * Takes the event, once it is stored as leased.
    *
    * @param lease The lease.
-   * @param delivery The delivery it was made of, which spares reading the payload back.
+   * @param delivery The delivery it was made of, which spares reading the payload back; undefined for an
+   * event that was stored before.
    */
-  take(lease: Lease, delivery: Delivery): void;
+  take(lease: Lease, delivery?: Delivery): void;
   /** Gives the room up: the event was not stored, or it is not known. */
   cancel(): void;
 }
@@ -75,9 +76,10 @@ export interface Reservation {
 /**
  * Asks for room for one more event.
  *
+ * @param bytes How many bytes of it are kept in memory.
  * @returns The room; null where there is none.
  */
-export type Reserve = () => Reservation | null;
+export type Reserve = (bytes: number) => Reservation | null;
 
 /**
  * Events in a Deno KV. The records are the truth and the bell only rings: an event is on the schedule

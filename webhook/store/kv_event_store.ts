@@ -69,6 +69,7 @@ export async function openEventStore(
     bell: doorbell,
     commits: new SharedCommits(kv, doorbell),
     locks: new KeyedLock(),
+    uploads: new KeyedLock(),
     local: {},
     retentionMs,
     log,

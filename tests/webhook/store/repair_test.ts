@@ -1,0 +1,123 @@
+import { assert, assertEquals } from "@std/assert";
+import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
+import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+
+const MINUTE_MS = 60_000;
+
+/** Does something by a clock that is ahead, as it was before it was set back. */
+async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
+  const { now } = Date;
+  Date.now = () => now() + byMs;
+  try {
+    return await fn();
+  } finally {
+    Date.now = now;
+  }
+}
+
+Deno.test("repairSchedule() makes an event due that a clock ahead has received", async () => {
+  await using sut = await memoryStore();
+  await ahead(MINUTE_MS, () => sut.store.accept(delivery("d1")));
+  assertEquals(await claimAll(sut.store), []);
+  assertEquals(await sut.store.repairSchedule(3_600_000), 1);
+  assertEquals(idsOf(await claimAll(sut.store)), ["d1"]);
+});
+
+Deno.test("repairSchedule() leaves a lease alone that is longer than its worker's own", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store, 7_200_000);
+  assertEquals(await sut.store.repairSchedule(1_000), 0);
+  assertEquals(await claimAll(sut.store), []);
+  assert(await sut.store.complete(lease));
+});
+
+Deno.test("repairSchedule() shortens a lease to its length, and its holder finds it again", async () => {
+  await using sut = await memoryStore();
+  const lease = await ahead(600_000, async () => {
+    await sut.store.accept(delivery("d1"));
+    return await claimOne(sut.store, MINUTE_MS);
+  });
+  assertEquals(await sut.store.repairSchedule(3_600_000), 1);
+  const { lease: repaired } = (await sut.store.get("d1"))!;
+  assert(repaired!.until <= Date.now() + MINUTE_MS);
+  assertEquals(await sut.store.renew(lease, MINUTE_MS), null);
+  assert(await sut.store.complete((await sut.store.recover(lease))!));
+});
+
+Deno.test("repairSchedule() leaves a retry alone that is not due", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  await sut.store.retry(await claimOne(sut.store), MINUTE_MS, "no");
+  assertEquals(await sut.store.repairSchedule(3_600_000), 0);
+  assertEquals(await sut.store.repairSchedule(MINUTE_MS / 2), 1);
+});
+
+testStore("recover() finds no lease that another has", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  const lost = await claimOne(store, 1);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const held = await claimOne(store);
+  assertEquals(await store.recover(lost), null);
+  assertEquals((await store.recover(held))?.versionstamp, held.versionstamp);
+  await store.complete(held);
+  assertEquals(await store.recover(held), null);
+});
+
+/** Makes records of another version, and tells how they were. */
+async function makeNewer(kv: Deno.Kv, ids: readonly string[]): Promise<Map<Deno.KvKey, unknown>> {
+  const before = new Map<Deno.KvKey, unknown>();
+  for (const key of await Promise.all(ids.map((id) => recordKey(kv, id)))) {
+    const { value } = await kv.get<object>(key);
+    before.set(key, value);
+    await kv.set(key, { ...value, v: 2 });
+  }
+  return before;
+}
+
+/** Has what was put off looked at now. */
+async function lookNow(kv: Deno.Kv): Promise<void> {
+  for (const key of await keysOf(kv, "due")) {
+    const { value } = await kv.get(key);
+    await kv.atomic().delete(key).set([...key.slice(0, 2), Date.now() - 1, key[3]!], value)
+      .commit();
+  }
+}
+
+async function completeNext(store: EventStore, id: string): Promise<void> {
+  const lease = await claimOne(store);
+  assertEquals(lease.record.id, id);
+  assert(await store.complete(lease));
+}
+
+testStoreInOneProcess(
+  "a record that can be read again takes no other's place in its lane",
+  async ({ kv }) => {
+    const store = await openEventStore(kv, { bell: "watch", log: () => {} });
+    for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+    const before = await makeNewer(kv, ["d1"]);
+    await claimAll(store);
+    await completeNext(store, "d2");
+    // Places begin anew, so d3 has the one that d1 had.
+    for (const id of ["d3", "d4"]) await store.accept(delivery(id, "{}", "key"));
+    for (const [key, value] of before) await kv.set(key, value);
+    await lookNow(kv);
+    const leases = await claimAll(store);
+    assertEquals(idsOf(leases).toSorted(), ["d1", "d3"]);
+    for (const lease of leases) assert(await store.complete(lease));
+    await completeNext(store, "d4");
+    assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
+  },
+);
+
+Deno.test("any number of records that cannot be read do not hold up their key", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { log: () => {} });
+  const ids = Array.from({ length: 120 }, (_, i) => `d${i}`);
+  for (const id of [...ids, "last"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, ids);
+  for (let i = 0; i < 3; i++) assertEquals(await claimAll(store), []);
+  await completeNext(store, "last");
+  assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
+});
