@@ -20,6 +20,12 @@ const store = await openEventStore(await Deno.openKv(url));
 const app = createBaseApp({ name: "process", logger: false });
 app.route("/", createForgeIntake({ secrets: [secret], store }));
 
+// Linux keeps the most that a process has held.
+app.get("/peak", async (c) => {
+  const status = await Deno.readTextFile("/proc/self/status");
+  return c.text(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? "");
+});
+
 const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
@@ -35,5 +41,5 @@ if (worker) {
 Deno.serve({
   hostname: "127.0.0.1",
   port: 0,
-  onListen: ({ port }) => log("listening", { url: `http://127.0.0.1:${port}/webhook` }),
+  onListen: ({ port }) => log("listening", { url: `http://127.0.0.1:${port}` }),
 }, bindEnv(app, {}));

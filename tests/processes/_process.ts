@@ -25,6 +25,8 @@ export interface AppProcess extends AsyncDisposable {
   readonly lines: readonly Line[];
   /** Sends a delivery and tells the status of the answer; undefined if there was none. */
   deliver(id: string): Promise<number | undefined>;
+  /** The most memory that it has held so far, in megabytes. */
+  peakMb(): Promise<number>;
   signal(signal: Deno.Signal): void;
   /** How often something was logged of an event, or of any. */
   count(message: string, id?: string): number;
@@ -35,15 +37,20 @@ const START_TIMEOUT_MS = 20_000;
 
 const BODY = `{"ref":"refs/heads/main"}`;
 
-/** Starts an app, and waits until it listens. */
-export async function startProcess(options: Omit<ProcessOptions, "secret">): Promise<AppProcess> {
+/** Starts an app, with flags of Deno, and waits until it listens. */
+export async function startProcess(
+  options: Omit<ProcessOptions, "secret">,
+  ...flags: string[]
+): Promise<AppProcess> {
   const script = new URL("./_app.ts", import.meta.url).href;
+  const argument = JSON.stringify({ ...options, secret: FORGE_SECRET });
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", script, JSON.stringify({ ...options, secret: FORGE_SECRET })],
+    args: ["run", "--quiet", "-A", ...flags, script, argument],
     stdout: "piped",
     stderr: "null",
   }).spawn();
   const lines: Line[] = [];
+  const counts = new Map<string, number>();
   const listening = Promise.withResolvers<string>();
   const following = (async () => {
     let rest = "";
@@ -52,6 +59,7 @@ export async function startProcess(options: Omit<ProcessOptions, "secret">): Pro
       rest = complete.pop() ?? "";
       for (const line of complete.map((each) => JSON.parse(each))) {
         lines.push(line);
+        counts.set(line.message, (counts.get(line.message) ?? 0) + 1);
         if (line.message === "listening") listening.resolve(line.url);
       }
     }
@@ -63,11 +71,13 @@ export async function startProcess(options: Omit<ProcessOptions, "secret">): Pro
   return {
     pid: process.pid,
     lines,
-    deliver: (id) => deliver(url, id, signature),
+    deliver: (id) => deliver(`${url}/webhook`, id, signature),
+    peakMb: async () => Number(await (await fetch(`${url}/peak`)).text()) / 1_024,
     signal: (signal) => process.kill(signal),
     count: (message, id) =>
-      lines.filter((line) => line.message === message && (id === undefined || line.id === id))
-        .length,
+      id === undefined
+        ? counts.get(message) ?? 0
+        : lines.filter((line) => line.message === message && line.id === id).length,
     [Symbol.asyncDispose]: async () => {
       try {
         process.kill("SIGKILL");

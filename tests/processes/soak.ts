@@ -6,7 +6,7 @@
  */
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
-import { delivery } from "../webhook/store/_events.ts";
+import { drainBacklog } from "./_backlog.ts";
 import { type AppProcess, startProcess, until } from "./_process.ts";
 
 const BACKLOG = 100_000;
@@ -17,36 +17,12 @@ const minutes = Number(Deno.args[0] ?? 10);
 if (!(minutes > 0)) throw new RangeError(`Minutes must be a positive number, got ${Deno.args[0]}`);
 
 await withFolder(async (folder) => {
-  await drainBacklog(`${folder}/backlog.db`);
+  const { eventsPerSecond, mostMb } = await drainBacklog(`${folder}/backlog.db`, BACKLOG);
+  console.log(
+    `${BACKLOG} events drained at ${eventsPerSecond}/s, with at most ${mostMb} MB more than when idle`,
+  );
   await crashUnderLoad(`${folder}/crash.db`, performance.now() + minutes * 60_000);
 });
-
-async function drainBacklog(path: string): Promise<void> {
-  using kv = await Deno.openKv(path);
-  const store = await openEventStore(kv, { bell: "watch" });
-  for (let i = 0; i < BACKLOG; i += 100) {
-    await Promise.all(Array.from({ length: 100 }, (_, k) => store.accept(delivery(`d${i + k}`))));
-  }
-  console.log(`${BACKLOG} events wait`);
-  await using idle = await startProcess({ kv: ":memory:" });
-  const idleMb = await residentMb(idle);
-  await using app = await startProcess({ kv: path });
-  const start = performance.now();
-  let mostMb = 0;
-  await until(async () => {
-    mostMb = Math.max(mostMb, await residentMb(app));
-    return app.count("end") >= BACKLOG;
-  }, 600_000);
-  const rate = Math.round(BACKLOG / ((performance.now() - start) / 1_000));
-  console.log(
-    `drained at ${rate} events/s, with at most ${mostMb - idleMb} MB more than when idle`,
-  );
-}
-
-async function residentMb(app: AppProcess): Promise<number> {
-  const status = await Deno.readTextFile(`/proc/${app.pid}/status`);
-  return Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
-}
 
 async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
   const [sent, acknowledged] = [new Set<string>(), new Set<string>()];

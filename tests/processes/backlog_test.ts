@@ -1,0 +1,21 @@
+import { assertLess } from "@std/assert";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { drainBacklog } from "./_backlog.ts";
+
+const EVENTS = 100_000;
+
+/** How much more a process may hold while it drains a backlog than when idle. */
+const MAX_MB = 64;
+
+const name = `a backlog of ${EVENTS} events is drained within ${MAX_MB} MB`;
+if (Deno.build.os !== "linux") {
+  Deno.test({ name: `${name} (skipped: needs Linux)`, ignore: true, fn: () => {} });
+} else {
+  testWith(["net", "read", "write", "run", "env"], name, async () => {
+    await withFolder(async (folder) => {
+      const { mostMb } = await drainBacklog(`${folder}/kv.db`, EVENTS);
+      assertLess(mostMb, MAX_MB);
+    });
+  });
+}
