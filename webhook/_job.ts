@@ -1,9 +1,9 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { withDeadline } from "./deadline.ts";
-import type { Delivery } from "./delivery.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
+import type { JsonObject } from "./parse_json.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
 
@@ -14,6 +14,13 @@ export interface JobParts {
   readonly leaseMs: number;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
+}
+
+/** An event's payload. */
+export interface EventContent {
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** The same, parsed, where it was parsed before. */
+  readonly payload?: JsonObject;
 }
 
 /** How long a settlement waits for company: a commit of its own would cost as much as a delivery's. */
@@ -28,7 +35,7 @@ export class Job {
   readonly done: Promise<void>;
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
-  readonly #delivery: Delivery | undefined;
+  readonly #content: EventContent | undefined;
   readonly #controller = new AbortController();
   readonly #effects: CommitEffects[] = [];
   #end!: () => void;
@@ -40,12 +47,12 @@ export class Job {
    * @param parts What the jobs share.
    * @param lease The lease.
    * @param leasedAt When it was asked for, by the monotonic clock.
-   * @param delivery What the event was made of, where that is at hand.
+   * @param content The event's payload, where that is at hand.
    */
-  constructor(parts: JobParts, lease: Lease, leasedAt: number, delivery?: Delivery) {
+  constructor(parts: JobParts, lease: Lease, leasedAt: number, content?: EventContent) {
     this.#parts = parts;
     this.#lease = new HeldLease(parts, lease, leasedAt, this);
-    this.#delivery = delivery;
+    this.#content = content;
     this.done = new Promise((resolve) => this.#end = resolve);
   }
 
@@ -56,7 +63,7 @@ export class Job {
 
   /** How many bytes of it are in memory from the start. */
   get bytes(): number {
-    return this.#delivery?.body.byteLength ?? 0;
+    return this.#content?.body.byteLength ?? 0;
   }
 
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
@@ -183,7 +190,7 @@ export class Job {
   async #load(): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
-    if (this.#delivery) return toEvent(record, this.#delivery.body, this.#delivery.payload);
+    if (this.#content) return toEvent(record, this.#content.body, this.#content.payload);
     return toEvent(record, await withDeadline(store.load(lease), leaseMs));
   }
 

@@ -1,10 +1,10 @@
 /** Over how long the pace is measured. */
-const PERIOD_MS = 100;
+const PERIOD_MS = 500;
 
-/** How much is taken ahead at most: bodies of up to 65 KB are kept in memory until they are settled. */
-const MAX_AHEAD = 512;
+/** How much is taken ahead at most. */
+const MAX_AHEAD = 1_024;
 
-/** Tells how many events a worker may take ahead of its handlers: as many as they get through in 0.2 s. */
+/** Tells how many events a worker may take ahead of its handlers: as many as they get through in a second. */
 export class Pace {
   #start = -Infinity;
   #count = 0;

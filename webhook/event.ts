@@ -58,7 +58,7 @@ export interface HandlerContext {
    * KV: they happen exactly once, and not at all when the handler fails. A check of theirs that does
    * not hold fails the attempt.
    *
-   * A commit holds 1,000 mutations; settling takes 4, and one for each 65,000 bytes of the payload.
+   * A commit holds 1,000 mutations; settling takes up to 8, and one for each 65,000 bytes of the payload.
    *
    * @param effects Called with the commit once the handler is through. It must be synchronous.
    * @throws {TypeError} If the handler has ended.

@@ -1,9 +1,8 @@
 import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
-import { Job, type JobParts } from "./_job.ts";
+import { type EventContent, Job, type JobParts } from "./_job.ts";
 import { Pace } from "./_pace.ts";
-import type { Delivery } from "./delivery.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import { longestDelay } from "./retry_policy.ts";
@@ -37,11 +36,11 @@ const MAX_CLAIM = 100;
 /** How long an event may wait for a handler of the worker that has leased it. */
 const MAX_WAIT_MS = 1_000;
 
-/** How many bytes of payloads are kept of the events that were taken while they were stored. */
+/** How many bytes of payloads are kept of the events that are not settled, but for those running. */
 const MAX_BYTES = 33_554_432;
 
 /** How many events may be unsettled at once, their handlers through or not. */
-const MAX_JOBS = 1_000;
+const MAX_JOBS = 2_048;
 
 /** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
 const TIDY_MS = 3_600_000;
@@ -88,7 +87,7 @@ class StoreWorker implements EventWorker {
   #running = 0;
   /** How many events are being taken in with a lease. */
   #reserved = 0;
-  /** How many bytes of payloads they and those taken have. */
+  /** How many bytes of payloads are kept of them, and of those leased. */
   #bytes = 0;
   /** Whether more may be due than was claimed. */
   #behind = false;
@@ -162,7 +161,7 @@ class StoreWorker implements EventWorker {
 
   /** Takes an event while it is stored, unless those that wait for longer need the room. */
   readonly #reserve = (bytes: number): Reservation | null => {
-    const needed = this.#behind ? this.#capacity / 2 : 0;
+    const needed = this.#behind ? this.#capacity / 4 : 0;
     if (this.#stopping || this.#room <= needed || this.#bytes + bytes > MAX_BYTES) {
       this.#behind = true;
       return null;
@@ -189,7 +188,7 @@ class StoreWorker implements EventWorker {
       this.#tidyInTime();
       this.#returnStale();
       const sweeps = this.#sweeps.splice(0);
-      const limit = Math.min(MAX_CLAIM, this.#room);
+      const limit = this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, this.#room);
       if (limit > 0) this.#behind = await this.#claim(limit) === limit;
       if (this.#jobs.size > 0) this.#sweeps.push(...sweeps);
       else for (const resolve of sweeps) resolve();
@@ -205,7 +204,10 @@ class StoreWorker implements EventWorker {
     const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      for (const lease of leases) this.#add(lease, start);
+      for (const { body, ...lease } of leases) {
+        this.#bytes += body?.byteLength ?? 0;
+        this.#add(lease, start, body && { body });
+      }
       return leases.length;
     } catch (error) {
       if (!this.#ended.signal.aborted) this.#report("claim failed", error);
@@ -225,8 +227,8 @@ class StoreWorker implements EventWorker {
     }
   }
 
-  #add(lease: Lease, leasedAt: number, delivery?: Delivery): void {
-    const job = new Job(this.#parts, lease, leasedAt, delivery);
+  #add(lease: Lease, leasedAt: number, content?: EventContent): void {
+    const job = new Job(this.#parts, lease, leasedAt, content);
     this.#jobs.add(job);
     this.#waiting.push(job);
     this.#startNext();

@@ -3,6 +3,7 @@ import { type Change, changeRecord } from "./_changes.ts";
 import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
+import { readSmallPayloads } from "./_payload.ts";
 import { readAll } from "./_reads.ts";
 import { type ScheduleEntry, setEntry } from "./_schedule.ts";
 import { type EventRecord, type EventRef, type Known, knownOf, withError } from "./event_record.ts";
@@ -89,11 +90,14 @@ export class Claims {
   /** Leases events in one commit. One that fails does not lose what was leased beside it. */
   async #leaseAll(entries: readonly DueEntry[], options: ClaimOptions): Promise<Lease[]> {
     const known = await this.#read(entries);
+    // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
+    const reading = readSmallPayloads(this.#kv, this.#keys, known).catch(() => []);
     const tried = await Promise.allSettled(
       entries.map((entry, i) => this.#leaseDue(entry, known[i]!, options)),
     );
-    const leases = tried.flatMap((each) =>
-      each.status === "fulfilled" && each.value ? [each.value] : []
+    const bodies = await reading;
+    const leases = tried.flatMap((each, i) =>
+      each.status === "fulfilled" && each.value ? [{ ...each.value, body: bodies[i] }] : []
     );
     const failed = tried.find((each) => each.status === "rejected");
     if (failed && leases.length === 0) throw failed.reason;

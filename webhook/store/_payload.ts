@@ -2,7 +2,8 @@ import { commit } from "./_commit.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
-import type { PayloadRef } from "./event_record.ts";
+import { readAll } from "./_reads.ts";
+import type { Known, PayloadRef } from "./event_record.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
 const CHUNK_BYTES = 65_000;
@@ -108,11 +109,10 @@ export async function readPayload(
   ref: PayloadRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (fitsOneChunk(ref)) {
-    const { value } = await kv.get<Uint8Array<ArrayBuffer>>(keys.chunk(ref.id, 0));
-    if (value instanceof Uint8Array && value.byteLength === ref.size) return value;
-    throw new Error(
-      `Cannot read the payload: ${value?.byteLength ?? 0} of ${ref.size} bytes are there`,
-    );
+    const { value } = await kv.get<Uint8Array>(keys.chunk(ref.id, 0));
+    if (isWhole(value, ref)) return value;
+    const size = value?.byteLength ?? 0;
+    throw new Error(`Cannot read the payload: ${size} of ${ref.size} bytes are there`);
   }
   const body = new Uint8Array(ref.size);
   let [offset, count] = [0, 0];
@@ -127,6 +127,26 @@ export async function readPayload(
     throw new Error(`Cannot read the payload: ${offset} of ${ref.size} bytes are there`);
   }
   return body;
+}
+
+/** Reads the payloads that are in one part, of several events; undefined where one is not to be had. */
+export async function readSmallPayloads(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  events: readonly Known[],
+): Promise<(Uint8Array<ArrayBuffer> | undefined)[]> {
+  const refs = events.map(({ record }) => record?.payload ?? undefined);
+  const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
+  const values = (await readAll(kv, small.map(({ id }) => keys.chunk(id, 0)))).values();
+  return refs.map((ref) => {
+    if (!ref || !fitsOneChunk(ref)) return undefined;
+    const value: unknown = values.next().value?.value;
+    return isWhole(value, ref) ? value : undefined;
+  });
+}
+
+function isWhole(value: unknown, { size }: PayloadRef): value is Uint8Array<ArrayBuffer> {
+  return value instanceof Uint8Array && value.byteLength === size;
 }
 
 /** Deletes an upload that does not become an event, and nothing once it has become one. */
