@@ -7,6 +7,8 @@ import type { EventRef } from "./event_record.ts";
 export interface StoreKeys {
   /** When the event of an id was received: where its record is. */
   id(id: string): Deno.KvKey;
+  /** All ids. */
+  readonly ids: Deno.KvListSelector;
   /** An event's record. */
   event(ref: EventRef): Deno.KvKey;
   /** An event's place in the schedule: when somebody should look at it next. */
@@ -39,6 +41,7 @@ export interface StoreKeys {
 export function storeKeys(namespace: string): StoreKeys {
   return {
     id: (id) => [namespace, "id", id],
+    ids: { prefix: [namespace, "id"] },
     event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],
     eventsBetween: (after, before) => ({
       start: [namespace, "event", after],

@@ -2,6 +2,7 @@ import { Draft } from "./_draft.ts";
 import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
+import { UNKNOWN_VERSION } from "./_reads.ts";
 import { isLanePlace, isPayloadRef } from "./_record_shape.ts";
 import type { FoundEvent } from "./_scan.ts";
 import type { EventFilter } from "./event_filter.ts";
@@ -15,10 +16,13 @@ export async function purgeFound(
   const { state } = found.event;
   if (state === "queued" || state === "running") return false;
   if (state === "unreadable" && filter.state !== "unreadable") return false;
-  const draft = new Draft().check(found).delete(found.key);
+  const { key, versionstamp } = found;
+  const draft = new Draft().delete(key);
+  // What nobody can decode nobody else changes.
+  if (versionstamp !== UNKNOWN_VERSION) draft.check({ key, versionstamp });
   const id = await parts.kv.get<number>(parts.keys.id(found.event.id));
   // The id may be another event's by now, if its entry had expired.
-  if (id.value === found.key.at(-2)) draft.check(id).delete(id.key);
+  if (id.value === key.at(-2)) draft.check(id).delete(id.key);
   const { payload, lane } = Object(found.value);
   if (isPayloadRef(payload)) deleteChunks(draft, parts.keys, payload);
   if (state === "unreadable" && isLanePlace(lane)) {

@@ -1,3 +1,4 @@
+import { read } from "./_reads.ts";
 import { isEventRecord } from "./_record_shape.ts";
 
 /**
@@ -131,7 +132,7 @@ function textOf(error: unknown): string {
  * @returns What is there.
  */
 export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
-  return knownOf(await kv.get(key));
+  return knownOf(await read(kv, key));
 }
 
 /**

@@ -21,7 +21,7 @@ export type StoredEvent = EventRecord | UnreadableRecord;
 
 /** Tells what an entry of the store holds of an event. */
 export function toStoredEvent(
-  { key, value }: Pick<Deno.KvEntry<unknown>, "key" | "value">,
+  { key, value }: { readonly key: Deno.KvKey; readonly value: unknown },
 ): StoredEvent {
   const id = String(key.at(-1));
   const receivedAt = Number(key.at(-2));
