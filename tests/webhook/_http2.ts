@@ -1,0 +1,143 @@
+/** HTTP/2 by hand (RFC 9113, RFC 7541), for what no client would send. */
+
+/** A header field, as it is to be sent. */
+export type Field = readonly [name: string, value: string];
+
+/** What a peer got to see: how each stream was answered, in order, or the connection. */
+export type Answer = number | "reset" | "goaway" | "closed" | "open";
+
+const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const TYPE = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, window: 8, more: 9 };
+const END_STREAM = 1;
+const END_HEADERS = 4;
+
+/** After this a stream on which nothing comes is taken to be left open. */
+const OPEN_MS = 1_000;
+
+/** Huffman codes of the digits (RFC 7541, appendix B): 5 bits for 0 to 2, 6 bits for 3 to 9. */
+const DIGITS = [
+  "00000",
+  "00001",
+  "00010",
+  ...Array.from({ length: 7 }, (_, i) => `0${(25 + i).toString(2)}`),
+];
+
+/** Characters as bytes. */
+export const bytes = (text: string): number[] => [...text].map((each) => each.charCodeAt(0));
+
+/** A frame. */
+export function frame(
+  type: keyof typeof TYPE | number,
+  flags: number,
+  stream: number,
+  payload: readonly number[] = [],
+): number[] {
+  const code = typeof type === "number" ? type : TYPE[type];
+  return [...uint(payload.length, 3), code, flags, ...uint(stream, 4), ...payload];
+}
+
+/** The frames of a request. */
+export function request(stream: number, fields: readonly Field[], body?: string): number[] {
+  const flags = END_HEADERS | (body === undefined ? END_STREAM : 0);
+  const head = frame("headers", flags, stream, block(fields));
+  return body === undefined ? head : [...head, ...frame("data", END_STREAM, stream, bytes(body))];
+}
+
+/** Header fields as literals without an index. */
+export function block(fields: readonly Field[]): number[] {
+  return fields.flatMap(([name, value]) => [0, ...string(name), ...string(value)]);
+}
+
+/** Opens a connection, sends frames, and reads until each stream is answered or the connection ends. */
+export async function exchange2(
+  port: number,
+  frames: readonly number[],
+  streams: number,
+): Promise<Answer[]> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const sent = Uint8Array.from([...bytes(PREFACE), ...frame("settings", 0, 0), ...frames]);
+  const writing = write(connection, sent);
+  const answers = new Map<number, Answer>();
+  let rest = new Uint8Array();
+  while (answers.size < streams) {
+    const received = await read(connection);
+    if (typeof received === "string") {
+      if (received === "closed") await writing;
+      return [...answers.values(), received];
+    }
+    rest = Uint8Array.from([...rest, ...received]);
+    for (let next = first(rest); next; next = first(rest)) {
+      rest = rest.slice(next.size);
+      if (next.type === TYPE.goaway) return [...answers.values(), "goaway"];
+      if (next.type === TYPE.reset) answers.set(next.stream, answers.get(next.stream) ?? "reset");
+      if (next.type === TYPE.headers) answers.set(next.stream, statusOf(next.payload));
+    }
+  }
+  return [...answers.values()];
+}
+
+function first(received: Uint8Array) {
+  if (received.length < 9) return undefined;
+  const view = new DataView(received.buffer, received.byteOffset);
+  const size = 9 + (view.getUint32(0) >>> 8);
+  if (received.length < size) return undefined;
+  const payload = received.subarray(9, size);
+  return { size, type: received[3]!, stream: view.getUint32(5), payload };
+}
+
+/** The status is the first field: in the static table, or a literal, plain or in Huffman's code. */
+function statusOf(payload: Uint8Array): number {
+  const [lead = 0, length = 0, ...more] = payload;
+  if (lead >= 0x88 && lead <= 0x8e) return [200, 204, 206, 304, 400, 404, 500][lead - 0x88]!;
+  const value = more.slice(0, length & 0x7f);
+  if (length < 0x80) return Number(String.fromCharCode(...value));
+  const bits = value.map((each) => each.toString(2).padStart(8, "0")).join("");
+  return Number(digits(bits, 3));
+}
+
+function digits(bits: string, count: number): string {
+  if (count === 0) return "";
+  const digit = DIGITS.findIndex((code) => bits.startsWith(code));
+  return `${digit}${digits(bits.slice(DIGITS[digit]?.length), count - 1)}`;
+}
+
+function string(text: string): number[] {
+  const content = bytes(text);
+  return [...integer(content.length), ...content];
+}
+
+/** An integer with a prefix of 7 bits. */
+function integer(value: number): number[] {
+  if (value < 127) return [value];
+  const coded = [127];
+  for (value -= 127; value >= 128; value >>>= 7) coded.push((value & 127) | 128);
+  return [...coded, value];
+}
+
+function uint(value: number, size: number): number[] {
+  return Array.from({ length: size }, (_, i) => (value >>> (8 * (size - 1 - i))) & 255);
+}
+
+async function read(connection: Deno.TcpConn): Promise<Uint8Array | "closed" | "open"> {
+  const buffer = new Uint8Array(65_536);
+  const late = Promise.withResolvers<"open">();
+  const timer = setTimeout(() => late.resolve("open"), OPEN_MS);
+  try {
+    const reading = connection.read(buffer).catch(() => null);
+    const count = await Promise.race([reading, late.promise]);
+    if (count === "open") return count;
+    return count === null ? "closed" : buffer.subarray(0, count);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function write(connection: Deno.TcpConn, sent: Uint8Array): Promise<void> {
+  try {
+    for (let offset = 0; offset < sent.byteLength;) {
+      offset += await connection.write(sent.subarray(offset));
+    }
+  } catch {
+    // The server has closed the connection.
+  }
+}

@@ -1,0 +1,92 @@
+import { bindEnv, createBaseApp } from "../../base_app.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
+
+/** A forge's app that is served on a free port, with its store and what it logs. */
+export interface Served extends AsyncDisposable {
+  readonly port: number;
+  readonly records: readonly LogRecord[];
+  /** The ids of the events that were stored. */
+  events(): Promise<string[]>;
+  /** Whether the health route answers. */
+  isHealthy(): Promise<boolean>;
+}
+
+/** Serves a forge's app. */
+export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Promise<Served> {
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const records: LogRecord[] = [];
+  const sink = (record: LogRecord) => void records.push(record);
+  const app = createBaseApp({ name: "forge", logger: { sink } });
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
+  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  const server = Deno.serve(quiet, bindEnv(app, {}));
+  const { port } = server.addr;
+  return {
+    port,
+    records,
+    events: async () => (await Array.fromAsync(store.list())).map(({ id }) => id),
+    isHealthy: async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/health`);
+      return response.status === 200 && (await response.json()).status === "ok";
+    },
+    [Symbol.asyncDispose]: async () => {
+      await server.shutdown();
+      kv.close();
+    },
+  };
+}
+
+/** What a peer got to see: the statuses of the responses, and how the connection ended. */
+export interface Seen {
+  readonly statuses: readonly number[];
+  readonly ended: "closed" | "open";
+}
+
+/** After this a connection on which nothing comes is taken to be left open. */
+const OPEN_MS = 1_000;
+
+/** Sends characters as bytes, and reads until the connection ends, or nothing more comes. */
+export async function exchange(port: number, sent: string, openMs = OPEN_MS): Promise<Seen> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const writing = write(connection, Uint8Array.from(sent, (each) => each.charCodeAt(0)));
+  let received = "";
+  const buffer = new Uint8Array(65_536);
+  for (;;) {
+    const count = await read(connection, buffer, openMs);
+    if (count === "late" || count === null) {
+      if (count === null) await writing;
+      const statuses = [...received.matchAll(/HTTP\/1\.[01] (\d{3}) /g)].map(([, code]) => +code!);
+      return { statuses, ended: count === null ? "closed" : "open" };
+    }
+    received += new TextDecoder().decode(buffer.subarray(0, count));
+  }
+}
+
+async function read(
+  connection: Deno.TcpConn,
+  buffer: Uint8Array,
+  openMs: number,
+): Promise<number | null | "late"> {
+  const late = Promise.withResolvers<"late">();
+  const timer = setTimeout(() => late.resolve("late"), openMs);
+  try {
+    const reading = connection.read(buffer).catch(() => null);
+    return await Promise.race([reading, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function write(connection: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
+  try {
+    for (let offset = 0; offset < bytes.byteLength;) {
+      offset += await connection.write(bytes.subarray(offset));
+    }
+  } catch {
+    // The server has closed the connection.
+  }
+}
