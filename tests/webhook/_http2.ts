@@ -53,6 +53,7 @@ export async function exchange2(
   port: number,
   frames: readonly number[],
   streams: number,
+  openMs: number = OPEN_MS,
 ): Promise<Answer[]> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const sent = Uint8Array.from([...bytes(PREFACE), ...frame("settings", 0, 0), ...frames]);
@@ -60,7 +61,7 @@ export async function exchange2(
   const answers = new Map<number, Answer>();
   let rest = new Uint8Array();
   while (answers.size < streams) {
-    const received = await read(connection);
+    const received = await read(connection, openMs);
     if (typeof received === "string") {
       if (received === "closed") await writing;
       return [...answers.values(), received];
@@ -118,10 +119,13 @@ function uint(value: number, size: number): number[] {
   return Array.from({ length: size }, (_, i) => (value >>> (8 * (size - 1 - i))) & 255);
 }
 
-async function read(connection: Deno.TcpConn): Promise<Uint8Array | "closed" | "open"> {
+async function read(
+  connection: Deno.TcpConn,
+  openMs: number,
+): Promise<Uint8Array | "closed" | "open"> {
   const buffer = new Uint8Array(65_536);
   const late = Promise.withResolvers<"open">();
-  const timer = setTimeout(() => late.resolve("open"), OPEN_MS);
+  const timer = setTimeout(() => late.resolve("open"), openMs);
   try {
     const reading = connection.read(buffer).catch(() => null);
     const count = await Promise.race([reading, late.promise]);

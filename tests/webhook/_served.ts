@@ -10,6 +10,8 @@ export interface Served extends AsyncDisposable {
   readonly records: readonly LogRecord[];
   /** The ids of the events that were stored. */
   events(): Promise<string[]>;
+  /** The bodies of the events that wait. */
+  bodies(): Promise<string[]>;
   /** Whether the health route answers. */
   isHealthy(): Promise<boolean>;
 }
@@ -29,6 +31,11 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
     port,
     records,
     events: async () => (await Array.fromAsync(store.list())).map(({ id }) => id),
+    bodies: async () => {
+      const leases = await store.claim({ limit: 10_000, owner: "test", leaseMs: 60_000 });
+      const bodies = await Promise.all(leases.map((lease) => store.load(lease)));
+      return bodies.map((body) => new TextDecoder().decode(body));
+    },
     isHealthy: async () => {
       const response = await fetch(`http://127.0.0.1:${port}/health`);
       return response.status === 200 && (await response.json()).status === "ok";
