@@ -21,9 +21,11 @@ await runApp({
   ...(mark === undefined ? {} : { log: (record) => consoleSink({ ...record, mark }) }),
   handler: async ({ id, payload }, { signal }) => {
     log("start", id);
-    signal.addEventListener("abort", () => log("aborted", id));
+    const onAbort = () => log("aborted", id);
+    signal.addEventListener("abort", onAbort);
     const ms = Number(payload.handlerMs ?? handlerMs);
     if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
+    signal.removeEventListener("abort", onAbort);
     if (fails) throw new Error("The handler was told to fail");
     log("end", id);
   },

@@ -16,6 +16,9 @@ const ANSWERED_WITHIN_MS = 5_500;
 /** How often a delivery is sent meanwhile. */
 const EVERY_MS = 250;
 
+/** Events that are handled when it begins, and how long: one ends meanwhile, one afterwards. */
+const BEFORE = { short: LOCKED_MS / 4, long: LOCKED_MS + 1_000 };
+
 /** In turn: without an ordering key, with one, and of a size that takes several commits. */
 const BODIES = ["{}", `{"repository":{"id":1}}`, JSON.stringify({ text: "a".repeat(900_000) })];
 
@@ -65,8 +68,10 @@ testWith(APP_NEEDS, "an app whose KV is locked for 14 s answers 503, and recover
   await withFolder(async (folder) => {
     const kvPath = `${folder}/kv.db`;
     await using app = spawnOwnApp({}, { KV_URL: kvPath });
-    assertEquals((await deliver(app, "before", `{"handlerMs":${LOCKED_MS + 1_000}}`)).status, 200);
-    await until(() => app.count("start", "before") === 1, 5_000);
+    for (const [id, handlerMs] of Object.entries(BEFORE)) {
+      assertEquals((await deliver(app, id, JSON.stringify({ handlerMs }))).status, 200);
+      await until(() => app.count("start", id) === 1, 5_000);
+    }
     let answers = new Map<string, Answer>();
     await whileLocked(kvPath, async () => {
       answers = await deliverFor(app, LOCKED_MS - ANSWERED_WITHIN_MS);
@@ -74,7 +79,7 @@ testWith(APP_NEEDS, "an app whose KV is locked for 14 s answers 503, and recover
     assertGreaterOrEqual(answers.size, 30);
     for (const answer of answers.values()) assertUnavailable(answer);
     for (const id of answers.keys()) assertEquals((await deliver(app, id, bodyOf(id))).status, 200);
-    const all = ["before", ...answers.keys()];
+    const all = [...Object.keys(BEFORE), ...answers.keys()];
     await until(() => all.every((id) => app.count("end", id) > 0), 10_000);
     app.process.kill("SIGTERM");
     assertEquals((await app.process.status).code, 0);
