@@ -31,14 +31,11 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
 
 /** One leased event: handled, its lease renewed meanwhile, and settled by how the handler ends. */
 export class Job {
-  /** Resolves once the event is settled, lost or given back. It never rejects. */
-  readonly done: Promise<void>;
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
   readonly #content: EventContent | undefined;
   readonly #controller = new AbortController();
   readonly #effects: CommitEffects[] = [];
-  #end!: () => void;
   #failure: { readonly error: unknown } | undefined;
   #stopping = false;
   #handlerEnded = false;
@@ -53,7 +50,6 @@ export class Job {
     this.#parts = parts;
     this.#lease = new HeldLease(parts, lease, leasedAt, this);
     this.#content = content;
-    this.done = new Promise((resolve) => this.#end = resolve);
   }
 
   /** For how long the event has been leased, in milliseconds. */
@@ -79,7 +75,6 @@ export class Job {
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
-    this.#end();
   }
 
   onLost(message: string): void {
@@ -118,7 +113,6 @@ export class Job {
       await this.#lease.pause(Math.min(pauseMs, longest));
     }
     await this.#lease.end();
-    this.#end();
   }
 
   async #settleOnce(): Promise<boolean> {

@@ -1,12 +1,12 @@
 import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
-import { type EventContent, Job, type JobParts } from "./_job.ts";
-import { Pace } from "./_pace.ts";
+import type { JobParts } from "./_job.ts";
+import { JobQueue } from "./_job_queue.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import { longestDelay } from "./retry_policy.ts";
-import type { EventStore, Lease, Reservation } from "./store/mod.ts";
+import type { EventStore, Lease } from "./store/mod.ts";
 import { withDefaults, type WorkerOptions } from "./worker_options.ts";
 
 /** A running worker. */
@@ -30,17 +30,8 @@ export interface EventWorker {
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
-/** How many events are claimed at a time: more do not fit a commit. */
-const MAX_CLAIM = 100;
-
-/** How long an event may wait for a handler of the worker that has leased it. */
-const MAX_WAIT_MS = 1_000;
-
-/** How many bytes of payloads are kept of the events that are not settled, but for those running. */
-const MAX_BYTES = 33_554_432;
-
-/** How many events may be unsettled at once, their handlers through or not. */
-const MAX_JOBS = 2_048;
+/** How often a worker that stops looks whether all is through. */
+const STOP_POLL_MS = 10;
 
 /** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
 const TIDY_MS = 3_600_000;
@@ -75,22 +66,9 @@ export function startWorker<TPayload = JsonObject>(
 
 class StoreWorker implements EventWorker {
   readonly #parts: JobParts;
-  readonly #concurrency: number;
+  readonly #queue: JobQueue;
   readonly #sweepMs: number;
   readonly #owner = crypto.randomUUID();
-  /** What is leased and not settled. */
-  readonly #jobs = new Set<Job>();
-  /** What is leased and waits for a handler. */
-  readonly #waiting: Job[] = [];
-  readonly #pace = new Pace();
-  /** How many handlers run. */
-  #running = 0;
-  /** How many events are being taken in with a lease. */
-  #reserved = 0;
-  /** How many bytes of payloads are kept of them, and of those leased. */
-  #bytes = 0;
-  /** Whether more may be due than was claimed. */
-  #behind = false;
   readonly #loop: Promise<void>;
   #sweeps: (() => void)[] = [];
   #background: Promise<void> = Promise.resolve();
@@ -106,11 +84,12 @@ class StoreWorker implements EventWorker {
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
     const { concurrency, leaseMs, sweepMs, retry, log } = withDefaults(options);
     this.#parts = { store, handler, leaseMs, retry, log };
-    this.#concurrency = concurrency;
+    this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
     this.#clock = new ClockWatch(leaseMs / 2);
     this.#tidyAt = performance.now() + leaseMs / 2;
     this.#sweepMs = sweepMs;
-    store.listen(this.#wake, this.#reserve).catch((error) => this.#report("bell failed", error));
+    const listening = store.listen(this.#wake, this.#queue.reserve);
+    listening.catch((error) => this.#report("bell failed", error));
     this.#loop = this.#run();
   }
 
@@ -125,22 +104,23 @@ class StoreWorker implements EventWorker {
   async stop(graceMs = 4_000): Promise<void> {
     this.#stopping = true;
     this.#wake();
-    for (const job of this.#jobs) job.stop();
-    const notStarted = Promise.all(this.#waiting.splice(0).map((job) => this.#giveBack(job)));
+    this.#queue.stop();
     try {
       await withDeadline(this.#quiet(), graceMs);
     } catch {
       // What is not through by now is given back.
     }
-    await notStarted;
-    await Promise.all([...this.#jobs].map((job) => job.giveBack()));
+    await this.#queue.giveBackAll();
     this.#ended.abort();
     for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
   async #quiet(): Promise<void> {
-    await this.#loop;
-    await Promise.all([this.#background, ...[...this.#jobs].map((job) => job.done)]);
+    await Promise.all([this.#loop, this.#background]);
+    // What is being stored as leased comes after the signal to stop.
+    while (!this.#queue.isEmpty && !this.#ended.signal.aborted) {
+      await pause(STOP_POLL_MS);
+    }
   }
 
   readonly #wake = (): void => {
@@ -148,52 +128,17 @@ class StoreWorker implements EventWorker {
     this.#resume?.();
   };
 
-  /** How many more events can be taken. */
-  get #room(): number {
-    const { size } = this.#jobs;
-    const taken = this.#running + this.#waiting.length + this.#reserved;
-    return Math.min(this.#capacity - taken, MAX_JOBS - size - this.#reserved);
-  }
-
-  get #capacity(): number {
-    return this.#concurrency + this.#pace.ahead;
-  }
-
-  /** Takes an event while it is stored, unless those that wait for longer need the room. */
-  readonly #reserve = (bytes: number): Reservation | null => {
-    const needed = this.#behind ? this.#capacity / 4 : 0;
-    if (this.#stopping || this.#room <= needed || this.#bytes + bytes > MAX_BYTES) {
-      this.#behind = true;
-      return null;
-    }
-    this.#reserved++;
-    this.#bytes += bytes;
-    const start = performance.now();
-    return {
-      owner: this.#owner,
-      leaseMs: this.#parts.leaseMs,
-      take: (lease, delivery) => {
-        this.#reserved--;
-        this.#add(lease, start, delivery);
-      },
-      cancel: () => {
-        this.#reserved--;
-        this.#bytes -= bytes;
-      },
-    };
-  };
-
   async #run(): Promise<void> {
     while (!this.#stopping) {
       this.#tidyInTime();
-      this.#returnStale();
+      this.#queue.returnStale();
       const sweeps = this.#sweeps.splice(0);
-      const limit = this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, this.#room);
-      if (limit > 0) this.#behind = await this.#claim(limit) === limit;
-      if (this.#jobs.size > 0) this.#sweeps.push(...sweeps);
+      const limit = this.#queue.toClaim;
+      if (limit > 0) this.#queue.isBehind = await this.#claim(limit) === limit;
+      if (!this.#queue.isEmpty) this.#sweeps.push(...sweeps);
       else for (const resolve of sweeps) resolve();
       // A full claim may have left more behind; else nothing is to be done until something happens.
-      if (!this.#behind || limit <= 0) await this.#pause();
+      if (!this.#queue.isBehind || limit <= 0) await this.#pause();
     }
   }
 
@@ -205,8 +150,7 @@ class StoreWorker implements EventWorker {
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       for (const { body, ...lease } of leases) {
-        this.#bytes += body?.byteLength ?? 0;
-        this.#add(lease, start, body && { body });
+        this.#queue.add(lease, start, body && { body });
       }
       return leases.length;
     } catch (error) {
@@ -224,55 +168,6 @@ class StoreWorker implements EventWorker {
       for (const lease of await claiming) await this.#parts.store.release(lease);
     } catch {
       // The claim has failed, and nothing is leased; or it expires.
-    }
-  }
-
-  #add(lease: Lease, leasedAt: number, content?: EventContent): void {
-    const job = new Job(this.#parts, lease, leasedAt, content);
-    this.#jobs.add(job);
-    this.#waiting.push(job);
-    this.#startNext();
-  }
-
-  #startNext(): void {
-    while (this.#running < this.#concurrency) {
-      const job = this.#waiting.shift();
-      if (!job) return;
-      // A lease that took half its time to come is not worth starting on.
-      if (this.#stopping || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
-      else this.#work(job);
-    }
-  }
-
-  async #work(job: Job): Promise<void> {
-    this.#running++;
-    await job.handle();
-    this.#running--;
-    this.#pace.note();
-    this.#startNext();
-    if (this.#behind) this.#wake();
-    await job.settle();
-    this.#end(job);
-  }
-
-  /** Gives back what was not started. */
-  async #giveBack(job: Job): Promise<void> {
-    await job.giveBack();
-    this.#end(job);
-  }
-
-  #end(job: Job): void {
-    this.#jobs.delete(job);
-    this.#bytes -= job.bytes;
-    if (this.#behind || this.#jobs.size === 0) this.#wake();
-  }
-
-  /** What has waited for long, because handlers have become slow, is for other workers too. */
-  #returnStale(): void {
-    const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
-    while (this.#waiting[0] && this.#waiting[0].ageMs > maxMs) {
-      this.#behind = true;
-      this.#giveBack(this.#waiting.shift()!);
     }
   }
 
@@ -311,4 +206,8 @@ class StoreWorker implements EventWorker {
   #report(message: string, error: unknown): void {
     writeLog(this.#parts.log, "error", message, { error });
   }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

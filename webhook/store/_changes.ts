@@ -70,7 +70,8 @@ async function changeInLane(
     return taking?.record ?? due;
   });
   const record: EventRecord = { ...lease.record, ...change.set, lane: null };
-  const changed = await finish(parts, draft, lease, record, change, taking);
+  // Others wait for the lane, so this waits for nobody.
+  const changed = await finish(parts, draft, lease, record, { ...change, withinMs: 0 }, taking);
   if (changed) return changed;
   if (await isChanged(parts, lease)) return null;
   const { versionstamp } = await lanes.read(place.key);
@@ -98,7 +99,7 @@ async function finish(
   deleteDue(draft, keys, before);
   setDue(draft, keys, record);
   keepId(draft, parts, record);
-  const result = await commits.commit(draft, taking ? 0 : withinMs).catch((error) => {
+  const result = await commits.commit(draft, withinMs).catch((error) => {
     taking?.endUnknown();
     throw error;
   });

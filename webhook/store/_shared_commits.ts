@@ -56,8 +56,10 @@ export class SharedCommits {
   commit(draft: Draft, withinMs = 0): Promise<CommitResult> {
     const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
     this.#put({ draft, since: performance.now(), resolve, reject });
-    if (withinMs === 0 || this.#size >= this.#maxChecks) this.#hurry();
+    const isFull = this.#size >= this.#maxChecks;
+    if (withinMs === 0 || isFull) this.#hurry();
     else if (!this.#due) this.#timer ??= setTimeout(this.#hurry, withinMs);
+    if (isFull && this.#underWay > this.#slow) this.#next();
     return promise;
   }
 

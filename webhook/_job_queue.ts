@@ -1,0 +1,153 @@
+import { type EventContent, Job, type JobParts } from "./_job.ts";
+import { Pace } from "./_pace.ts";
+import type { Lease, Reservation } from "./store/mod.ts";
+
+/** How many events are claimed at a time: more do not fit a commit. */
+const MAX_CLAIM = 100;
+
+/** How long an event may wait for a handler of the worker that has leased it. */
+const MAX_WAIT_MS = 1_000;
+
+/** How many bytes of payloads are kept of events that were taken ahead of their handlers. */
+const MAX_BYTES = 33_554_432;
+
+/** How many events may be unsettled at once, their handlers through or not. */
+const MAX_JOBS = 2_048;
+
+/** The leased events of a worker: some wait for a handler, some are handled, some are being settled. */
+export class JobQueue {
+  /** Whether more events may be due than were taken. */
+  isBehind = false;
+  readonly #parts: JobParts;
+  readonly #concurrency: number;
+  readonly #owner: string;
+  readonly #wake: () => void;
+  readonly #jobs = new Set<Job>();
+  readonly #waiting: Job[] = [];
+  readonly #pace = new Pace();
+  #running = 0;
+  /** How many events are being stored as leased. */
+  #reserved = 0;
+  /** How many bytes of payloads are kept of them, and of those leased. */
+  #bytes = 0;
+  #stopping = false;
+
+  /**
+   * @param parts What the jobs share.
+   * @param concurrency How many handlers run at once.
+   * @param owner Who leases the events.
+   * @param wake Called when there is room for events that may be due, and when all is through.
+   */
+  constructor(parts: JobParts, concurrency: number, owner: string, wake: () => void) {
+    this.#parts = parts;
+    this.#concurrency = concurrency;
+    this.#owner = owner;
+    this.#wake = wake;
+  }
+
+  /** Whether nothing is leased, nor about to be. */
+  get isEmpty(): boolean {
+    return this.#jobs.size + this.#reserved === 0;
+  }
+
+  /** How many events there is room to claim for. */
+  get toClaim(): number {
+    return this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, this.#room);
+  }
+
+  /** Takes an event while it is stored, unless those that wait for longer need the room. */
+  readonly reserve = (bytes: number): Reservation | null => {
+    const needed = this.isBehind ? this.#capacity / 4 : 0;
+    if (this.#stopping || this.#room <= needed || this.#bytes + bytes > MAX_BYTES) {
+      this.isBehind = true;
+      return null;
+    }
+    this.#reserved++;
+    this.#bytes += bytes;
+    const start = performance.now();
+    const end = () => {
+      this.#reserved--;
+      this.#bytes -= bytes;
+    };
+    return {
+      owner: this.#owner,
+      leaseMs: this.#parts.leaseMs,
+      take: (lease, delivery) => {
+        end();
+        this.add(lease, start, delivery);
+      },
+      cancel: end,
+    };
+  };
+
+  /** Adds a leased event. */
+  add(lease: Lease, leasedAt: number, content?: EventContent): void {
+    const job = new Job(this.#parts, lease, leasedAt, content);
+    this.#jobs.add(job);
+    this.#bytes += job.bytes;
+    this.#waiting.push(job);
+    this.#startNext();
+  }
+
+  /** Gives back what has waited for long: handlers have become slow, and other workers may have room. */
+  returnStale(): void {
+    const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
+    while (this.#waiting[0] && this.#waiting[0].ageMs > maxMs) {
+      this.isBehind = true;
+      this.#giveBack(this.#waiting.shift()!);
+    }
+  }
+
+  /** Starts no handler any more, and tells those that run to give up. */
+  stop(): void {
+    this.#stopping = true;
+    for (const job of this.#jobs) job.stop();
+    for (const job of this.#waiting.splice(0)) this.#giveBack(job);
+  }
+
+  /** Gives back all that is left. */
+  async giveBackAll(): Promise<void> {
+    await Promise.all([...this.#jobs].map((job) => job.giveBack()));
+  }
+
+  get #capacity(): number {
+    return this.#concurrency + this.#pace.ahead;
+  }
+
+  get #room(): number {
+    const taken = this.#running + this.#waiting.length + this.#reserved;
+    return Math.min(this.#capacity - taken, MAX_JOBS - this.#jobs.size - this.#reserved);
+  }
+
+  #startNext(): void {
+    while (this.#running < this.#concurrency) {
+      const job = this.#waiting.shift();
+      if (!job) return;
+      // A lease that took half its time to come is not worth starting on.
+      if (this.#stopping || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
+      else this.#work(job);
+    }
+  }
+
+  async #work(job: Job): Promise<void> {
+    this.#running++;
+    await job.handle();
+    this.#running--;
+    this.#pace.note();
+    this.#startNext();
+    if (this.isBehind) this.#wake();
+    await job.settle();
+    this.#end(job);
+  }
+
+  async #giveBack(job: Job): Promise<void> {
+    await job.giveBack();
+    this.#end(job);
+  }
+
+  #end(job: Job): void {
+    this.#jobs.delete(job);
+    this.#bytes -= job.bytes;
+    if (this.isBehind || this.#jobs.size === 0) this.#wake();
+  }
+}
