@@ -2,7 +2,8 @@ import { assert, assertEquals, assertGreater } from "@std/assert";
 import fc from "fast-check";
 import { createForgeApp } from "../../apps/forge.ts";
 import { createMessengerApp } from "../../apps/messenger.ts";
-import { type EventStore, openEventStore } from "../../mod.ts";
+import { type AppContext, formatLogLine, type LogRecord, openEventStore } from "../../mod.ts";
+import { foundIn } from "../_canaries.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { fuzzRuns } from "../_fuzz_runs.ts";
 import { forgeRequest, type Fuzzed, messengerRequest } from "./_fuzz.ts";
@@ -10,22 +11,22 @@ import { forgeRequest, type Fuzzed, messengerRequest } from "./_fuzz.ts";
 /** 100,000 take a minute and a half: `deno task fuzz`. */
 const RUNS = fuzzRuns(10_000);
 
+const SECRETS = { FORGE_SECRET, MESSENGER_SECRET };
+
 /** What is documented to be answered, but for 408 and 503: here bodies arrive, and the store works. */
 const STATUSES: ReadonlySet<number> = new Set([200, 400, 401, 403, 404, 405, 413, 415, 429]);
 
 type Answer = (request: Request, remoteAddr: Deno.Addr | undefined) => Response | Promise<Response>;
 
-const context = { ready: () => {}, trustedProxyHops: 0, log: () => {} };
-
 /** Answers requests as `apps/forge.ts` does. */
-function forge(kv: Deno.Kv, store: EventStore): Answer {
-  const app = createForgeApp({ secrets: [FORGE_SECRET], tokens: [] }, { ...context, kv, store });
+function forge(context: AppContext): Answer {
+  const app = createForgeApp({ secrets: [FORGE_SECRET], tokens: [] }, context);
   return (request, remoteAddr) => app.fetch(request, { remoteAddr });
 }
 
 /** Answers requests as `apps/messenger.ts` does. */
-function messenger(kv: Deno.Kv, store: EventStore): Answer {
-  const app = createMessengerApp([MESSENGER_SECRET], { ...context, kv, store });
+function messenger(context: AppContext): Answer {
+  const app = createMessengerApp([MESSENGER_SECRET], context);
   return (request, remoteAddr) => app.fetch(request, { remoteAddr, MESSENGER_ALLOWED_USERS: "42" });
 }
 
@@ -39,53 +40,67 @@ function addresses(): () => Deno.Addr {
   };
 }
 
-async function assertDocumented(request: Request, response: Response): Promise<void> {
+async function assertDocumented(request: Request, response: Response): Promise<string> {
   const { status, headers } = response;
   const body = await response.text();
   assert(STATUSES.has(status), `${status} ${body}`);
   assertEquals(headers.get("X-Content-Type-Options"), "nosniff");
   assertEquals(headers.get("Cache-Control"), "no-store");
-  if (status === 200 || request.method === "HEAD") return;
+  if (status === 200 || request.method === "HEAD") return body;
   const { error, ...others } = JSON.parse(body);
   assert(typeof error === "string" && Object.keys(others).length === 0, body);
   assert(/^[A-Z_0-9]+$/.test(headers.get("X-Error-Code") ?? ""));
   assert(!/[/\\]|\bat\b|\d+\.\d+\.\d+/.test(body.replace("application/json", "")), body);
+  return body;
 }
 
-for (
-  const [name, requests, create] of [
-    ["apps/forge.ts", forgeRequest, forge],
-    ["apps/messenger.ts", messengerRequest, messenger],
-  ] as const
-) {
+/** An app that answers requests out of nowhere, and is watched. */
+async function watch(kv: Deno.Kv, create: (context: AppContext) => Answer) {
+  const store = await openEventStore(kv);
+  const written: string[] = [];
+  const log = (record: LogRecord) => void written.push(formatLogLine(record));
+  const answer = create({ kv, store, log, ready: () => {}, trustedProxyHops: 0 });
+  const next = addresses();
+  const [proved, statuses] = [new Set<string>(), new Map<number, number>()];
+  return {
+    statuses,
+    /** Sends a request, and judges how it is answered and what is written. */
+    send: async ({ request, remoteAddr = next(), isProved }: Fuzzed) => {
+      const response = await answer(request, remoteAddr);
+      const { status, headers } = response;
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (isProved) proved.add(headers.get("X-Request-Id")!);
+      written.push(await assertDocumented(request, response), JSON.stringify([...headers]));
+      assertEquals(foundIn(written.splice(0).join("\n"), SECRETS), [], "a secret is shown");
+      assert(isProved || status !== 200 || request.method !== "POST", "taken without a proof");
+    },
+    /** Counts the events, and judges whether each was proved. */
+    count: async () => {
+      let count = 0;
+      for await (const event of store.list()) {
+        assert(event.state !== "unreadable", "cannot be read");
+        assert(proved.has(event.requestId ?? ""), "stored without a proof");
+        count++;
+      }
+      return count;
+    },
+  };
+}
+
+const APPS = [
+  ["apps/forge.ts", forgeRequest, forge],
+  ["apps/messenger.ts", messengerRequest, messenger],
+] as const;
+
+for (const [name, requests, create] of APPS) {
   Deno.test(`${name} answers ${RUNS} requests out of nowhere as documented, and stores only what is proved`, async () => {
     using kv = await Deno.openKv(":memory:");
-    const store = await openEventStore(kv);
-    const [answer, next] = [create(kv, store), addresses()];
-    const [proved, statuses] = [new Set<string>(), new Map<number, number>()];
-    const property = fc.asyncProperty(requests as fc.Arbitrary<Fuzzed>, async (fuzzed) => {
-      const { request, remoteAddr = next(), isProved } = fuzzed;
-      const response = await answer(request, remoteAddr);
-      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-      if (isProved) proved.add(response.headers.get("X-Request-Id")!);
-      await assertDocumented(request, response);
-      const isTaken = response.status === 200 && request.method === "POST";
-      assert(isProved || !isTaken, "taken without a proof");
-    });
-    await fc.assert(property, { numRuns: RUNS });
-    /*X*/ console.log(statuses);
-    let events = 0;
-    for await (const event of store.list()) {
-      events++;
-      assert(
-        event.state !== "unreadable" && proved.has(event.requestId ?? ""),
-        "stored without a proof",
-      );
-    }
+    const app = await watch(kv, create);
+    await fc.assert(fc.asyncProperty(requests, app.send), { numRuns: RUNS });
     // Else it would not have come far enough to find anything.
-    assertGreater(events, RUNS / 50);
+    assertGreater(await app.count(), RUNS / 50);
     for (const status of [200, 400, 401, 404, 405, 413, 415]) {
-      assertGreater(statuses.get(status) ?? 0, RUNS / 1_000, `${status} is hardly tried`);
+      assertGreater(app.statuses.get(status) ?? 0, RUNS / 1_000, `${status} is hardly tried`);
     }
   });
 }
