@@ -108,6 +108,15 @@ export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
   isAuthorized: AuthorizeUser<TEnv> = isUserAuthorized,
 ): Promise<void> {
   if (!(await isAuthorized(env, userIdOf(update)))) {
-    throw new HttpError(403, "User not authorized", { code: "AUTH_001" });
+    throw notAuthorized();
   }
+}
+
+/**
+ * Makes the error for a user who is not allowed.
+ *
+ * @returns The error, 403 `AUTH_001`.
+ */
+export function notAuthorized(): HttpError {
+  return new HttpError(403, "User not authorized", { code: "AUTH_001" });
 }

@@ -1,5 +1,5 @@
 import { type Context, Hono } from "@hono/hono";
-import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
+import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
 import { BodyBudget } from "./body_budget.ts";
 import type { Delivery } from "./delivery.ts";
 import { enqueueDelivery } from "./enqueue.ts";
@@ -105,7 +105,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {
-        const ordered = orderBy ? { ...delivery, orderingKey: orderBy(delivery) } : delivery;
+        const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
         const { id, duplicate } = await enqueueDelivery(store, ordered, c.get("requestId"));
         c.set("logFields", { ...c.get("logFields"), eventId: id, duplicate });
       }
@@ -126,6 +126,21 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
 function checkSpelling(url: string): void {
   if (url.includes("%") && !new URL(url).pathname.endsWith(PATH)) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
+  }
+}
+
+/** A delivery whose key cannot be told is better handled out of order than answered 5xx each time. */
+function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
+  try {
+    const orderingKey: unknown = orderBy(delivery);
+    if (orderingKey === undefined || typeof orderingKey === "string") {
+      return { ...delivery, orderingKey };
+    }
+    throw new TypeError("An ordering key must be a text, or undefined");
+  } catch (error) {
+    const { platform, type, deliveryId } = delivery;
+    writeLog(log, "error", "event not ordered", { platform, type, id: deliveryId, error });
+    return delivery;
   }
 }
 

@@ -2,13 +2,13 @@ import type { Context, Hono } from "@hono/hono";
 import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
 import {
   type AllowedUsersEnv,
-  authorizeUpdate,
   type AuthorizeUser,
   isUserAuthorized,
+  notAuthorized,
   updateKindOf,
-  userIdOf,
 } from "./authorize.ts";
 import { type Delivery, mediaTypeOf } from "./delivery.ts";
+import { failingOnce } from "./_authorize_update.ts";
 import { checkTokens } from "./_check_secrets.ts";
 import { createIntake, type IntakeOptions } from "./intake.ts";
 import { invalidBody, type JsonObject, parseJsonObject } from "./parse_json.ts";
@@ -35,7 +35,8 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Decides who may use the bot.
+   * Decides who may use the bot. When it throws, the update is answered 500; when it throws again for the
+   * same update, that is taken for one of a user who is not allowed, and logged as an error.
    *
    * @default {isUserAuthorized} Whom `MESSENGER_ALLOWED_USERS` in the bindings names.
    */
@@ -83,6 +84,7 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
   const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
   checkTokens("messenger", secrets);
+  const decide = failingOnce<TEnv>(isAuthorized);
   return createIntake(
     {
       name: "messenger",
@@ -93,12 +95,9 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
         return () => provedBy;
       },
       parse: parseMessengerUpdate,
-      authorize: async (c, { payload }) => {
-        if (unauthorized === "reject") {
-          await authorizeUpdate<TEnv>(c.env ?? {}, payload, isAuthorized);
-          return true;
-        }
-        const authorized = await isAuthorized(c.env ?? {}, userIdOf(payload));
+      authorize: async (c, update) => {
+        const authorized = await decide(c.env ?? {}, update, logSinkOf(c));
+        if (!authorized && unauthorized === "reject") throw notAuthorized();
         if (!authorized) logIgnored(c);
         return authorized;
       },

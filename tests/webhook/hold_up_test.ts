@@ -1,0 +1,106 @@
+/** A messenger sends an update that was answered 5xx again for a day, and holds up the chat's later ones. */
+import { assertEquals } from "@std/assert";
+import { createBaseApp } from "../../base_app.ts";
+import type { LogRecord } from "../../middleware/mod.ts";
+import { createForgeIntake } from "../../webhook/forge.ts";
+import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
+import { openEventStore } from "../../webhook/store/mod.ts";
+import { startWorker } from "../../webhook/worker.ts";
+import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+
+/** A messenger's app for everybody, and what updates are answered, by id. */
+async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { log: () => {} });
+  const records: LogRecord[] = [];
+  const app = createBaseApp({ name: "bot", logger: { sink: (record) => records.push(record) } });
+  const intake = { secrets: [MESSENGER_SECRET], store, isAuthorized: () => true, ...options };
+  app.route("/", createMessengerIntake(intake));
+  return {
+    kv,
+    store,
+    records,
+    post: async (id: number) => {
+      const update = { update_id: id, message: { from: { id: 42 }, chat: { id: 7 } } };
+      return (await app.request("/webhook", messengerUpdate(update))).status;
+    },
+    ids: async () => (await Array.fromAsync(store.list())).map(({ id }) => id).sort(),
+    [Symbol.dispose]: () => kv.close(),
+  };
+}
+
+/** A check that throws as often as asked. */
+function failing(times: number) {
+  return () => {
+    if (times-- > 0) throw new Error("connect 10.0.0.7");
+    return true;
+  };
+}
+
+Deno.test("an update whose handler always throws is answered 200, and so are the later ones", async () => {
+  using bot = await createMessenger();
+  const handled: string[] = [];
+  const retry = { maxAttempts: 2, minDelayMs: 1 };
+  const handler = ({ id }: { id: string }) => {
+    handled.push(id);
+    if (id === "1") throw new Error("no");
+  };
+  const worker = startWorker(bot.store, handler, { retry, log: () => {} });
+  for (const id of [1, 1, 2, 3]) assertEquals(await bot.post(id), 200);
+  await worker.sweep();
+  await worker.stop();
+  assertEquals(handled.includes("2") && handled.includes("3"), true);
+});
+
+Deno.test("an update whose user cannot be checked is answered 500 once, and then 403", async () => {
+  using bot = await createMessenger({ isAuthorized: failing(Infinity) });
+  assertEquals([await bot.post(1), await bot.post(1)], [500, 403]);
+  assertEquals([await bot.post(2), await bot.post(2)], [500, 403]);
+  assertEquals(await bot.ids(), []);
+  const errors = bot.records.filter(({ message }) => message.startsWith("update refused"));
+  assertEquals(errors.map(({ level, id }) => [level, id]), [["error", "1"], ["error", "2"]]);
+});
+
+Deno.test("an update whose user cannot be checked is answered 200 at last where users are ignored", async () => {
+  using bot = await createMessenger({ isAuthorized: failing(Infinity), unauthorized: "ignore" });
+  assertEquals([await bot.post(1), await bot.post(1)], [500, 200]);
+  assertEquals(await bot.ids(), []);
+});
+
+Deno.test("an update whose user can be checked the second time is taken", async () => {
+  using bot = await createMessenger({ isAuthorized: failing(1) });
+  assertEquals([await bot.post(1), await bot.post(1)], [500, 200]);
+  assertEquals(await bot.ids(), ["1"]);
+});
+
+const UNORDERED: readonly (readonly [what: string, orderBy: () => string | undefined])[] = [
+  ["throws", () => {
+    throw new Error("no chat");
+  }],
+  ["returns no text", () => 7 as unknown as string],
+];
+
+for (const [what, orderBy] of UNORDERED) {
+  Deno.test(`an update is taken without a place in line where orderBy ${what}`, async () => {
+    using bot = await createMessenger({ orderBy });
+    assertEquals(await bot.post(1), 200);
+    assertEquals((await bot.store.get("1"))?.orderingKey, null);
+    const errors = bot.records.filter(({ message }) => message === "event not ordered");
+    assertEquals(errors.map(({ level, id }) => [level, id]), [["error", "1"]]);
+  });
+}
+
+Deno.test("a forge's delivery is taken as well where orderBy throws", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const [, orderBy] = UNORDERED[0]!;
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, orderBy }));
+  assertEquals((await app.request("/webhook", await forgeDelivery("{}"))).status, 200);
+});
+
+Deno.test("an update is answered 200 whose record cannot be read", async () => {
+  using bot = await createMessenger();
+  await bot.kv.set(["events", "event", "1"], { v: 99 });
+  assertEquals([await bot.post(1), await bot.post(2)], [200, 200]);
+});
