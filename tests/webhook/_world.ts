@@ -29,6 +29,8 @@ export interface WorldOptions {
   readonly seed: number;
   /** How many calls of the KV go wrong, from 0 to 1. */
   readonly faultRate: number;
+  /** How long most handlers take at most, in milliseconds. */
+  readonly handlerMs: number;
   /** How often a handler throws, from 0 to 1. */
   readonly failureRate: number;
 }
@@ -49,7 +51,7 @@ export class World implements Disposable {
     ...{ handlings: [], joins: [], cancels: [], purges: [], completions: [] },
   };
   /** What was sent so far. */
-  readonly sent: Sent[] = [];
+  readonly #sent: Sent[] = [];
   readonly #kv: Deno.Kv;
   readonly #options: WorldOptions;
   readonly #watchers = new Set<() => void>();
@@ -91,7 +93,7 @@ export class World implements Disposable {
 
   /** Sends an event as a sender does: again and again, until it is told that the event is stored. */
   async send(store: EventStore, event: Sent): Promise<void> {
-    this.sent.push(event);
+    this.#sent.push(event);
     for (let told = false; !told;) {
       const number = this.#deliveries++;
       const join = { id: event.id, delivery: number, from: this.simulation.step, to: Infinity };
@@ -102,6 +104,12 @@ export class World implements Disposable {
       const to = duplicate === false ? this.simulation.step : Infinity;
       this.history.joins.push({ ...join, to, told });
     }
+  }
+
+  /** What was sent or cancelled not long ago: to others hardly anything can happen. */
+  get ofInterest(): readonly Sent[] {
+    const cancelled = new Set(this.history.cancels.slice(-3).map(({ id }) => id));
+    return [...this.#sent.slice(-6), ...this.#sent.filter(({ id }) => cancelled.has(id))];
   }
 
   /** Replays, cancels or purges an event, and notes it if that was done. */
@@ -144,11 +152,13 @@ export class World implements Disposable {
     const handling = { id, key, from: simulation.step, to: Infinity };
     const effect = ["effects", handlings.push(handling)];
     settleWith((commit) => commit.set(effect, { id, key, delivery } satisfies Effect));
-    const ms = simulation.random() < LONG_RATE ? LEASE_MS * 2 : simulation.random() * 10;
+    const { handlerMs, failureRate } = this.#options;
+    const isLong = simulation.random() < LONG_RATE;
+    const ms = isLong ? LEASE_MS * 2 : simulation.random() * handlerMs;
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([later(ms), aborted]);
     handling.to = simulation.step;
-    if (simulation.random() < this.#options.failureRate) throw new Error("The handler fails");
+    if (simulation.random() < failureRate) throw new Error("The handler fails");
   };
 }
 

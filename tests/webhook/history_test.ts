@@ -36,7 +36,7 @@ async function play(world: World, scenario: Scenario): Promise<void> {
   const intervening = (async () => {
     for (let i = 0; i < scenario.interventions; i++) {
       await later(random() * 40);
-      const event = simulation.oneOf(world.sent.length > 0 ? world.sent.slice(-8) : events.flat());
+      const event = simulation.oneOf(world.ofInterest);
       if (random() < 0.4) await world.send(again.store, event);
       else await world.intervene(operator.store, event.id);
     }
@@ -72,6 +72,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   keys: fc.integer({ min: 1, max: 4 }),
   eventsPerKey: fc.integer({ min: 1, max: 12 }),
   faultRate: fc.constantFrom(0, 0.01, 0.05, 0.2),
+  handlerMs: fc.constantFrom(5, 80),
   failureRate: fc.constantFrom(0, 0.1, 0.4),
   interventions: fc.nat({ max: 40 }),
 });
