@@ -50,6 +50,7 @@ const path = mostly(
     "/%77ebhook",
     "/webhook%2f",
     "/x/../webhook",
+    "/%0a%1b%5b31m%e2%80%a8%e2%80%ae%00",
     "/webhook?a=b",
     "/webhook;x",
     "/webhook%00",

@@ -16,6 +16,9 @@ const SECRETS = { FORGE_SECRET, MESSENGER_SECRET };
 /** What is documented to be answered, but for 408 and 503: here bodies arrive, and the store works. */
 const STATUSES: ReadonlySet<number> = new Set([200, 400, 401, 403, 404, 405, 413, 415, 429]);
 
+/** A line of the log: no line break, no control character, none that reverses the order of text. */
+const PRINTABLE = /^\{[^\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]*\}$/u;
+
 type Answer = (request: Request, remoteAddr: Deno.Addr | undefined) => Response | Promise<Response>;
 
 /** Answers requests as `apps/forge.ts` does. */
@@ -70,6 +73,7 @@ async function watch(kv: Deno.Kv, create: (context: AppContext) => Answer) {
       const { status, headers } = response;
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
       if (isProved) proved.add(headers.get("X-Request-Id")!);
+      for (const line of written) assert(PRINTABLE.test(line), JSON.stringify(line));
       written.push(await assertDocumented(request, response), JSON.stringify([...headers]));
       assertEquals(foundIn(written.splice(0).join("\n"), SECRETS), [], "a secret is shown");
       assert(isProved || status !== 200 || request.method !== "POST", "taken without a proof");

@@ -3,6 +3,7 @@ import { bindEnv, createBaseApp } from "../../base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
+import { parseJsonObject } from "../../webhook/parse_json.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
@@ -245,6 +246,14 @@ for (const [body, error] of BAD_BODIES) {
     await assertRefused(messengerUpdate(body), [400, "INVALID_BODY", error], {}, "*");
   });
 }
+
+Deno.test("createMessengerIntake() judges the same document that a handler gets", async () => {
+  const twice = '{"update_id":1,"message":{"from":{"id":43}},"message":{"from":{"id":42}}}';
+  const { body } = await accepted(messengerUpdate(twice));
+  assertEquals(parseJsonObject(body).message, { from: { id: 42 } });
+  const other = '{"update_id":1,"message":{"from":{"id":42}},"message":{"from":{"id":43}}}';
+  await assertRefused(messengerUpdate(other), NOT_ALLOWED);
+});
 
 Deno.test("createMessengerIntake() judges the body before the user", async () => {
   await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], {}, "");
