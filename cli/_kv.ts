@@ -7,9 +7,21 @@ const KV_TIMEOUT_MS = 10_000;
 /** What every SQLite file begins with. */
 const SQLITE_HEADER = "SQLite format 3\0";
 
+/** What a KV that does not answer makes of a call. Closing one would block the process meanwhile. */
+export class NoAnswerError extends Error {}
+
 /** Waits for a KV's answer, and not for ever. */
-export function answered<T>(answer: Promise<T>): Promise<T> {
-  return withDeadline(answer, KV_TIMEOUT_MS);
+export async function answered<T>(answer: Promise<T>): Promise<T> {
+  let isThere = false;
+  const watched = answer.finally(() => isThere = true);
+  try {
+    return await withDeadline(watched, KV_TIMEOUT_MS);
+  } catch (error) {
+    if (isThere) throw error;
+    throw new NoAnswerError(
+      `The KV has not answered within ${KV_TIMEOUT_MS / 1_000} s: it is locked, or not reached`,
+    );
+  }
 }
 
 /**

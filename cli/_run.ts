@@ -1,6 +1,6 @@
-import { openEventStore } from "../webhook/mod.ts";
+import { type EventStore, openEventStore } from "../webhook/mod.ts";
 import { change, InterruptedError, WAYS } from "./_change.ts";
-import { answered, openKv, withoutCredentials } from "./_kv.ts";
+import { answered, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { list, show, stats } from "./_look.ts";
 import { findStore } from "./_namespace.ts";
 import { type CliOptions, readOptions } from "./_options.ts";
@@ -37,10 +37,22 @@ async function send(args: readonly string[], { out, env }: CliWorld): Promise<bo
 
 async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   const url = options.kv ?? (world.env("KV_URL")?.trim() || undefined);
-  using kv = await openKv(url);
-  const { namespace, note } = await answered(findStore(kv, options.namespace));
-  if (note !== undefined) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
-  const store = await answered(openEventStore(kv, { namespace }));
+  const kv = await openKv(url);
+  let answers = true;
+  try {
+    const { namespace, note } = await answered(findStore(kv, options.namespace));
+    if (note !== undefined) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
+    const store = await answered(openEventStore(kv, { namespace }));
+    return await run(store, options, world);
+  } catch (error) {
+    answers = !(error instanceof NoAnswerError);
+    throw error;
+  } finally {
+    if (answers) kv.close();
+  }
+}
+
+async function run(store: EventStore, options: CliOptions, world: CliWorld): Promise<boolean> {
   const { command } = options;
   if (command === "list") return await list(store, options, world);
   if (command === "show") return await show(store, options, world);

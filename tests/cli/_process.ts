@@ -17,7 +17,7 @@ export function startCli(...args: string[]): Deno.ChildProcess {
   const [deno, ...rest] = commandLine(...args);
   return new Deno.Command(deno!, {
     args: rest,
-    env: { NO_COLOR: "1" },
+    env: { NO_COLOR: "1", DENO_KV_ACCESS_TOKEN: "token" },
     stdout: "piped",
     stderr: "piped",
   }).spawn();

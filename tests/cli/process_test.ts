@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
 import { testWith } from "../_permissions.ts";
 import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
@@ -6,7 +7,7 @@ import { delivery } from "../webhook/store/_events.ts";
 import { openEventStore } from "../../webhook/mod.ts";
 import { until } from "../processes/_process.ts";
 
-const NEEDS = ["read", "write", "run", "env"] as const;
+const NEEDS = ["read", "write", "run", "env", "net"] as const;
 
 /** So many that work on them takes a good second. */
 const MANY = 20_000;
@@ -90,6 +91,19 @@ testKv(
     assertLess(Number(purged), MANY);
   },
 );
+
+testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
+  await writeDone(kv, "bot", 1);
+  using database = new DatabaseSync(path);
+  database.exec("begin immediate");
+  using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const kvs = [path, `http://127.0.0.1:${silent.addr.port}`];
+  const results = await Promise.all(kvs.map((each) => ended(startCli("stats", "--kv", each))));
+  for (const { code, out, err } of results) {
+    assertEquals([code, out], [1, ""]);
+    assertEquals(err, "The KV has not answered within 10 s: it is locked, or not reached\n");
+  }
+});
 
 if (hasScript()) {
   testKv("the tool shows on a terminal how far it has come, and clears that", async (kv, path) => {
