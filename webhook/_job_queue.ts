@@ -31,6 +31,7 @@ export class JobQueue {
   /** How many bytes of payloads are kept of them, and of those leased. */
   #bytes = 0;
   #stopping = false;
+  #onEmpty: (() => void) | undefined;
 
   /**
    * @param parts What the jobs share.
@@ -50,15 +51,23 @@ export class JobQueue {
     return this.#jobs.size + this.#reserved === 0;
   }
 
+  /** Resolves once nothing is leased: what is being stored as such comes after the signal to stop. */
+  async emptied(): Promise<void> {
+    if (!this.isEmpty) await new Promise<void>((resolve) => this.#onEmpty = resolve);
+  }
+
   /** How many events there is room to claim for. */
   get toClaim(): number {
-    return this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, this.#room);
+    // Fewer than are taken while they are stored: what is claimed may be wanted by other workers.
+    const room = this.#roomWith(this.#pace.ahead / 4);
+    return this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, Math.floor(room));
   }
 
   /** Takes an event while it is stored, unless those that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
-    const needed = this.isBehind ? this.#capacity / 4 : 0;
-    if (this.#stopping || this.#room <= needed || this.#bytes + bytes > MAX_BYTES) {
+    const { ahead } = this.#pace;
+    const needed = this.isBehind ? (this.#concurrency + ahead) / 4 : 0;
+    if (this.#stopping || this.#roomWith(ahead) <= needed || this.#bytes + bytes > MAX_BYTES) {
       this.isBehind = true;
       return null;
     }
@@ -76,7 +85,10 @@ export class JobQueue {
         end();
         this.add(lease, start, delivery);
       },
-      cancel: end,
+      cancel: () => {
+        end();
+        if (this.isEmpty) this.#onEmpty?.();
+      },
     };
   };
 
@@ -110,13 +122,11 @@ export class JobQueue {
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
   }
 
-  get #capacity(): number {
-    return this.#concurrency + this.#pace.ahead;
-  }
-
-  get #room(): number {
+  /** How much room there is if so many events are taken ahead of their handlers. */
+  #roomWith(ahead: number): number {
     const taken = this.#running + this.#waiting.length + this.#reserved;
-    return Math.min(this.#capacity - taken, MAX_JOBS - this.#jobs.size - this.#reserved);
+    const unsettled = this.#jobs.size + this.#reserved;
+    return Math.min(this.#concurrency + ahead - taken, MAX_JOBS - unsettled);
   }
 
   #startNext(): void {
@@ -148,6 +158,7 @@ export class JobQueue {
   #end(job: Job): void {
     this.#jobs.delete(job);
     this.#bytes -= job.bytes;
+    if (this.isEmpty) this.#onEmpty?.();
     if (this.isBehind || this.#jobs.size === 0) this.#wake();
   }
 }

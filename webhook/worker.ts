@@ -30,9 +30,6 @@ export interface EventWorker {
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
-/** How often a worker that stops looks whether all is through. */
-const STOP_POLL_MS = 10;
-
 /** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
 const TIDY_MS = 3_600_000;
 
@@ -117,10 +114,7 @@ class StoreWorker implements EventWorker {
 
   async #quiet(): Promise<void> {
     await Promise.all([this.#loop, this.#background]);
-    // What is being stored as leased comes after the signal to stop.
-    while (!this.#queue.isEmpty && !this.#ended.signal.aborted) {
-      await pause(STOP_POLL_MS);
-    }
+    await this.#queue.emptied();
   }
 
   readonly #wake = (): void => {
@@ -206,8 +200,4 @@ class StoreWorker implements EventWorker {
   #report(message: string, error: unknown): void {
     writeLog(this.#parts.log, "error", message, { error });
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
