@@ -96,7 +96,12 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
     if (failedOnly) {
       await next();
       const failed = c.res.status >= 400 && c.res.status < 500;
-      state = await store.get(key, window);
+      try {
+        state = await store.get(key, window);
+      } catch (error) {
+        if (failed) throw error;
+        return; // What has been done stands, whether or not the count can be told.
+      }
       refuseIf(failed && state.count >= limit, state);
       if (failed) state = await store.increment(key, window);
     } else {

@@ -273,6 +273,13 @@ Deno.test("createRateLimiter() lets nothing pass when the store fails", async ()
   assertEquals([response.status, await response.json()], [500, { error: "Internal Server Error" }]);
 });
 
+Deno.test("createRateLimiter() with failedOnly lets good responses stand when the store fails", async () => {
+  const fail = () => Promise.reject(new Error("store at 10.0.0.7 is down"));
+  const send = limited({ failedOnly: true, store: { increment: fail, get: fail } });
+  assertEquals(await statusesOf(send, { path: "/200" }, { path: "/503" }), [200, 503]);
+  assertEquals((await send({ path: "/404" })).status, 500);
+});
+
 Deno.test("createRateLimiter() counts by itself without a store in common", async () => {
   const [one, other] = [limited(), limited()];
   await statusesOf(one, {}, {}, {});
