@@ -31,14 +31,17 @@ export interface MemoryRateLimitStoreOptions {
   /**
    * How many keys are held at most. Beyond that an old one with few requests is forgotten.
    *
-   * @default {100_000} About 15 MB.
+   * @default {100_000} Under 20 MB.
    */
   readonly maxKeys?: number | undefined;
 }
 
 interface Entry {
+  readonly key: string;
   count: number;
-  expiresAt: number;
+  readonly expiresAt: number;
+  older: Entry | undefined;
+  newer: Entry | undefined;
 }
 
 /** How many expired keys one insertion forgets: enough to outrun insertions. */
@@ -51,12 +54,15 @@ const CANDIDATES = 8;
  * Counts in memory: for one instance, and forgotten when it restarts. Several instances each allow
  * the limit.
  *
- * Bounded in memory and constant in time, without timers: a window that begins goes to the end of the
- * map, so those that expire first are found at its start.
+ * Bounded in memory and constant in time, without timers: a window that begins goes to the end of a
+ * list, so those that expire first are found at its start. The map's own order would not do: its first
+ * key is behind all that were deleted, 80 µs away on average where 100,000 come and go, up to 300.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #entries = new Map<string, Entry>();
   readonly #maxKeys: number;
+  #oldest: Entry | undefined;
+  #newest: Entry | undefined;
 
   /**
    * Makes an empty store.
@@ -114,31 +120,56 @@ export class MemoryRateLimitStore implements RateLimitStore {
   }
 
   #begin(key: string, expiresAt: number, now: number): Entry {
-    this.#entries.delete(key);
+    const expired = this.#entries.get(key);
+    if (expired) this.#forget(expired);
     this.#forgetExpired(now);
     if (this.#entries.size >= this.#maxKeys) this.#forgetOne();
-    const entry = { count: 0, expiresAt };
+    const entry: Entry = { key, count: 0, expiresAt, older: undefined, newer: undefined };
     this.#entries.set(key, entry);
+    this.#append(entry);
     return entry;
   }
 
   #forgetExpired(now: number): void {
-    let looked = 0;
-    for (const [key, { expiresAt }] of this.#entries) {
-      if (expiresAt > now || looked++ === EXPIRED_PER_INSERTION) return;
-      this.#entries.delete(key);
+    for (let looked = 0; looked < EXPIRED_PER_INSERTION; looked++) {
+      if (!this.#oldest || this.#oldest.expiresAt > now) return;
+      this.#forget(this.#oldest);
     }
   }
 
   /** Forgets the key with the lowest count of a few old ones; the busier ones go to the end. */
   #forgetOne(): void {
-    const old: [string, Entry][] = [];
-    for (const each of this.#entries) {
-      if (old.push(each) === CANDIDATES || each[1].count === 1) break;
+    const old: Entry[] = [];
+    for (let each = this.#oldest; each && old.length < CANDIDATES; each = each.newer) {
+      old.push(each);
+      if (each.count === 1) break;
     }
-    const lowest = Math.min(...old.map(([, { count }]) => count));
-    const forgotten = old.findIndex(([, { count }]) => count === lowest);
-    for (const [key] of old) this.#entries.delete(key);
-    for (const [key, entry] of old.toSpliced(forgotten, 1)) this.#entries.set(key, entry);
+    const forgotten = old.reduce((lowest, each) => each.count < lowest.count ? each : lowest);
+    this.#forget(forgotten);
+    for (const busier of old) {
+      if (busier === forgotten) continue;
+      this.#unlink(busier);
+      this.#append(busier);
+    }
+  }
+
+  #forget(entry: Entry): void {
+    this.#entries.delete(entry.key);
+    this.#unlink(entry);
+  }
+
+  #append(entry: Entry): void {
+    entry.older = this.#newest;
+    entry.newer = undefined;
+    if (this.#newest) this.#newest.newer = entry;
+    else this.#oldest = entry;
+    this.#newest = entry;
+  }
+
+  #unlink({ older, newer }: Entry): void {
+    if (older) older.newer = newer;
+    else this.#oldest = newer;
+    if (newer) newer.older = older;
+    else this.#newest = older;
   }
 }
