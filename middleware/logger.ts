@@ -1,11 +1,10 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { requestId } from "@hono/hono/request-id";
 import { setResponseHeader } from "./_response_header.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { consoleSink, type LogRecord, type LogSink, writeRecord } from "./log.ts";
 
-/** An inbound `X-Request-Id` longer than this is replaced: a UUID has 36, a trace header 55. */
-const MAX_REQUEST_ID_LENGTH = 128;
+/** What an inbound `X-Request-Id` must be to be kept: a UUID has 36 characters, a trace header 55. */
+const REQUEST_ID = /^[\w=-]{1,128}$/;
 
 /** The record of one request. */
 export interface RequestRecord extends LogRecord {
@@ -83,22 +82,28 @@ export function createLogger(
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
   const { sink = consoleSink, skip, ...ipOptions } = options;
   checkClientIpOptions("logger", ipOptions);
-  const assignId = requestId({ limitLength: MAX_REQUEST_ID_LENGTH });
 
   return async function logger(c, next) {
     const start = performance.now();
+    const requestId = requestIdOf(c);
+    c.set("requestId", requestId);
     c.set("logSink", sink);
     let threw = true;
     try {
-      await assignId(c as Context, next);
-      // Hono drops it when a handler returns a response of its own.
-      setResponseHeader(c, "X-Request-Id", c.get("requestId"));
+      await next();
+      // Set before, Hono makes responses the slow way (2.5 µs), and drops it from a handler's own one.
+      setResponseHeader(c, "X-Request-Id", requestId);
       threw = false;
     } finally {
       const durationMs = performance.now() - start;
       if (!skip?.(c)) writeRecord(sink, recordOf(c, threw, durationMs, clientIp(c, ipOptions)));
     }
   };
+}
+
+function requestIdOf(c: Context): string {
+  const inbound = c.req.header("X-Request-Id");
+  return inbound !== undefined && REQUEST_ID.test(inbound) ? inbound : crypto.randomUUID();
 }
 
 function recordOf(

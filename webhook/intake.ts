@@ -117,7 +117,8 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       }
       throw error;
     }
-    return c.text("OK");
+    // With a status, for else Hono leaves the content type to the runtime, which spells it otherwise.
+    return c.text("OK", 200);
   });
   return intake;
 }

@@ -1,2 +1,0 @@
-/** Development stand-in for `jsr:@hono/hono/request-id`: the same Hono, from npm. */
-export * from "npm:hono@4.13.19/request-id";
