@@ -1,10 +1,9 @@
+import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 
 /** The form of a signature: SHA-256 has 32 bytes. */
 const SIGNATURE = /^sha256=[0-9a-f]{64}$/;
-
-const encoder = new TextEncoder();
 
 /**
  * Checks a signature over a text.
@@ -30,8 +29,7 @@ const encoder = new TextEncoder();
  * ```
  */
 export function verifySignature(payload: string, signature: string, secret: string): boolean {
-  return typeof payload === "string" &&
-    verifySignatureBytes(encoder.encode(payload), signature, secret);
+  return typeof payload === "string" && isRight(payload, signature, secret);
 }
 
 /**
@@ -47,10 +45,7 @@ export function verifySignatureBytes(
   signature: string,
   secret: string,
 ): boolean {
-  if (typeof secret !== "string" || secret === "") return false;
-  if (!isSignature(signature)) return false;
-  const expected = `sha256=${createHmac("sha256", secret).update(payload).digest("hex")}`;
-  return timingSafeEqual(encoder.encode(signature), encoder.encode(expected));
+  return isRight(payload, signature, secret);
 }
 
 /**
@@ -61,4 +56,15 @@ export function verifySignatureBytes(
  */
 export function isSignature(text: unknown): text is string {
   return typeof text === "string" && SIGNATURE.test(text);
+}
+
+/**
+ * A text goes to the HMAC as it is: made bytes before, 25 MB of it take twice as long. Buffers are
+ * compared because they are made faster than by a `TextEncoder`.
+ */
+function isRight(payload: string | Uint8Array, signature: string, secret: string): boolean {
+  if (typeof secret !== "string" || secret === "") return false;
+  if (!isSignature(signature)) return false;
+  const expected = `sha256=${createHmac("sha256", secret).update(payload).digest("hex")}`;
+  return timingSafeEqual(Buffer.from(signature), Buffer.from(expected));
 }

@@ -22,7 +22,17 @@ Deno.test("verifySignature() is synchronous and answers a boolean", () => {
   assertEquals(typeof verifyHello("no signature"), "boolean");
 });
 
-const TEXTS = ["", "a", "é", "\u{1f600}", "\ufeffabc", "line\r\nline\n", "\0", "x".repeat(100_000)];
+const TEXTS = [
+  "",
+  "a",
+  "é",
+  "\u{1f600}",
+  "\ufeffabc",
+  "line\r\nline\n",
+  "\0",
+  "\ud800",
+  "x".repeat(100_000),
+];
 const SECRETS = ["s", "clé secrète", " padded ", "s\0s", "x".repeat(64), "x".repeat(65)];
 
 Deno.test("verifySignature() agrees with Web Crypto on every text and secret", async () => {
