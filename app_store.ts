@@ -28,7 +28,7 @@ export async function openAppStore(
     // The reason may quote the URL, which may hold a password.
     const reason = kvUrl === undefined
       ? reasonOf(error)
-      : reasonOf(error).replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/[^\s/]*@/g, "//");
+      : reasonOf(error).replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/\S*@/g, "//");
     throw new Error(`${where} cannot be used: ${reason}`, { cause: error });
   }
 }

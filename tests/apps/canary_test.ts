@@ -60,6 +60,7 @@ for (const name of ["forge", "messenger"] as const) {
       { PORT: "no" },
       { KV_URL: `/no/such/${CANARIES.query}/kv.db` },
       { KV_URL: `http://user:${CANARIES.query}@127.0.0.1:9/` },
+      { KV_URL: `http://user:a/${CANARIES.query}@127.0.0.1:9/` },
       { DENO_TRUST_PROXY_HEADERS: CANARIES.query },
     ];
     for (const env of bad) {
