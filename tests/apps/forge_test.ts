@@ -109,19 +109,21 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
     {
       await using app = spawnApp("forge", { ...ENV, KV_URL: `${folder}/kv.db` });
       await app.url;
-      const sending = Array.from({ length: 200 }, async (_, i) => {
-        const [status] = await post(
-          app,
-          await forgeDelivery("{}", { "X-Forge-Delivery": `d${i}` }),
-        );
-        if (status === 200) acknowledged.push(`d${i}`);
-        if (acknowledged.length === 50) app.process.kill("SIGKILL");
-      });
+      let sent = 0;
+      const send = async () => {
+        // Until the app is gone: several deliveries are acknowledged at once, and none may be the last.
+        for (let id = `d${sent++}`;; id = `d${sent++}`) {
+          const [status] = await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": id }));
+          if (status === 200) acknowledged.push(id);
+          if (acknowledged.length === 50) app.process.kill("SIGKILL");
+        }
+      };
+      const sending = Array.from({ length: 50 }, send);
       await Promise.allSettled(sending);
     }
     using kv = await Deno.openKv(`${folder}/kv.db`);
     const store = await openEventStore(kv, { namespace: "forge", bell: "watch" });
-    assert(acknowledged.length >= 50 && acknowledged.length < 200);
+    assert(acknowledged.length >= 50);
     for (const id of acknowledged) assertEquals((await store.get(id))?.id, id);
   });
 });
