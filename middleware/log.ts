@@ -49,7 +49,8 @@ export function formatLogLine(record: LogRecord): string {
 /**
  * Writes a record to the console as one line of JSON, whatever its level to the standard output: the
  * lines of a request stay together and in order. A line that cannot be written, because the log's disk
- * is full, is dropped: what it tells of goes on.
+ * is full, is dropped: what it tells of goes on. Each line is written at once: gathering them would
+ * save at most half of the 8 µs that a line takes, and a crash would lose them.
  *
  * @param record The record.
  */
