@@ -100,7 +100,7 @@ export class Acceptance {
       const draft = this.#instead(found, id);
       draft.isIntake = true;
       addContent(draft);
-      const due = { ...record, dueAt: notBefore(found.record) };
+      const due = { ...record, dueAt: notBefore(found.record, record.receivedAt) };
       if (await this.#inLane(due, delivery.orderingKey ?? null, draft, delivery)) {
         this.#recent.add(id);
         return { id, duplicate: false };
