@@ -40,21 +40,29 @@ export interface History {
   readonly joins: Join[];
   readonly cancels: Intervention[];
   readonly purges: Intervention[];
-  readonly completions: Completion[];
 }
 
-/** Checks the guarantees, once nothing waits any more. The states are those in the store. */
-export function assertGuarantees(history: History, states: ReadonlyMap<string, string>): void {
-  assertNothingLost(history, states);
-  assertOnce(history);
-  assertNotTwiceAtOnce(history);
-  assertCancelled(history);
-  assertInOrder(history);
+/** What has come of it, once nothing waits any more: the completions, and the states by id. */
+export interface Outcome {
+  readonly completions: readonly Completion[];
+  readonly states: ReadonlyMap<string, string>;
 }
+
+/** Checks the guarantees. */
+export function assertGuarantees(history: History, outcome: Outcome): void {
+  const all = { ...history, ...outcome };
+  assertNothingLost(all);
+  assertOnce(all);
+  assertNotTwiceAtOnce(all);
+  assertCancelled(all);
+  assertInOrder(all);
+}
+
+type All = History & Outcome;
 
 /** What was acknowledged is done, or was cancelled, and is there unless it was purged. */
-function assertNothingLost(history: History, states: ReadonlyMap<string, string>): void {
-  const { joins, cancels, purges, completions } = history;
+function assertNothingLost(all: All): void {
+  const { joins, cancels, purges, completions, states } = all;
   const has = (list: readonly { id: string }[], id: string) => list.some((each) => each.id === id);
   for (const id of new Set(joins.filter(({ told }) => told).map(({ id }) => id))) {
     const state = states.get(id) ?? "nothing";
@@ -67,7 +75,7 @@ function assertNothingLost(history: History, states: ReadonlyMap<string, string>
 }
 
 /** A delivery has its effects once, and its id has them again only after it was forgotten. */
-function assertOnce({ completions, purges }: History): void {
+function assertOnce({ completions, purges }: All): void {
   const deliveries = new Set(completions.map(({ delivery }) => delivery));
   assert(deliveries.size === completions.length, "a delivery had its effects twice");
   for (const { id, later, earlier } of pairs(completions)) {
@@ -90,7 +98,7 @@ function assertNotTwiceAtOnce({ handlings, cancels }: History): void {
 }
 
 /** What was cancelled is not done after that, unless it has come again. */
-function assertCancelled({ cancels, completions, joins }: History): void {
+function assertCancelled({ cancels, completions, joins }: All): void {
   for (const { id, from, to } of cancels) {
     for (const completion of completions.filter((each) => each.id === id && each.step > to)) {
       assert(joinOf(completion, joins).to >= from, `${id} was done although it was cancelled`);
@@ -99,7 +107,7 @@ function assertCancelled({ cancels, completions, joins }: History): void {
 }
 
 /** Of two events of a key, the one that has joined first is done first. */
-function assertInOrder({ completions, joins }: History): void {
+function assertInOrder({ completions, joins }: All): void {
   for (const { earlier, later } of pairs(completions)) {
     if (earlier.key === undefined || earlier.key !== later.key) continue;
     const [first, second] = [joinOf(earlier, joins), joinOf(later, joins)];

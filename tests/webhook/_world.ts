@@ -7,10 +7,11 @@ import {
   openEventStore,
   startWorker,
 } from "../../webhook/mod.ts";
-import type { Completion, History } from "./_history.ts";
+import type { Effect } from "./_aftermath.ts";
+import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
-import { delivery, keysOf, later } from "./store/_events.ts";
+import { delivery, later } from "./store/_events.ts";
 
 /** How long a worker of the world leases an event, in milliseconds. */
 export const LEASE_MS = 300;
@@ -18,17 +19,19 @@ export const LEASE_MS = 300;
 /** How often a handler takes longer than a lease. */
 const LONG_RATE = 0.05;
 
-/** Later than anything is scheduled, in milliseconds. */
-const TIDY_MS = 5_000;
-
 /** What is done to events from outside, some of it more often. */
 const INTERVENTIONS = ["cancel", "cancel", "cancel", "replay", "replay", "purge"] as const;
+
+/** What makes a delivery too large for one commit. */
+const PADDING = "a".repeat(800_000);
 
 /** How a world is. */
 export interface WorldOptions {
   readonly seed: number;
   /** How many calls of the KV go wrong, from 0 to 1. */
   readonly faultRate: number;
+  /** How many deliveries take several commits to store, from 0 to 1. */
+  readonly largeRate: number;
   /** How long most handlers take at most, in milliseconds. */
   readonly handlerMs: number;
   /** How often a handler throws, from 0 to 1. */
@@ -41,22 +44,25 @@ export interface Sent {
   readonly key: string | undefined;
 }
 
-/** What a settlement leaves in the KV. */
-type Effect = Omit<Completion, "step">;
+/** A worker, and the store of its process. */
+export interface Working {
+  readonly worker: EventWorker;
+  readonly store: EventStore;
+  /** Cuts the process off from the KV. */
+  cut(): void;
+}
 
 /** A KV in a simulation, those who use it, and the history of what they do. */
 export class World implements Disposable {
   readonly simulation: Simulation;
-  readonly history: History = {
-    ...{ handlings: [], joins: [], cancels: [], purges: [], completions: [] },
-  };
+  /** In which step each version of the KV came about. */
+  readonly steps = new Map<string, number>();
+  readonly history: History = { handlings: [], joins: [], cancels: [], purges: [] };
   /** What was sent so far. */
   readonly #sent: Sent[] = [];
   readonly #kv: Deno.Kv;
   readonly #options: WorldOptions;
   readonly #watchers = new Set<() => void>();
-  /** In which step each commit was made. */
-  readonly #commits = new Map<string, number>();
   #deliveries = 0;
 
   constructor(kv: Deno.Kv, options: WorldOptions) {
@@ -75,20 +81,20 @@ export class World implements Disposable {
     faultRate = this.#options.faultRate,
   ): Promise<SimulatedKv & { store: EventStore }> {
     const note = (versionstamp: string) => {
-      this.#commits.set(versionstamp, this.simulation.step);
+      this.steps.set(versionstamp, this.simulation.step);
     };
     const view = simulateKv(this.#kv, this.simulation, faultRate, this.#watchers, note);
     return { ...view, store: await openEventStore(view.kv, { bell: "watch", log: () => {} }) };
   }
 
-  /** Starts a worker in a process of its own. */
-  async worker(faultRate?: number): Promise<{ worker: EventWorker; cut: () => void }> {
+  /** Starts a worker in a process of its own, which can also take events in. */
+  async worker(faultRate?: number): Promise<Working> {
     const { store, cut } = await this.process(faultRate);
     const worker = startWorker(store, this.#handle, {
       ...{ leaseMs: LEASE_MS, sweepMs: 20, concurrency: 4, log: () => {} },
       retry: { minDelayMs: 1, maxDelayMs: 1_000, maxAttempts: 1_000 },
     });
-    return { worker, cut };
+    return { worker, store, cut };
   }
 
   /** Sends an event as a sender does: again and again, until it is told that the event is stored. */
@@ -98,7 +104,7 @@ export class World implements Disposable {
       const number = this.#deliveries++;
       const join = { id: event.id, delivery: number, from: this.simulation.step, to: Infinity };
       // Of one that fails nobody knows: it may have been stored, or be stored later.
-      const duplicate = await enqueueDelivery(store, deliveryOf(event, number))
+      const duplicate = await enqueueDelivery(store, this.#deliveryOf(event, number))
         .then((result) => result.duplicate, () => undefined);
       told = duplicate !== undefined;
       const to = duplicate === false ? this.simulation.step : Infinity;
@@ -123,27 +129,6 @@ export class World implements Disposable {
     if (kind === "purge" && (await store.purge({ type: id })).changed > 0) purges.push(span());
   }
 
-  /** Reads, when all is over, what the settlements have left in the KV, and how the events stand. */
-  async look(): Promise<ReadonlyMap<string, string>> {
-    for await (const { value, versionstamp } of this.#kv.list<Effect>({ prefix: ["effects"] })) {
-      this.history.completions.push({ ...value, step: this.#commits.get(versionstamp)! });
-    }
-    const states = new Map<string, string>();
-    const store = await openEventStore(this.#kv, { bell: "watch" });
-    for await (const { id, state } of store.list()) states.set(id, state);
-    return states;
-  }
-
-  /** Purges all events, and tells what is left in the KV then. */
-  async leftovers(): Promise<Deno.KvKey[]> {
-    const store = await openEventStore(this.#kv, { bell: "watch" });
-    await store.purge({});
-    // A claim tidies up what is on the schedule without its event.
-    await this.simulation.run(later(TIDY_MS));
-    await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
-    return (await keysOf(this.#kv)).filter(([, part]) => part !== "bell");
-  }
-
   /** Handles an event for a while, until aborted, and leaves an effect in the KV. */
   readonly #handle: EventHandler = async ({ id, payload }, { signal, settleWith }) => {
     signal.throwIfAborted();
@@ -160,9 +145,11 @@ export class World implements Disposable {
     handling.to = simulation.step;
     if (simulation.random() < failureRate) throw new Error("The handler fails");
   };
-}
 
-/** A delivery, of the event's own type, so that it can be purged alone. */
-function deliveryOf({ id, key }: Sent, number: number): Delivery {
-  return { ...delivery(id, JSON.stringify({ key, delivery: number }), key), type: id };
+  /** A delivery, of the event's own type, so that it can be purged alone. */
+  #deliveryOf({ id, key }: Sent, number: number): Delivery {
+    const padding = this.simulation.random() < this.#options.largeRate ? PADDING : "";
+    const text = JSON.stringify({ key, delivery: number, padding });
+    return { ...delivery(id, text, key), type: id, payload: JSON.parse(text) };
+  }
 }

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { assertGuarantees, type History } from "./_history.ts";
+import { completionsIn, leftoversIn, statesIn } from "./_aftermath.ts";
+import { assertGuarantees, type History, type Outcome } from "./_history.ts";
 import { type Sent, World, type WorldOptions } from "./_world.ts";
 import { later } from "./store/_events.ts";
 
@@ -30,8 +31,11 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     await world.process(0),
   ];
   const workers = [await world.worker(), await world.worker(), await world.worker(0)];
+  // In a process without a worker, or one whose worker takes what it stores.
+  const senders = [sender, workers[1]!, workers[2]!];
   const sending = events.map(async (its) => {
-    for (const event of its) await world.send(sender.store, event);
+    const { store } = simulation.oneOf(senders);
+    for (const event of its) await world.send(store, event);
   });
   const intervening = (async () => {
     for (let i = 0; i < scenario.interventions; i++) {
@@ -57,13 +61,17 @@ async function play(world: World, scenario: Scenario): Promise<void> {
   await Promise.all(workers.map(({ worker }) => worker.stop(0)));
 }
 
-async function run(scenario: Scenario): Promise<History> {
+async function run(scenario: Scenario): Promise<History & Outcome> {
   using kv = await Deno.openKv(":memory:");
   using world = new World(kv, scenario);
   await world.simulation.run(play(world, scenario));
-  assertGuarantees(world.history, await world.look());
-  assertEquals(await world.leftovers(), []);
-  return world.history;
+  const completions = await completionsIn(kv, world.steps);
+  const outcome = { completions, states: await statesIn(kv) };
+  assertGuarantees(world.history, outcome);
+  // Later than anything is scheduled.
+  await world.simulation.run(later(5_000));
+  assertEquals(await leftoversIn(kv), []);
+  return { ...world.history, ...outcome };
 }
 
 /** A failure prints the scenario: `await run(scenario)` plays it again, step by step. */
@@ -72,6 +80,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   keys: fc.integer({ min: 1, max: 4 }),
   eventsPerKey: fc.integer({ min: 1, max: 12 }),
   faultRate: fc.constantFrom(0, 0.01, 0.05, 0.2),
+  largeRate: fc.constantFrom(0, 0, 0.1),
   handlerMs: fc.constantFrom(5, 80),
   failureRate: fc.constantFrom(0, 0.1, 0.4),
   interventions: fc.nat({ max: 40 }),
