@@ -155,6 +155,8 @@ export class Job {
 
   async #handle(): Promise<void> {
     const event = await this.#load();
+    // A payload that takes long to read may come when the event is somebody else's already.
+    if (this.#lease.isLost) return;
     const { signal } = this.#controller;
     const { kv } = this.#parts.store;
     const { progress = [] } = this.#lease.record;
