@@ -66,7 +66,8 @@ export class Taking {
         const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one.
-        const isThis = record?.attempt === this.record.attempt &&
+        const isThis = record?.state === "running" &&
+          record.attempt === this.record.attempt &&
           record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
         return this.end(isThis ? { ok: true, versionstamp: versionstamp! } : { ok: false });
       } catch (error) {
