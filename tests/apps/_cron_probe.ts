@@ -1,7 +1,7 @@
 /** Loaded before an app: it writes which crons are registered, and whether anything was waited for before. */
 const { cron } = Deno;
 
-// deno-lint-ignore no-explicit-any
+// deno-lint-ignore no-explicit-any -- It passes on what either form of the call was given.
 function probed(...args: any[]): Promise<void> {
   const [name, schedule] = args;
   const stack = String(new Error().stack);

@@ -62,7 +62,7 @@ interface StoredEvent {
   readonly type: string;
   readonly source: string;
   readonly body: Uint8Array;
-  // deno-lint-ignore no-explicit-any
+  // deno-lint-ignore no-explicit-any -- Each test looks into a document of another shape.
   readonly payload: any;
 }
 

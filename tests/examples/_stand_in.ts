@@ -4,7 +4,7 @@ export interface ApiCall {
   /** The path and the query. */
   readonly path: string;
   readonly authorization: string | null;
-  // deno-lint-ignore no-explicit-any
+  // deno-lint-ignore no-explicit-any -- Each test looks into a document of another shape.
   readonly body: any;
 }
 
