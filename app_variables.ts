@@ -142,7 +142,8 @@ export function readBell(variables: AppVariables, name: string): BellKind | "aut
  * @returns Whether it does, by the variable that the platform sets.
  */
 export function onDeploy(variables: AppVariables): boolean {
-  return variables.get("DENO_DEPLOY") === "true";
+  // The platform's documents have had it as 1 as well, since August 2025.
+  return ["true", "1"].includes(variables.get("DENO_DEPLOY") ?? "");
 }
 
 /**

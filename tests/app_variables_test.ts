@@ -155,6 +155,7 @@ Deno.test("readBell() reads the three bells", () => {
 
 Deno.test("readBell() makes auto watch on Deno Deploy, which has no queues", () => {
   assertEquals(bellOf({ DENO_DEPLOY: "true" }), "watch");
+  assertEquals(bellOf({ DENO_DEPLOY: "1" }), "watch");
   assertEquals(bellOf({ BELL: "auto", DENO_DEPLOY: "true" }), "watch");
   assertEquals(bellOf({ DENO_DEPLOY: "false" }), "auto");
 });
