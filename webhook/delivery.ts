@@ -16,6 +16,8 @@ export interface Delivery {
   readonly deliveryId: string | undefined;
   /** Events with the same key are handled one at a time, in the order received. */
   readonly orderingKey?: string | undefined;
+  /** The trace that its handling is to be part of, as W3C Trace Context has it. Any other text is dropped. */
+  readonly traceparent?: string | undefined;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /** The JSON document, parsed. */

@@ -1,3 +1,4 @@
+import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import type { Delivery } from "../delivery.ts";
 import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
@@ -169,9 +170,9 @@ function isLive({ record }: Known): boolean {
 }
 
 function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord {
-  const { platform, source, type, body } = delivery;
+  const { platform, source, type, body, traceparent } = delivery;
   const now = Date.now();
-  return {
+  const record: NewRecord = {
     v: 1,
     id: delivery.deliveryId ?? crypto.randomUUID(),
     platform,
@@ -189,4 +190,5 @@ function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord
     payload: newPayloadRef(body),
     errors: [],
   };
+  return traceparent && parseTraceparent(traceparent) ? { ...record, traceparent } : record;
 }

@@ -10,6 +10,11 @@ export interface ScheduleEntry {
   readonly lane: LanePlace | null;
 }
 
+/** When the event of an entry in the schedule is due. */
+export function dueAtOf(key: Deno.KvKey): number {
+  return Number(key.at(-2));
+}
+
 /** Adds an event's entry in the schedule to a commit, if it has one. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt !== null) setEntry(commit, keys, record.dueAt, record, record.lane);

@@ -86,6 +86,8 @@ export interface EventRecord {
   readonly errors: readonly AttemptError[];
   /** The parts of its handling that are done, by name. */
   readonly progress?: readonly string[] | undefined;
+  /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
+  readonly traceparent?: string | undefined;
 }
 
 /** What is stored for an event's id: nothing, a record, or something that is none. */

@@ -119,6 +119,13 @@ export interface EventStore extends EventOperations {
   firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null>;
 
   /**
+   * Tells since when the event that has been due the longest is due: one read.
+   *
+   * @returns Milliseconds since the epoch; null if nothing is due.
+   */
+  oldestDueAt(): Promise<number | null>;
+
+  /**
    * Leases events that are due: waiting ones, and running ones whose lease has expired.
    *
    * @param options How many, who and for how long.

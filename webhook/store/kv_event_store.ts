@@ -10,6 +10,7 @@ import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { SharedCommits } from "./_shared_commits.ts";
 import { Replays } from "./_replays.ts";
+import { dueAtOf } from "./_schedule.ts";
 import { createDoorbell, detectBell } from "./doorbell.ts";
 import { type EventRecord, type EventState, readRecord, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -113,6 +114,12 @@ class KvEventStore implements EventStore {
 
   firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null> {
     return this.#replays.firstOf(content, id, windowMs);
+  }
+
+  async oldestDueAt(): Promise<number | null> {
+    const entries = this.#kv.list(this.#keys.dueUntil(Date.now()), { limit: 1 });
+    for await (const { key } of entries) return dueAtOf(key);
+    return null;
   }
 
   claim(options: ClaimOptions): Promise<Lease[]> {
