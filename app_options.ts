@@ -1,5 +1,6 @@
 import type { AppVariables } from "./app_variables.ts";
 import type { ConnectionBindings, LogSink } from "./middleware/mod.ts";
+import type { Telemetry } from "./telemetry/mod.ts";
 import type { EventHandler, EventStore, JsonObject, WorkerOptions } from "./webhook/mod.ts";
 import { withDefaults } from "./webhook/worker_options.ts";
 
@@ -13,6 +14,8 @@ export interface AppContext {
   readonly ready: () => void;
   /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
   readonly trustedProxyHops: number;
+  /** Where the app and its intake report; undefined without `OTEL_DENO=true`. */
+  readonly telemetry?: Telemetry | undefined;
   /** Where the app's requests are to be logged: the `log` of the options, with floods summed up. */
   readonly log: LogSink;
 }

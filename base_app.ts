@@ -15,6 +15,7 @@ import {
   notFoundHandler,
   type RateLimitOptions,
 } from "./middleware/mod.ts";
+import { createRequestSpans, type Telemetry } from "./telemetry/mod.ts";
 
 /** Options of {@linkcode createBaseApp}. */
 export interface AppOptions {
@@ -50,6 +51,12 @@ export interface AppOptions {
    * @default {undefined} Always ready.
    */
   readonly ready?: (() => void | Promise<void>) | undefined;
+  /**
+   * Where the spans of requests are named by their routes: {@linkcode openTelemetry} makes it.
+   *
+   * @default {undefined} Nowhere.
+   */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /** The Hono environment of a base app. */
@@ -95,12 +102,14 @@ export function createBaseApp<
   TVariables extends object = object,
 >(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
+  const { telemetry } = options;
   if (typeof name !== "string" || name.trim() === "") {
     throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
   }
   const app = new Hono<BaseEnv<TEnv, TVariables>>();
   app.onError(errorHandler);
   app.notFound(notFoundHandler);
+  if (telemetry) app.use(createRequestSpans(telemetry));
   app.use(createLogger(typeof logger === "object" ? logger : { skip: () => !logger }));
   app.use(createResponseHeaders());
   app.use(methodNotAllowed({ app, onMethodNotAllowed: methodNotAllowedHandler }));

@@ -45,4 +45,5 @@ export {
 export * from "./health/mod.ts";
 export * from "./middleware/mod.ts";
 export { runApp } from "./run_app.ts";
+export * from "./telemetry/mod.ts";
 export * from "./webhook/mod.ts";

@@ -9,6 +9,7 @@ import {
 } from "./app_variables.ts";
 import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
 import { consoleSink, createLogSummary, type LogSink, writeLog } from "./middleware/mod.ts";
+import { openTelemetry, type Telemetry } from "./telemetry/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
 
 /** How often floods are summed up in the log. */
@@ -96,9 +97,12 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   if (onDeploy(variables)) registerSweep(name, started.promise);
   const told = stopSignal();
   const { kvUrl, bell, trustedProxyHops } = settings;
+  const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore(kvUrl, { namespace: name, bell, retentionMs, log });
+  const telemetry = await opening;
   const answer = createHandler({
     ...{ store, kv, trustedProxyHops, ready: told.throwIfTold },
+    telemetry,
     log: summingUp(log),
   });
   const inFlight = new InFlight();
@@ -106,10 +110,22 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
   const server = serve(settings, counted, (address) => {
     writeLog(log, "info", "listening", { name, ...address, bell: store.bell });
   });
-  const worker = startWorker(store, handler, options);
+  const worker = startWorker(store, handler, { ...options, telemetry });
   started.resolve(worker);
   told.wait();
   return { server, worker, kv, told, inFlight };
+}
+
+/** An app that cannot tell what it does can still do it. */
+async function openAppTelemetry(
+  { name, telemetry, log = consoleSink }: Pick<RunAppOptions, "name" | "telemetry" | "log">,
+): Promise<Telemetry | undefined> {
+  try {
+    return telemetry ?? await openTelemetry();
+  } catch (error) {
+    writeLog(log, "error", "no traces and metrics", { name, error });
+    return undefined;
+  }
 }
 
 /** Sums floods up, each 10 s also where nothing more is logged, and whenever the process exits. */

@@ -33,16 +33,17 @@ export const handleEvent: EventHandler = createEventLogger();
  */
 export function createForgeApp(
   secrets: ForgeSecrets,
-  { store, ready, trustedProxyHops, log }: AppContext,
+  { store, ready, trustedProxyHops, log, telemetry }: AppContext,
 ): Hono<BaseEnv<ConnectionBindings>> {
   const app = createBaseApp<ConnectionBindings>({
     name: "forge",
     ready,
+    telemetry,
     logger: { trustedProxyHops, sink: log },
     // Code hosts do not send again: nothing genuine may be refused, however much is forged.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
-  app.route("/", createForgeIntake({ ...secrets, store }));
+  app.route("/", createForgeIntake({ ...secrets, store, telemetry }));
   return app;
 }
 

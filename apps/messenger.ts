@@ -32,15 +32,16 @@ export const handleEvent: EventHandler = createEventLogger();
  */
 export function createMessengerApp(
   secrets: readonly string[],
-  { store, ready, trustedProxyHops, log }: AppContext,
+  { store, ready, trustedProxyHops, log, telemetry }: AppContext,
 ): Hono<BaseEnv<AllowedUsersEnv>> {
   const app = createBaseApp<AllowedUsersEnv>({
     name: "messenger",
     ready,
+    telemetry,
     logger: { trustedProxyHops, sink: log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
-  app.route("/", createMessengerIntake({ secrets, store }));
+  app.route("/", createMessengerIntake({ secrets, store, telemetry }));
   return app;
 }
 

@@ -1,4 +1,5 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
+import type { Attempt, AttemptOutcome, Telemetry } from "../telemetry/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { withDeadline } from "./deadline.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
@@ -14,6 +15,7 @@ export interface JobParts {
   readonly leaseMs: number;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
+  readonly telemetry: Telemetry | undefined;
 }
 
 /** An event's payload. */
@@ -39,6 +41,8 @@ export class Job {
   #failure: { readonly error: unknown } | undefined;
   #stopping = false;
   #handlerEnded = false;
+  #attempt: Attempt | undefined;
+  #outcome: AttemptOutcome = "lost";
 
   /**
    * @param parts What the jobs share.
@@ -72,6 +76,7 @@ export class Job {
   async giveBack(): Promise<void> {
     try {
       await this.#lease.giveBack();
+      this.#outcome = "returned";
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
@@ -91,11 +96,14 @@ export class Job {
     try {
       if (await this.#defer()) return void this.#lease.end();
       this.#lease.keep();
-      await this.#handle();
+      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
+      if (this.#attempt) await this.#attempt.run(() => this.#handle());
+      else await this.#handle();
     } catch (error) {
       this.#failure = { error };
     }
     this.#handlerEnded = true;
+    this.#attempt?.handlerEnded();
   }
 
   /** Settles the event by how its handler has ended, and as soon as the KV lets it. */
@@ -113,6 +121,7 @@ export class Job {
       await this.#lease.pause(Math.min(pauseMs, longest));
     }
     await this.#lease.end();
+    this.#attempt?.settled(this.#outcome, this.#failure);
   }
 
   async #settleOnce(): Promise<boolean> {
@@ -121,15 +130,24 @@ export class Job {
     const effects = this.#effects;
     if (effects.length === 0) {
       const options = { withinMs: SETTLE_WITHIN_MS };
-      return await this.#lease.settle((lease) => store.complete(lease, options));
+      return await this.#settleAs("handled", (lease) => store.complete(lease, options));
     }
     try {
       const add = (commit: Deno.AtomicOperation) => addEffects(commit, effects);
-      return await this.#lease.settle((lease) => store.complete(lease, add));
+      return await this.#settleAs("handled", (lease) => store.complete(lease, add));
     } catch (error) {
       this.#failure = { error };
       return await this.#fail(error);
     }
+  }
+
+  async #settleAs(
+    outcome: AttemptOutcome,
+    action: (lease: Lease) => Promise<boolean>,
+  ): Promise<boolean> {
+    const settled = await this.#lease.settle(action);
+    if (settled) this.#outcome = outcome;
+    return settled;
   }
 
   /**
@@ -146,6 +164,7 @@ export class Job {
       this.#report("error", "event failed for the last time, now dead");
       const last: Lease = { record: { ...record, attempt }, versionstamp };
       await withDeadline(store.bury(last, "Given up: its lease expired too often"), leaseMs);
+      this.#parts.telemetry?.attempt(last.record).settled("dead");
       return true;
     }
     if (delayMs <= leaseMs) return false;
@@ -192,16 +211,19 @@ export class Job {
 
   async #fail(error: unknown): Promise<boolean> {
     const { store, retry } = this.#parts;
-    if (this.#stopping) return await this.#lease.settle((lease) => store.release(lease));
+    if (this.#stopping) return await this.#settleAs("returned", (lease) => store.release(lease));
     const givenUp = error instanceof GiveUpError;
     const retryInMs = givenUp ? null : retryDelay(retry, this.#lease.record.attempt);
     if (retryInMs === null) {
-      const buried = await this.#lease.settle((lease) => store.bury(lease, error));
+      const buried = await this.#settleAs("dead", (lease) => store.bury(lease, error));
       if (givenUp && buried) this.#report("warn", "event given up, now dead", { error });
       else if (buried) this.#report("error", "event failed for the last time, now dead", { error });
       return buried;
     }
-    const given = await this.#lease.settle((lease) => store.retry(lease, retryInMs, error));
+    const given = await this.#settleAs(
+      "retried",
+      (lease) => store.retry(lease, retryInMs, error),
+    );
     if (given) this.#report("warn", "event failed, to be tried again", { error, retryInMs });
     return given;
   }
@@ -209,7 +231,9 @@ export class Job {
   #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
     const { id, platform, type, attempt, requestId } = this.#lease.record;
     const event = { platform, type, id, attempt, requestId: requestId ?? undefined };
-    writeLog(this.#parts.log, level, message, { ...event, ...fields });
+    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
+    if (this.#attempt) this.#attempt.run(write);
+    else write();
   }
 }
 

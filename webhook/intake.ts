@@ -1,5 +1,6 @@
 import { type Context, Hono } from "@hono/hono";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
+import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget } from "./body_budget.ts";
 import type { Delivery } from "./delivery.ts";
 import { enqueueDelivery } from "./enqueue.ts";
@@ -36,6 +37,12 @@ export interface IntakeOptions {
    * @default {undefined} None: events are handled as they come.
    */
   readonly orderBy?: OrderBy | undefined;
+  /**
+   * Where deliveries are counted and traced.
+   *
+   * @default {undefined} Nowhere.
+   */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /** What differs between platforms: how a request is proved, parsed and authorized. */
@@ -88,11 +95,13 @@ const WARNED: ReadonlySet<string> = new Set([
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
+  const { telemetry } = options;
   const { maxBodyBytes: maxBytes } = platform;
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
   const budget = budgetOf(platform, maxTotalBodyBytes);
   const limits = { maxBytes, timeoutMs: bodyTimeoutMs, budget };
+  const enqueue = enqueuing(store, telemetry);
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
@@ -106,10 +115,14 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
-        const { id, duplicate } = await enqueueDelivery(store, ordered, c.get("requestId"));
+        const { id, duplicate } = await enqueue(ordered, c.get("requestId"));
         c.set("logFields", { ...c.get("logFields"), eventId: id, duplicate });
-      }
+        const outcome = duplicate ? "duplicate" : "accepted";
+        telemetry?.countDelivery({ platform: platform.name, outcome, type: delivery.type });
+      } else telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
     } catch (error) {
+      const code = error instanceof HttpError ? error.code : "INTERNAL";
+      telemetry?.countDelivery({ platform: platform.name, outcome: "rejected", code });
       if (error instanceof HttpError && WARNED.has(error.code)) {
         const { code, message } = error;
         const fields = { requestId: c.get("requestId"), platform: platform.name, code };
@@ -121,6 +134,18 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
     return c.text("OK", 200);
   });
   return intake;
+}
+
+/** Stores deliveries, each in a span of its own where there are spans. */
+function enqueuing(store: IntakeStore, telemetry: Telemetry | undefined) {
+  if (!telemetry) {
+    return (delivery: Delivery, requestId?: string) => enqueueDelivery(store, delivery, requestId);
+  }
+  return (delivery: Delivery, requestId?: string) =>
+    telemetry.storing(
+      { platform: delivery.platform, bytes: delivery.body.byteLength },
+      (traceparent) => enqueueDelivery(store, { ...delivery, traceparent }, requestId),
+    );
 }
 
 /** Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. */

@@ -72,6 +72,7 @@ class StoreWorker implements EventWorker {
   /** Aborted once the worker has stopped, whatever still hangs. */
   readonly #ended = new AbortController();
   readonly #clock: ClockWatch;
+  readonly #unwatch: (() => void) | undefined;
   /** When to tidy next, by the monotonic clock. */
   #tidyAt: number;
   #stopping = false;
@@ -79,8 +80,8 @@ class StoreWorker implements EventWorker {
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
-    const { concurrency, leaseMs, sweepMs, retry, log } = withDefaults(options);
-    this.#parts = { store, handler, leaseMs, retry, log };
+    const { concurrency, leaseMs, sweepMs, retry, log, telemetry } = withDefaults(options);
+    this.#parts = { store, handler, leaseMs, retry, log, telemetry };
     this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
     this.#clock = new ClockWatch(leaseMs / 2);
     this.#tidyAt = performance.now() + leaseMs / 2;
@@ -88,6 +89,7 @@ class StoreWorker implements EventWorker {
     const listening = store.listen(this.#wake, this.#queue.reserve);
     listening.catch((error) => this.#report("bell failed", error));
     this.#loop = this.#run();
+    this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());
   }
 
   sweep(): Promise<void> {
@@ -100,6 +102,7 @@ class StoreWorker implements EventWorker {
 
   async stop(graceMs = 4_000): Promise<void> {
     this.#stopping = true;
+    this.#unwatch?.();
     this.#wake();
     this.#queue.stop();
     try {

@@ -1,4 +1,5 @@
 import { consoleSink, type LogSink } from "../middleware/mod.ts";
+import type { Telemetry } from "../telemetry/mod.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
@@ -37,6 +38,12 @@ export interface WorkerOptions {
    * @default {consoleSink}
    */
   readonly log?: LogSink | undefined;
+  /**
+   * Where the worker reports attempts, and how long events have waited.
+   *
+   * @default {undefined} Nowhere.
+   */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /**
@@ -52,14 +59,15 @@ export function withDefaults(options: WorkerOptions): {
   readonly sweepMs: number;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
+  readonly telemetry: Telemetry | undefined;
 } {
   const { concurrency = 10, leaseMs = 30_000, sweepMs = 1_000 } = options;
-  const { retry = {}, log = consoleSink } = options;
+  const { retry = {}, log = consoleSink, telemetry } = options;
   checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
   checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
   checkInteger("sweepMs", sweepMs, MAX_TIMER_MS);
   checkRetryPolicy(retry);
-  return { concurrency, leaseMs, sweepMs, retry, log };
+  return { concurrency, leaseMs, sweepMs, retry, log, telemetry };
 }
 
 function checkInteger(name: string, value: number, max: number): void {

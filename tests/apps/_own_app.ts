@@ -31,9 +31,9 @@ await runApp({
   },
   setup: (variables) => {
     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
-    return ({ store, ready }) => {
-      const app = createBaseApp({ name: "own", ready, logger: false });
-      app.route("/", createForgeIntake({ secrets, store, orderBy: byRepository }));
+    return ({ store, ready, telemetry }) => {
+      const app = createBaseApp({ name: "own", ready, logger: false, telemetry });
+      app.route("/", createForgeIntake({ secrets, store, orderBy: byRepository, telemetry }));
       return bindEnv(app, {});
     };
   },

@@ -3,14 +3,7 @@ import { foundIn } from "../_canaries.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
 import { ANYWHERE, CANARIES, REQUESTS } from "./_canary_requests.ts";
-
-/** What Deno's own tracing is told with. */
-const tracing = (endpoint: string) => ({
-  OTEL_DENO: "true",
-  OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
-  OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
-  OTEL_BSP_SCHEDULE_DELAY: "50",
-});
+import { startCollector, telemetryOf } from "./_collector.ts";
 
 const ENV = {
   FORGE_WEBHOOK_SECRET: CANARIES.forgeSecret,
@@ -18,20 +11,6 @@ const ENV = {
   FORGE_WEBHOOK_TOKEN: CANARIES.forgeToken,
   KV_URL: ":memory:",
 };
-
-/** A collector of traces, and all that it was sent. */
-function startCollector() {
-  const { promise: received, resolve } = Promise.withResolvers<void>();
-  const traces: string[] = [];
-  const quiet = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
-  const server = Deno.serve(quiet, async (request) => {
-    traces.push(await request.text());
-    resolve();
-    return Response.json({});
-  });
-  const url = `http://127.0.0.1:${server.addr.port}`;
-  return { url, traces, received, [Symbol.asyncDispose]: () => server.shutdown() };
-}
 
 async function sendAll(app: AppProcess): Promise<number[]> {
   const statuses: number[] = [];
@@ -51,25 +30,28 @@ async function stop(app: AppProcess): Promise<void> {
   assertLess(performance.now() - start, 5_000);
 }
 
-testWith(APP_NEEDS, "traces hold no secret, signature or payload", async () => {
+testWith(APP_NEEDS, "traces, metrics and logs hold no secret, signature or payload", async () => {
   await using collector = startCollector();
-  await using app = spawnApp("forge", { ...ENV, ...tracing(collector.url) });
+  await using app = spawnApp("forge", { ...ENV, ...telemetryOf(collector.url) });
   await sendAll(app);
-  await collector.received;
+  await collector.until(() => collector.spans.some(({ name }) => name === "process forge"));
   await stop(app);
   const { query, ...others } = CANARIES;
-  const traces = collector.traces.join("\n");
+  const { traces: spans, metrics, logs } = collector.bodies;
+  const traces = spans.join("\n");
   assert(traces.includes("http.response.status_code"), traces);
   assertEquals(foundIn(traces, others), []);
-  // Deno itself writes the whole URL, and nobody can change that: see the README. A test that fails here
-  // tells that it does no longer.
+  assertEquals(foundIn([...metrics, ...logs].join("\n"), CANARIES), []);
+  // Deno itself writes the whole URL, and an attribute that is set again only comes twice: see the
+  // README. A test that fails here tells that it does no longer.
   assertEquals(foundIn(traces, { query }), ["query"]);
 });
 
 testWith(APP_NEEDS, "a trace collector that is down has no effect", async () => {
-  await using traced = spawnApp("forge", { ...ENV, ...tracing("http://127.0.0.1:9") });
+  await using traced = spawnApp("forge", { ...ENV, ...telemetryOf("http://127.0.0.1:9") });
   await using plain = spawnApp("forge", ENV);
   assertEquals(await sendAll(traced), await sendAll(plain));
+  await traced.line(({ message }) => message === "event handled");
   await stop(traced);
   assertEquals(traced.lines.filter(({ level }) => level === "error"), []);
 });

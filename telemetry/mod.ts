@@ -1,0 +1,26 @@
+/**
+ * Traces and metrics: what an app tells of itself through `npm:@opentelemetry/api`, once a provider is
+ * registered. Deno registers its own with `OTEL_DENO=true`. Without one nothing is loaded or recorded.
+ *
+ * @example
+ * ```ts
+ * import { createBaseApp } from "@org/edge-base";
+ * import { openTelemetry } from "@org/edge-base/telemetry";
+ *
+ * const telemetry = await openTelemetry(); // undefined without a provider
+ * const app = createBaseApp({ name: "my-bot", telemetry });
+ * ```
+ *
+ * @module
+ */
+export { openTelemetry } from "./open_telemetry.ts";
+export { createRequestSpans } from "./request_spans.ts";
+export {
+  type Attempt,
+  type AttemptedEvent,
+  type AttemptOutcome,
+  type CountedDelivery,
+  type DeliveryOutcome,
+  type StoredDelivery,
+  type Telemetry,
+} from "./telemetry.ts";

@@ -1,0 +1,29 @@
+import type { AttemptOutcome, CountedDelivery, Telemetry } from "../../telemetry/mod.ts";
+
+/** A telemetry that keeps what it is told. */
+export interface RecordingTelemetry extends Telemetry {
+  readonly routes: string[];
+  readonly deliveries: CountedDelivery[];
+  /** How attempts ended, with the message of what was thrown. */
+  readonly outcomes: [AttemptOutcome, string?][];
+}
+
+/** Makes a telemetry that keeps what it is told. */
+export function recordTelemetry(traceparent?: string): RecordingTelemetry {
+  const routes: string[] = [];
+  const deliveries: CountedDelivery[] = [];
+  const outcomes: [AttemptOutcome, string?][] = [];
+  return {
+    ...{ routes, deliveries, outcomes },
+    nameRequest: (method, route) => void routes.push(`${method} ${route}`),
+    storing: (_, store) => store(traceparent),
+    countDelivery: (delivery) => void deliveries.push(delivery),
+    attempt: () => ({
+      run: (part) => part(),
+      handlerEnded: () => {},
+      settled: (outcome, failure) =>
+        void outcomes.push(failure ? [outcome, (failure.error as Error).message] : [outcome]),
+    }),
+    watchOldestDue: () => () => {},
+  };
+}

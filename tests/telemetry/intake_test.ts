@@ -1,0 +1,67 @@
+import { assertEquals } from "@std/assert";
+import { createBaseApp } from "../../base_app.ts";
+import type { CountedDelivery } from "../../telemetry/mod.ts";
+import {
+  createForgeIntake,
+  createMessengerIntake,
+  type IntakeStore,
+  type MessengerIntakeOptions,
+} from "../../webhook/mod.ts";
+import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { memoryStore } from "../webhook/store/_stores.ts";
+import { recordTelemetry } from "./_recording.ts";
+
+const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+const update = { update_id: 1, message: { from: { id: 42 }, text: "hi" } };
+
+/** A store that takes nothing. */
+const FULL: IntakeStore = {
+  maxPayloadBytes: 1e9,
+  accept: () => Promise.reject(new Error("The disk is full")),
+  firstOf: () => Promise.reject(new Error("The disk is full")),
+};
+
+/** What a messenger's intake counts for an update of a user who is not allowed. */
+async function counted(options: Partial<MessengerIntakeOptions>): Promise<CountedDelivery[]> {
+  const telemetry = recordTelemetry();
+  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const secrets = [MESSENGER_SECRET];
+  app.route("/", createMessengerIntake({ secrets, store: FULL, telemetry, ...options }));
+  await app.request("/webhook", messengerUpdate(update));
+  return telemetry.deliveries;
+}
+
+Deno.test("an intake keeps the trace of a delivery in its event's record", async () => {
+  const { kv, store } = await memoryStore();
+  using _ = kv;
+  const telemetry = recordTelemetry(TRACEPARENT);
+  const app = createBaseApp({ name: "bot", logger: false });
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
+  await app.request("/webhook", await forgeDelivery("{}", { "X-Forge-Delivery": "d-1" }));
+  assertEquals((await store.get("d-1"))?.traceparent, TRACEPARENT);
+  assertEquals(telemetry.deliveries, [{ platform: "forge", outcome: "accepted", type: "push" }]);
+});
+
+Deno.test("an intake without telemetry keeps no trace, whatever the sender says", async () => {
+  const { kv, store } = await memoryStore();
+  using _ = kv;
+  const app = createBaseApp({ name: "bot", logger: false });
+  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
+  const headers = { "X-Forge-Delivery": "d-1", traceparent: TRACEPARENT };
+  await app.request("/webhook", await forgeDelivery("{}", headers));
+  assertEquals("traceparent" in (await store.get("d-1"))!, false);
+});
+
+Deno.test("an intake counts users who are not allowed, as rejected or ignored", async () => {
+  const [rejected, ignored] = [await counted({}), await counted({ unauthorized: "ignore" })];
+  assertEquals(rejected, [{ platform: "messenger", outcome: "rejected", code: "AUTH_001" }]);
+  assertEquals(ignored, [{ platform: "messenger", outcome: "ignored" }]);
+});
+
+Deno.test("an intake counts what the store does not take, and what it stumbles over", async () => {
+  const [unstored] = await counted({ isAuthorized: () => true });
+  assertEquals(unstored?.code, "QUEUE_UNAVAILABLE");
+  const [failed] = await counted({ isAuthorized: () => Promise.reject(new Error("no")) });
+  assertEquals(failed?.code, "INTERNAL");
+});

@@ -1,0 +1,93 @@
+import { assertEquals } from "@std/assert";
+import {
+  type EventHandler,
+  GiveUpError,
+  startWorker,
+  type WorkerOptions,
+} from "../../webhook/mod.ts";
+import { claimOne, delivery, later } from "../webhook/store/_events.ts";
+import { memoryStore, type StoreUnderTest } from "../webhook/store/_stores.ts";
+import { recordTelemetry } from "./_recording.ts";
+
+/** How the attempts at one event end. */
+async function outcomesOf(
+  handler: EventHandler,
+  options: WorkerOptions = {},
+  before: (sut: StoreUnderTest) => Promise<unknown> = ({ store }) => store.accept(delivery("d1")),
+  during: (sut: StoreUnderTest) => Promise<unknown> = () => Promise.resolve(),
+) {
+  const sut = await memoryStore();
+  using _ = sut.kv;
+  await before(sut);
+  const telemetry = recordTelemetry();
+  const given = { log: () => {}, telemetry, sweepMs: 10, ...options };
+  const worker = startWorker(sut.store, handler, given);
+  await during(sut);
+  await worker.sweep();
+  await worker.stop(0);
+  return telemetry.outcomes;
+}
+
+Deno.test("a worker tells of an event that is handled", async () => {
+  assertEquals(await outcomesOf(() => {}), [["handled"]]);
+});
+
+Deno.test("a worker tells of each attempt that fails, and what it failed of", async () => {
+  const retry = { minDelayMs: 0, maxAttempts: 2 };
+  const outcomes = await outcomesOf(() => Promise.reject(new Error("no")), { retry });
+  assertEquals(outcomes, [["retried", "no"], ["dead", "no"]]);
+});
+
+Deno.test("a worker tells of an event that is given up", async () => {
+  const giveUp = () => Promise.reject(new GiveUpError("no such chat"));
+  assertEquals(await outcomesOf(giveUp), [["dead", "no such chat"]]);
+});
+
+Deno.test("a worker tells of effects that cannot be committed", async () => {
+  const outcomes = await outcomesOf((_event, { settleWith }) =>
+    settleWith(() => {
+      throw new Error("no effect");
+    })
+  );
+  assertEquals(outcomes, [["retried", "no effect"]]);
+});
+
+Deno.test("a worker tells of an event whose lease was lost", async () => {
+  const outcomes = await outcomesOf(
+    async (_event, { signal }) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    },
+    { leaseMs: 100 },
+    undefined,
+    async ({ store }) => {
+      await later(20);
+      await store.cancel("d1");
+    },
+  );
+  assertEquals(outcomes, [["lost"]]);
+});
+
+Deno.test("a worker tells of an event that kills whoever handles it, once it is dead", async () => {
+  const outcomes = await outcomesOf(() => {}, { retry: { maxAttempts: 1 } }, async ({ store }) => {
+    await store.accept(delivery("d1"));
+    await claimOne(store, 1);
+    await later(10);
+  });
+  assertEquals(outcomes, [["dead"]]);
+});
+
+Deno.test("a worker tells of an event that it gives back", async () => {
+  const { kv, store } = await memoryStore();
+  using _ = kv;
+  await store.accept(delivery("d1"));
+  const telemetry = recordTelemetry();
+  const started = Promise.withResolvers<void>();
+  const worker = startWorker(store, async (_event, { signal }) => {
+    started.resolve();
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    throw signal.reason;
+  }, { log: () => {}, telemetry });
+  await started.promise;
+  await worker.stop();
+  assertEquals(telemetry.outcomes, [["returned", "The worker stops"]]);
+});
