@@ -1,5 +1,3 @@
-import type { AppProcess } from "./_app.ts";
-
 /** A signature of the right form that is wrong: what an attacker can send. */
 export const FORGED = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
 
@@ -7,7 +5,7 @@ const encoder = new TextEncoder();
 
 /** Connects to an app, and sends the head of a delivery. */
 export async function connect(
-  app: AppProcess,
+  app: { readonly url: string | Promise<string> },
   headers: Readonly<Record<string, string>>,
 ): Promise<Deno.TcpConn> {
   const { hostname, port } = new URL(await app.url);
