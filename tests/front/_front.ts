@@ -1,0 +1,154 @@
+import { FORGE_SECRET } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, type AppProcess, spawnApp } from "../apps/_app.ts";
+
+/** A reverse proxy that runs in front of an app. */
+export interface Front {
+  readonly name: FrontName;
+  readonly port: number;
+  readonly app: AppProcess;
+}
+
+/** The reverse proxies that SECURITY.md shows the settings of. */
+export type FrontName = keyof typeof FRONTS;
+
+/** Where Debian installs nginx is not in everybody's path. */
+const FOLDERS = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+
+/** How long a deadline of 10 s is in the tests. */
+export const DEADLINE_MS = 1_000;
+
+/** What a proxy's settings are in the tests: those of SECURITY.md, but for these. */
+type Replacements = readonly (readonly [shown: string, used: string])[];
+
+const FRONTS = {
+  nginx: {
+    replacements: (port: number, upstream: number): Replacements => [
+      ["listen 443 ssl;", `listen 127.0.0.1:${port};`],
+      ["  ssl_certificate     /etc/ssl/bot.pem;\n", ""],
+      ["  ssl_certificate_key /etc/ssl/bot.key;\n", ""],
+      ["http://127.0.0.1:8000", `http://127.0.0.1:${upstream}`],
+      ["client_header_timeout 10s;", "client_header_timeout 1s;"],
+      ["client_body_timeout 10s;", "client_body_timeout 1s;"],
+    ],
+    // The settings of a site are within those of the server, which say here where its files lie.
+    whole: (settings: string, folder: string) => `
+      daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/errors;
+      events { worker_connections 1024; }
+      http {
+        access_log off;
+        ${
+      ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((each) =>
+        `${each}_temp_path ${folder}/${each};`
+      ).join("\n")
+    }
+        ${settings}
+      }`,
+    args: (file: string) => ["-c", file, "-e", "stderr"],
+  },
+  caddy: {
+    replacements: (port: number, upstream: number): Replacements => [
+      ["bot.example.com {", `http://:${port} {`],
+      ["127.0.0.1:8000", `127.0.0.1:${upstream}`],
+      ["read_header 10s", "read_header 1s"],
+    ],
+    whole: (settings: string) => settings.replace("{", "{\n  admin off\n  auto_https off\n"),
+    args: (file: string) => ["run", "--adapter", "caddyfile", "--config", file],
+  },
+};
+
+/** Registers a test of an app behind one of the proxies, or of both; skipped where that is missing. */
+export function testFront(
+  name: FrontName,
+  what: string,
+  fn: (front: Front) => Promise<void>,
+): void {
+  const path = programOf(name);
+  if (path === undefined) {
+    const skipped = `${name}: ${what} (skipped: needs ${name}, and the permission to run it)`;
+    Deno.test({ name: skipped, ignore: true, fn: () => {} });
+    return;
+  }
+  testWith(APP_NEEDS, `${name}: ${what}`, async () => {
+    await withFolder(async (folder) => {
+      const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, TRUSTED_PROXY_HOPS: "1" };
+      await using app = spawnApp("forge", { ...env, KV_URL: ":memory:" });
+      const port = freePort();
+      const file = `${folder}/settings`;
+      await Deno.writeTextFile(file, await settingsOf(name, folder, port, await app.url));
+      const process = new Deno.Command(path, {
+        args: FRONTS[name].args(file),
+        env: { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
+        stdout: "null",
+        stderr: "piped",
+      }).spawn();
+      const errors = new Response(process.stderr).text();
+      try {
+        if (!await listens(port, process.status)) {
+          throw new Error(`${name} does not listen: ${await errors}`);
+        }
+        await fn({ name, port, app });
+      } finally {
+        try {
+          process.kill("SIGKILL");
+        } catch {
+          // It has ended already.
+        }
+        await Promise.all([process.status, errors]);
+      }
+    });
+  });
+}
+
+/** The settings in SECURITY.md, but for where it listens, what it is in front of, and how long it waits. */
+async function settingsOf(
+  name: FrontName,
+  folder: string,
+  port: number,
+  appUrl: string,
+): Promise<string> {
+  const page = await Deno.readTextFile(new URL("../../SECURITY.md", import.meta.url));
+  const language = name === "caddy" ? "caddyfile" : name;
+  let settings = new RegExp("```" + language + "\n(.*?)```", "s").exec(page)?.[1] ?? "";
+  const { replacements, whole } = FRONTS[name];
+  for (const [shown, used] of replacements(port, Number(new URL(appUrl).port))) {
+    if (!settings.includes(shown)) throw new Error(`SECURITY.md does not show '${shown}'`);
+    settings = settings.replace(shown, used);
+  }
+  return whole(settings, folder);
+}
+
+function programOf(name: FrontName): string | undefined {
+  const granted = (["run", "env", "read"] as const).every((each) =>
+    Deno.permissions.querySync({ name: each }).state === "granted"
+  );
+  if (!granted) return undefined;
+  const folders = [...(Deno.env.get("PATH") ?? "").split(":"), ...FOLDERS];
+  return folders.map((folder) => `${folder}/${name}`).find((path) => {
+    try {
+      return Deno.statSync(path).isFile;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+async function listens(port: number, end: Promise<unknown>): Promise<boolean> {
+  let ended = false;
+  end.then(() => ended = true);
+  while (!ended) {
+    try {
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return true;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+  }
+  return false;
+}
