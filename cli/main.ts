@@ -2,6 +2,7 @@
  * The command line tool: looks at the events of an app's KV and operates on them, also while the app
  * runs; and sends deliveries to an app while it is developed.
  *
+ * @example
  * ```sh
  * deno run --unstable-kv -A jsr:@org/edge-base/cli events list --state dead --kv ./forge.db
  * deno run -A jsr:@org/edge-base/cli send forge push --secret 'a long random text'

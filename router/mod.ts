@@ -5,6 +5,22 @@
  * The types of payloads are those that the platforms publish (`@octokit/openapi-webhooks-types`,
  * `@grammyjs/types`). They are types only: nothing of them is loaded when the app runs.
  *
+ * @example
+ * ```ts
+ * import { createEventRouter } from "@org/edge-base/router";
+ * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const opened: string[] = [];
+ * const router = createEventRouter()
+ *   .on("issues.opened", ({ payload }) => opened.push(payload.issue.title))
+ *   .onOther(() => {}); // what has no handler is dropped, not kept as dead
+ *
+ * await using bot = await startTestBot(router.handle);
+ * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
+ * assertEquals(opened, ["Help"]);
+ * ```
+ *
  * @module
  */
 export {
