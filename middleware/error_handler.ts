@@ -44,6 +44,7 @@ const REPLACED_HEADERS = [
 
 interface ExceptionLike extends Error {
   readonly status: number;
+  readonly res?: Response;
   getResponse(): Response;
 }
 
@@ -89,7 +90,7 @@ interface Rendering {
  * ```
  */
 export function errorHandler(error: Error, c: Context): Response {
-  const own = error instanceof HttpError || !isException(error) ? undefined : error.getResponse();
+  const own = error instanceof HttpError || !isException(error) ? undefined : responseOf(error);
   if (own && own.status < 400) return c.newResponse(own.body, own);
   const rendering = own ? renderResponse(own, error.message) : renderError(error);
   if (rendering.status >= 500) logCause(error, rendering, c);
@@ -177,6 +178,12 @@ function isException(error: Error): error is ExceptionLike {
   const { status, getResponse } = error as Partial<ExceptionLike>;
   return typeof getResponse === "function" && Number.isInteger(status) && status! >= 200 &&
     status! <= 599;
+}
+
+/** Deno 2.5 makes no second response of a body that was let go of when the exception was thrown before. */
+function responseOf(error: ExceptionLike): Response {
+  const { status, res } = error;
+  return res?.bodyUsed ? new Response(null, { status, headers: res.headers }) : error.getResponse();
 }
 
 /** Hono merges what the context holds so far into an error's response: CORS headers have to stay. */
