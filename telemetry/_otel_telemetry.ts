@@ -36,7 +36,7 @@ const MAX_ERRORS = 20;
 /** A KV that does not answer must not hold the other metrics up. */
 const READ_TIMEOUT_MS = 1_000;
 
-/** The methods of HTTP: a span is named by no other. */
+/** The methods that a span is named by: the others are whatever a sender writes. */
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]);
 
 /** Reports to the providers that are registered with `@opentelemetry/api`. */
@@ -49,10 +49,11 @@ export class OtelTelemetry implements Telemetry {
   };
   readonly #codes = new BoundedLabel(MAX_CODES);
 
-  nameRequest(method: string, route: string): void {
+  nameRequest(method: string, route: string | undefined): void {
     const span = trace.getActiveSpan();
-    span?.setAttribute("http.route", route);
-    span?.updateName(`${METHODS.has(method) ? method : "HTTP"} ${route}`);
+    const name = METHODS.has(method) ? method : "HTTP";
+    span?.updateName(route === undefined ? name : `${name} ${route}`);
+    if (route !== undefined) span?.setAttribute("http.route", route);
   }
 
   async storing<T>(

@@ -23,8 +23,7 @@ export function createRequestSpans(telemetry: Telemetry): MiddlewareHandler {
     try {
       await next();
     } finally {
-      const route = routeOf(c);
-      if (route !== undefined) telemetry.nameRequest(c.req.method, route);
+      telemetry.nameRequest(c.req.method, routeOf(c));
     }
   };
 }

@@ -69,12 +69,12 @@ export interface Attempt {
  */
 export interface Telemetry {
   /**
-   * Names the span of the request that is being answered by its route.
+   * Names the span of the request that is being answered.
    *
-   * @param method The request's method.
-   * @param route The route, as the app has it: `/webhook`, `/users/:id`.
+   * @param method The request's method: any, as the sender wrote it.
+   * @param route The route, as the app has it: `/webhook`, `/users/:id`; undefined if none takes it.
    */
-  nameRequest(method: string, route: string): void;
+  nameRequest(method: string, route: string | undefined): void;
   /**
    * Stores a delivery within a span of its own.
    *

@@ -21,6 +21,13 @@ export interface Span {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
+/** A log record, as it was exported: what a process writes to its console. */
+export interface LogRecord {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly body: { readonly stringValue: string };
+}
+
 /** A point of a metric: a series has one in each export. */
 export interface Point {
   readonly labels: Readonly<Record<string, string>>;
@@ -43,6 +50,8 @@ export interface Collector extends AsyncDisposable {
   readonly bodies: Readonly<Record<"traces" | "metrics" | "logs", readonly string[]>>;
   /** All spans so far. */
   readonly spans: readonly Span[];
+  /** All log records so far. */
+  readonly logs: readonly LogRecord[];
   /** The metrics as they were exported last, by name. */
   readonly metrics: ReadonlyMap<string, Metric>;
   /** Waits until something holds, and fails if it does not within 20 s. */
@@ -65,6 +74,7 @@ export const telemetryOf = (endpoint: string): Record<string, string> => ({
 export function startCollector(): Collector {
   const bodies = { traces: [] as string[], metrics: [] as string[], logs: [] as string[] };
   const spans: Span[] = [];
+  const logs: LogRecord[] = [];
   const metrics = new Map<string, Metric>();
   const waiting = new Set<() => void>();
   const quiet = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
@@ -72,10 +82,10 @@ export function startCollector(): Collector {
     const kind = new URL(request.url).pathname.split("/").at(-1) as keyof typeof bodies;
     const body = await request.text();
     bodies[kind].push(body);
-    if (kind === "traces") spans.push(...spansOf(JSON.parse(body)));
-    if (kind === "metrics") {
-      for (const [name, each] of metricsOf(JSON.parse(body))) metrics.set(name, each);
-    }
+    const json = JSON.parse(body);
+    if (kind === "traces") spans.push(...spansOf(json));
+    if (kind === "logs") logs.push(...logsOf(json));
+    if (kind === "metrics") { for (const each of metricsOf(json)) metrics.set(...each); }
     for (const look of waiting) look();
     return Response.json({});
   });
@@ -93,7 +103,8 @@ export function startCollector(): Collector {
       look();
     });
   const url = `http://127.0.0.1:${server.addr.port}`;
-  return { url, bodies, spans, metrics, until, [Symbol.asyncDispose]: () => server.shutdown() };
+  const end = () => server.shutdown();
+  return { url, bodies, spans, logs, metrics, until, [Symbol.asyncDispose]: end };
 }
 
 /** What was counted for a metric by points with all of some labels. */
@@ -115,6 +126,11 @@ function spansOf({ resourceSpans }: Json): Span[] {
   const all: Json[] = resourceSpans.flatMap((each: Json) => each.scopeSpans)
     .flatMap((each: Json) => each.spans);
   return all.map((span) => ({ ...span, attributes: labelsOf(span.attributes) }));
+}
+
+function logsOf({ resourceLogs }: Json): LogRecord[] {
+  return resourceLogs.flatMap((each: Json) => each.scopeLogs)
+    .flatMap((each: Json) => each.logRecords);
 }
 
 function metricsOf({ resourceMetrics }: Json): [string, Metric][] {

@@ -15,7 +15,7 @@ export function recordTelemetry(traceparent?: string): RecordingTelemetry {
   const outcomes: [AttemptOutcome, string?][] = [];
   return {
     ...{ routes, deliveries, outcomes },
-    nameRequest: (method, route) => void routes.push(`${method} ${route}`),
+    nameRequest: (method, route) => void routes.push(`${method} ${route ?? ""}`.trim()),
     storing: (_, store) => store(traceparent),
     countDelivery: (delivery) => void deliveries.push(delivery),
     attempt: () => ({
