@@ -1,8 +1,9 @@
+import { type Timeout, Timeouts } from "./_timeouts.ts";
 import { withDeadline } from "./deadline.ts";
 import type { EventRecord, EventStore, Lease } from "./store/mod.ts";
 
 /** After which part of its length a lease is renewed. */
-const RENEWAL = 0.3;
+export const RENEWAL = 0.3;
 
 /** How much of its lease a worker uses, so that it has stopped when another one may start. */
 const EXPIRY_MARGIN = 0.9;
@@ -14,6 +15,8 @@ const GIVE_BACK_TIMEOUT_MS = 500;
 export interface HeldLeaseParts {
   readonly store: EventStore;
   readonly leaseMs: number;
+  /** After what time a lease is renewed. */
+  readonly renewals: Timeouts;
 }
 
 /** Who has to know what becomes of a lease. */
@@ -35,7 +38,7 @@ export class HeldLease {
   /** The changes so far: the lease's version is known only once they are through. */
   #changes: Promise<unknown> = Promise.resolve();
   #isLost = false;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timeout: Timeout | undefined;
   #wake: (() => void) | undefined;
 
   /**
@@ -74,14 +77,16 @@ export class HeldLease {
 
   /** Renews the lease from now on. */
   keep(): void {
+    const { renewals, leaseMs } = this.#parts;
     const remainingMs = this.#until - performance.now();
-    this.#timer = setTimeout(this.#tick, Math.min(this.#parts.leaseMs * RENEWAL, remainingMs));
+    const isShort = remainingMs < leaseMs * RENEWAL;
+    this.#timeout = (isShort ? new Timeouts(remainingMs) : renewals).start(this.#tick);
   }
 
   /** Ends it: the event is settled, or somebody else's. Resolves once no change of it is under way. */
   async end(): Promise<void> {
     this.#isLost = true;
-    clearTimeout(this.#timer);
+    this.#timeout?.cancel();
     this.#wake?.();
     await this.#changes;
   }

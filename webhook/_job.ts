@@ -1,6 +1,7 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../telemetry/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
+import type { Timeouts } from "./_timeouts.ts";
 import { withDeadline } from "./deadline.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
@@ -16,6 +17,10 @@ export interface JobParts {
   readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
+  /** How long settling may take: as long as a lease. */
+  readonly settling: Timeouts;
+  /** After what time a lease is renewed. */
+  readonly renewals: Timeouts;
 }
 
 /** An event's payload. */
@@ -35,10 +40,13 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
 export class Job {
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
-  readonly #content: EventContent | undefined;
-  readonly #controller = new AbortController();
-  readonly #effects: CommitEffects[] = [];
+  /** How many bytes of the event are in memory from the start. */
+  readonly bytes: number;
+  #content: EventContent | undefined;
+  #effects: CommitEffects[] | undefined;
   #failure: { readonly error: unknown } | undefined;
+  #controller: AbortController | undefined;
+  #abortedFor: Error | undefined;
   #stopping = false;
   #handlerEnded = false;
   #attempt: Attempt | undefined;
@@ -54,6 +62,7 @@ export class Job {
     this.#parts = parts;
     this.#lease = new HeldLease(parts, lease, leasedAt, this);
     this.#content = content;
+    this.bytes = content?.body.byteLength ?? 0;
   }
 
   /** For how long the event has been leased, in milliseconds. */
@@ -61,15 +70,10 @@ export class Job {
     return this.#lease.ageMs;
   }
 
-  /** How many bytes of it are in memory from the start. */
-  get bytes(): number {
-    return this.#content?.body.byteLength ?? 0;
-  }
-
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
   stop(): void {
     this.#stopping = true;
-    this.#controller.abort(new Error("The worker stops"));
+    this.#abort("The worker stops");
   }
 
   /** Gives the event back, whatever its handler still does. */
@@ -83,7 +87,7 @@ export class Job {
   }
 
   onLost(message: string): void {
-    this.#controller.abort(new Error("The lease was lost"));
+    this.#abort("The lease was lost");
     this.#report("warn", message);
   }
 
@@ -102,6 +106,8 @@ export class Job {
     } catch (error) {
       this.#failure = { error };
     }
+    // Until it is settled others are handled: what is not let go is copied by the garbage collector.
+    this.#content = undefined;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
   }
@@ -111,7 +117,7 @@ export class Job {
     const [first, longest] = SETTLE_PAUSES_MS;
     for (let pauseMs = first as number; !this.#lease.isLost; pauseMs *= 2) {
       try {
-        const settled = await withDeadline(this.#settleOnce(), this.#parts.leaseMs);
+        const settled = await this.#parts.settling.limit(this.#settleOnce());
         if (!settled && !this.#lease.isLost) this.#report("warn", "lease lost, event not settled");
         break;
       } catch (error) {
@@ -128,7 +134,7 @@ export class Job {
     if (this.#failure) return await this.#fail(this.#failure.error);
     const { store } = this.#parts;
     const effects = this.#effects;
-    if (effects.length === 0) {
+    if (!effects) {
       const options = { withinMs: SETTLE_WITHIN_MS };
       return await this.#settleAs("handled", (lease) => store.complete(lease, options));
     }
@@ -176,18 +182,38 @@ export class Job {
     const event = await this.#load();
     // A payload that takes long to read may come when the event is somebody else's already.
     if (this.#lease.isLost) return;
-    const { signal } = this.#controller;
-    const { kv } = this.#parts.store;
+    const { handler, store: { kv } } = this.#parts;
     const { progress = [] } = this.#lease.record;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    await this.#parts.handler(event, { signal, kv, settleWith, progress, checkpoint });
+    const signal = () => this.#signal;
+    await handler(event, {
+      kv,
+      progress,
+      settleWith,
+      checkpoint,
+      get signal() {
+        return signal();
+      },
+    });
+  }
+
+  /** Many handlers do not ask for it, and making one takes a microsecond. */
+  get #signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#abortedFor) this.#controller.abort(this.#abortedFor);
+    return this.#controller.signal;
+  }
+
+  #abort(reason: string): void {
+    this.#abortedFor ??= new Error(reason);
+    this.#controller?.abort(this.#abortedFor);
   }
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {
     if (this.#handlerEnded) {
       throw new TypeError("Cannot settle with effects: the handler has ended");
     }
-    this.#effects.push(effects);
+    (this.#effects ??= []).push(effects);
   };
 
   readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {

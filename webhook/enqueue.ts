@@ -1,10 +1,10 @@
 import { HttpError } from "../middleware/mod.ts";
-import { withDeadline } from "./deadline.ts";
+import { Timeouts } from "./_timeouts.ts";
 import type { Delivery } from "./delivery.ts";
 import type { AcceptResult, EventStore } from "./store/mod.ts";
 
 /** How long the store may take: a sender gives up after 10 s (GitHub) and needs an answer before. */
-const STORE_TIMEOUT_MS = 5_000;
+export const STORE_TIMEOUT_MS = 5_000;
 
 /** When a sender that can try again should. */
 const RETRY_AFTER_SECONDS = "5";
@@ -19,13 +19,32 @@ const RETRY_AFTER_SECONDS = "5";
  * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
  * than 5 s.
  */
-export async function enqueueDelivery(
+export function enqueueDelivery(
   store: Pick<EventStore, "accept">,
   delivery: Delivery,
   requestId?: string,
 ): Promise<AcceptResult> {
+  return enqueueWithin(new Timeouts(STORE_TIMEOUT_MS), store, delivery, requestId);
+}
+
+/**
+ * Puts a delivery durably into the event store, as {@linkcode enqueueDelivery} does.
+ *
+ * @param timeouts For how long it is waited.
+ * @param store The event store.
+ * @param delivery The delivery.
+ * @param requestId The id of the request that brought it, for the logs.
+ * @returns The event's id, and whether it is new.
+ * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails or takes longer.
+ */
+export async function enqueueWithin(
+  timeouts: Timeouts,
+  store: Pick<EventStore, "accept">,
+  delivery: Delivery,
+  requestId: string | undefined,
+): Promise<AcceptResult> {
   try {
-    return await withDeadline(store.accept(delivery, requestId), STORE_TIMEOUT_MS);
+    return await timeouts.limit(store.accept(delivery, requestId));
   } catch (cause) {
     throw new HttpError(503, "Service Unavailable", {
       code: "QUEUE_UNAVAILABLE",

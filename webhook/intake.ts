@@ -3,11 +3,12 @@ import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget } from "./body_budget.ts";
 import type { Delivery } from "./delivery.ts";
-import { enqueueDelivery } from "./enqueue.ts";
+import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
-import { checkDeclaredBody, readBody } from "./read_body.ts";
+import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
+import { Timeouts } from "./_timeouts.ts";
 
 /** What an intake needs of an event store. */
 export type IntakeStore = Pick<EventStore, "accept" | "firstOf" | "maxPayloadBytes">;
@@ -100,16 +101,16 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
   const budget = budgetOf(platform, maxTotalBodyBytes);
-  const limits = { maxBytes, timeoutMs: bodyTimeoutMs, budget };
+  const bodyTimeouts = new Timeouts(bodyTimeoutMs);
   const enqueue = enqueuing(store, telemetry);
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
     try {
       checkSpelling(request.url);
-      checkDeclaredBody(request.headers, limits.maxBytes);
+      checkDeclaredBody(request.headers, maxBytes);
       const verifyBody = platform.verifyHead(request.headers);
-      const body = await readBody(request, limits);
+      const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget);
       const provedBy = verifyBody(body);
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const delivery = platform.parse(request.headers, body);
@@ -138,13 +139,14 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
 
 /** Stores deliveries, each in a span of its own where there are spans. */
 function enqueuing(store: IntakeStore, telemetry: Telemetry | undefined) {
-  if (!telemetry) {
-    return (delivery: Delivery, requestId?: string) => enqueueDelivery(store, delivery, requestId);
-  }
+  const timeouts = new Timeouts(STORE_TIMEOUT_MS);
+  const enqueue = (delivery: Delivery, requestId?: string) =>
+    enqueueWithin(timeouts, store, delivery, requestId);
+  if (!telemetry) return enqueue;
   return (delivery: Delivery, requestId?: string) =>
     telemetry.storing(
       { platform: delivery.platform, bytes: delivery.body.byteLength },
-      (traceparent) => enqueueDelivery(store, { ...delivery, traceparent }, requestId),
+      (traceparent) => enqueue({ ...delivery, traceparent }, requestId),
     );
 }
 

@@ -1,4 +1,5 @@
 import { HttpError } from "../middleware/mod.ts";
+import { Timeouts } from "./_timeouts.ts";
 import type { BodyBudget } from "./body_budget.ts";
 
 /** Options of {@linkcode readBody}. */
@@ -32,25 +33,44 @@ const RETRY_AFTER_SECONDS = "10";
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer; 503
  * `OVERLOADED` if the budget evicts it; 400 `INVALID_BODY` if it ends early.
  */
-export async function readBody(
+export function readBody(
   request: Request,
   options: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { maxBytes, timeoutMs = 10_000, budget } = options;
+  return readBodyWithin(new Timeouts(timeoutMs), request, maxBytes, budget);
+}
+
+/**
+ * Reads a request's body, as {@linkcode readBody} does.
+ *
+ * @param timeouts Within which time it must have arrived.
+ * @param request The request.
+ * @param maxBytes How many bytes are taken at most.
+ * @param budget Bounds what this body and others hold together.
+ * @returns The body.
+ * @throws {HttpError} As {@linkcode readBody}.
+ */
+export async function readBodyWithin(
+  timeouts: Timeouts,
+  request: Request,
+  maxBytes: number,
+  budget: BodyBudget | undefined,
+): Promise<Uint8Array<ArrayBuffer>> {
   if (!request.body) return new Uint8Array();
   const reader = request.body.getReader();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
-  const deadline = Promise.withResolvers<never>();
-  const timer = setTimeout(() => deadline.reject(timedOut()), timeoutMs);
+  const { promise: tooSlow, reject } = Promise.withResolvers<never>();
+  const timeout = timeouts.start(() => reject(timedOut()));
   try {
-    return await Promise.race([collect(reader, chunks, maxBytes, budget), deadline.promise]);
+    return await Promise.race([collect(reader, chunks, maxBytes, budget), tooSlow]);
   } catch (error) {
     chunks.length = 0; // Else they would be joined once the reader is cancelled.
     reader.cancel().catch(() => {});
     if (error instanceof HttpError) throw error;
     throw new HttpError(400, "Body ended early", { code: "INVALID_BODY" });
   } finally {
-    clearTimeout(timer);
+    timeout.cancel();
   }
 }
 

@@ -1,8 +1,10 @@
 import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
+import { RENEWAL } from "./_held_lease.ts";
 import type { JobParts } from "./_job.ts";
 import { JobQueue } from "./_job_queue.ts";
+import { Timeouts } from "./_timeouts.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import { longestDelay } from "./retry_policy.ts";
@@ -81,7 +83,9 @@ class StoreWorker implements EventWorker {
 
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
     const { concurrency, leaseMs, sweepMs, retry, log, telemetry } = withDefaults(options);
-    this.#parts = { store, handler, leaseMs, retry, log, telemetry };
+    const settling = new Timeouts(leaseMs);
+    const renewals = new Timeouts(leaseMs * RENEWAL);
+    this.#parts = { store, handler, leaseMs, retry, log, telemetry, settling, renewals };
     this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
     this.#clock = new ClockWatch(leaseMs / 2);
     this.#tidyAt = performance.now() + leaseMs / 2;

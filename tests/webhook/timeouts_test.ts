@@ -1,0 +1,62 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { Timeouts } from "../../webhook/_timeouts.ts";
+import { Simulation } from "./_simulation.ts";
+
+const SIXTY = Array.from({ length: 60 }, (_, i) => i);
+
+Deno.test("Timeouts end in their order, each after its time, but for those that are cancelled", async () => {
+  using simulation = new Simulation(1);
+  const timeouts = new Timeouts(1_000);
+  const ended: [number, number][] = [];
+  const started: number[] = [];
+  await simulation.run((async () => {
+    for (const i of SIXTY) {
+      started.push(performance.now());
+      const timeout = timeouts.start(() => ended.push([i, performance.now() - started[i]!]));
+      if (i % 3 === 0) timeout.cancel();
+      if (i % 4 === 1) await pause(7 * simulation.random());
+      if (i % 10 === 5) setTimeout(timeout.cancel, 500);
+    }
+    await pause(3_000);
+  })());
+  const left = SIXTY.filter((i) => i % 3 !== 0 && i % 10 !== 5);
+  assertEquals(ended.map(([i]) => i), left);
+  assertEquals(ended.filter(([, ms]) => ms < 1_000 || ms > 1_002), []);
+});
+
+Deno.test("Timeouts leave no timer behind once all are cancelled", () => {
+  const timeouts = new Timeouts(10_000);
+  const started = SIXTY.map(() => timeouts.start(() => {}));
+  for (const timeout of started) timeout.cancel();
+  for (const timeout of started.toReversed()) timeout.cancel();
+});
+
+Deno.test("Timeouts can be cancelled and started by a timeout", async () => {
+  const timeouts = new Timeouts(5);
+  const ended: string[] = [];
+  const done = Promise.withResolvers<void>();
+  timeouts.start(() => {
+    ended.push("first");
+    second.cancel();
+    timeouts.start(() => {
+      ended.push("third");
+      done.resolve();
+    });
+  });
+  await pause(1);
+  const second = timeouts.start(() => ended.push("second"));
+  await done.promise;
+  assertEquals(ended, ["first", "third"]);
+});
+
+Deno.test("limit() gives what a promise comes to, or gives it up", async () => {
+  const timeouts = new Timeouts(20);
+  assertEquals(await timeouts.limit(Promise.resolve(1)), 1);
+  await assertRejects(() => timeouts.limit(Promise.reject(new TypeError("no"))), TypeError, "no");
+  const never = timeouts.limit(new Promise(() => {}));
+  await assertRejects(() => never, Error, "No answer within 20 ms");
+});
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
