@@ -57,9 +57,7 @@ export class Acceptance {
       found = await this.#lookUp(id);
       if (isLive(found)) return { id, duplicate: true };
     }
-    return await this.#acceptWith(record, found, delivery, (draft) => {
-      setChunks(draft, this.#keys, payload, delivery.body);
-    });
+    return await this.#acceptWith(record, found, delivery);
   }
 
   /** Puts a dead event back, behind those of its ordering key that wait. */
@@ -93,14 +91,14 @@ export class Acceptance {
     record: NewRecord,
     expected: Found,
     delivery: Delivery,
-    addContent: AddContent,
+    addContent?: AddContent,
   ): Promise<AcceptResult> {
     const { id } = record;
     let found = expected;
     return await untilDone(async () => {
       const draft = this.#instead(found, id);
       draft.isIntake = true;
-      addContent(draft);
+      addContent?.(draft);
       const due = { ...record, dueAt: notBefore(found.record, record.receivedAt) };
       if (await this.#inLane(due, delivery.orderingKey ?? null, draft, delivery)) {
         this.#recent.add(id);
@@ -148,11 +146,9 @@ export class Acceptance {
 
   async #tryCommit(record: EventRecord, draft: Draft, delivery?: Delivery): Promise<boolean> {
     const taking = delivery && Taking.of(this.#parts, record, delivery);
-    const stored = taking?.record ?? record;
-    draft.set(this.#keys.event(stored), stored);
-    setId(draft, this.#parts, stored);
-    setDue(draft, this.#keys, stored);
-    draft.rings = !taking && stored.dueAt !== null;
+    if (taking?.holdsPayload) draft.take(taking);
+    else this.#add(draft, taking?.record ?? record, delivery);
+    draft.rings = !taking && record.dueAt !== null;
     try {
       const result = await this.#parts.commits.commit(draft);
       taking?.end(result);
@@ -162,6 +158,16 @@ export class Acceptance {
       taking?.endUnknown();
       throw error;
     }
+  }
+
+  #add(draft: Draft, record: EventRecord, delivery: Delivery | undefined): void {
+    const { payload } = record;
+    if (delivery && payload && fitsOneCommit(payload)) {
+      setChunks(draft, this.#keys, payload, delivery.body);
+    }
+    draft.set(this.#keys.event(record), record);
+    setId(draft, this.#parts, record);
+    setDue(draft, this.#keys, record);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Draft } from "./_draft.ts";
 
-/** A commit holds 1,000 mutations; the bell is one. */
-const MAX_MUTATIONS = 999;
+/** A commit holds 1,000 mutations; the bell is one, and shared entries of the schedule are others. */
+const MAX_MUTATIONS = 950;
 
 /** A commit holds 819,200 bytes, keys and V8's serialization among them. */
 const MAX_BYTES = 700_000;

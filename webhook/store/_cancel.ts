@@ -3,7 +3,8 @@ import { untilDone } from "./_contention.ts";
 import { lookUp } from "./_lookup.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { FoundEvent } from "./_scan.ts";
-import { type EventRecord, withError } from "./event_record.ts";
+import { type EventRecord, type Known, knownOf, withError } from "./event_record.ts";
+import type { Lease } from "./event_store.ts";
 import type { StoredEvent } from "./stored_event.ts";
 
 /**
@@ -12,29 +13,31 @@ import type { StoredEvent } from "./stored_event.ts";
  */
 export async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
   return await untilDone(async () => {
-    const { record, versionstamp } = await lookUp(parts.kv, parts.keys, id);
-    if (!record || !isOpen(record)) return false;
-    return await tryToCancel(parts, record, versionstamp!) || undefined;
+    const known = await lookUp(parts.kv, parts.keys, id);
+    if (!known.record || !isOpen(known.record)) return false;
+    return await tryToCancel(parts, leaseOf(known)) || undefined;
   });
 }
 
 /** Gives an event up that was found, if it waits or runs. */
 export async function cancelFound(parts: StoreParts, found: FoundEvent): Promise<boolean> {
-  const { event, versionstamp } = found;
+  const { event } = found;
   if (!isOpen(event)) return false;
-  return await tryToCancel(parts, event, versionstamp) || await cancelEvent(parts, event.id);
+  return await tryToCancel(parts, leaseOf(knownOf(found))) || await cancelEvent(parts, event.id);
 }
 
-async function tryToCancel(
-  parts: StoreParts,
-  record: EventRecord,
-  versionstamp: string,
-): Promise<boolean> {
+async function tryToCancel(parts: StoreParts, lease: Lease): Promise<boolean> {
+  const { record } = lease;
   const settledAt = Date.now();
   const errors = withError(record, "Cancelled", settledAt);
   const set = { state: "dead", dueAt: null, settledAt, errors } as const;
   const nextNotBefore = record.lease?.until ?? 0;
-  return await changeRecord(parts, { record, versionstamp }, { set, nextNotBefore }) !== null;
+  return await changeRecord(parts, lease, { set, nextNotBefore }) !== null;
+}
+
+/** What is known of an event that is there, as changing it takes it. */
+function leaseOf({ record, versionstamp, body }: Known): Lease {
+  return { record: record!, versionstamp: versionstamp!, body };
 }
 
 function isOpen(event: StoredEvent): event is EventRecord {

@@ -2,7 +2,9 @@ import { untilDone } from "./_contention.ts";
 import { Draft } from "./_draft.ts";
 import { keepId } from "./_ids.ts";
 import { Lanes } from "./_lanes.ts";
+import type { StoreKeys } from "./_keys.ts";
 import type { StoreParts } from "./_parts.ts";
+import { unpack } from "./_payload.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
 import { type EventRecord, type LanePlace, readRecord } from "./event_record.ts";
 import { Taking } from "./_taking.ts";
@@ -48,7 +50,7 @@ async function changeAlone(
   lease: Lease,
   change: Change,
 ): Promise<Lease | null> {
-  const record = { ...lease.record, ...change.set };
+  const record: EventRecord = { ...lease.record, ...change.set };
   const changed = await finish(parts, startOf(parts, lease, change), lease, record, change);
   if (changed || !change.effects || await isChanged(parts, lease)) return changed;
   throw new Error("A check among the effects does not hold");
@@ -89,13 +91,15 @@ function startOf({ keys }: StoreParts, { record, versionstamp }: Lease, change: 
 async function finish(
   parts: StoreParts,
   draft: Draft,
-  { record: before }: Lease,
-  record: EventRecord,
+  { record: before, body }: Lease,
+  after: EventRecord,
   { expireIn, withinMs }: Change,
   taking?: Taking,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
+  const record = alone(draft, keys, after, body);
   draft.set(keys.event(record), record, expireIn === undefined ? {} : { expireIn });
+  if (before.dueGroup) draft.leaving = before;
   deleteDue(draft, keys, before);
   setDue(draft, keys, record);
   keepId(draft, parts, record);
@@ -105,6 +109,21 @@ async function finish(
   });
   taking?.end(result);
   return result.ok ? { record, versionstamp: result.versionstamp } : null;
+}
+
+/**
+ * Has an event stand alone: what it shared with others in the schedule, and its payload in its record,
+ * were for an event that is handled at once. One that is not would be written anew with each change.
+ */
+function alone(
+  draft: Draft,
+  keys: StoreKeys,
+  { dueGroup: _, ...record }: EventRecord,
+  body: Uint8Array<ArrayBuffer> | undefined,
+): EventRecord {
+  const { payload } = record;
+  if (payload?.chunks !== 0 || !body) return record;
+  return { ...record, payload: unpack(draft, keys, payload, body) };
 }
 
 async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {

@@ -5,18 +5,37 @@ import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { readAll } from "./_reads.ts";
-import { type ScheduleEntry, setEntry } from "./_schedule.ts";
-import { type EventRecord, type EventRef, type Known, knownOf, withError } from "./event_record.ts";
+import { isShared, type ScheduleEntry, setEntry, type SharedEntry } from "./_schedule.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  type Known,
+  knownOf,
+  type LanePlace,
+  withError,
+} from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { ClaimOptions, Lease } from "./event_store.ts";
 
 /** How many entries of the schedule are read at a time. */
 const BATCH_SIZE = 100;
 
+const LIST_OPTIONS = { batchSize: BATCH_SIZE };
+
 /** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
 
-type DueEntry = Deno.KvEntry<ScheduleEntry>;
+type DueEntry = Deno.KvEntry<ScheduleEntry | SharedEntry>;
+
+/** An event that the schedule names. */
+interface Due extends EventRef {
+  /** The entry that names it. */
+  readonly entry: DueEntry;
+  /** Its place in its lane. */
+  readonly lane: LanePlace | null;
+  /** Whether the entry is that of others as well. */
+  readonly isShared: boolean;
+}
 
 /** Takes events off the schedule: those that are due are leased, and misplaced ones put right. */
 export class Claims {
@@ -36,18 +55,36 @@ export class Claims {
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const { limit } = options;
     const leases: Lease[] = [];
-    let page: DueEntry[] = [];
+    let page: Due[] = [];
     const selector = this.#keys.dueUntil(Date.now());
     const take = async () => {
       leases.push(...await this.#leaseAll(page, options));
       page = [];
     };
     // Beyond the first entries too: another worker may have been faster with those.
-    for await (const entry of this.#kv.list<ScheduleEntry>(selector, { batchSize: BATCH_SIZE })) {
-      if (page.push(entry) === limit - leases.length) await take();
-      if (leases.length === limit) return leases;
+    for await (const entry of this.#kv.list<DueEntry["value"]>(selector, LIST_OPTIONS)) {
+      if (isShared(entry.value)) {
+        await take();
+        leases.push(...await this.#leaseGroup(entry, limit - leases.length, options));
+      } else if (page.push(...dueOf(entry)) === limit - leases.length) await take();
+      if (leases.length >= limit) return leases;
     }
     await take();
+    return leases;
+  }
+
+  /** Takes over what is left of a group: nobody has settled it, nor renewed its lease. */
+  async #leaseGroup(entry: DueEntry, limit: number, options: ClaimOptions): Promise<Lease[]> {
+    const events = dueOf(entry);
+    const known = await this.#read(events);
+    const left = events.filter((_, i) => isOf(entry, known[i]!));
+    const leases = await this.#leaseAll(left.slice(0, limit), options);
+    if (leases.length < left.length) return leases;
+    const draft = new Draft().check(entry).delete(entry.key);
+    const unreadable = events.filter((_, i) => isUnreadable(known[i]!));
+    for (const ref of unreadable) this.#addPostponed(draft, ref);
+    const { ok } = await this.#parts.commits.commit(draft);
+    if (ok) { for (const { id } of unreadable) this.#reportUnreadable(id); }
     return leases;
   }
 
@@ -57,7 +94,7 @@ export class Claims {
    */
   async repair(latestMs: number): Promise<number> {
     let repaired = 0;
-    let page: DueEntry[] = [];
+    let page: Due[] = [];
     const mend = async () => {
       const changes = (await this.#read(page)).map((known, i) =>
         this.#mend(page[i]!, known, latestMs)
@@ -65,51 +102,56 @@ export class Claims {
       for (const mended of await Promise.all(changes)) if (mended) repaired++;
       page = [];
     };
-    for await (const entry of this.#kv.list<ScheduleEntry>(this.#keys.dueAfter(Date.now()))) {
-      if (page.push(entry) === BATCH_SIZE) await mend();
+    const selector = this.#keys.dueAfter(Date.now());
+    for await (const entry of this.#kv.list<DueEntry["value"]>(selector, LIST_OPTIONS)) {
+      if (page.push(...dueOf(entry)) >= BATCH_SIZE) await mend();
     }
     await mend();
     return repaired;
   }
 
-  async #mend({ key }: DueEntry, known: Known, latestMs: number): Promise<boolean> {
-    const { record, versionstamp } = known;
-    if (!record || record.dueAt !== key.at(-2) || !isMisplaced(record, latestMs)) return false;
+  async #mend({ entry }: Due, known: Known, latestMs: number): Promise<boolean> {
+    const { record, versionstamp, body } = known;
+    if (!record || !isOf(entry, known) || !isMisplaced(record, latestMs)) return false;
     const { lease } = record;
     // Who holds a lease has to have its length to renew it by the clock as it is now.
     const dueAt = Date.now() + (lease?.ms ?? 0);
     const set = { dueAt, lease: lease && { ...lease, until: dueAt } };
-    return await this.#change({ record, versionstamp: versionstamp! }, { set }) !== null;
+    return await this.#change({ record, versionstamp: versionstamp!, body }, { set }) !== null;
   }
 
-  async #read(entries: readonly DueEntry[]): Promise<Known[]> {
-    const keys = entries.map((entry) => this.#keys.event(refOf(entry)));
-    return (await readAll(this.#kv, keys)).map(knownOf);
+  async #read(events: readonly Due[]): Promise<Known[]> {
+    return (await readAll(this.#kv, events.map((due) => this.#keys.event(due)))).map(knownOf);
   }
 
   /** Leases events in one commit. One that fails does not lose what was leased beside it. */
-  async #leaseAll(entries: readonly DueEntry[], options: ClaimOptions): Promise<Lease[]> {
-    const known = await this.#read(entries);
+  async #leaseAll(events: readonly Due[], options: ClaimOptions): Promise<Lease[]> {
+    const known = await this.#read(events);
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
     const reading = readSmallPayloads(this.#kv, this.#keys, known).catch(() => []);
     const tried = await Promise.allSettled(
-      entries.map((entry, i) => this.#leaseDue(entry, known[i]!, options)),
+      events.map((due, i) => this.#leaseDue(due, known[i]!, options)),
     );
     const bodies = await reading;
     const leases = tried.flatMap((each, i) =>
-      each.status === "fulfilled" && each.value ? [{ ...each.value, body: bodies[i] }] : []
+      each.status === "fulfilled" && each.value
+        ? [{ ...each.value, body: known[i]!.body ?? bodies[i] }]
+        : []
     );
     const failed = tried.find((each) => each.status === "rejected");
     if (failed && leases.length === 0) throw failed.reason;
     return leases;
   }
 
-  async #leaseDue(entry: DueEntry, known: Known, options: ClaimOptions): Promise<Lease | null> {
+  async #leaseDue(due: Due, known: Known, options: ClaimOptions): Promise<Lease | null> {
     const { owner, leaseMs, takeOver = true } = options;
     const now = Date.now();
-    const { record, versionstamp } = known;
-    if (!record) return await this.#postpone(entry, known);
-    if (record.dueAt === null || record.dueAt > now) return await this.#drop(entry);
+    const { entry } = due;
+    const { record, versionstamp, body } = known;
+    if (!record) return await this.#postpone(due, known);
+    if (record.dueAt === null || record.dueAt > now) {
+      return due.isShared ? null : await this.#drop(entry);
+    }
     const until = now + leaseMs;
     const takenOver = record.state === "running";
     if (takenOver && !takeOver) return null;
@@ -121,8 +163,8 @@ export class Claims {
       dueAt: until,
       errors,
     };
-    const add = (draft: Draft) => void draft.delete(entry.key);
-    const lease = await this.#change({ record, versionstamp: versionstamp! }, { set, add });
+    const add = (draft: Draft) => void (due.isShared || draft.delete(entry.key));
+    const lease = await this.#change({ record, versionstamp: versionstamp!, body }, { set, add });
     return lease && { ...lease, takenOver };
   }
 
@@ -136,22 +178,24 @@ export class Claims {
    * Leaves an event whose record this version cannot read to a later time: another version may read it.
    * It would be the first one due for ever, and hold up its lane.
    */
-  async #postpone(entry: DueEntry, { versionstamp }: Known): Promise<null> {
-    const { lane } = entry.value;
-    if (versionstamp === null && !lane) return await this.#drop(entry);
-    const ref = refOf(entry);
+  async #postpone(due: Due, known: Known): Promise<null> {
+    const { lane, entry } = due;
+    const isThere = isUnreadable(known);
+    if (!isThere && !lane) return await this.#drop(entry);
     const draft = new Draft().check(entry).delete(entry.key);
-    if (lane) await this.#lanes.leave(draft, lane, ref.id);
-    if (versionstamp !== null) {
-      setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
-    }
+    if (lane) await this.#lanes.leave(draft, lane, due.id);
+    if (isThere) this.#addPostponed(draft, due);
     const { ok } = await this.#parts.commits.commit(draft);
-    if (ok && versionstamp !== null) {
-      writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", {
-        eventId: ref.id,
-      });
-    }
+    if (ok && isThere) this.#reportUnreadable(due.id);
     return null;
+  }
+
+  #addPostponed(draft: Draft, ref: EventRef): void {
+    setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
+  }
+
+  #reportUnreadable(eventId: string): void {
+    writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
   }
 
   #change(lease: Lease, change: Change): Promise<Lease | null> {
@@ -159,8 +203,25 @@ export class Claims {
   }
 }
 
-function refOf({ key, value }: DueEntry): EventRef {
-  return { id: String(key.at(-1)), receivedAt: value.receivedAt };
+/** The events that an entry of the schedule names. */
+function dueOf(entry: DueEntry): Due[] {
+  const { key, value } = entry;
+  if (isShared(value)) {
+    return value.events.map((ref) => ({ ...ref, entry, lane: null, isShared: true }));
+  }
+  const { receivedAt, lane } = value;
+  return [{ id: String(key.at(-1)), receivedAt, lane, entry, isShared: false }];
+}
+
+/** Whether there is a record that this version cannot read. */
+function isUnreadable({ record, versionstamp }: Known): boolean {
+  return !record && versionstamp !== null;
+}
+
+/** Whether an event is where an entry of the schedule says: it may have another place by now. */
+function isOf({ key, value }: DueEntry, { record }: Known): boolean {
+  if (!record || record.dueAt !== key.at(-2)) return false;
+  return record.dueGroup === (isShared(value) ? key.at(-1) : undefined);
 }
 
 /** Whether an event waits for longer than its clock can have meant, as far as the record tells. */

@@ -1,4 +1,6 @@
 import type { CommitEffects } from "./event_store.ts";
+import type { EventRecord } from "./event_record.ts";
+import type { Taking } from "./_taking.ts";
 
 /** What adds mutations to: a draft, or a commit of its own. */
 export interface Mutations {
@@ -18,6 +20,9 @@ interface Mutation {
 /** What a value that is no payload takes in a commit, in bytes, at most but for an event's errors. */
 const VALUE_BYTES = 1_000;
 
+/** What is written of an event that is leased in the commit: its record, id and place in the schedule. */
+const TAKING_MUTATIONS = 3;
+
 /**
  * What one change of a store checks and writes, until it becomes part of a commit. It checks every key
  * that another change may write, so that changes which share a commit can be told apart by their checks.
@@ -31,13 +36,24 @@ export class Draft implements Mutations {
   isIntake = false;
   /** Whether workers should be told. */
   rings = false;
+  /** An event that is leased in the commit: what is written of it depends on that. */
+  taking: Taking | undefined;
+  /** An event, as it was, that leaves the entry of the schedule which it has shared. */
+  leaving: EventRecord | undefined;
   /** What it takes in a commit, in bytes, about. */
   bytes = 0;
   readonly #mutations: Mutation[] = [];
 
   /** How many mutations it has. */
   get size(): number {
-    return this.#mutations.length;
+    return this.#mutations.length + (this.taking ? TAKING_MUTATIONS : 0);
+  }
+
+  /** Adds an event that is leased in the commit. */
+  take(taking: Taking): this {
+    this.taking = taking;
+    this.bytes += taking.bytes + 2 * VALUE_BYTES;
+    return this;
   }
 
   /** Adds that a key must have a version. */
@@ -62,6 +78,7 @@ export class Draft implements Mutations {
     commit.check(...this.checks);
     // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
     this.effects?.(commit);
+    this.taking?.addTo(commit);
     for (const { key, value, options, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);
       else commit.set(key, value, options);

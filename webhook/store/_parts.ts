@@ -1,4 +1,5 @@
 import type { LogSink } from "../../middleware/mod.ts";
+import type { DueGroups } from "./_due_groups.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { SharedCommits } from "./_shared_commits.ts";
@@ -15,6 +16,8 @@ export interface StoreParts {
   readonly bell: Doorbell;
   /** Those who write, in one commit where they can. */
   readonly commits: SharedCommits;
+  /** The entries of the schedule that several events share. */
+  readonly groups: DueGroups;
   /** Those who change a lane in this process, one after the other. */
   readonly locks: KeyedLock;
   /** Those who write large payloads, one commit at a time. */

@@ -3,6 +3,7 @@ import type { KeyedLock } from "./_keyed_lock.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { readAll } from "./_reads.ts";
+import { isPayloadOf } from "./_record_shape.ts";
 import type { Known, PayloadRef } from "./event_record.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
@@ -13,6 +14,9 @@ const CHUNKS_PER_COMMIT = 12;
 
 /** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
 const MAX_CHUNKS = 900;
+
+/** What a record has room for beside all else that it may hold. */
+const RECORD_BYTES = 32_768;
 
 /** The largest payload that can be stored, in bytes. */
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
@@ -40,6 +44,23 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
 /** Tells whether a payload fits into the commit that makes its event visible. */
 export function fitsOneCommit(ref: PayloadRef): boolean {
   return ref.chunks <= CHUNKS_PER_COMMIT;
+}
+
+/** Tells whether an event's record may hold its payload: the published examples stay below 27 KB. */
+export function fitsRecord(ref: PayloadRef): boolean {
+  return ref.size <= RECORD_BYTES;
+}
+
+/** Adds a payload that was in its event's record to a commit, as a part of its own. */
+export function unpack(
+  commit: Mutations,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+): PayloadRef {
+  const payload = { ...ref, chunks: 1 };
+  setChunks(commit, keys, payload, body);
+  return payload;
 }
 
 /** Tells whether a payload is in one part. */
@@ -110,8 +131,8 @@ export async function readPayload(
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (fitsOneChunk(ref)) {
     const { value } = await kv.get<Uint8Array>(keys.chunk(ref.id, 0));
-    if (isWhole(value, ref)) return value;
-    const size = value?.byteLength ?? 0;
+    if (isPayloadOf({ payload: ref }, value)) return value;
+    const size = (value as Uint8Array | null)?.byteLength ?? 0;
     throw new Error(`Cannot read the payload: ${size} of ${ref.size} bytes are there`);
   }
   const body = new Uint8Array(ref.size);
@@ -141,12 +162,8 @@ export async function readSmallPayloads(
   return refs.map((ref) => {
     if (!ref || !fitsOneChunk(ref)) return undefined;
     const value: unknown = values.next().value?.value;
-    return isWhole(value, ref) ? value : undefined;
+    return isPayloadOf({ payload: ref }, value) ? value : undefined;
   });
-}
-
-function isWhole(value: unknown, { size }: PayloadRef): value is Uint8Array<ArrayBuffer> {
-  return value instanceof Uint8Array && value.byteLength === size;
 }
 
 /** Deletes an upload that does not become an event, and nothing once it has become one. */

@@ -28,6 +28,7 @@ const isRecord = shape(
     state: (value) => STATES.includes(value as EventState),
     attempt: isCount,
     dueAt: orNull(isTime),
+    dueGroup: (value) => value === undefined || isText(value),
     orderingKey: orNull(isText),
     lane: orNull(isLane),
     lease: orNull(isLease),
@@ -52,6 +53,14 @@ export function isLanePlace(value: unknown): value is LanePlace {
 /** Tells whether a value names a payload. */
 export function isPayloadRef(value: unknown): value is PayloadRef {
   return isPayload(value);
+}
+
+/** Tells whether a value is the payload of an event, all of it. */
+export function isPayloadOf(
+  { payload }: Pick<EventRecord, "payload">,
+  value: unknown,
+): value is Uint8Array<ArrayBuffer> {
+  return value instanceof Uint8Array && value.byteLength === payload?.size;
 }
 
 function orNull(check: Check): Check {

@@ -15,6 +15,16 @@ export function dueAtOf(key: Deno.KvKey): number {
   return Number(key.at(-2));
 }
 
+/** What an entry holds that several events share: where their records are. */
+export interface SharedEntry {
+  readonly events: readonly EventRef[];
+}
+
+/** Tells whether several events share an entry. */
+export function isShared(value: unknown): value is SharedEntry {
+  return Array.isArray((value as SharedEntry | null)?.events);
+}
+
 /** Adds an event's entry in the schedule to a commit, if it has one. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt !== null) setEntry(commit, keys, record.dueAt, record, record.lane);
@@ -31,11 +41,11 @@ export function setEntry(
   commit.set(keys.due(dueAt, id), { receivedAt, lane } satisfies ScheduleEntry);
 }
 
-/** Adds the deletion of an event's entry in the schedule to a commit, if it has one. */
+/** Adds the deletion of an event's entry in the schedule to a commit, if it has one of its own. */
 export function deleteDue(
   commit: Mutations,
   keys: StoreKeys,
   record: EventRecord,
 ): void {
-  if (record.dueAt !== null) commit.delete(keys.due(record.dueAt, record.id));
+  if (record.dueAt !== null && !record.dueGroup) commit.delete(keys.due(record.dueAt, record.id));
 }

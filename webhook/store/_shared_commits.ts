@@ -3,8 +3,11 @@ import { withDeadline } from "../deadline.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit } from "./_commit.ts";
 import type { Draft } from "./_draft.ts";
+import type { DueGroup, DueGroups } from "./_due_groups.ts";
 import { readAll } from "./_reads.ts";
+import type { Taking } from "./_taking.ts";
 import type { Doorbell } from "./doorbell.ts";
+import type { EventRecord } from "./event_record.ts";
 
 /** A commit holds 100 checks. */
 const MAX_CHECKS = 100;
@@ -31,6 +34,7 @@ const MAX_WAIT_MS = 4_500;
 export class SharedCommits {
   readonly #kv: Deno.Kv;
   readonly #bell: Doorbell;
+  readonly #groups: DueGroups;
   /** Deliveries, and all else: each gets every other place, so that neither keeps the other waiting. */
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
@@ -41,9 +45,10 @@ export class SharedCommits {
   #underWay = 0;
   #slow = 0;
 
-  constructor(kv: Deno.Kv, bell: Doorbell) {
+  constructor(kv: Deno.Kv, bell: Doorbell, groups: DueGroups) {
     this.#kv = kv;
     this.#bell = bell;
+    this.#groups = groups;
   }
 
   /**
@@ -130,19 +135,32 @@ export class SharedCommits {
 
   async #write(items: readonly Waiting[]): Promise<void> {
     const operation = this.#kv.atomic();
-    let silence: (() => void) | undefined;
+    const undo: (() => void)[] = [];
     try {
+      this.#group(operation, items, undo);
       for (const { draft } of items) draft.addTo(operation);
-      if (items.some(({ draft }) => draft.rings)) silence = this.#bell.ring(operation);
+      if (items.some(({ draft }) => draft.rings)) undo.push(this.#bell.ring(operation));
       const result = await commit(operation);
-      if (!result.ok) silence?.();
+      if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && items.length > 1) return await this.#sortOut(items);
+      if (result.ok) this.#groups.left(leavingOf(items));
       for (const { resolve } of items) resolve(result);
     } catch (error) {
-      silence?.();
+      for (const each of undo) each();
       if (items.length > 1 && isTooMuch(error)) return await this.#writeLess(items, error);
       for (const { reject } of items) reject(error);
     }
+  }
+
+  /** Leases what is taken under one entry of the schedule, and deletes the entries that are empty now. */
+  #group(operation: Deno.AtomicOperation, items: readonly Waiting[], undo: (() => void)[]): void {
+    const group = lease(items.flatMap(({ draft }) => draft.taking ?? []));
+    if (group) {
+      this.#groups.open(operation, group);
+      undo.push(() => this.#groups.forget(group));
+    }
+    this.#groups.close(operation, leavingOf(items));
+    if (!items.some(({ draft }) => draft.effects)) this.#groups.sweep(operation);
   }
 
   /** Tells those whose checks do not hold, and writes the others again. */
@@ -171,6 +189,25 @@ export class SharedCommits {
   async #writeEach(items: readonly Waiting[]): Promise<void> {
     for (const item of items) await this.#write([item]);
   }
+}
+
+/** Leases events from now on, and makes a group of them if there are several. */
+function lease(taken: readonly Taking[]): DueGroup | undefined {
+  const [first] = taken;
+  if (!first) return undefined;
+  const now = Date.now();
+  const isGroup = taken.length > 1 && taken.every(({ leaseMs }) => leaseMs === first.leaseMs);
+  const id = isGroup ? crypto.randomUUID() : undefined;
+  for (const each of taken) each.lease(now, id);
+  return id === undefined ? undefined : {
+    id,
+    dueAt: now + first.leaseMs,
+    events: taken.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
+  };
+}
+
+function leavingOf(items: readonly Waiting[]): EventRecord[] {
+  return items.flatMap(({ draft }) => draft.leaving ?? []);
 }
 
 /** Whether a KV refuses a commit for what is in it. */

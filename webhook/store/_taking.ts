@@ -1,7 +1,11 @@
 import { withDeadline } from "../deadline.ts";
 import type { Delivery } from "../delivery.ts";
+import type { Mutations } from "./_draft.ts";
+import { setId } from "./_ids.ts";
 import type { StoreParts } from "./_parts.ts";
-import { type EventRecord, readRecord } from "./event_record.ts";
+import { fitsRecord } from "./_payload.ts";
+import { setDue } from "./_schedule.ts";
+import { type EventRecord, type FullRecord, readRecord } from "./event_record.ts";
 import type { Reservation } from "./event_store.ts";
 
 /** How long after a commit failed its event is looked for, and how often. */
@@ -12,8 +16,9 @@ const READ_TIMEOUT_MS = 5_000;
 
 /** An event that the local worker takes in the commit that stores it, or lets its lane go on. */
 export class Taking {
-  /** The event's record, leased. */
-  readonly record: EventRecord;
+  /** For how long it is leased, in milliseconds. */
+  readonly leaseMs: number;
+  #record: EventRecord;
   readonly #parts: StoreParts;
   readonly #reservation: Reservation;
   readonly #delivery: Delivery | undefined;
@@ -24,14 +29,43 @@ export class Taking {
     reservation: Reservation,
     delivery?: Delivery,
   ) {
-    const { owner, leaseMs } = reservation;
-    const until = Date.now() + leaseMs;
-    const lease = { owner, until, ms: leaseMs };
-    const attempt = record.attempt + 1;
-    this.record = { ...record, state: "running", attempt, lease, dueAt: until };
+    this.leaseMs = reservation.leaseMs;
+    this.#record = { ...record, state: "running", attempt: record.attempt + 1 };
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
+    this.lease(Date.now());
+  }
+
+  /** The event's record, leased. */
+  get record(): EventRecord {
+    return this.#record;
+  }
+
+  /** Whether the event's payload is in its record. */
+  get holdsPayload(): boolean {
+    return this.#record.payload?.chunks === 0;
+  }
+
+  /** How many bytes are written of its payload. */
+  get bytes(): number {
+    return this.#delivery?.body.byteLength ?? 0;
+  }
+
+  /** Leases it from a time on, and puts it into a group of the schedule. */
+  lease(now: number, dueGroup?: string): void {
+    const until = now + this.leaseMs;
+    const lease = { owner: this.#reservation.owner, until, ms: this.leaseMs };
+    this.#record = { ...this.#record, lease, dueAt: until, dueGroup };
+  }
+
+  /** Adds writing the event with its payload to a commit. */
+  addTo(commit: Mutations): void {
+    const { keys } = this.#parts;
+    const record: FullRecord = { ...this.#record, body: wholeOf(this.#delivery!.body) };
+    commit.set(keys.event(record), record);
+    setId(commit, this.#parts, record);
+    if (!record.dueGroup) setDue(commit, keys, record);
   }
 
   /**
@@ -43,14 +77,17 @@ export class Taking {
     const { dueAt, payload } = record;
     if (dueAt === null || dueAt > Date.now() || !payload) return undefined;
     const reservation = parts.local.reserve?.(delivery ? payload.size : 0);
-    return reservation ? new Taking(parts, record, reservation, delivery) : undefined;
+    if (!reservation) return undefined;
+    // An event with a lane has an entry of its own in the schedule, which tells its place.
+    const isFull = delivery !== undefined && record.lane === null && fitsRecord(payload);
+    const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
+    return new Taking(parts, taken, reservation, delivery);
   }
 
   /** Tells the worker what became of the event's commit. */
   end(result: Deno.KvCommitResult | Deno.KvCommitError): void {
-    if (!result.ok) return this.#reservation.cancel();
-    const { versionstamp } = result;
-    this.#reservation.take({ record: this.record, versionstamp }, this.#delivery);
+    if (result.ok) this.#take(this.#record, result.versionstamp);
+    else this.#reservation.cancel();
   }
 
   /**
@@ -59,21 +96,31 @@ export class Taking {
    */
   async endUnknown(): Promise<void> {
     const { kv, keys } = this.#parts;
-    const { lease } = this.record;
+    const { lease } = this.#record;
     while (lease!.until > Date.now()) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       try {
-        const reading = readRecord(kv, keys.event(this.record));
+        const reading = readRecord(kv, keys.event(this.#record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one.
         const isThis = record?.state === "running" &&
-          record.attempt === this.record.attempt &&
-          record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
-        return this.end(isThis ? { ok: true, versionstamp: versionstamp! } : { ok: false });
+          record.attempt === this.#record.attempt &&
+          record.lease?.owner === lease!.owner && record.payload?.id === this.#record.payload!.id;
+        return isThis ? this.#take(record, versionstamp!) : this.#reservation.cancel();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;
       }
     }
     this.#reservation.cancel();
   }
+
+  #take(record: EventRecord, versionstamp: string): void {
+    const body = this.#delivery?.body;
+    this.#reservation.take({ record, versionstamp, body }, this.#delivery);
+  }
+}
+
+/** Within an object V8 writes all of the buffer that bytes are a part of, and one may have 64 KiB. */
+function wholeOf(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
 }

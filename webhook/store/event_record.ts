@@ -1,5 +1,5 @@
 import { read } from "./_reads.ts";
-import { isEventRecord } from "./_record_shape.ts";
+import { isEventRecord, isPayloadOf } from "./_record_shape.ts";
 
 /**
  * Where an event stands: waiting for its time, with a worker, done, or given up on.
@@ -20,7 +20,7 @@ export interface AttemptError {
 export interface PayloadRef {
   /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
   readonly id: string;
-  /** In how many parts. */
+  /** In how many parts of its own; 0 where it is in the event's record. */
   readonly chunks: number;
   /** How many bytes in all. */
   readonly size: number;
@@ -72,6 +72,8 @@ export interface EventRecord {
    * waits for others of its ordering key.
    */
   readonly dueAt: number | null;
+  /** The entry of the schedule that it shares with other events; none where it has one of its own. */
+  readonly dueGroup?: string | undefined;
   /** Events with the same one are handled one at a time; null where it has none. */
   readonly orderingKey: string | null;
   /** Its place among the events of its ordering key; null where it has none, or has left it. */
@@ -96,6 +98,13 @@ export interface Known {
   readonly versionstamp: string | null;
   /** The record, where it is one. */
   readonly record?: EventRecord;
+  /** The event's payload, where the record holds it. */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** What is stored of an event whose payload has no part of its own: its record, with the payload in it. */
+export interface FullRecord extends EventRecord {
+  readonly body: Uint8Array<ArrayBuffer>;
 }
 
 /** How many errors a record keeps: a record must stay far below the 64 KiB of a KV value. */
@@ -144,5 +153,8 @@ export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
  * @returns What is there.
  */
 export function knownOf({ value, versionstamp }: Deno.KvEntryMaybe<unknown>): Known {
-  return isEventRecord(value) ? { versionstamp, record: value } : { versionstamp };
+  if (!isEventRecord(value)) return { versionstamp };
+  if (value.payload?.chunks !== 0) return { versionstamp, record: value };
+  const { body, ...record } = value as FullRecord;
+  return { versionstamp, record, body: isPayloadOf(record, body) ? body : undefined };
 }

@@ -4,6 +4,7 @@ import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import type { Draft } from "./_draft.ts";
+import { DueGroups } from "./_due_groups.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
 import { type StoreKeys, storeKeys } from "./_keys.ts";
 import { Operations } from "./_operations.ts";
@@ -64,11 +65,14 @@ export async function openEventStore(
     throw new TypeError("Cannot open the event store: bell 'enqueue' needs a KV with queues");
   }
   const doorbell = createDoorbell(kind, kv, namespace);
+  const keys = storeKeys(namespace);
+  const groups = new DueGroups(keys);
   return new KvEventStore({
     kv,
-    keys: storeKeys(namespace),
+    keys,
     bell: doorbell,
-    commits: new SharedCommits(kv, doorbell),
+    groups,
+    commits: new SharedCommits(kv, doorbell, groups),
     locks: new KeyedLock(),
     uploads: new KeyedLock(),
     local: {},
@@ -126,10 +130,16 @@ class KvEventStore implements EventStore {
     return this.#claims.claim(options);
   }
 
-  load({ record }: Pick<Lease, "record">): Promise<Uint8Array<ArrayBuffer>> {
+  async load({ record }: Pick<Lease, "record">): Promise<Uint8Array<ArrayBuffer>> {
     const { payload, id } = record;
-    if (!payload) return Promise.reject(new Error(`Cannot load event ${id}: it has no payload`));
-    return readPayload(this.#kv, this.#keys, payload);
+    if (!payload) throw new Error(`Cannot load event ${id}: it has no payload`);
+    if (payload.chunks > 0) return await readPayload(this.#kv, this.#keys, payload);
+    const now = await readRecord(this.#kv, this.#keys.event(record));
+    if (now.body) return now.body;
+    if (now.record?.payload?.chunks) {
+      return await readPayload(this.#kv, this.#keys, now.record.payload);
+    }
+    throw new Error(`Cannot read the payload: the record of event ${id} does not hold it`);
   }
 
   renew(lease: Lease, leaseMs: number): Promise<Lease | null> {
@@ -144,10 +154,10 @@ class KvEventStore implements EventStore {
   }
 
   async recover({ record: held }: Lease): Promise<Lease | null> {
-    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(held));
+    const { record, versionstamp, body } = await readRecord(this.#kv, this.#keys.event(held));
     const isSame = record?.state === "running" && record.attempt === held.attempt &&
       record.lease?.owner === held.lease?.owner;
-    return isSame ? { record, versionstamp: versionstamp! } : null;
+    return isSame ? { record, versionstamp: versionstamp!, body } : null;
   }
 
   async complete(lease: Lease, options: CompleteOptions | CommitEffects = {}): Promise<boolean> {

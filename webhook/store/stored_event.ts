@@ -1,5 +1,4 @@
-import { isEventRecord } from "./_record_shape.ts";
-import type { EventRecord } from "./event_record.ts";
+import { type EventRecord, knownOf } from "./event_record.ts";
 
 /**
  * An event whose record this version cannot read: another version has written it, or it is damaged. It is
@@ -21,11 +20,13 @@ export type StoredEvent = EventRecord | UnreadableRecord;
 
 /** Tells what an entry of the store holds of an event. */
 export function toStoredEvent(
-  { key, value }: { readonly key: Deno.KvKey; readonly value: unknown },
+  entry: Deno.KvEntry<unknown>,
 ): StoredEvent {
+  const { key, value } = entry;
   const id = String(key.at(-1));
   const receivedAt = Number(key.at(-2));
-  if (isEventRecord(value) && value.id === id && value.receivedAt === receivedAt) return value;
+  const { record } = knownOf(entry);
+  if (record?.id === id && record.receivedAt === receivedAt) return record;
   const v = (value as { v?: unknown } | null)?.v;
   return { id, receivedAt, state: "unreadable", v: typeof v === "number" ? v : null };
 }

@@ -1,0 +1,72 @@
+import type { Mutations } from "./_draft.ts";
+import type { StoreKeys } from "./_keys.ts";
+import type { SharedEntry } from "./_schedule.ts";
+import type { EventRecord, EventRef } from "./event_record.ts";
+
+/** How many entries a commit has room for. */
+const MAX_SWEPT = 20;
+
+/** Several events with one entry in the schedule. */
+export interface DueGroup {
+  /** The group's id. */
+  readonly id: string;
+  /** When the leases of its events end, milliseconds since the epoch. */
+  readonly dueAt: number;
+  /** Its events. */
+  readonly events: readonly EventRef[];
+}
+
+/**
+ * Entries of the schedule for several events each: for those that were leased in the commit that stored
+ * them. An entry of its own for each would be written and deleted for nothing, for nearly all are settled
+ * before it is due. Who has written a group's entry deletes it with the last of its events; where that
+ * process died, who claims what is due does.
+ */
+export class DueGroups {
+  readonly #keys: StoreKeys;
+  /** How many events of a group are still in it, of those that this process has written. */
+  readonly #left = new Map<string, number>();
+  /** The entries of groups that have become empty by changes in several commits at once. */
+  readonly #spent: Deno.KvKey[] = [];
+
+  constructor(keys: StoreKeys) {
+    this.#keys = keys;
+  }
+
+  /** Adds a group's entry to a commit. */
+  open(commit: Mutations, { id, dueAt, events }: DueGroup): void {
+    commit.set(this.#keys.due(dueAt, id), { events } satisfies SharedEntry);
+    this.#left.set(id, events.length);
+  }
+
+  /** Forgets a group whose commit was not made. */
+  forget({ id }: DueGroup): void {
+    this.#left.delete(id);
+  }
+
+  /** Adds the deletion of the entries of groups that were emptied before to a commit. */
+  sweep(commit: Mutations): void {
+    for (const key of this.#spent.splice(0, MAX_SWEPT)) commit.delete(key);
+  }
+
+  /** Adds the deletion of the entries of groups that a commit empties. */
+  close(commit: Mutations, leaving: readonly EventRecord[]): void {
+    for (const [group, records] of Map.groupBy(leaving, ({ dueGroup }) => dueGroup!)) {
+      if (this.#left.get(group) !== records.length) continue;
+      commit.delete(this.#keys.due(records[0]!.dueAt!, group));
+      this.#left.delete(group);
+    }
+  }
+
+  /** Notes that events have left their groups. */
+  left(leaving: readonly EventRecord[]): void {
+    for (const { dueGroup, dueAt } of leaving) {
+      const left = this.#left.get(dueGroup!);
+      if (left === undefined) continue;
+      this.#left.set(dueGroup!, left - 1);
+      if (left > 1) continue;
+      this.#left.delete(dueGroup!);
+      this.#spent.push(this.#keys.due(dueAt!, dueGroup!));
+    }
+  }
+}
