@@ -35,20 +35,18 @@ testRow({
 });
 
 testRow({
-  what: "a delivery that cannot be stored is answered 503 with Retry-After within 5.5 s",
+  what: "a delivery that cannot be stored is answered 503 with Retry-After",
   probe: inFile({}, async (subject, _, path) => {
     const other = new DatabaseSync(path, { timeout: 5_000 });
     other.exec("BEGIN IMMEDIATE");
-    const start = performance.now();
     const answer = await subject.send(await task("a", 0));
-    const ms = performance.now() - start;
     other.exec("ROLLBACK");
     other.close();
     const retry = answer?.headers.has("Retry-After") ? "to be sent again" : "without a hint";
-    return [answer?.status, retry, ms < 5_500 ? "in time" : "late"];
+    return [answer?.status, retry];
   }),
-  wanted: [503, "to be sent again", "in time"],
-  plain: [500, "without a hint", "in time"],
+  wanted: [503, "to be sent again"],
+  plain: [500, "without a hint"],
 });
 
 const END = new TextEncoder().encode("}");
