@@ -69,9 +69,9 @@ if (import.meta.main) {
     handler: handleEvent,
     setup: (variables) => {
       const secrets = readForgeSecrets(variables);
-      return ({ store, ready }) => {
-        const app = createBaseApp({ name: "forge-bot", ready });
-        app.route("/", createForgeIntake({ ...secrets, store }));
+      return ({ store, ready, telemetry }) => {
+        const app = createBaseApp({ name: "forge-bot", ready, telemetry });
+        app.route("/", createForgeIntake({ ...secrets, store, telemetry }));
         return bindEnv(app, {});
       };
     },

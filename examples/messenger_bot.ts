@@ -66,9 +66,9 @@ if (import.meta.main) {
     setup: (variables) => {
       const secrets = readSecrets(variables, "MESSENGER_SECRET_TOKEN");
       const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
-      return ({ store, ready }) => {
-        const app = createBaseApp({ name: "messenger-bot", ready });
-        app.route("/", createMessengerIntake({ secrets, store, orderBy: byChat }));
+      return ({ store, ready, telemetry }) => {
+        const app = createBaseApp({ name: "messenger-bot", ready, telemetry });
+        app.route("/", createMessengerIntake({ secrets, store, orderBy: byChat, telemetry }));
         return bindEnv(app, { MESSENGER_ALLOWED_USERS });
       };
     },

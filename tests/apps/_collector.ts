@@ -39,6 +39,7 @@ export interface Point {
 
 /** A metric, as it was exported last. */
 export interface Metric {
+  readonly kind: "counter" | "gauge" | "histogram";
   readonly unit: string;
   readonly points: readonly Point[];
 }
@@ -133,16 +134,18 @@ function logsOf({ resourceLogs }: Json): LogRecord[] {
     .flatMap((each: Json) => each.logRecords);
 }
 
-function metricsOf({ resourceMetrics }: Json): [string, Metric][] {
+/** The metrics of one export. */
+export function metricsOf({ resourceMetrics }: Json): [string, Metric][] {
   const all: Json[] = resourceMetrics.flatMap((each: Json) => each.scopeMetrics)
     .flatMap((each: Json) => each.metrics);
   return all.map(({ name, unit, sum, gauge, histogram }) => {
+    const kind = histogram ? "histogram" : sum?.isMonotonic ? "counter" : "gauge";
     const points: Point[] = (sum ?? gauge ?? histogram).dataPoints.map((point: Json) => ({
       labels: labelsOf(point.attributes),
       value: Number(point.count ?? point.asDouble ?? point.asInt),
       sum: Number(point.sum),
     }));
-    return [name, { unit, points }];
+    return [name, { kind, unit, points }];
   });
 }
 
