@@ -1,0 +1,41 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { FORGE_SECRET } from "../_deliveries.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, spawnApp } from "../apps/_app.ts";
+
+/** Runs the check as the images do: with what code does it end, and what does it write? */
+async function check(url: string, ...expected: string[]): Promise<[number, string]> {
+  const script = new URL("../../deploy/health.ts", import.meta.url).href;
+  const { host } = new URL(url);
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-config", `--allow-net=${host}`, script, url, ...expected],
+    env: { NO_COLOR: "1" },
+  }).output();
+  return [code, new TextDecoder().decode(stderr).trim()];
+}
+
+testWith(
+  APP_NEEDS,
+  "deploy/health.ts ends with 0 while an app is alive, and then with 1",
+  async () => {
+    let url = "";
+    {
+      await using app = spawnApp("forge", {
+        FORGE_WEBHOOK_SECRET: FORGE_SECRET,
+        KV_URL: ":memory:",
+      });
+      url = `${await app.url}/health/live`;
+      assertEquals(await check(url), [0, ""]);
+    }
+    const [code, line] = await check(url);
+    assertEquals(code, 1);
+    assertMatch(line, /^http:\/\/127\.0\.0\.1:\d+\/health\/live is not healthy: [^\n]+$/);
+  },
+);
+
+testWith(APP_NEEDS, "deploy/health.ts takes the status that it is told, and no other", async () => {
+  await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" });
+  const url = `${await app.url}/webhook`;
+  assertEquals(await check(url, "405"), [0, ""]);
+  assertEquals(await check(url), [1, `${url} is not healthy: it answers 405`]);
+});
