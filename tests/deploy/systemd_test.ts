@@ -1,0 +1,75 @@
+import { assert, assertEquals } from "@std/assert";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { readImage } from "./_dockerfile.ts";
+
+const UNIT = new URL("../../deploy/edge-base@.service", import.meta.url);
+
+/** The most that a unit may be exposed to by its service, from 0 to 10; 2 and below is called OK. */
+const MAX_EXPOSURE = 1.5;
+
+const HAS_SYSTEMD = (() => {
+  if (Deno.permissions.querySync({ name: "read" }).state !== "granted") return false;
+  try {
+    return Deno.statSync("/usr/bin/systemd-analyze").isFile;
+  } catch {
+    return false;
+  }
+})();
+
+/** The values of a setting, for an instance. */
+async function settings(name: string, instance: string): Promise<string[]> {
+  const text = (await Deno.readTextFile(UNIT)).replaceAll("%i", instance);
+  return [...text.matchAll(new RegExp(`^${name}=(.*)$`, "gm"))].map(([, value]) => value!);
+}
+
+for (const app of ["forge", "messenger"] as const) {
+  testWith(
+    ["read"],
+    `deploy/edge-base@.service runs ${app} as its image, but for the folder`,
+    async () => {
+      const [command = ""] = await settings("ExecStart", app);
+      const [deno, ...args] = command.split(" ");
+      const { cmd } = await readImage(app);
+      assertEquals(deno, "/usr/local/bin/deno");
+      assertEquals(args.filter((arg) => !arg.startsWith("--allow-")), cmd);
+      const folder = `%S/edge-base/${app}`;
+      const allowed = args.filter((arg) => arg.startsWith("--allow-"));
+      assertEquals(allowed, [`--allow-read=${folder}`, `--allow-write=${folder}`]);
+      assertEquals(await settings("StateDirectory", app), [`edge-base/${app}`]);
+      const variables = (await settings("Environment", app)).flatMap((line) => line.split(" "));
+      assert(variables.includes(`KV_URL=${folder}/kv.db`));
+      assertEquals(await settings("EnvironmentFile", app), [`/etc/edge-base/${app}.env`]);
+    },
+  );
+}
+
+/** Runs systemd-analyze on the unit; its command is Deno where it is installed here. */
+async function analyze(...args: string[]): Promise<{ code: number; output: string }> {
+  let result = { code: -1, output: "" };
+  await withFolder(async (folder) => {
+    const path = `${folder}/edge-base@forge.service`;
+    const unit = (await Deno.readTextFile(UNIT)).replace("/usr/local/bin/deno", Deno.execPath());
+    await Deno.writeTextFile(path, unit);
+    const command = new Deno.Command("/usr/bin/systemd-analyze", { args: [...args, path] });
+    const { code, stdout, stderr } = await command.output();
+    const decoder = new TextDecoder();
+    result = { code, output: decoder.decode(stdout) + decoder.decode(stderr) };
+  });
+  return result;
+}
+
+function testSystemd(name: string, fn: () => Promise<void>): void {
+  if (HAS_SYSTEMD) return testWith(["read", "write", "run"], name, fn);
+  Deno.test({ name: `${name} (skipped: needs systemd-analyze)`, ignore: true, fn });
+}
+
+testSystemd("deploy/edge-base@.service is a unit that systemd understands", async () => {
+  assertEquals(await analyze("verify", "--man=no"), { code: 0, output: "" });
+});
+
+testSystemd("deploy/edge-base@.service leaves its app little to reach", async () => {
+  const { output } = await analyze("security", "--offline=true", "--no-pager");
+  const [, exposure] = /Overall exposure level for .*: ([\d.]+)/.exec(output) ?? [];
+  assert(Number(exposure) <= MAX_EXPOSURE, output);
+});
