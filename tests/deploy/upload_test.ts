@@ -1,0 +1,77 @@
+import { assert, assertEquals } from "@std/assert";
+import { testWith } from "../_permissions.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** What must stay where it is: events and secrets. */
+const PRIVATE = ["data/forge/kv.db", "deploy/forge.env", ".env"];
+
+const read = (path: string) => Deno.readTextFile(new URL(path, ROOT));
+
+/** The files of this repository that a module needs when it runs. */
+async function filesOf(module: string): Promise<string[]> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", module],
+    cwd: ROOT,
+    stderr: "null",
+  }).output();
+  const { modules } = JSON.parse(new TextDecoder().decode(stdout));
+  const specifiers = modules.map(({ specifier }: { specifier: string }) => specifier);
+  const local = specifiers.filter((specifier: string) => specifier.startsWith(ROOT.href));
+  assert(local.length > 20);
+  const { links } = JSON.parse(await read("deno.json"));
+  const linked = links.map((link: string) => `${link.replace("./", "")}/deno.json`);
+  const files = local.map((specifier: string) => specifier.slice(ROOT.href.length));
+  return [...files, ...linked, "deno.json", "deno.lock"];
+}
+
+/** Whether a pattern names a file, or a folder that it is in. `*.ts` is the only one with a wildcard. */
+function covers(pattern: string, file: string): boolean {
+  if (pattern === "*.ts") return /^[^/]+\.ts$/.test(file);
+  return file === pattern || file.startsWith(`${pattern}/`);
+}
+
+/** Fails unless the patterns cover all that is needed, nothing private, and each something. */
+function assertCover(patterns: readonly string[], needed: readonly string[]): void {
+  const isCovered = (file: string) => patterns.some((pattern) => covers(pattern, file));
+  assertEquals(needed.filter((file) => !isCovered(file)), []);
+  assertEquals(PRIVATE.filter(isCovered), []);
+  const idle = patterns.filter((pattern) => !needed.some((file) => covers(pattern, file)));
+  assertEquals(idle, []);
+}
+
+testWith(["read", "run"], ".dockerignore lets in what the apps load, and no more", async () => {
+  const [first, ...lines] = (await read(".dockerignore")).trim().split("\n").filter((line) =>
+    !line.startsWith("#")
+  );
+  assertEquals([first, ...lines.filter((line) => !line.startsWith("!"))], ["*"]);
+  const apps = [...await filesOf("apps/forge.ts"), ...await filesOf("apps/messenger.ts")];
+  assertCover(lines.map((line) => line.slice(1)), [...apps, "deploy/health.ts"]);
+});
+
+for (const app of ["forge", "messenger"] as const) {
+  testWith(
+    ["read", "run"],
+    `deploy/deployctl.${app}.json uploads what the app loads, and no more`,
+    async () => {
+      const path = `deploy/deployctl.${app}.json`;
+      const { project, entrypoint, include, exclude } = JSON.parse(await read(path)).deploy;
+      // deployctl takes the entrypoint from the file's folder, and the others from its own.
+      assertEquals(new URL(entrypoint, new URL(path, ROOT)).href, `${ROOT.href}apps/${app}.ts`);
+      assertEquals([project, exclude], [`my-${app}-bot`, []]);
+      assertCover(include, await filesOf(`apps/${app}.ts`));
+    },
+  );
+}
+
+testWith(["read"], "deno.json has no 'deploy', which would hold for both apps", async () => {
+  assertEquals(JSON.parse(await read("deno.json")).deploy, undefined);
+});
+
+testWith(["read", "run"], ".gitignore keeps secrets and events from deno deploy", async () => {
+  const { stdout } = await new Deno.Command("git", {
+    args: ["check-ignore", "--no-index", ...PRIVATE],
+    cwd: ROOT,
+  }).output();
+  assertEquals(new TextDecoder().decode(stdout).trim().split("\n"), PRIVATE);
+});
