@@ -1,0 +1,121 @@
+import { assertEquals } from "@std/assert";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+
+/** The tokens and secrets that the commands use, each of which must be kept out of sight. */
+const SECRETS = {
+  GITHUB_TOKEN: "token-of-github",
+  GITEA_TOKEN: "token-of-gitea",
+  GITLAB_TOKEN: "token-of-gitlab",
+  TELEGRAM_BOT_TOKEN: "4711:token-of-telegram",
+  FORGE_WEBHOOK_SECRET: "whsec_c2VjcmV0+of/the/forge=",
+  MESSENGER_SECRET_TOKEN: "secret-of-the-messenger",
+};
+
+const { FORGE_WEBHOOK_SECRET, MESSENGER_SECRET_TOKEN, ...TOKENS } = SECRETS;
+const URL_OF_BOT = "https://bot.example.com/webhook";
+const EVENTS = { events: ["push", "issues"] };
+const CONFIG = {
+  config: { url: URL_OF_BOT, content_type: "json", secret: FORGE_WEBHOOK_SECRET },
+};
+
+interface Expected {
+  readonly path: string;
+  readonly token?: readonly [header: string, value: string];
+  readonly body: unknown;
+}
+
+const EXPECTED: Readonly<Record<string, Expected>> = {
+  "api.github.com": {
+    path: "/repos/OWNER/REPO/hooks",
+    token: ["authorization", "Bearer token-of-github"],
+    body: { name: "web", ...EVENTS, ...CONFIG },
+  },
+  "gitea.example.com": {
+    path: "/api/v1/repos/OWNER/REPO/hooks",
+    token: ["authorization", "token token-of-gitea"],
+    body: { type: "gitea", active: true, ...EVENTS, ...CONFIG },
+  },
+  "gitlab.example.com": {
+    path: "/api/v4/projects/GROUP%2FPROJECT/hooks",
+    token: ["private-token", "token-of-gitlab"],
+    body: {
+      url: URL_OF_BOT,
+      ...{ push_events: true, issues_events: true, enable_ssl_verification: true },
+      signing_token: FORGE_WEBHOOK_SECRET,
+    },
+  },
+  "api.telegram.org": {
+    path: "/bot4711:token-of-telegram/setWebhook",
+    body: {
+      ...{ url: URL_OF_BOT, secret_token: MESSENGER_SECRET_TOKEN },
+      ...{ allowed_updates: ["message", "callback_query"], max_connections: 40 },
+    },
+  },
+};
+
+/** The commands of the document, by the host that they talk to. */
+async function commands(): Promise<Map<string, string>> {
+  const text = await Deno.readTextFile(new URL("../../docs/deploying.md", import.meta.url));
+  const blocks = [...text.matchAll(/^```sh register\n(.*?)^```$/gms)].map(([, block]) => block!);
+  return new Map(blocks.map((block) => [/^url = "https:\/\/([^/]+)/m.exec(block)![1]!, block]));
+}
+
+/** Runs a command where its host is this machine. `curl` is one that notes its arguments. */
+async function run(command: string, host: string, server: string): Promise<string> {
+  let seen = "";
+  await withFolder(async (folder) => {
+    await Deno.mkdir(`${folder}/deploy`);
+    await Deno.mkdir(`${folder}/bin`);
+    const forge = `FORGE_WEBHOOK_SECRET=${FORGE_WEBHOOK_SECRET}\n`;
+    await Deno.writeTextFile(`${folder}/deploy/forge.env`, forge);
+    const messenger = `MESSENGER_SECRET_TOKEN=${MESSENGER_SECRET_TOKEN}\n`;
+    await Deno.writeTextFile(`${folder}/deploy/messenger.env`, messenger);
+    const path = Deno.env.get("PATH");
+    const curl = `#!/bin/sh\necho "$@" > '${folder}/seen'\nPATH='${path}' exec curl "$@"\n`;
+    await Deno.writeTextFile(`${folder}/bin/curl`, curl, { mode: 0o755 });
+    const { code, stderr } = await new Deno.Command("sh", {
+      args: ["-euc", command.replace(`https://${host}`, server)],
+      cwd: folder,
+      env: { ...TOKENS, PATH: `${folder}/bin:${path}` },
+    }).output();
+    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+    seen = await Deno.readTextFile(`${folder}/seen`);
+  });
+  return seen;
+}
+
+testWith(["read"], "docs/deploying.md registers with all senders", async () => {
+  assertEquals([...(await commands()).keys()], Object.keys(EXPECTED));
+});
+
+for (const [host, { path, token, body }] of Object.entries(EXPECTED)) {
+  testWith(
+    ["net", "read", "write", "run", "env"],
+    `docs/deploying.md registers with ${host}, and shows no secret to other processes`,
+    async () => {
+      const got: { method: string; path: string; headers: Headers; body: unknown }[] = [];
+      const options = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+      await using server = Deno.serve(options, async (request) => {
+        const { method, url, headers } = request;
+        const { pathname } = new URL(url);
+        got.push({
+          method,
+          path: pathname,
+          headers: new Headers(headers),
+          body: await request.json(),
+        });
+        return new Response("{}", { status: 201 });
+      });
+      const command = (await commands()).get(host)!;
+      const seen = await run(command, host, `http://127.0.0.1:${server.addr.port}`);
+      assertEquals(got.map(({ headers: _, ...request }) => request), [{
+        method: "POST",
+        path,
+        body,
+      }]);
+      if (token) assertEquals(got[0]!.headers.get(token[0]), token[1]);
+      assertEquals(Object.values(SECRETS).filter((secret) => seen.includes(secret)), []);
+    },
+  );
+}
