@@ -10,6 +10,7 @@ import {
   type LogRecord,
 } from "../middleware/mod.ts";
 import { testWith } from "./_permissions.ts";
+import type { RequestOptions } from "./_request_options.ts";
 
 const HEALTH_PATHS = ["/health", "/health/live", "/health/ready"];
 
@@ -35,7 +36,7 @@ function recorded(options: Partial<AppOptions> = {}) {
 }
 
 /** Requests that end in each way an app can answer, with status and code. */
-const WAYS: readonly [path: string, init: RequestInit, status: number, code: string | null][] = [
+const WAYS: readonly [path: string, init: RequestOptions, status: number, code: string | null][] = [
   ["/", {}, 200, null],
   ["/health", {}, 200, null],
   ["/health/live", {}, 200, null],

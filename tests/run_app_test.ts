@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "@std/assert";
-import { DatabaseSync } from "node:sqlite";
 import { openEventStore, runApp } from "../mod.ts";
 import { withFolder } from "./_folder.ts";
 import { testWith } from "./_permissions.ts";
+import { openSqlite } from "./_sqlite.ts";
 import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./apps/_app.ts";
 import { deliver } from "./apps/_deliver.ts";
 import { until } from "./processes/_process.ts";
@@ -79,8 +79,8 @@ testOwnApp("runApp() remembers done events for as long as asked", aDay, async (a
   await deliver(app, "d1");
   await until(async () => await stateOf(kvPath, "d1") === "done", 5_000);
   // When the KV forgets what it holds, it tells nobody: its file does.
-  using database = new DatabaseSync(kvPath, { readOnly: true });
-  const rows = database.prepare("SELECT expiration_ms - ? AS ms FROM kv").all(Date.now());
+  using file = openSqlite(kvPath, { readOnly: true });
+  const rows = file.database.prepare("SELECT expiration_ms - ? AS ms FROM kv").all(Date.now());
   assert(rows.some(({ ms }) => Math.abs(Number(ms) - aDay.retentionMs) < 10_000));
 });
 

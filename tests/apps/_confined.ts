@@ -1,3 +1,5 @@
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { type AppProcess, follow } from "./_follow.ts";
 
@@ -19,6 +21,9 @@ export const SECRETS = {
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
   MESSENGER_ALLOWED_USERS: "42",
 };
+
+/** What Deno itself needs to find its cache, and to fetch what is missing there. */
+const INHERITED = ["PATH", "HOME", "DENO_DIR", "DENO_TLS_CA_STORE"];
 
 const root = new URL("../../", import.meta.url);
 
@@ -50,13 +55,15 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
   const port = String(freePort());
   const { net, ...set } = permissions[app] as PermissionSet;
   const own = { ...set, net: net.map((address) => address.replace(/:\d+$/, `:${port}`)) };
-  const absolute = links.map((link: string) => new URL(`${link}/`, root).pathname);
-  const json = { imports, unstable, links: absolute, permissions: { [app]: own } };
+  // Deno 2.5 takes the path of a link as one that is relative to the configuration.
+  const toRoot = relative(folder, fileURLToPath(root)).replaceAll("\\", "/");
+  const moved = links.map((link: string) => `${toRoot}/${link}`);
+  const json = { imports, unstable, links: moved, permissions: { [app]: own } };
   await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(json));
   await Deno.copyFile(new URL("deno.lock", root), `${folder}/deno.lock`);
   await Deno.mkdir(`${folder}/data/${app}`, { recursive: true });
   const variables = { PORT: port, HOST: "127.0.0.1", KV_URL: `./data/${app}/kv.db` };
-  const inherited = ["PATH", "HOME", "DENO_DIR"].map((name) => [name, Deno.env.get(name) ?? ""]);
+  const inherited = INHERITED.map((name) => [name, Deno.env.get(name) ?? ""]);
   const command = (module: string, env: Readonly<Record<string, string>> = {}) =>
     new Deno.Command(Deno.execPath(), {
       args: [

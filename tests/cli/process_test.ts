@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { DatabaseSync } from "node:sqlite";
 import { testWith } from "../_permissions.ts";
+import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
 import { delivery } from "../webhook/store/_events.ts";
@@ -94,8 +94,8 @@ testKv(
 
 testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
   await writeDone(kv, "bot", 1);
-  using database = new DatabaseSync(path);
-  database.exec("begin immediate");
+  using file = openSqlite(path);
+  file.database.exec("begin immediate");
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const kvs = [path, `http://127.0.0.1:${silent.addr.port}`];
   const results = await Promise.all(kvs.map((each) => ended(startCli("stats", "--kv", each))));

@@ -1,4 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { forgeDelivery } from "../_deliveries.ts";
 import { until } from "../processes/_process.ts";
 import { exchange } from "../webhook/_served.ts";
@@ -43,7 +44,8 @@ async function deliverFrom(localAddress: string, port: number, forwarded: string
   return Number(new TextDecoder().decode(stdout));
 }
 
-for (const name of FRONTS) {
+// The sender is a process of Deno, and that of 2.5 cannot choose its own address.
+for (const name of ON_DENO_2_5 ? [] : FRONTS) {
   testFront(name, "the app knows a client's address, whatever the client says", async (front) => {
     assertEquals(await deliverFrom("127.0.0.7", front.port, "203.0.113.9"), 200);
     const { ip } = await front.app.line(({ message }) => message === "request");

@@ -8,6 +8,7 @@ import {
   errorHandler,
   HttpError,
 } from "../../middleware/mod.ts";
+import type { RequestOptions } from "../_request_options.ts";
 
 const TOKEN = "token-1.~+/_==";
 
@@ -22,7 +23,10 @@ function guarded(options: AuthOptions) {
     calls.count++;
     return c.json({ principal: c.get("principal") });
   });
-  return { calls, send: (headers: HeadersInit = {}) => app.request("/", { headers }) };
+  return {
+    calls,
+    send: (headers: NonNullable<RequestOptions["headers"]> = {}) => app.request("/", { headers }),
+  };
 }
 
 /** The status for this `Authorization`. */

@@ -15,6 +15,7 @@ import {
   type LoggerOptions,
   type LogRecord,
 } from "../../middleware/mod.ts";
+import type { RequestOptions } from "../_request_options.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -29,7 +30,11 @@ function logged(options: LoggerOptions = {}, handler: Handler = (c) => c.text("h
 }
 
 /** The one record of a request. */
-async function recordOf(path: string, init?: RequestInit, handler?: Handler): Promise<LogRecord> {
+async function recordOf(
+  path: string,
+  init?: RequestOptions,
+  handler?: Handler,
+): Promise<LogRecord> {
   const { app, records } = logged({}, handler);
   await app.request(path, init);
   assertEquals(records.filter(({ message }) => message === "request").length, 1);

@@ -7,6 +7,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { MemoryRateLimitStore } from "../../middleware/mod.ts";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 
 /** Windows that end in a test; the store's clock, which never goes back, is not faked. */
@@ -154,7 +155,8 @@ testWith(
     const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
     const [growth, size] = new TextDecoder().decode(stdout).split(" ").map(Number);
     assertEquals(size, 100_000);
-    assertLess(growth!, 20 * 2 ** 20);
+    // The heap of Deno 2.5 takes half as much again for the same: 29.3 MiB for 18.6.
+    assertLess(growth!, (ON_DENO_2_5 ? 31 : 20) * 2 ** 20);
   },
 );
 

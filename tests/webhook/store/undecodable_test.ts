@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { DatabaseSync } from "node:sqlite";
 import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
+import { openSqlite } from "../../_sqlite.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf, listed } from "./_events.ts";
 
 interface Sut {
@@ -18,9 +18,9 @@ function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
     withFolder(async (folder) => {
       using kv = await Deno.openKv(`${folder}/kv.db`);
       const store = await openEventStore(kv, { log: () => {} });
-      using database = new DatabaseSync(`${folder}/kv.db`);
+      using file = openSqlite(`${folder}/kv.db`);
       const isRecord = "hex(k) like '%' || hex('event') || '00%' || hex(?) || '00'";
-      const update = database.prepare(`update kv set v = x'ff63' where ${isRecord}`);
+      const update = file.database.prepare(`update kv set v = x'ff63' where ${isRecord}`);
       await fn({ kv, store, damage: (id) => void update.run(id) });
     }));
 }
