@@ -19,8 +19,15 @@ export interface ConnectionBindings {
   readonly remoteAddr?: Deno.Addr | undefined;
 }
 
+/** What the servers of other runtimes bind: `@hono/node-server`, and `Bun.serve`, which binds itself. */
+interface OtherBindings {
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
+  readonly requestIP?: (request: Request) => { readonly address: string } | null;
+}
+
 /**
- * Tells the client's IP address: the socket's, or the one that a trusted proxy has seen.
+ * Tells the client's IP address: the socket's, or the one that a trusted proxy has seen. The socket is
+ * that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
  *
  * Without a connection (a bare `app.request()`), `X-Forwarded-For` is taken at its word.
  *
@@ -31,11 +38,9 @@ export interface ConnectionBindings {
  */
 export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
   const { trustedProxyHops = 0 } = options;
-  const remoteAddr = (c.env as ConnectionBindings | undefined)?.remoteAddr;
-  const socket = remoteAddr && "hostname" in remoteAddr
-    ? normalizeIp(remoteAddr.hostname)
-    : undefined;
-  if (remoteAddr && trustedProxyHops === 0) return socket;
+  const remote = remoteOf(c);
+  const socket = remote?.address === undefined ? undefined : normalizeIp(remote.address);
+  if (remote && trustedProxyHops === 0) return socket;
   const entries = c.req.header("X-Forwarded-For")?.split(",") ?? [];
   const seen = entries[entries.length - Math.max(1, trustedProxyHops)];
   return (seen === undefined ? undefined : normalizeIp(seen.trim())) ?? socket;
@@ -66,6 +71,15 @@ export function checkClientIpOptions(what: string, options: ClientIpOptions): vo
 export function ipNetwork(ip: string, prefixLength = 64): string {
   if (!ip.includes(":")) return ip;
   return `${expandIPv6(ip).split(":").slice(0, prefixLength / 16).join(":")}::/${prefixLength}`;
+}
+
+/** The other end of the connection, whose address may be unknown; undefined without a connection. */
+export function remoteOf(c: Context): { readonly address: string | undefined } | undefined {
+  const { remoteAddr, incoming, requestIP } = (c.env ?? {}) as ConnectionBindings & OtherBindings;
+  if (remoteAddr) return { address: "hostname" in remoteAddr ? remoteAddr.hostname : undefined };
+  if (incoming?.socket) return { address: incoming.socket.remoteAddress };
+  if (typeof requestIP !== "function") return undefined;
+  return { address: requestIP.call(c.env, c.req.raw)?.address };
 }
 
 function normalizeIp(text: string): string | undefined {

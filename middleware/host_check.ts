@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import type { ConnectionBindings } from "./client_ip.ts";
+import { remoteOf } from "./client_ip.ts";
 import { HttpError } from "./http_error.ts";
 
 /** A registered name, an IPv4 address or a bracketed IPv6 one, with or without a port (RFC 3986, 3.2). */
@@ -32,8 +32,7 @@ export function createHostCheck(): MiddlewareHandler {
 
 /** Without a `Host` header, and over a connection: the authority of HTTP/2, or nothing at all. */
 function authorityOf(c: Context): string | undefined {
-  const bindings = c.env as ConnectionBindings | undefined;
-  if (bindings?.remoteAddr === undefined) return undefined;
+  if (remoteOf(c) === undefined) return undefined;
   const authority = AUTHORITY.exec(c.req.url)?.[1] ?? "";
   return MADE_UP.test(authority) ? "" : authority;
 }

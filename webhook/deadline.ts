@@ -12,13 +12,14 @@ export async function withDeadline<T>(
   ms: number,
   signal?: AbortSignal,
 ): Promise<T> {
-  const given = Promise.withResolvers<never>();
-  const giveUp = (reason: string) => given.reject(new Error(reason));
-  const timer = setTimeout(giveUp, ms, `No answer within ${ms} ms`);
-  const onAbort = () => giveUp("Not waited for any longer");
+  // Not `Promise.withResolvers`: the intake also runs on Node 20.
+  let giveUp!: (reason: Error) => void;
+  const given = new Promise<never>((_resolve, reject) => giveUp = reject);
+  const timer = setTimeout(() => giveUp(new Error(`No answer within ${ms} ms`)), ms);
+  const onAbort = () => giveUp(new Error("Not waited for any longer"));
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
-    return await Promise.race([promise, given.promise]);
+    return await Promise.race([promise, given]);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);

@@ -60,7 +60,9 @@ export async function readBodyWithin(
   if (!request.body) return new Uint8Array();
   const reader = request.body.getReader();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
-  const { promise: tooSlow, reject } = Promise.withResolvers<never>();
+  // Not `Promise.withResolvers`: this also runs on Node 20.
+  let reject!: (reason: HttpError) => void;
+  const tooSlow = new Promise<never>((_resolve, fail) => reject = fail);
   const timeout = timeouts.start(() => reject(timedOut()));
   try {
     return await Promise.race([collect(reader, chunks, maxBytes, budget), tooSlow]);

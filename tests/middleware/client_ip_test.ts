@@ -124,3 +124,19 @@ Deno.test("ipNetwork() widens to other lengths", () => {
 Deno.test("ipNetwork() leaves an IPv4 address as it is", () => {
   assertEquals(ipNetwork("192.0.2.1"), "192.0.2.1");
 });
+
+/** The address that is told for bindings as another runtime's server makes them. */
+async function ipWith(bindings: object, options?: ClientIpOptions): Promise<string | null> {
+  const app = new Hono().get("/", (c) => c.json(clientIp(c, options) ?? null));
+  const headers = { "X-Forwarded-For": "198.51.100.7" };
+  return await (await app.request("/", { headers }, bindings)).json();
+}
+
+Deno.test("clientIp() is the address of the socket under Node's server and Bun's", async () => {
+  const node = { incoming: { socket: { remoteAddress: "::ffff:192.0.2.1" } }, outgoing: {} };
+  assertEquals(await ipWith(node), "192.0.2.1");
+  assertEquals(await ipWith(node, { trustedProxyHops: 1 }), "198.51.100.7");
+  const bun = { requestIP: () => ({ address: "2001:db8::1", family: "IPv6", port: 50_000 }) };
+  assertEquals(await ipWith(bun), "2001:db8::1");
+  assertEquals(await ipWith({ requestIP: () => null }), null);
+});
