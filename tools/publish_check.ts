@@ -1,41 +1,33 @@
 /**
- * Runs `deno publish --dry-run` on what will be published: a copy of the package without its
- * development files. In place, the dry run wants the folders named in `links` to be part of the
- * package, which they are not.
+ * Publishes the package to a registry on this machine, and looks at what JSR would have been sent: that
+ * it is the files that users need and no others, and that it depends on the packages of `deno.json` by
+ * their own names, whatever `links` puts in their place here.
  *
  * @module
  */
 import config from "../deno.json" with { type: "json" };
+import { publishHere } from "./_publish_here.ts";
+import { dependenciesOf, reachableFrom } from "./_published_modules.ts";
 
-const ROOT = new URL("../", import.meta.url);
+/** What is published beside modules. */
+const DOCUMENTS = ["/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
 
-async function copy(from: URL, to: URL): Promise<void> {
-  if (!(await Deno.stat(from)).isDirectory) return await Deno.copyFile(from, to);
-  await Deno.mkdir(to);
-  for await (const { name } of Deno.readDir(from)) {
-    await copy(new URL(`${from}/${name}`), new URL(`${to}/${name}`));
+await publishHere(({ publication: { name, version, exports, files } }) => {
+  const mistakes: string[] = [];
+  const needed = new Set([...DOCUMENTS, ...reachableFrom(Object.values(exports), files)]);
+  for (const path of needed) if (!files.has(path)) mistakes.push(`${path} is missing`);
+  for (const path of files.keys()) {
+    if (!needed.has(path)) mistakes.push(`${path} is published, and no entrypoint needs it`);
   }
-}
-
-const folder = await Deno.makeTempDir({ prefix: "edge-base-publish-" });
-try {
-  const temporary = new URL(`file://${folder.replaceAll("\\", "/")}/`);
-  await Deno.mkdir(new URL("package", temporary));
-  await copy(new URL("links", ROOT), new URL("links", temporary));
-  const published = config.publish.include.filter((name) => name !== "links");
-  for (const name of published) {
-    await copy(new URL(name, ROOT), new URL(`package/${name}`, temporary));
+  const known = new Set(Object.values(config.imports));
+  const dependencies = dependenciesOf(files);
+  for (const each of dependencies) {
+    if (!known.has(each)) mistakes.push(`${each} is not among the imports of deno.json`);
   }
-  const links = config.links.map((link) => `.${link}`);
-  await Deno.writeTextFile(
-    new URL("package/deno.json", temporary),
-    JSON.stringify({ ...config, links, publish: { include: published } }),
-  );
-  const { code } = await new Deno.Command(Deno.execPath(), {
-    args: ["publish", "--dry-run", "--allow-dirty"],
-    cwd: new URL("package", temporary),
-  }).spawn().status;
-  Deno.exitCode = code;
-} finally {
-  await Deno.remove(folder, { recursive: true });
-}
+  for (const mistake of mistakes) console.error(mistake);
+  if (mistakes.length > 0) Deno.exitCode = 1;
+  const bytes = [...files.values()].reduce((sum, { length }) => sum + length, 0);
+  console.log(`${name}@${version}: ${files.size} files, ${Math.round(bytes / 1024)} KiB`);
+  console.log(`depends on ${dependencies.join(", ")}`);
+  return Promise.resolve();
+});

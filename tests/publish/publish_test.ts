@@ -1,0 +1,72 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { publishHere } from "../../tools/_publish_here.ts";
+import { dependenciesOf, reachableFrom } from "../../tools/_published_modules.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { installWithNpm, missingForNpm, run, succeeds } from "./_installed.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+
+testWith(
+  NEEDS,
+  "the package is published with its own dependencies, and no stand-ins",
+  async () => {
+    await publishHere(({ publication: { exports, files } }) => {
+      assertEquals(dependenciesOf(files), [
+        "jsr:@hono/hono@^4.13.0",
+        "jsr:@std/crypto@^1.0.0",
+        "npm:@grammyjs/types@^5.0.0",
+        "npm:@octokit/openapi-webhooks-types@^12.2.0",
+        "npm:@opentelemetry/api@^1.9.0",
+      ]);
+      const needed = reachableFrom(Object.values(exports), files);
+      const others = [...files.keys()].filter((path) => !needed.has(path));
+      assertEquals(others.sort(), ["/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"]);
+      return Promise.resolve();
+    });
+  },
+);
+
+testWith(NEEDS, "the package runs on Deno as JSR hands it out", async () => {
+  await publishHere(({ url }) =>
+    withFolder(async (folder) => {
+      const use = `
+        import { createBaseApp } from "jsr:@org/edge-base";
+        import { verifySignature } from "jsr:@org/edge-base/webhook";
+        const app = createBaseApp({ name: "user", logger: false });
+        console.log((await app.request("/health/ready")).status, verifySignature("", "", ""));`;
+      await Deno.writeTextFile(`${folder}/use.ts`, use);
+      const env = { JSR_URL: url, NO_COLOR: "1" };
+      const deno = (...args: string[]) => run(folder, env, Deno.execPath(), ...args);
+      assertStringIncludes(await deno("run", "--quiet", "--no-lock", "use.ts"), "200 false");
+      const help = await deno("run", "--quiet", "-A", "jsr:@org/edge-base/cli", "send", "--help");
+      assertStringIncludes(help, "send");
+    })
+  );
+});
+
+const NAME = "the middleware, the health routes and the proofs run from npm on";
+const missing = await missingForNpm();
+const hasBun = missing === undefined && await succeeds("bun", "--version");
+const runtimes = missing === undefined ? ["node", ...hasBun ? ["bun"] : []] : [];
+
+for (const [name, why] of [["Node", missing], ["Bun", hasBun ? undefined : "there is no bun"]]) {
+  if (why === undefined) continue;
+  Deno.test({ name: `${NAME} ${name} (skipped: ${why})`, ignore: true, fn: () => {} });
+}
+
+if (runtimes.length > 0) {
+  testWith(NEEDS, `${NAME} ${runtimes.join(" and ")}`, async () => {
+    await publishHere((published) =>
+      withFolder(async (folder) => {
+        const project = await installWithNpm(published, folder);
+        const script = new URL("./_elsewhere.mjs", import.meta.url);
+        await Deno.copyFile(script, `${project}/elsewhere.mjs`);
+        for (const runtime of runtimes) {
+          const output = await run(project, {}, runtime, "elsewhere.mjs");
+          assert(output.includes("all of it runs"), `${runtime}: ${output}`);
+        }
+      })
+    );
+  });
+}
