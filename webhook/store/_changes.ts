@@ -2,6 +2,7 @@ import { untilDone } from "./_contention.ts";
 import { Draft } from "./_draft.ts";
 import { keepId } from "./_ids.ts";
 import { Lanes } from "./_lanes.ts";
+import { LeasedRecord, type LeaseWanted } from "./_leased_record.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { StoreParts } from "./_parts.ts";
 import { unpack } from "./_payload.ts";
@@ -13,6 +14,8 @@ import type { CommitEffects, Lease } from "./event_store.ts";
 /** How a record is changed. */
 export interface Change {
   readonly set: Partial<EventRecord>;
+  /** Who leases the event with that. */
+  readonly lease?: LeaseWanted;
   /** Further mutations for the same commit. */
   readonly add?: (draft: Draft) => void;
   /** Somebody else's mutations for the same commit. */
@@ -93,22 +96,29 @@ async function finish(
   draft: Draft,
   { record: before, body }: Lease,
   after: EventRecord,
-  { expireIn, withinMs }: Change,
+  { expireIn, withinMs, lease }: Change,
   taking?: Taking,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
   const record = alone(draft, keys, after, body);
-  draft.set(keys.event(record), record, expireIn === undefined ? {} : { expireIn });
+  const leased = lease && new LeasedRecord(keys, record, lease);
   if (before.dueGroup) draft.leaving = before;
   deleteDue(draft, keys, before);
-  setDue(draft, keys, record);
+  // An event with a lane has an entry of its own in the schedule, which tells its place.
+  if (leased && !record.lane) draft.lease(leased, 0);
+  else {
+    const written = leased?.record ?? record;
+    draft.set(keys.event(written), written, expireIn === undefined ? {} : { expireIn });
+    setDue(draft, keys, written);
+  }
   keepId(draft, parts, record);
   const result = await commits.commit(draft, withinMs).catch((error) => {
     taking?.endUnknown();
     throw error;
   });
   taking?.end(result);
-  return result.ok ? { record, versionstamp: result.versionstamp } : null;
+  if (!result.ok) return null;
+  return { record: leased?.record ?? record, versionstamp: result.versionstamp };
 }
 
 /**

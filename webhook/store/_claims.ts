@@ -152,19 +152,15 @@ export class Claims {
     if (record.dueAt === null || record.dueAt > now) {
       return due.isShared ? null : await this.#drop(entry);
     }
-    const until = now + leaseMs;
     const takenOver = record.state === "running";
     if (takenOver && !takeOver) return null;
     const errors = takenOver ? withError(record, LEASE_EXPIRED, now) : record.errors;
-    const set: Partial<EventRecord> = {
-      state: "running",
-      attempt: record.attempt + 1,
-      lease: { owner, until, ms: leaseMs },
-      dueAt: until,
-      errors,
-    };
-    const add = (draft: Draft) => void (due.isShared || draft.delete(entry.key));
-    const lease = await this.#change({ record, versionstamp: versionstamp!, body }, { set, add });
+    const lease = await this.#change({ record, versionstamp: versionstamp!, body }, {
+      set: { attempt: record.attempt + 1, errors },
+      lease: { owner, leaseMs },
+      // Else it is the event's own, and deleted in any case.
+      add: (draft) => void (due.isShared || isOf(entry, known) || draft.delete(entry.key)),
+    });
     return lease && { ...lease, takenOver };
   }
 

@@ -1,6 +1,5 @@
 import type { CommitEffects } from "./event_store.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { Taking } from "./_taking.ts";
 
 /** What adds mutations to: a draft, or a commit of its own. */
 export interface Mutations {
@@ -8,6 +7,18 @@ export interface Mutations {
   set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): unknown;
   /** Adds deleting a value. */
   delete(key: Deno.KvKey): unknown;
+}
+
+/** An event that is leased in a commit: what is written depends on when, and on which others are too. */
+export interface Leased {
+  /** For how long it is leased, in milliseconds. */
+  readonly leaseMs: number;
+  /** The event's record, as it was leased last. */
+  readonly record: EventRecord;
+  /** Leases it from a time on, and puts it into a group of the schedule. */
+  lease(now: number, dueGroup?: string): void;
+  /** Adds writing it to a commit. */
+  addTo(commit: Mutations): void;
 }
 
 interface Mutation {
@@ -21,7 +32,7 @@ interface Mutation {
 const VALUE_BYTES = 1_000;
 
 /** What is written of an event that is leased in the commit: its record, id and place in the schedule. */
-const TAKING_MUTATIONS = 3;
+const LEASED_MUTATIONS = 3;
 
 /**
  * What one change of a store checks and writes, until it becomes part of a commit. It checks every key
@@ -36,8 +47,8 @@ export class Draft implements Mutations {
   isIntake = false;
   /** Whether workers should be told. */
   rings = false;
-  /** An event that is leased in the commit: what is written of it depends on that. */
-  taking: Taking | undefined;
+  /** An event that is leased in the commit. */
+  leased: Leased | undefined;
   /** An event, as it was, that leaves the entry of the schedule which it has shared. */
   leaving: EventRecord | undefined;
   /** What it takes in a commit, in bytes, about. */
@@ -46,13 +57,13 @@ export class Draft implements Mutations {
 
   /** How many mutations it has. */
   get size(): number {
-    return this.#mutations.length + (this.taking ? TAKING_MUTATIONS : 0);
+    return this.#mutations.length + (this.leased ? LEASED_MUTATIONS : 0);
   }
 
   /** Adds an event that is leased in the commit. */
-  take(taking: Taking): this {
-    this.taking = taking;
-    this.bytes += taking.bytes + 2 * VALUE_BYTES;
+  lease(leased: Leased, payloadBytes: number): this {
+    this.leased = leased;
+    this.bytes += payloadBytes + 2 * VALUE_BYTES;
     return this;
   }
 
@@ -78,7 +89,7 @@ export class Draft implements Mutations {
     commit.check(...this.checks);
     // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
     this.effects?.(commit);
-    this.taking?.addTo(commit);
+    this.leased?.addTo(commit);
     for (const { key, value, options, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);
       else commit.set(key, value, options);

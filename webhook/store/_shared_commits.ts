@@ -2,10 +2,9 @@ import { setImmediate } from "node:timers";
 import { withDeadline } from "../deadline.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit } from "./_commit.ts";
-import type { Draft } from "./_draft.ts";
+import type { Draft, Leased } from "./_draft.ts";
 import type { DueGroup, DueGroups } from "./_due_groups.ts";
 import { readAll } from "./_reads.ts";
-import type { Taking } from "./_taking.ts";
 import type { Doorbell } from "./doorbell.ts";
 import type { EventRecord } from "./event_record.ts";
 
@@ -14,6 +13,9 @@ const MAX_CHECKS = 100;
 
 /** And one of a remote KV, 10. */
 const MAX_CHECKS_REMOTE = 10;
+
+/** How much work shares a commit with few deliveries: they would have to wait for all of it. */
+const MAX_WORK = 40;
 
 /** A commit that takes longer does not keep the next one waiting: that of a remote KV, or a lock. */
 const SLOW_MS = 25;
@@ -104,11 +106,14 @@ export class SharedCommits {
     const [intake, work] = [this.#intake, this.#work];
     [this.#intake, this.#work] = [[], []];
     const tooLate = performance.now() - MAX_WAIT_MS;
+    const maxWork = Math.max(MAX_WORK, intake.length);
     for (let i = 0; i < Math.max(intake.length, work.length); i++) {
       for (const item of [work[i], intake[i]]) {
         if (!item) continue;
-        if (item.since < tooLate) item.reject(new Error(`The KV was busy for ${MAX_WAIT_MS} ms`));
-        else if (!batch.add(item)) this.#put(item);
+        if (item === work[i] && i >= maxWork) this.#put(item);
+        else if (item.since < tooLate) {
+          item.reject(new Error(`The KV was busy for ${MAX_WAIT_MS} ms`));
+        } else if (!batch.add(item)) this.#put(item);
       }
     }
     return batch;
@@ -152,9 +157,9 @@ export class SharedCommits {
     }
   }
 
-  /** Leases what is taken under one entry of the schedule, and deletes the entries that are empty now. */
+  /** Leases events under one entry of the schedule, and deletes the entries that are empty now. */
   #group(operation: Deno.AtomicOperation, items: readonly Waiting[], undo: (() => void)[]): void {
-    const group = lease(items.flatMap(({ draft }) => draft.taking ?? []));
+    const group = lease(items.flatMap(({ draft }) => draft.leased ?? []));
     if (group) {
       this.#groups.open(operation, group);
       undo.push(() => this.#groups.forget(group));
@@ -192,7 +197,7 @@ export class SharedCommits {
 }
 
 /** Leases events from now on, and makes a group of them if there are several. */
-function lease(taken: readonly Taking[]): DueGroup | undefined {
+function lease(taken: readonly Leased[]): DueGroup | undefined {
   const [first] = taken;
   if (!first) return undefined;
   const now = Date.now();

@@ -1,10 +1,10 @@
 import { withDeadline } from "../deadline.ts";
 import type { Delivery } from "../delivery.ts";
-import type { Mutations } from "./_draft.ts";
+import type { Leased, Mutations } from "./_draft.ts";
 import { setId } from "./_ids.ts";
+import { LeasedRecord } from "./_leased_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsRecord } from "./_payload.ts";
-import { setDue } from "./_schedule.ts";
 import { type EventRecord, type FullRecord, readRecord } from "./event_record.ts";
 import type { Reservation } from "./event_store.ts";
 
@@ -15,10 +15,9 @@ const RETRY_MS = 1_000;
 const READ_TIMEOUT_MS = 5_000;
 
 /** An event that the local worker takes in the commit that stores it, or lets its lane go on. */
-export class Taking {
-  /** For how long it is leased, in milliseconds. */
+export class Taking implements Leased {
   readonly leaseMs: number;
-  #record: EventRecord;
+  readonly #leased: LeasedRecord;
   readonly #parts: StoreParts;
   readonly #reservation: Reservation;
   readonly #delivery: Delivery | undefined;
@@ -30,42 +29,33 @@ export class Taking {
     delivery?: Delivery,
   ) {
     this.leaseMs = reservation.leaseMs;
-    this.#record = { ...record, state: "running", attempt: record.attempt + 1 };
+    const attempt = record.attempt + 1;
+    this.#leased = new LeasedRecord(parts.keys, { ...record, attempt }, reservation);
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
-    this.lease(Date.now());
   }
 
-  /** The event's record, leased. */
   get record(): EventRecord {
-    return this.#record;
+    return this.#leased.record;
   }
 
   /** Whether the event's payload is in its record. */
   get holdsPayload(): boolean {
-    return this.#record.payload?.chunks === 0;
+    return this.record.payload?.chunks === 0;
   }
 
-  /** How many bytes are written of its payload. */
-  get bytes(): number {
-    return this.#delivery?.body.byteLength ?? 0;
-  }
-
-  /** Leases it from a time on, and puts it into a group of the schedule. */
   lease(now: number, dueGroup?: string): void {
-    const until = now + this.leaseMs;
-    const lease = { owner: this.#reservation.owner, until, ms: this.leaseMs };
-    this.#record = { ...this.#record, lease, dueAt: until, dueGroup };
+    this.#leased.lease(now, dueGroup);
   }
 
   /** Adds writing the event with its payload to a commit. */
   addTo(commit: Mutations): void {
     const { keys } = this.#parts;
-    const record: FullRecord = { ...this.#record, body: wholeOf(this.#delivery!.body) };
+    const record: FullRecord = { ...this.record, body: wholeOf(this.#delivery!.body) };
     commit.set(keys.event(record), record);
     setId(commit, this.#parts, record);
-    if (!record.dueGroup) setDue(commit, keys, record);
+    this.#leased.addDueTo(commit);
   }
 
   /**
@@ -86,7 +76,7 @@ export class Taking {
 
   /** Tells the worker what became of the event's commit. */
   end(result: Deno.KvCommitResult | Deno.KvCommitError): void {
-    if (result.ok) this.#take(this.#record, result.versionstamp);
+    if (result.ok) this.#take(this.record, result.versionstamp);
     else this.#reservation.cancel();
   }
 
@@ -96,16 +86,16 @@ export class Taking {
    */
   async endUnknown(): Promise<void> {
     const { kv, keys } = this.#parts;
-    const { lease } = this.#record;
+    const { lease } = this.record;
     while (lease!.until > Date.now()) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       try {
-        const reading = readRecord(kv, keys.event(this.#record));
+        const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one.
         const isThis = record?.state === "running" &&
-          record.attempt === this.#record.attempt &&
-          record.lease?.owner === lease!.owner && record.payload?.id === this.#record.payload!.id;
+          record.attempt === this.record.attempt &&
+          record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
         return isThis ? this.#take(record, versionstamp!) : this.#reservation.cancel();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;
