@@ -22,7 +22,13 @@ function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
   const inherited = names.map((name) => [name, Deno.env.get(name)] as const);
   const env = {
     ...Object.fromEntries(inherited.filter(([, value]) => value !== undefined)),
-    ...{ NO_COLOR: "1", PORT: "0", DENO_DEPLOY: "true", DENO_KV_DEFAULT_PATH: kv },
+    ...{
+      NO_COLOR: "1",
+      PORT: "0",
+      HOST: "127.0.0.1",
+      DENO_DEPLOY: "true",
+      DENO_KV_DEFAULT_PATH: kv,
+    },
     ...{ FORGE_WEBHOOK_SECRET: FORGE_SECRET, MESSENGER_SECRET_TOKEN: MESSENGER_SECRET },
     MESSENGER_ALLOWED_USERS: "42",
   };

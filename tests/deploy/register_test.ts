@@ -61,6 +61,9 @@ async function commands(): Promise<Map<string, string>> {
   return new Map(blocks.map((block) => [/^url = "https:\/\/([^/]+)/m.exec(block)![1]!, block]));
 }
 
+/** The commands are for a shell, and so is the `curl` of the tests. */
+const HAS_SHELL = Deno.build.os !== "windows";
+
 /** Runs a command where its host is this machine. `curl` is one that notes its arguments. */
 async function run(command: string, host: string, server: string): Promise<string> {
   let seen = "";
@@ -89,7 +92,7 @@ testWith(["read"], "docs/deploying.md registers with all senders", async () => {
   assertEquals([...(await commands()).keys()], Object.keys(EXPECTED));
 });
 
-for (const [host, { path, token, body }] of Object.entries(EXPECTED)) {
+for (const [host, { path, token, body }] of Object.entries(HAS_SHELL ? EXPECTED : {})) {
   testWith(
     ["net", "read", "write", "run", "env"],
     `docs/deploying.md registers with ${host}, and shows no secret to other processes`,
