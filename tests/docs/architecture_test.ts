@@ -1,0 +1,55 @@
+import { assertEquals } from "@std/assert";
+import { testWith } from "../_permissions.ts";
+import { paths, read, rows } from "./_documents.ts";
+
+/** What a module imports of its own repository. */
+const IMPORT = /^(?:import|export)\b[^;]*?from "(\.[^"]+)";/gm;
+
+/** The folders whose imports the document tells, and those that each may import. */
+async function told(): Promise<Map<string, string[]>> {
+  const table = rows(await read("ARCHITECTURE.md")).filter((row) => row.length === 3);
+  const namesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
+  return new Map(table.map(([folder, _, imports]) => [namesIn(folder!)[0]!, namesIn(imports!)]));
+}
+
+/** The folder of a path, as the document has it: `.` is the root. */
+const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/") + 1) || ".";
+
+testWith(["read"], "ARCHITECTURE.md tells what each folder imports", async () => {
+  const allowed = await told();
+  const found = new Map([...allowed.keys()].map((folder) => [folder, new Set<string>()]));
+  const intruding: string[] = [];
+  for (const path of await paths()) {
+    const imports = found.get(folderOf(path));
+    if (!imports || !path.endsWith(".ts")) continue;
+    for (const [, specifier] of (await read(path)).matchAll(IMPORT)) {
+      const target = new URL(specifier!, `file:///${path}`).pathname.slice(1);
+      const folder = folderOf(target);
+      if (folder === folderOf(path)) continue;
+      imports.add(folder);
+      if (/(^|\/)_[^/]*$/.test(target)) intruding.push(`${path}: ${target}`);
+    }
+  }
+  const sorted = (map: Map<string, Iterable<string>>) =>
+    Object.fromEntries([...map].map(([folder, imports]) => [folder, [...imports].sort()]));
+  assertEquals(sorted(found), sorted(allowed));
+  assertEquals(intruding, []);
+});
+
+testWith(["read"], "ARCHITECTURE.md draws the changes that its table tells", async () => {
+  const document = await read("ARCHITECTURE.md");
+  const drawn = [...document.matchAll(/^ {2}(\S+) --> ([^\s:]+):/gm)]
+    .map(([, from, to]) => `${from} ${to}`.replaceAll("[*]", ""));
+  const listed = rows(document).filter((row) => row.length === 4)
+    .map(([from, to]) => `${from} ${to}`.replaceAll("`", ""));
+  assertEquals(listed.sort(), drawn.sort());
+});
+
+testWith(["read"], "ARCHITECTURE.md knows the states of an event", async () => {
+  const [, type] = /type EventState = ([^;]+);/.exec(
+    await read("webhook/store/event_record.ts"),
+  )!;
+  const states = type!.split("|").map((state) => state.trim().replaceAll('"', ""));
+  const drawn = [...(await read("ARCHITECTURE.md")).matchAll(/--> (\w+):/g)].map(([, to]) => to!);
+  assertEquals([...new Set(drawn)].sort(), states.sort());
+});
