@@ -4,12 +4,23 @@ export interface Timeout {
   cancel(): void;
 }
 
-interface Entry extends Timeout {
-  readonly callback: () => void;
+class Entry implements Timeout {
   /** When it is over, by the monotonic clock. */
   readonly at: number;
+  readonly callback: () => void;
   next: Entry | undefined;
   previous: Entry | undefined;
+  readonly #remove: (entry: Entry) => void;
+
+  constructor(at: number, callback: () => void, remove: (entry: Entry) => void) {
+    this.at = at;
+    this.callback = callback;
+    this.#remove = remove;
+  }
+
+  cancel(): void {
+    this.#remove(this);
+  }
 }
 
 /**
@@ -36,11 +47,9 @@ export class Timeouts {
    * @returns What ends it before.
    */
   start(callback: () => void): Timeout {
-    const at = performance.now() + this.#ms;
-    const previous = this.#last;
-    const cancel = () => this.#remove(entry);
-    const entry: Entry = { callback, at, previous, next: undefined, cancel };
-    if (previous) previous.next = entry;
+    const entry = new Entry(performance.now() + this.#ms, callback, this.#remove);
+    entry.previous = this.#last;
+    if (this.#last) this.#last.next = entry;
     else this.#first = entry;
     this.#last = entry;
     if (this.#timer === undefined) this.#await(entry, this.#ms);
@@ -68,7 +77,7 @@ export class Timeouts {
     });
   }
 
-  #remove(entry: Entry): void {
+  readonly #remove = (entry: Entry): void => {
     const { previous, next } = entry;
     // One that is over, or was ended before, is in the list no longer.
     if (!previous && this.#first !== entry) return;
@@ -80,7 +89,7 @@ export class Timeouts {
     if (this.#first) return;
     clearTimeout(this.#timer);
     this.#timer = this.#awaited = undefined;
-  }
+  };
 
   #await(entry: Entry, ms: number): void {
     this.#awaited = entry;

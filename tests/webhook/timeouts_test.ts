@@ -15,7 +15,7 @@ Deno.test("Timeouts end in their order, each after its time, but for those that 
       const timeout = timeouts.start(() => ended.push([i, performance.now() - started[i]!]));
       if (i % 3 === 0) timeout.cancel();
       if (i % 4 === 1) await pause(7 * simulation.random());
-      if (i % 10 === 5) setTimeout(timeout.cancel, 500);
+      if (i % 10 === 5) setTimeout(() => timeout.cancel(), 500);
     }
     await pause(3_000);
   })());

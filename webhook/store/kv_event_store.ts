@@ -166,7 +166,7 @@ class KvEventStore implements EventStore {
     const changed = await this.#change(lease, {
       set: { state: "done", dueAt: null, lease: null, payload: null, settledAt: Date.now() },
       expireIn: this.#parts.retentionMs,
-      add: (draft) => payload && deleteChunks(draft, this.#keys, payload),
+      ...(payload?.chunks && { add: (draft) => deleteChunks(draft, this.#keys, payload) }),
       effects,
       withinMs,
     });
