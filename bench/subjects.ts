@@ -22,6 +22,13 @@ export const EDGE_BASE: Subject = {
 /** What writes the bytes of a request to KV, and does nothing else. */
 export const BARE: Subject = { name: "bare write", script: server("bare_write"), sign: signForge };
 
+/** What proves and parses a request, and does nothing else. */
+export const NO_STORE: Subject = {
+  name: "stores nothing",
+  script: server("no_store"),
+  sign: signForge,
+};
+
 /** All that do the same over the same queue or store: prove, parse, store, answer, handle. */
 export const SUBJECTS: readonly Subject[] = [
   PLAIN,

@@ -1,10 +1,13 @@
 import type { Scenario } from "../scenario.ts";
-import { SUBJECTS } from "../subjects.ts";
-import { LOAD_MEASURES, measureLoad } from "./_load.ts";
+import { NO_STORE, type Subject, SUBJECTS } from "../subjects.ts";
+import type { Values } from "../scenario.ts";
+import { LOAD_MEASURES, type LoadShape, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = [1, 32, 256];
 
 const CHARTED = ["perSecond", "p99Ms", "handledPerSecond"];
+
+const OF_HANDLING = ["handled", "left", "handledPerSecond"];
 
 /** Deliveries as fast as they are answered, and whether they are handled too. */
 export const connections: Scenario = {
@@ -13,17 +16,24 @@ export const connections: Scenario = {
   what: "Each connection sends its next delivery (7.7 KB) once it has its answer. The worker or " +
     "consumer runs in the same process. A burst of one second on 32 connections comes before. " +
     "Handled in percent is of all that was answered 200, the burst included; handled per second is " +
-    "until all are handled, or 10 s after the load.",
+    "until all are handled, or 10 s after the load. What stores nothing shows how far it could go: " +
+    "it proves and parses, and neither stores, logs nor handles.",
   compare: "columns",
   measures: Object.values(LOAD_MEASURES).map((measure) =>
     CHARTED.includes(measure.key) ? { ...measure, chart: "bars" } : measure
   ),
   runs: ({ seconds }) =>
     CONNECTIONS.flatMap((connections) =>
-      SUBJECTS.map((subject) => ({
+      [...SUBJECTS, NO_STORE].map((subject) => ({
         row: connections === 1 ? "1 connection" : `${connections} connections`,
         subject,
-        measure: () => measureLoad(subject, { connections, seconds }),
+        measure: () => measure(subject, { connections, seconds }),
       }))
     ),
 };
+
+async function measure(subject: Subject, shape: LoadShape): Promise<Values> {
+  if (subject !== NO_STORE) return await measureLoad(subject, shape);
+  const values = await measureLoad(subject, { ...shape, drain: false });
+  return Object.fromEntries(Object.entries(values).filter(([key]) => !OF_HANDLING.includes(key)));
+}
