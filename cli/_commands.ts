@@ -90,6 +90,7 @@ export const COMMANDS = {
     details: [
       WHICH,
       "A delivery that is sent again after that makes a new event.",
+      "One that was cancelled while it ran is left until its lease would have ended.",
       "Events that this version cannot read are deleted with --state unreadable only: another version " +
       "may be able to, and they may wait to be handled.",
       INTERRUPT,

@@ -86,10 +86,9 @@ function assertOnce({ completions, purges }: All): void {
   }
 }
 
-/** Two handlings of an event, or of a key, unless the first was cancelled: its handler may go on. */
-function assertNotTwiceAtOnce({ handlings, cancels }: History): void {
+/** Two handlings of an event, or of a key, also where the first was cancelled: its handler may go on. */
+function assertNotTwiceAtOnce({ handlings }: History): void {
   for (const [i, one] of handlings.entries()) {
-    if (cancels.some(({ id, from }) => id === one.id && from <= one.to)) continue;
     for (const other of handlings.slice(i + 1).filter(({ from }) => from <= one.to)) {
       const same = one.id === other.id || (one.key !== undefined && one.key === other.key);
       assert(!same, `${other.id} was handled beside ${one.id}`);

@@ -99,7 +99,7 @@ export class Acceptance {
       const draft = this.#instead(found, id);
       draft.isIntake = true;
       addContent?.(draft);
-      const due = { ...record, dueAt: notBefore(found.record, record.receivedAt) };
+      const due = { ...record, ...notBefore(found.record, record.receivedAt) };
       if (await this.#inLane(due, delivery.orderingKey ?? null, draft, delivery)) {
         this.#recent.add(id);
         return { id, duplicate: false };
@@ -138,7 +138,7 @@ export class Acceptance {
     return this.#parts.locks.run(key, async () => {
       const lane = await this.#lanes.read(key);
       const place = this.#lanes.join(draft, lane, record);
-      const dueAt = lane.size === 0 ? record.dueAt : null;
+      const dueAt = lane.size === 0 ? Math.max(record.dueAt!, lane.busyUntil) : null;
       const placed = { ...record, orderingKey: key, lane: place, dueAt };
       return await this.#tryCommit(placed, draft, delivery);
     });

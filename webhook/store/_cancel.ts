@@ -2,6 +2,7 @@ import { changeRecord } from "./_changes.ts";
 import { untilDone } from "./_contention.ts";
 import { lookUp } from "./_lookup.ts";
 import type { StoreParts } from "./_parts.ts";
+import { busyUntil } from "./_revive.ts";
 import type { FoundEvent } from "./_scan.ts";
 import { type EventRecord, type Known, knownOf, withError } from "./event_record.ts";
 import type { Lease } from "./event_store.ts";
@@ -30,9 +31,9 @@ async function tryToCancel(parts: StoreParts, lease: Lease): Promise<boolean> {
   const { record } = lease;
   const settledAt = Date.now();
   const errors = withError(record, "Cancelled", settledAt);
-  const set = { state: "dead", dueAt: null, settledAt, errors } as const;
-  const nextNotBefore = record.lease?.until ?? 0;
-  return await changeRecord(parts, lease, { set, nextNotBefore }) !== null;
+  const busy = busyUntil(record);
+  const set = { state: "dead", dueAt: null, settledAt, errors, busyUntil: busy } as const;
+  return await changeRecord(parts, lease, { set, nextNotBefore: busy }) !== null;
 }
 
 /** What is known of an event that is there, as changing it takes it. */

@@ -24,7 +24,7 @@ export interface Change {
   readonly expireIn?: number;
   /** How long the change may wait for others to share a commit with, in milliseconds. */
   readonly withinMs?: number | undefined;
-  /** Before when the next event of the lane must not start, milliseconds since the epoch. */
+  /** Before when no other event of the lane must start, milliseconds since the epoch. */
   readonly nextNotBefore?: number;
 }
 
@@ -69,10 +69,12 @@ async function changeInLane(
   const lanes = new Lanes(parts.kv, parts.keys);
   const draft = startOf(parts, lease, change);
   let taking: Taking | undefined;
-  const before = await lanes.leave(draft, place, lease.record.id, (next) => {
-    const due = { ...next, dueAt: Math.max(Date.now(), change.nextNotBefore ?? 0) };
-    taking = Taking.of(parts, due);
-    return taking?.record ?? due;
+  const before = await lanes.leave(draft, place, lease.record.id, {
+    busyUntil: change.nextNotBefore,
+    goOn: (next) => {
+      taking = Taking.of(parts, next);
+      return taking?.record ?? next;
+    },
   });
   const record: EventRecord = { ...lease.record, ...change.set, lane: null };
   // Others wait for the lane, so this waits for nobody.

@@ -16,6 +16,16 @@ interface LaneRecord {
   readonly next: number;
   /** How many events are in it. */
   readonly size: number;
+  /** Until when the handler of one that was cancelled may run, milliseconds since the epoch. */
+  readonly busyUntil?: number | undefined;
+}
+
+/** How an event leaves a lane. */
+interface Leaving {
+  /** Until when its handler may run, milliseconds since the epoch. */
+  readonly busyUntil?: number | undefined;
+  /** What becomes of the next one, which is due. */
+  readonly goOn?: (next: EventRecord) => EventRecord;
 }
 
 /** A lane as it was read. */
@@ -23,6 +33,7 @@ export interface Lane {
   readonly key: string;
   readonly next: number;
   readonly size: number;
+  readonly busyUntil: number;
   readonly versionstamp: string | null;
 }
 
@@ -46,8 +57,8 @@ export class Lanes {
 
   /** Adds joining the end of a lane to a draft. */
   join(draft: Draft, lane: Lane, { id, receivedAt }: EventRef): LanePlace {
-    const { key, next, size, versionstamp } = lane;
-    const record: LaneRecord = { next: next + 1, size: size + 1 };
+    const { key, next, size, busyUntil, versionstamp } = lane;
+    const record: LaneRecord = { next: next + 1, size: size + 1, busyUntil };
     draft.check({ key: this.#keys.lane(key), versionstamp })
       .set(this.#keys.lane(key), record)
       .set(this.#keys.lanePlace(key, next), { id, receivedAt } satisfies EventRef);
@@ -55,20 +66,22 @@ export class Lanes {
   }
 
   /**
-   * Adds leaving a lane to a draft. If the event was the first, the next one is put on the schedule, or
-   * what else `goOn` makes of its record. Returns the lane as it was.
+   * Adds leaving a lane to a draft. If the event was the first, the next one is put on the schedule.
+   * Returns the lane as it was.
    */
   async leave(
     draft: Draft,
     place: LanePlace,
     id: string,
-    goOn: (next: EventRecord) => EventRecord = dueNow,
+    { busyUntil = 0, goOn = (next) => next }: Leaving = {},
   ): Promise<Lane> {
     const { key, seq } = place;
     const [lane, isThere] = await this.#find(place, id);
     // An event that nobody could read for a while may have lost its place to another.
     if (!isThere) return lane;
     const laneKey = this.#keys.lane(key);
+    const now = Date.now();
+    const notBefore = Math.max(now, busyUntil, lane.busyUntil);
     draft.check({ key: laneKey, versionstamp: lane.versionstamp })
       .delete(this.#keys.lanePlace(key, seq));
     let left = 1;
@@ -80,7 +93,7 @@ export class Lanes {
       isFirst ??= isOwn;
       if (!isFirst) break;
       if (isOwn) continue;
-      if (await this.#goOn(draft, next.value, goOn)) break;
+      if (await this.#goOn(draft, next.value, notBefore, goOn)) break;
       if (left > MAX_PASSED_OVER) {
         // More do not fit a commit: who looks at this one next goes on.
         const place = { key, seq: Number(next.key.at(-1)) };
@@ -92,8 +105,10 @@ export class Lanes {
       left++;
     }
     const size = lane.size - left;
-    if (size <= 0) draft.delete(laneKey);
-    else draft.set(laneKey, { next: lane.next, size } satisfies LaneRecord);
+    const record: LaneRecord = { next: lane.next, size: Math.max(0, size), busyUntil: notBefore };
+    if (size > 0) draft.set(laneKey, record);
+    else if (notBefore > now) draft.set(laneKey, record, { expireIn: notBefore - now });
+    else draft.delete(laneKey);
     return lane;
   }
 
@@ -108,6 +123,7 @@ export class Lanes {
   async #goOn(
     draft: Draft,
     ref: EventRef,
+    notBefore: number,
     goOn: (next: EventRecord) => EventRecord,
   ): Promise<boolean> {
     const key = this.#keys.event(ref);
@@ -119,17 +135,14 @@ export class Lanes {
       }
       return false;
     }
-    const next = goOn(record);
+    const next = goOn({ ...record, dueAt: Math.max(notBefore, record.busyUntil ?? 0) });
     draft.check({ key, versionstamp }).set(key, next);
     setDue(draft, this.#keys, next);
     return true;
   }
 }
 
-function dueNow(record: EventRecord): EventRecord {
-  return { ...record, dueAt: Date.now() };
-}
-
 function laneOf(key: string, { value, versionstamp }: Deno.KvEntryMaybe<LaneRecord>): Lane {
-  return { key, next: value?.next ?? 0, size: value?.size ?? 0, versionstamp };
+  const { next = 0, size = 0, busyUntil = 0 } = value ?? {};
+  return { key, next, size, busyUntil, versionstamp };
 }

@@ -2,6 +2,7 @@ import { Draft } from "./_draft.ts";
 import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
+import { busyUntil } from "./_revive.ts";
 import { UNKNOWN_VERSION } from "./_reads.ts";
 import { isLanePlace, isPayloadRef } from "./_record_shape.ts";
 import type { FoundEvent } from "./_scan.ts";
@@ -16,6 +17,8 @@ export async function purgeFound(
   const { state } = found.event;
   if (state === "queued" || state === "running") return false;
   if (state === "unreadable" && filter.state !== "unreadable") return false;
+  // Its record is what keeps the next event of its id from starting beside the handler.
+  if (state === "dead" && busyUntil(found.event) > Date.now()) return false;
   const { key, versionstamp } = found;
   const draft = new Draft().delete(key);
   // What nobody can decode nobody else changes.

@@ -32,6 +32,7 @@ const isRecord = shape(
     orderingKey: orNull(isText),
     lane: orNull(isLane),
     lease: orNull(isLease),
+    busyUntil: (value) => value === undefined || isTime(value),
     settledAt: orNull(isTime),
     payload: orNull(isPayload),
     progress: (value) => value === undefined || isTexts(value),

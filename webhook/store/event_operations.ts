@@ -81,7 +81,8 @@ export interface EventOperations {
   /**
    * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
    * Unreadable ones are deleted only if the filter has the state `unreadable`: another version may be
-   * able to read them, and they may wait to be handled.
+   * able to read them, and they may wait to be handled. One that was cancelled while it ran is left until
+   * its lease would have ended: its handler may run until then.
    *
    * @param filter Which are meant; those that wait or run are left alone.
    * @param options Who is told how far it has come, and what ends it.

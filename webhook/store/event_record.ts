@@ -80,6 +80,11 @@ export interface EventRecord {
   readonly lane: LanePlace | null;
   /** Who works on it; null where nobody does. */
   readonly lease: LeaseTerm | null;
+  /**
+   * Until when the handler of an attempt that was cancelled may still run, milliseconds since the epoch:
+   * nothing of the event starts before. None where it was not cancelled while it ran.
+   */
+  readonly busyUntil?: number | undefined;
   /** When it was done or died, milliseconds since the epoch. */
   readonly settledAt: number | null;
   /** Where its payload is; null once it is deleted. */

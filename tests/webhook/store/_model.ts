@@ -34,6 +34,8 @@ export class StoreModel {
   readonly #store: EventStore;
   readonly #events = new Map<string, ModelEvent>();
   readonly #lanes = new Map<string, string[]>();
+  /** Until when a handler of a key may run that was cancelled. */
+  readonly #busyKeys = new Map<string, number>();
   readonly #leases: { readonly id: string; lease: Lease }[] = [];
 
   constructor(store: EventStore) {
@@ -176,6 +178,10 @@ export class StoreModel {
   }
 
   #giveUp(event: ModelEvent): void {
+    const { key, busyUntil } = event;
+    if (key !== undefined) {
+      this.#busyKeys.set(key, Math.max(busyUntil, this.#busyKeys.get(key) ?? 0));
+    }
     event.lease = undefined;
     this.#leave(event, "dead");
   }
@@ -185,8 +191,8 @@ export class StoreModel {
   }
 
   async #purge(): Promise<void> {
-    const settled = [...this.#events.values()].filter(({ state }) =>
-      state === "done" || state === "dead"
+    const settled = [...this.#events.values()].filter(({ state, busyUntil }) =>
+      state === "done" || (state === "dead" && busyUntil <= Date.now())
     );
     assertEquals((await this.#store.purge({})).changed, settled.length);
     for (const { id } of settled) this.#events.delete(id);
@@ -195,8 +201,7 @@ export class StoreModel {
   #enter(event: ModelEvent): void {
     this.#events.set(event.id, event);
     const lane = event.key === undefined ? [] : this.#lanes.get(event.key) ?? [];
-    event.dueAt = lane.length === 0 ? Math.max(Date.now(), event.busyUntil) : undefined;
-    event.busyUntil = 0;
+    event.dueAt = lane.length === 0 ? this.#notBefore(event) : undefined;
     if (event.key !== undefined) this.#lanes.set(event.key, [...lane, event.id]);
   }
 
@@ -208,8 +213,13 @@ export class StoreModel {
     const wasFirst = lane[0] === event.id;
     const rest = lane.filter((id) => id !== event.id);
     this.#lanes.set(event.key, rest);
-    if (wasFirst && rest.length > 0) {
-      this.#events.get(rest[0]!)!.dueAt = Math.max(Date.now(), event.busyUntil);
-    }
+    if (!wasFirst || rest.length === 0) return;
+    const next = this.#events.get(rest[0]!)!;
+    next.dueAt = this.#notBefore(next);
+  }
+
+  #notBefore({ key, busyUntil }: ModelEvent): number {
+    const keyBusyUntil = key === undefined ? 0 : this.#busyKeys.get(key) ?? 0;
+    return Math.max(Date.now(), busyUntil, keyBusyUntil);
   }
 }
