@@ -27,11 +27,11 @@ const MAX_CAUSE_DEPTH = 5;
 const MAX_TEXT_LENGTH = 8192;
 
 /**
- * What JSON leaves unescaped although a terminal or a viewer acts on it: DEL and the C1 controls,
- * the line separators, the byte order mark, and the marks that reverse the order of text
- * (Unicode TR36, section 2.1).
+ * What JSON leaves unescaped although a terminal or a viewer acts on it, or shows nothing of it: DEL
+ * and the C1 controls, the line separators, and all format characters: the byte order mark, the marks
+ * that reverse the order of text (Unicode TR36, section 2.1), invisible tags that spell out ASCII.
  */
-const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Formats a record as one line of JSON, whatever its fields contain.
@@ -40,10 +40,13 @@ const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufef
  * @returns One line without a line break, printable as it is.
  */
 export function formatLogLine(record: LogRecord): string {
-  return stringify(record).replace(
-    UNSAFE,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return stringify(record).replace(UNSAFE, escaped);
+}
+
+/** JSON escapes a character beyond the first 65,536 as the two that UTF-16 makes of it. */
+function escaped(character: string): string {
+  return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
 }
 
 /**

@@ -16,8 +16,8 @@ const SECRETS = { FORGE_SECRET, MESSENGER_SECRET };
 /** What is documented to be answered, but for 408 and 503: here bodies arrive, and the store works. */
 const STATUSES: ReadonlySet<number> = new Set([200, 400, 401, 403, 404, 405, 413, 415, 429]);
 
-/** A line of the log: no line break, no control character, none that reverses the order of text. */
-const PRINTABLE = /^\{[^\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]*\}$/u;
+/** A line of the log: no line break, no control or format character, so none that reorders or hides text. */
+const PRINTABLE = /^\{[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*\}$/u;
 
 type Answer = (request: Request, remoteAddr: Deno.Addr | undefined) => Response | Promise<Response>;
 

@@ -56,6 +56,7 @@ Deno.test("formatLogLine() escapes what breaks lines or acts on a terminal", () 
     ..."\n\r\t\0\b\x1b\x7f\x80\x85\x9b\x9f",
     ..."\u2028\u2029\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e",
     ..."\u061c\u2060\u2066\u2067\u2068\u2069\ufeff",
+    ..."\u00ad\u0600\u180e\ufff9\u{e0001}\u{e0041}\u{e007f}",
   ];
   for (const character of unsafe) {
     const line = lineOf({ path: `a${character}b`, [`k${character}`]: 1 });
