@@ -150,9 +150,12 @@ function enqueuing(store: IntakeStore, telemetry: Telemetry | undefined) {
     );
 }
 
-/** Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. */
+/**
+ * Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. And Deno
+ * takes a target with a fragment, `/webhook#a`, which no request may have (RFC 9112, section 3.2).
+ */
 function checkSpelling(url: string): void {
-  if (url.includes("%") && !new URL(url).pathname.endsWith(PATH)) {
+  if (url.includes("#") || (url.includes("%") && !new URL(url).pathname.endsWith(PATH))) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
   }
 }

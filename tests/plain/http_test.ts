@@ -38,7 +38,7 @@ const SPELLINGS = [
     "/webhook;a",
     "/%2fwebhook",
   ],
-  ...["/%77ebhook", "/webhoo%6B"],
+  ...["/%77ebhook", "/webhoo%6B", "/webhook#a"],
 ];
 
 testRow({
@@ -49,7 +49,7 @@ testRow({
     return seen;
   }),
   wanted: SPELLINGS.map(() => 404),
-  plain: [...Array(7).fill(404), 200, 200],
+  plain: [...Array(7).fill(404), 200, 200, 200],
 });
 
 const HOSTS = [

@@ -632,6 +632,8 @@ OTHER_PATHS.push(
   "/webhook%00",
   "/%77ebhook",
   "/webhoo%6B",
+  "/webhook#a",
+  "/webhook?a#b",
   "/x/webhook",
 );
 
