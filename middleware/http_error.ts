@@ -8,10 +8,13 @@ import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
  */
 export type ErrorCode =
   | "AUTH_001"
+  | "BAD_GATEWAY"
   | "BAD_REQUEST"
   | "BODY_TIMEOUT"
   | "BODY_TOO_LARGE"
+  | "CONFLICT"
   | "FORBIDDEN"
+  | "GATEWAY_TIMEOUT"
   | "INTERNAL"
   | "INVALID_BODY"
   | "INVALID_DELIVERY"
@@ -24,11 +27,16 @@ export type ErrorCode =
   | "MISSING_SIG"
   | "MISSING_TOKEN"
   | "NOT_FOUND"
+  | "NOT_IMPLEMENTED"
   | "NOT_READY"
   | "OVERLOADED"
   | "QUEUE_UNAVAILABLE"
   | "RATE_LIMITED"
+  | "REQUEST_TIMEOUT"
+  | "STALE_SIG"
   | "UNAUTHORIZED"
+  | "UNAVAILABLE"
+  | "UNPROCESSABLE"
   | "UNSUPPORTED_MEDIA_TYPE"
   | (string & Record<never, never>);
 
