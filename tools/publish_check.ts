@@ -10,7 +10,7 @@ import { publishHere } from "./_publish_here.ts";
 import { dependenciesOf, reachableFrom } from "./_published_modules.ts";
 
 /** What is published beside modules. */
-const DOCUMENTS = ["/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
+const DOCUMENTS = ["/CHANGELOG.md", "/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
 
 await publishHere(({ publication: { name, version, exports, files } }) => {
   const mistakes: string[] = [];

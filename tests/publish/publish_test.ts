@@ -21,7 +21,13 @@ testWith(
       ]);
       const needed = reachableFrom(Object.values(exports), files);
       const others = [...files.keys()].filter((path) => !needed.has(path));
-      assertEquals(others.sort(), ["/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"]);
+      assertEquals(others.sort(), [
+        "/CHANGELOG.md",
+        "/LICENSE",
+        "/README.md",
+        "/SECURITY.md",
+        "/deno.json",
+      ]);
       return Promise.resolve();
     });
   },
