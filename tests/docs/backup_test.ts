@@ -1,0 +1,73 @@
+import { assertEquals } from "@std/assert";
+import { openEventStore } from "../../mod.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS, type AppProcess, spawnOwnApp } from "../apps/_app.ts";
+import { deliver } from "../apps/_deliver.ts";
+import { blocks, read } from "./_documents.ts";
+
+/** Runs the commands that the guide shows, and tells what they print. */
+async function run(kind: "backup" | "restore", cwd: string): Promise<string> {
+  const [commands] = blocks(await read("docs/operating.md"), `sh ${kind}`);
+  const { code, stdout, stderr } = await new Deno.Command("sh", { args: ["-euc", commands!], cwd })
+    .output();
+  assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+  return new TextDecoder().decode(stdout);
+}
+
+/** The ids of the events in a KV, each with its payload. */
+async function idsIn(path: string): Promise<Set<string>> {
+  using kv = await Deno.openKv(path);
+  const store = await openEventStore(kv, { namespace: "own" });
+  const ids = new Set<string>();
+  for await (const { id } of store.list()) {
+    const record = await store.get(id);
+    assertEquals((await store.load({ record: record! })).byteLength, 2);
+    ids.add(id);
+  }
+  return ids;
+}
+
+/** Delivers one after the other until told to stop. */
+function keepDelivering(app: AppProcess): () => Promise<void> {
+  let ends = false;
+  const delivering = (async () => {
+    for (let i = 0; !ends; i++) assertEquals((await deliver(app, `d-${i}`)).status, 200);
+  })();
+  return () => {
+    ends = true;
+    return delivering;
+  };
+}
+
+async function isInstalled(): Promise<boolean> {
+  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
+  const version = new Deno.Command("sqlite3", { args: ["--version"] });
+  return await version.output().then(({ success }) => success, () => false);
+}
+
+const backsUp = "docs/operating.md backs a KV up that is written to, and goes back to it";
+if (!await isInstalled()) {
+  Deno.test({ name: `${backsUp} (skipped: needs sqlite3)`, ignore: true, fn: () => {} });
+} else {
+  testWith(APP_NEEDS, backsUp, async () => {
+    await withFolder(async (folder) => {
+      const path = `${folder}/data/forge/kv.db`;
+      await Deno.mkdir(`${folder}/data/forge`, { recursive: true });
+      {
+        const retry = { minDelayMs: 3_600_000 };
+        await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });
+        assertEquals((await deliver(app, "before")).status, 200);
+        const stop = keepDelivering(app);
+        assertEquals(await run("backup", folder), "ok\n");
+        assertEquals((await deliver(app, "after")).status, 200);
+        await stop();
+      }
+      const all = await idsIn(path);
+      await run("restore", folder);
+      const restored = await idsIn(path);
+      assertEquals([restored.has("before"), restored.has("after")], [true, false]);
+      assertEquals([all.has("after"), restored.isSubsetOf(all)], [true, true]);
+    });
+  });
+}

@@ -1,0 +1,89 @@
+import { assertEquals } from "@std/assert";
+import config from "../../deno.json" with { type: "json" };
+import { testWith } from "../_permissions.ts";
+import { paths, read, rows } from "./_documents.ts";
+
+/** A code, as `X-Error-Code` has it. */
+const CODE = /`([A-Z]+(?:_[A-Z0-9]+)*)`/g;
+
+/** The sources of the package, without their comments. */
+async function sources(): Promise<string[]> {
+  const published = config.publish.include;
+  const modules = (await paths()).filter((path) =>
+    path.endsWith(".ts") && published.some((each) => path === each || path.startsWith(`${each}/`))
+  );
+  const texts = await Promise.all(modules.map(read));
+  return texts.map((text) => text.replaceAll(/\/\*\*[^]*?\*\//g, ""));
+}
+
+/** What the patterns find in the sources, each once, sorted. */
+async function found(...patterns: readonly RegExp[]): Promise<string[]> {
+  const all = (await sources()).flatMap((source) =>
+    patterns.flatMap((pattern) => [...source.matchAll(pattern)].map(([, text]) => text!))
+  );
+  return unique(all);
+}
+
+function unique(texts: readonly string[]): string[] {
+  return [...new Set(texts)].sort();
+}
+
+/** What lies between two headings. */
+async function section(path: string, heading: string, next: string): Promise<string> {
+  const document = await read(path);
+  const start = document.indexOf(`\n${heading}\n`);
+  return document.slice(start, document.indexOf(`\n${next}`, start + 1));
+}
+
+function codesIn(text: string): string[] {
+  return unique([...text.matchAll(CODE)].map(([, code]) => code!));
+}
+
+/** The codes of what is thrown or answered, and those by the status of what others throw. */
+const THROWN = [/\bcode: "([A-Z]\w+)"/g, /errorResponse\(c, \d+, "([A-Z]\w+)"/g];
+const BY_STATUS = /^ {2}\d{3}: \["([A-Z]\w+)"/gm;
+const INTERNAL = /^ {2}500: \["([A-Z]\w+)"/gm;
+
+/** The codes that the guide's table begins its rows with, and those that the text beside it names. */
+async function guideCodes(): Promise<{ table: string[]; text: string[] }> {
+  const guide = await section("docs/operating.md", "## Error codes", "##");
+  const table = unique(rows(guide).flatMap(([code]) => codesIn(code!)));
+  return { table, text: codesIn(guide.replaceAll(/^\|.*$/gm, "")) };
+}
+
+testWith(["read"], "docs/operating.md and README.md tell all codes that are answered", async () => {
+  const codes = await found(...THROWN, INTERNAL);
+  assertEquals((await guideCodes()).table, codes);
+  const table = rows(await section("README.md", "## What is answered", "###"));
+  const refusals = table.filter(([status]) => status !== "200");
+  assertEquals(codesIn(refusals.flat().join(" ")), codes);
+});
+
+testWith(["read"], "docs/operating.md and ErrorCode name the codes by status as well", async () => {
+  const codes = await found(...THROWN, BY_STATUS);
+  const { table, text } = await guideCodes();
+  assertEquals(unique([...table, ...text]), codes);
+  assertEquals(await found(/^ {2}\| "([A-Z]\w+)"$/gm), codes);
+});
+
+testWith(["read"], "docs/operating.md explains all log messages", async () => {
+  const messages = await found(
+    /writeLog\(\s*[^,]+,\s*(?:"\w+"|\w+),\s*["`]([a-z][^"`$]+)/g,
+    /[rR]eport\((?:"\w+", )?"([a-z][^"]+ [^"]+)"/g,
+    /\.lose\("([^"]+)"/g,
+    /\bmessage: "([a-z][^"]+)"/g,
+  );
+  const table = rows(await section("docs/operating.md", "### Log messages", "##"));
+  const told = table.flatMap(([_, cell]) => [...cell!.matchAll(/`([^`]+)`/g)].map(([, of]) => of!));
+  assertEquals(told.map((message) => message.replace("...", "")).sort(), messages);
+});
+
+testWith(["read"], "docs/operating.md tells all metrics", async () => {
+  const table = rows(await section("docs/operating.md", "### Metrics", "###"));
+  const told = table.map(([name]) => name!.replaceAll("`", ""));
+  const metrics = await found(
+    /meter\.create\w+\("([^"]+)"/g,
+    /^ {6}"((?:messaging|edge_base)[^"]+)",$/gm,
+  );
+  assertEquals(told.sort(), metrics);
+});

@@ -1,0 +1,62 @@
+import { assert, assertEquals } from "@std/assert";
+import { parse } from "yaml";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { APP_NEEDS } from "../apps/_app.ts";
+import { missingFrom, usesOf } from "./_series.ts";
+
+const ALERTS = new URL("../../examples/prometheus/alerts.yml", import.meta.url);
+const CASES = new URL("./_alerts.yml", import.meta.url);
+
+/** An alert, as Prometheus has it. */
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+}
+
+async function alerts(): Promise<Alert[]> {
+  const { groups } = parse(await Deno.readTextFile(ALERTS));
+  return groups.flatMap(({ rules }: { readonly rules: Alert[] }) => rules);
+}
+
+testWith(APP_NEEDS, "the alerts ask for series and labels that apps export", async () => {
+  const expressions = (await alerts()).map(({ expr }) => expr);
+  for (const expression of expressions) assert(usesOf(expression).length > 0, expression);
+  assertEquals(await missingFrom(expressions), []);
+});
+
+testWith(
+  ["read"],
+  "docs/operating.md tells what to do about each alert, and about no other",
+  async () => {
+    const guide = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+    const told = [...guide.matchAll(/^\| `([A-Z]\w+[a-z])` +\|/gm)].map(([, name]) => name!);
+    assertEquals(told, (await alerts()).map(({ alert }) => alert));
+  },
+);
+
+/** Prometheus' own tool, where it is installed. */
+function promtool(...args: string[]): Deno.Command {
+  return new Deno.Command("promtool", { args, stdout: "piped", stderr: "piped" });
+}
+
+async function isInstalled(): Promise<boolean> {
+  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
+  return await promtool("--version").output().then(({ success }) => success, () => false);
+}
+
+const fires = "the alerts fire when they should, and else do not";
+if (!await isInstalled()) {
+  Deno.test({ name: `${fires} (skipped: needs promtool)`, ignore: true, fn: () => {} });
+} else {
+  testWith(["read", "write", "run"], fires, async () => {
+    await withFolder(async (folder) => {
+      await Deno.copyFile(ALERTS, `${folder}/alerts.yml`);
+      await Deno.copyFile(CASES, `${folder}/cases.yml`);
+      const { code, stdout, stderr } = await promtool("test", "rules", `${folder}/cases.yml`)
+        .output();
+      const text = [stdout, stderr].map((each) => new TextDecoder().decode(each)).join("\n");
+      assertEquals(code, 0, text);
+    });
+  });
+}
