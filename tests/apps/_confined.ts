@@ -1,6 +1,7 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
+import { inheritedEnv } from "../_inherited_env.ts";
 import { type AppProcess, follow } from "./_follow.ts";
 
 /** The apps that have a set of permissions. */
@@ -21,9 +22,6 @@ export const SECRETS = {
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
   MESSENGER_ALLOWED_USERS: "42",
 };
-
-/** What Deno itself needs to find its cache, and to fetch what is missing there. */
-const INHERITED = ["PATH", "HOME", "DENO_DIR", "DENO_TLS_CA_STORE"];
 
 const root = new URL("../../", import.meta.url);
 
@@ -51,7 +49,7 @@ export interface Confinement {
  * here. Its paths are the folder's.
  */
 export async function confine(app: AppName, folder: string): Promise<Confinement> {
-  const { imports, links, unstable, permissions } = await config();
+  const { imports, links = [], unstable, permissions } = await config();
   const port = String(freePort());
   const { net, ...set } = permissions[app] as PermissionSet;
   const own = { ...set, net: net.map((address) => address.replace(/:\d+$/, `:${port}`)) };
@@ -63,7 +61,6 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
   await Deno.copyFile(new URL("deno.lock", root), `${folder}/deno.lock`);
   await Deno.mkdir(`${folder}/data/${app}`, { recursive: true });
   const variables = { PORT: port, HOST: "127.0.0.1", KV_URL: `./data/${app}/kv.db` };
-  const inherited = INHERITED.map((name) => [name, Deno.env.get(name) ?? ""]);
   const command = (module: string, env: Readonly<Record<string, string>> = {}) =>
     new Deno.Command(Deno.execPath(), {
       args: [
@@ -72,7 +69,7 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
       ],
       cwd: folder,
       clearEnv: true,
-      env: { ...Object.fromEntries(inherited), NO_COLOR: "1", ...SECRETS, ...variables, ...env },
+      env: { ...inheritedEnv(), NO_COLOR: "1", ...SECRETS, ...variables, ...env },
       stdout: "piped",
       stderr: "piped",
     });

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { inheritedEnv } from "../_inherited_env.ts";
 import { APP_NEEDS, type AppProcess } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { follow } from "../apps/_follow.ts";
@@ -18,10 +19,8 @@ const ROOT = new URL("../../", import.meta.url);
  * database, which has no queues, as the default one.
  */
 function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
-  const names = ["PATH", "HOME", "DENO_DIR", "DENO_KV_ACCESS_TOKEN", "SSL_CERT_FILE"];
-  const inherited = names.map((name) => [name, Deno.env.get(name)] as const);
   const env = {
-    ...Object.fromEntries(inherited.filter(([, value]) => value !== undefined)),
+    ...inheritedEnv(),
     ...{
       NO_COLOR: "1",
       PORT: "0",
