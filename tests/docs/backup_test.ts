@@ -42,8 +42,11 @@ function keepDelivering(app: AppProcess): () => Promise<void> {
 
 async function isInstalled(): Promise<boolean> {
   if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
-  const version = new Deno.Command("sqlite3", { args: ["--version"] });
-  return await version.output().then(({ success }) => success, () => false);
+  try {
+    return (await new Deno.Command("sqlite3", { args: ["--version"] }).output()).success;
+  } catch {
+    return false;
+  }
 }
 
 const backsUp = "docs/operating.md backs a KV up that is written to, and goes back to it";

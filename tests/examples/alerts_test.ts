@@ -42,7 +42,11 @@ function promtool(...args: string[]): Deno.Command {
 
 async function isInstalled(): Promise<boolean> {
   if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
-  return await promtool("--version").output().then(({ success }) => success, () => false);
+  try {
+    return (await promtool("--version").output()).success;
+  } catch {
+    return false;
+  }
 }
 
 const fires = "the alerts fire when they should, and else do not";
