@@ -29,6 +29,7 @@ export class BodyBudget {
   readonly #small = new Set<Share>();
   readonly #large = new Set<Share>();
   #bytes = 0;
+  #reserved = 0;
 
   /**
    * Makes a budget.
@@ -62,11 +63,32 @@ export class BodyBudget {
     return share;
   }
 
+  /**
+   * Sets room aside for a body that cannot be given up while it arrives.
+   *
+   * @param bytes How many bytes it has.
+   * @returns What gives the room back; null if half of the budget is not enough for all such bodies.
+   */
+  reserve(bytes: number): (() => void) | null {
+    if (this.#reserved + bytes > this.#maxBytes / 2) return null;
+    this.#reserved += bytes;
+    this.#bytes += bytes;
+    this.#evict();
+    return () => {
+      this.#reserved -= bytes;
+      this.#bytes -= bytes;
+    };
+  }
+
   #add(share: Share, bytes: number): void {
     const isNowLarge = share.bytes <= SMALL_BYTES && share.bytes + bytes > SMALL_BYTES;
     share.bytes += bytes;
     this.#bytes += bytes;
     if (isNowLarge && this.#small.delete(share)) this.#large.add(share);
+    this.#evict();
+  }
+
+  #evict(): void {
     while (this.#bytes > this.#maxBytes) this.#evictOne();
   }
 

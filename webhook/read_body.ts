@@ -20,6 +20,12 @@ export interface ReadBodyOptions {
   readonly budget?: BodyBudget | undefined;
 }
 
+/**
+ * Up to this length a body is read in one piece, as the published examples of forges are: by its stream
+ * that took 20 µs instead of 11, and the stream's code another 2 ms at the start.
+ */
+const WHOLE_BYTES = 32_768;
+
 /** When a sender that can try again should: bodies have arrived by then, or are given up. */
 const RETRY_AFTER_SECONDS = "10";
 
@@ -38,11 +44,12 @@ export function readBody(
   options: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { maxBytes, timeoutMs = 10_000, budget } = options;
-  return readBodyWithin(new Timeouts(timeoutMs), request, maxBytes, budget);
+  return readStream(new Timeouts(timeoutMs), request, maxBytes, budget);
 }
 
 /**
- * Reads a request's body, as {@linkcode readBody} does.
+ * Reads a request's body, as {@linkcode readBody} does, from a server that sees to it that a body has
+ * the length that is declared.
  *
  * @param timeouts Within which time it must have arrived.
  * @param request The request.
@@ -51,7 +58,51 @@ export function readBody(
  * @returns The body.
  * @throws {HttpError} As {@linkcode readBody}.
  */
-export async function readBodyWithin(
+export function readBodyWithin(
+  timeouts: Timeouts,
+  request: Request,
+  maxBytes: number,
+  budget: BodyBudget,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = smallLengthOf(request.headers);
+  const release = bytes === undefined ? null : budget.reserve(bytes);
+  if (release) return readWhole(timeouts, request, maxBytes, release);
+  return readStream(timeouts, request, maxBytes, budget);
+}
+
+/** The declared length of a body, if that is small. */
+function smallLengthOf(headers: Headers): number | undefined {
+  const declared = headers.get("Content-Length");
+  if (declared === null || headers.has("Transfer-Encoding")) return undefined;
+  const length = Number(declared);
+  return length <= WHOLE_BYTES ? length : undefined;
+}
+
+/** Reads a body in one piece. It cannot be ended: what it holds is held until the peer has gone. */
+function readWhole(
+  timeouts: Timeouts,
+  request: Request,
+  maxBytes: number,
+  release: () => void,
+): Promise<Uint8Array<ArrayBuffer>> {
+  return new Promise((resolve, reject) => {
+    const timeout = timeouts.start(() => reject(timedOut()));
+    const end = () => {
+      timeout.cancel();
+      release();
+    };
+    request.arrayBuffer().then((buffer) => {
+      end();
+      if (buffer.byteLength <= maxBytes) resolve(new Uint8Array(buffer));
+      else reject(tooLarge(maxBytes));
+    }, () => {
+      end();
+      reject(endedEarly());
+    });
+  });
+}
+
+async function readStream(
   timeouts: Timeouts,
   request: Request,
   maxBytes: number,
@@ -70,7 +121,7 @@ export async function readBodyWithin(
     chunks.length = 0; // Else they would be joined once the reader is cancelled.
     reader.cancel().catch(() => {});
     if (error instanceof HttpError) throw error;
-    throw new HttpError(400, "Body ended early", { code: "INVALID_BODY" });
+    throw endedEarly();
   } finally {
     timeout.cancel();
   }
@@ -138,6 +189,10 @@ function overloaded(): HttpError {
     code: "OVERLOADED",
     headers: { "Retry-After": RETRY_AFTER_SECONDS },
   });
+}
+
+function endedEarly(): HttpError {
+  return new HttpError(400, "Body ended early", { code: "INVALID_BODY" });
 }
 
 function timedOut(): HttpError {

@@ -75,7 +75,7 @@ testMemory("uploads that stand still are bounded together, and keep nobody out",
   for (const peer of peers) peer.close();
 });
 
-testMemory("1,000 clients that are gone in mid-body leave no error and no memory", async (app) => {
+testMemory("3,000 clients that are gone in mid-body leave no error and no memory", async (app) => {
   const body = new Uint8Array(70_000);
   const leave = async () => {
     const peer = await connect(app, { ...FORGED, "Content-Length": "100000" });
@@ -84,10 +84,10 @@ testMemory("1,000 clients that are gone in mid-body leave no error and no memory
   };
   for (let i = 0; i < 100; i++) await leave();
   const { now } = await memoryOf(app.process);
-  for (let i = 0; i < 1_000; i++) await leave();
+  for (let i = 0; i < 3_000; i++) await leave();
   assertEquals((await deliver(app, "last")).status, 200);
-  // 70 MB were sent. What V8 has not freed yet differs; it stops growing at 160 MiB.
-  assertLess((await memoryOf(app.process)).now - now, ON_DENO_2_5 ? 160 : 64);
+  // 210 MB were sent. What V8 has not freed yet differs; on Deno 2.5 it stops growing at 160 MiB.
+  assertLess((await memoryOf(app.process)).now - now, ON_DENO_2_5 ? 170 : 120);
   app.process.kill("SIGTERM");
   assertEquals(await app.ended, "");
   assertEquals(app.lines.filter(({ level, error }) => level === "error" || error), []);
