@@ -1,6 +1,6 @@
 import type { RunAppOptions } from "../../mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { inheritedEnv } from "../_inherited_env.ts";
+import { environmentOf } from "../_inherited_env.ts";
 import { type AppProcess, follow } from "./_follow.ts";
 
 export type { AppProcess, Line } from "./_follow.ts";
@@ -69,13 +69,10 @@ export function spawnApp(
 export function spawnOwnApp(options: OwnAppOptions, env: Record<string, string>): AppProcess {
   const script = new URL("./_own_app.ts", import.meta.url).href;
   const shared = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, PORT: "0", HOST: "127.0.0.1" };
-  const inherited = inheritedEnv();
-  // Deno 2.9 does not come to its end when it collects both traces and the coverage of this app.
-  if (env.OTEL_DENO !== undefined) delete inherited.DENO_COVERAGE_DIR;
   const command = new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "-A", script, JSON.stringify(options)],
     clearEnv: true,
-    env: { ...inherited, ...shared, ...env },
+    env: environmentOf({ ...shared, ...env }),
     stdout: "piped",
     stderr: "piped",
   });
@@ -95,7 +92,7 @@ function command(
   ];
   const options = {
     clearEnv: true,
-    env: { ...inheritedEnv(), ...env },
+    env: environmentOf(env),
     stdout: "piped",
     stderr: "piped",
   } as const;

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
-import { inheritedEnv } from "../_inherited_env.ts";
+import { environmentOf } from "../_inherited_env.ts";
 import { type AppProcess, follow } from "./_follow.ts";
 
 /** The apps that have a set of permissions. */
@@ -69,7 +69,7 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
       ],
       cwd: folder,
       clearEnv: true,
-      env: { ...inheritedEnv(), NO_COLOR: "1", ...SECRETS, ...variables, ...env },
+      env: environmentOf({ ...SECRETS, ...variables, ...env }),
       stdout: "piped",
       stderr: "piped",
     });

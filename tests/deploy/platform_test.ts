@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { inheritedEnv } from "../_inherited_env.ts";
+import { environmentOf } from "../_inherited_env.ts";
 import { APP_NEEDS, type AppProcess } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { follow } from "../apps/_follow.ts";
@@ -19,10 +19,8 @@ const ROOT = new URL("../../", import.meta.url);
  * database, which has no queues, as the default one.
  */
 function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
-  const env = {
-    ...inheritedEnv(),
+  const env = environmentOf({
     ...{
-      NO_COLOR: "1",
       PORT: "0",
       HOST: "127.0.0.1",
       DENO_DEPLOY: "true",
@@ -30,7 +28,7 @@ function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
     },
     ...{ FORGE_WEBHOOK_SECRET: FORGE_SECRET, MESSENGER_SECRET_TOKEN: MESSENGER_SECRET },
     MESSENGER_ALLOWED_USERS: "42",
-  };
+  });
   return follow(
     new Deno.Command(Deno.execPath(), {
       args: ["run", "--allow-all", entrypoint, ...args],
