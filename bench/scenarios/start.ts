@@ -1,9 +1,12 @@
 import { withApp } from "../loaded_app.ts";
-import type { Scenario } from "../scenario.ts";
-import { SUBJECTS } from "../subjects.ts";
+import { bundled } from "../bundle.ts";
+import type { Scenario, Values } from "../scenario.ts";
+import { EDGE_BASE, type Subject, SUBJECTS } from "../subjects.ts";
 
 /** Starts of one run, of which the median counts. */
 const STARTS = 5;
+
+const ROW = "empty store";
 
 /** From the start of the process to its first `OK`. */
 export const start: Scenario = {
@@ -11,30 +14,36 @@ export const start: Scenario = {
   title: "Start to first answer",
   what:
     "From the start of the process, on an empty store, to its first 200 for a delivery. The code " +
-    `is in Deno's cache. The median of ${STARTS} starts a round.`,
+    `is in Deno's cache. The median of ${STARTS} starts a round. Bundled is the same as one file, as ` +
+    "`deno bundle --minify` makes it.",
   compare: "columns",
   measures: [
     { key: "startMs", title: "start to first answer, ms", digits: 0, ratio: true },
     { key: "rssMb", title: "memory then, MB", digits: 0, ratio: true },
   ],
-  runs: () =>
-    SUBJECTS.map((subject) => ({
-      row: "empty store",
-      subject,
-      measure: async () => {
-        const startMs: number[] = [];
-        const rssMb: number[] = [];
-        for (let i = 0; i < STARTS; i++) {
-          await withApp(subject, (app) => {
-            startMs.push(app.startMs);
-            rssMb.push(app.memory().rssMb);
-            return Promise.resolve();
-          });
-        }
-        return { startMs: medianOf(startMs), rssMb: medianOf(rssMb) };
-      },
-    })),
+  runs: () => [
+    ...SUBJECTS.map((subject) => ({ row: ROW, subject, measure: () => measure(subject) })),
+    {
+      row: ROW,
+      column: `${EDGE_BASE.name}, bundled`,
+      subject: EDGE_BASE,
+      measure: async () => await measure(await bundled(EDGE_BASE)),
+    },
+  ],
 };
+
+async function measure(subject: Subject): Promise<Values> {
+  const startMs: number[] = [];
+  const rssMb: number[] = [];
+  for (let i = 0; i < STARTS; i++) {
+    await withApp(subject, (app) => {
+      startMs.push(app.startMs);
+      rssMb.push(app.memory().rssMb);
+      return Promise.resolve();
+    });
+  }
+  return { startMs: medianOf(startMs), rssMb: medianOf(rssMb) };
+}
 
 function medianOf(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1]!;
