@@ -1,5 +1,6 @@
 /** HTTP: one way to the webhook, and one shape of errors. See `_rows.ts`. */
 import { forgeDelivery } from "../_deliveries.ts";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { exchange } from "../webhook/_served.ts";
 import { running, testRow } from "./_rows.ts";
 import type { Answer, Subject } from "./_subject.ts";
@@ -38,7 +39,9 @@ const SPELLINGS = [
     "/webhook;a",
     "/%2fwebhook",
   ],
-  ...["/%77ebhook", "/webhoo%6B", "/webhook#a"],
+  ...["/%77ebhook", "/webhoo%6B"],
+  // The parser of Deno 2.5 drops a fragment before anybody sees it.
+  ...ON_DENO_2_5 ? [] : ["/webhook#a"],
 ];
 
 testRow({
@@ -49,7 +52,7 @@ testRow({
     return seen;
   }),
   wanted: SPELLINGS.map(() => 404),
-  plain: [...Array(7).fill(404), 200, 200, 200],
+  plain: SPELLINGS.map((_, i) => i < 7 ? 404 : 200),
 });
 
 const HOSTS = [
