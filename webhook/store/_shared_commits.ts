@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers";
 import { withDeadline } from "../deadline.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit } from "./_commit.ts";
@@ -83,8 +82,9 @@ export class SharedCommits {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#due = true;
-    // Those that come in the same turn of the event loop share the commit.
-    if (this.#underWay === this.#slow) setImmediate(this.#next);
+    // Those of the same step share the commit, and those that come later the next one: not by
+    // `setImmediate`, which costs 1.15 ms on Deno 2.5, and a turn of the event loop on any.
+    if (this.#underWay === this.#slow) queueMicrotask(this.#next);
   };
 
   readonly #next = (): void => {
