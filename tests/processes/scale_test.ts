@@ -23,14 +23,14 @@ function testFile(name: string, fn: (kv: string) => Promise<void>): void {
 }
 
 /**
- * The same for processes that write at the same time. With Deno 2.5 they can both stand still on a file,
- * although nobody holds its lock: no call of their KV is answered any more.
+ * The same for processes that write at the same time. With Deno 2.5 one of them can stand still: no call
+ * of its KV is answered any more, of a file (although nobody holds the lock) or of a remote KV. About one
+ * run in ten on `denokv` did; with Deno 2.9.6 none ever has.
  */
 function testBusy(name: string, fn: (kv: string) => Promise<void>): void {
   if (!ON_DENO_2_5) return testShared(name, fn);
-  const skipped = `${name} [file] (skipped: the KV of Deno 2.5 can stand still)`;
+  const skipped = `${name} (skipped: the KV of Deno 2.5 can stand still)`;
   Deno.test({ name: skipped, ignore: true, fn: () => {} });
-  testDenokv(NEEDS, `${name} [denokv]`, fn);
 }
 
 /** How often each event was started by any of the processes. */
