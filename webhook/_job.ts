@@ -45,8 +45,7 @@ export class Job {
   #content: EventContent | undefined;
   #effects: CommitEffects[] | undefined;
   #failure: { readonly error: unknown } | undefined;
-  #controller: AbortController | undefined;
-  #abortedFor: Error | undefined;
+  readonly #controller = new AbortController();
   #stopping = false;
   #handlerEnded = false;
   #attempt: Attempt | undefined;
@@ -73,7 +72,7 @@ export class Job {
   /** Tells the handler to give up; if it does, the event goes to another worker at once. */
   stop(): void {
     this.#stopping = true;
-    this.#abort("The worker stops");
+    this.#controller.abort(new Error("The worker stops"));
   }
 
   /** Gives the event back, whatever its handler still does. */
@@ -87,7 +86,7 @@ export class Job {
   }
 
   onLost(message: string): void {
-    this.#abort("The lease was lost");
+    this.#controller.abort(new Error("The lease was lost"));
     this.#report("warn", message);
   }
 
@@ -185,28 +184,8 @@ export class Job {
     const { handler, store: { kv } } = this.#parts;
     const { progress = [] } = this.#lease.record;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    const signal = () => this.#signal;
-    await handler(event, {
-      kv,
-      progress,
-      settleWith,
-      checkpoint,
-      get signal() {
-        return signal();
-      },
-    });
-  }
-
-  /** Many handlers do not ask for it, and making one takes a microsecond. */
-  get #signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#abortedFor) this.#controller.abort(this.#abortedFor);
-    return this.#controller.signal;
-  }
-
-  #abort(reason: string): void {
-    this.#abortedFor ??= new Error(reason);
-    this.#controller?.abort(this.#abortedFor);
+    const { signal } = this.#controller;
+    await handler(event, { signal, kv, settleWith, progress, checkpoint });
   }
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {

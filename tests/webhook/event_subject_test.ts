@@ -73,6 +73,12 @@ Deno.test("WebhookEvent keeps its subject when it is copied", () => {
   assertEquals({ ...event }.repository?.fullName, "a/b");
 });
 
+Deno.test("WebhookEvent is made of data alone: a getter would keep its payload in memory", () => {
+  const event = eventOf("forge", { repository: { id: 7, full_name: "a/b" } });
+  const properties = Object.values(Object.getOwnPropertyDescriptors(event));
+  assertEquals(properties.filter(({ get }) => get !== undefined), []);
+});
+
 Deno.test("WebhookEvent.idempotencyKey() is the same for the same delivery and call only", () => {
   const key = eventOf("forge", {}).idempotencyKey("label");
   assertMatch(key, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);

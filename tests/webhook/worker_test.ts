@@ -56,6 +56,17 @@ async function withWorker(
   }
 }
 
+Deno.test("a handler's context is made of data alone, as its event is", async () => {
+  const sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  let properties: PropertyDescriptor[] | undefined;
+  const handler: EventHandler = (_event, context) => {
+    properties = Object.values(Object.getOwnPropertyDescriptors(context));
+  };
+  await withWorker(sut, handler, {}, () => until(isState(sut.store, "d1", "done")));
+  assertEquals(properties?.filter(({ get }) => get !== undefined), []);
+});
+
 testStore("startWorker() hands the event to the handler, and settles it", async (sut) => {
   const events: WebhookEvent[] = [];
   await withWorker(sut, (event) => events.push(event), {}, async () => {
