@@ -32,7 +32,8 @@ async function tryToCancel(parts: StoreParts, lease: Lease): Promise<boolean> {
   const settledAt = Date.now();
   const errors = withError(record, "Cancelled", settledAt);
   const busy = busyUntil(record);
-  const set = { state: "dead", dueAt: null, settledAt, errors, busyUntil: busy } as const;
+  const mark = busy > settledAt && { busyUntil: busy };
+  const set = { state: "dead", dueAt: null, settledAt, errors, ...mark } as const;
   return await changeRecord(parts, lease, { set, nextNotBefore: busy }) !== null;
 }
 
