@@ -180,7 +180,13 @@ for (const name of FRONTS) {
       await response.body?.cancel();
       statuses.push(response.status);
     }
-    assertEquals(statuses, [200, 413]);
+    // The proxy may find the connection closed before it finds the answer.
+    const cutOff = name === "caddy" && ON_DENO_2_5 && statuses[1] === 502;
+    assertEquals(statuses, [200, cutOff ? 502 : 413]);
+    // nginx refuses it itself, by what it declares.
+    await reached(front);
+    const answered = front.app.lines.filter(({ path }) => path === "/webhook");
+    assertEquals(answered.map(({ status }) => status), name === "nginx" ? [200] : [200, 413]);
   });
 }
 
