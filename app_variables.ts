@@ -141,7 +141,7 @@ export function readBell(variables: AppVariables, name: string): BellKind | "aut
  * @param variables The variables.
  * @returns Whether it does, by the variable that the platform sets.
  */
-export function onDeploy(variables: AppVariables): boolean {
+export function onDeploy(variables: Pick<AppVariables, "get">): boolean {
   // The platform's documents have had it as 1 as well, since August 2025.
   return ["true", "1"].includes(variables.get("DENO_DEPLOY") ?? "");
 }

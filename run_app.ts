@@ -8,8 +8,14 @@ import {
   refuseProxyHeaders,
 } from "./app_variables.ts";
 import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
-import { consoleSink, createLogSummary, type LogSink, writeLog } from "./middleware/mod.ts";
-import { openTelemetry, type Telemetry } from "./telemetry/mod.ts";
+import {
+  consoleSink,
+  createLogSummary,
+  type LogSink,
+  stdoutSink,
+  writeLog,
+} from "./middleware/mod.ts";
+import { isTelemetryOn, openTelemetry, type Telemetry } from "./telemetry/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
 
 /** How often floods are summed up in the log. */
@@ -61,10 +67,10 @@ export async function runApp<TPayload = JsonObject>(
   options: RunAppOptions<TPayload>,
 ): Promise<void> {
   checkNumbers(options);
-  const { name, graceMs, log = consoleSink } = options;
+  const { name, graceMs, log = listensToConsole() ? consoleSink : stdoutSink } = options;
   let running: Running;
   try {
-    running = await start(options);
+    running = await start({ ...options, log });
   } catch (error) {
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
     Deno.exit(1);
@@ -85,8 +91,19 @@ function readSettings(variables: AppVariables): Settings {
   };
 }
 
-async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Running> {
-  const { name, handler, setup, retentionMs, log = consoleSink } = options;
+/** Whether what the console is given goes elsewhere than to the standard output. */
+function listensToConsole(): boolean {
+  try {
+    return isTelemetryOn() || onDeploy(Deno.env);
+  } catch {
+    return true; // Without the permission to know, the console is right everywhere.
+  }
+}
+
+async function start<TPayload>(
+  options: RunAppOptions<TPayload> & { readonly log: LogSink },
+): Promise<Running> {
+  const { name, handler, setup, retentionMs, log } = options;
   const variables: AppVariables = {
     get: (variable) => Deno.env.get(variable),
     warn: (message) => writeLog(log, "warn", message, { name }),
@@ -118,7 +135,7 @@ async function start<TPayload>(options: RunAppOptions<TPayload>): Promise<Runnin
 
 /** An app that cannot tell what it does can still do it. */
 async function openAppTelemetry(
-  { name, telemetry, log = consoleSink }: Pick<RunAppOptions, "name" | "telemetry" | "log">,
+  { name, telemetry, log }: Pick<RunAppOptions, "name" | "telemetry"> & { readonly log: LogSink },
 ): Promise<Telemetry | undefined> {
   try {
     return telemetry ?? await openTelemetry();

@@ -37,6 +37,7 @@ export {
   type LogRecord,
   type LogSink,
   logSinkOf,
+  stdoutSink,
   writeLog,
 } from "./log.ts";
 export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";

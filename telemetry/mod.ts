@@ -13,7 +13,7 @@
  *
  * @module
  */
-export { openTelemetry } from "./open_telemetry.ts";
+export { isTelemetryOn, openTelemetry } from "./open_telemetry.ts";
 export { createRequestSpans } from "./request_spans.ts";
 export {
   type Attempt,

@@ -4,6 +4,15 @@ import type { Telemetry } from "./telemetry.ts";
 const REGISTRY = Symbol.for("opentelemetry.js.api.1");
 
 /**
+ * Tells whether there is something to report traces and metrics to.
+ *
+ * @returns Whether a provider is registered with `@opentelemetry/api`, as Deno does with `OTEL_DENO=true`.
+ */
+export function isTelemetryOn(): boolean {
+  return REGISTRY in globalThis;
+}
+
+/**
  * Opens what an app reports its traces and metrics to: the providers that are registered with
  * `@opentelemetry/api`. Deno registers its own with `OTEL_DENO=true`.
  *
@@ -24,7 +33,7 @@ const REGISTRY = Symbol.for("opentelemetry.js.api.1");
  * ```
  */
 export async function openTelemetry(): Promise<Telemetry | undefined> {
-  if (!(REGISTRY in globalThis)) return undefined;
+  if (!isTelemetryOn()) return undefined;
   const { OtelTelemetry } = await import("./_otel_telemetry.ts");
   return new OtelTelemetry();
 }
