@@ -1,4 +1,4 @@
-import { type Timeout, Timeouts } from "./_timeouts.ts";
+import { type Timeout, Timeouts } from "./timeouts.ts";
 import { withDeadline } from "./deadline.ts";
 import type { EventRecord, EventStore, Lease } from "./store/mod.ts";
 

@@ -1,7 +1,7 @@
 import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../telemetry/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
-import type { Timeouts } from "./_timeouts.ts";
+import type { Timeouts } from "./timeouts.ts";
 import { withDeadline } from "./deadline.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";

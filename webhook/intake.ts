@@ -8,7 +8,7 @@ import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
-import { Timeouts } from "./_timeouts.ts";
+import { SharedTimer, Timeouts } from "./timeouts.ts";
 
 /** What an intake needs of an event store. */
 export type IntakeStore = Pick<EventStore, "accept" | "firstOf" | "maxPayloadBytes">;
@@ -101,8 +101,9 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
   const budget = budgetOf(platform, maxTotalBodyBytes);
-  const bodyTimeouts = new Timeouts(bodyTimeoutMs);
-  const enqueue = enqueuing(store, telemetry);
+  const timer = new SharedTimer();
+  const bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
+  const enqueue = enqueuing(store, new Timeouts(STORE_TIMEOUT_MS, timer), telemetry);
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
@@ -138,8 +139,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
 }
 
 /** Stores deliveries, each in a span of its own where there are spans. */
-function enqueuing(store: IntakeStore, telemetry: Telemetry | undefined) {
-  const timeouts = new Timeouts(STORE_TIMEOUT_MS);
+function enqueuing(store: IntakeStore, timeouts: Timeouts, telemetry: Telemetry | undefined) {
   const enqueue = (delivery: Delivery, requestId?: string) =>
     enqueueWithin(timeouts, store, delivery, requestId);
   if (!telemetry) return enqueue;

@@ -1,5 +1,5 @@
 import { HttpError } from "../middleware/mod.ts";
-import { Timeouts } from "./_timeouts.ts";
+import { Timeouts } from "./timeouts.ts";
 import type { BodyBudget } from "./body_budget.ts";
 
 /** Options of {@linkcode readBody}. */

@@ -4,7 +4,7 @@ import { ClockWatch } from "./_clock_watch.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import type { JobParts } from "./_job.ts";
 import { JobQueue } from "./_job_queue.ts";
-import { Timeouts } from "./_timeouts.ts";
+import { SharedTimer, Timeouts } from "./timeouts.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import { longestDelay } from "./retry_policy.ts";
@@ -83,8 +83,9 @@ class StoreWorker implements EventWorker {
 
   constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
     const { concurrency, leaseMs, sweepMs, retry, log, telemetry } = withDefaults(options);
-    const settling = new Timeouts(leaseMs);
-    const renewals = new Timeouts(leaseMs * RENEWAL);
+    const timer = new SharedTimer();
+    const settling = new Timeouts(leaseMs, timer);
+    const renewals = new Timeouts(leaseMs * RENEWAL, timer);
     this.#parts = { store, handler, leaseMs, retry, log, telemetry, settling, renewals };
     this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
     this.#clock = new ClockWatch(leaseMs / 2);

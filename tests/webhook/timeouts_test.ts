@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { Timeouts } from "../../webhook/_timeouts.ts";
+import { SharedTimer, Timeouts } from "../../webhook/timeouts.ts";
 import { Simulation } from "./_simulation.ts";
 
 const SIXTY = Array.from({ length: 60 }, (_, i) => i);
@@ -29,6 +29,50 @@ Deno.test("Timeouts leave no timer behind once all are cancelled", () => {
   const started = SIXTY.map(() => timeouts.start(() => {}));
   for (const timeout of started) timeout.cancel();
   for (const timeout of started.toReversed()) timeout.cancel();
+});
+
+Deno.test("Timeouts of several lengths share a timer, and end each after its time", async () => {
+  using simulation = new Simulation(2);
+  const timer = new SharedTimer();
+  const lists = [30, 1_000, 100].map((ms) => ({ ms, timeouts: new Timeouts(ms, timer) }));
+  const ended: [number, number][] = [];
+  const late: number[] = [];
+  await simulation.run((async () => {
+    for (const i of SIXTY) {
+      const { ms, timeouts } = simulation.oneOf(lists);
+      const start = performance.now();
+      const timeout = timeouts.start(() => {
+        ended.push([i, start + ms]);
+        late.push(performance.now() - start - ms);
+      });
+      if (i % 3 === 0) setTimeout(() => timeout.cancel(), ms - 1);
+      await pause(40 * simulation.random());
+    }
+    await pause(3_000);
+  })());
+  assertEquals(ended.map(([i]) => i).sort((a, b) => a - b), SIXTY.filter((i) => i % 3 !== 0));
+  const ends = ended.map(([, end]) => end);
+  assertEquals(ends, ends.toSorted((a, b) => a - b));
+  assertEquals(late.filter((ms) => ms < 0 || ms > 2), []);
+});
+
+Deno.test("Timeouts set no timer anew while others wait", () => {
+  const timer = new SharedTimer();
+  const [short, long] = [new Timeouts(1_000, timer), new Timeouts(10_000, timer)];
+  const { setTimeout } = globalThis;
+  let timers = 0;
+  globalThis.setTimeout = ((...args: Parameters<typeof setTimeout>) => {
+    timers++;
+    return setTimeout(...args);
+  }) as typeof setTimeout;
+  try {
+    const held = long.start(() => {});
+    for (let i = 0; i < 100; i++) short.start(() => {}).cancel();
+    held.cancel();
+  } finally {
+    globalThis.setTimeout = setTimeout;
+  }
+  assertEquals(timers, 2);
 });
 
 Deno.test("Timeouts can be cancelled and started by a timeout", async () => {

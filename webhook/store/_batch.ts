@@ -23,7 +23,8 @@ export class Batch {
   /** The drafts, and who waits for them. */
   readonly items: Waiting[] = [];
   readonly #maxChecks: number;
-  readonly #checked = new Set<string>();
+  readonly #checked = new Set<Deno.KvKeyPart | undefined>();
+  #checks = 0;
   #mutations = 0;
   #bytes = 0;
 
@@ -38,20 +39,23 @@ export class Batch {
    */
   add(item: Waiting): boolean {
     const { checks, size, bytes, effects } = item.draft;
-    const keys = checks.map(({ key }) => key.join("\0"));
+    // Two keys that are the same have the same last part, an id. That others may have it too makes
+    // some wait for the next commit.
+    const ids = checks.map(({ key }) => key.at(-1));
     const isFirst = this.items.length === 0;
-    if (!isFirst && (effects || !this.#fits(keys, size, bytes))) return false;
+    if (!isFirst && (effects || !this.#fits(ids, size, bytes))) return false;
     this.items.push(item);
-    for (const key of keys) this.#checked.add(key);
+    for (const id of ids) this.#checked.add(id);
+    this.#checks += ids.length;
     // Nothing fits beside effects.
     this.#mutations += effects ? MAX_MUTATIONS : size;
     this.#bytes += bytes;
     return true;
   }
 
-  #fits(keys: readonly string[], size: number, bytes: number): boolean {
-    return this.#checked.size + keys.length <= this.#maxChecks &&
+  #fits(ids: readonly (Deno.KvKeyPart | undefined)[], size: number, bytes: number): boolean {
+    return this.#checks + ids.length <= this.#maxChecks &&
       this.#mutations + size <= MAX_MUTATIONS && this.#bytes + bytes <= MAX_BYTES &&
-      !keys.some((key) => this.#checked.has(key));
+      !ids.some((id) => this.#checked.has(id));
   }
 }

@@ -34,15 +34,15 @@ export interface Change {
  *
  * @returns The event with its new version; null if it was changed by another.
  */
-export async function changeRecord(
+export function changeRecord(
   parts: StoreParts,
   lease: Lease,
   change: Change,
 ): Promise<Lease | null> {
   const lane = change.set.settledAt != null ? lease.record.lane : null;
-  if (!lane) return await changeAlone(parts, lease, change);
+  if (!lane) return changeAlone(parts, lease, change);
   // With those that join the lane, one at a time: it takes more steps and would be slower each time.
-  return await parts.locks.run(
+  return parts.locks.run(
     lane.key,
     () => untilDone(() => changeInLane(parts, lease, change, lane)),
   );

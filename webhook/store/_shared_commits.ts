@@ -1,4 +1,4 @@
-import { withDeadline } from "../deadline.ts";
+import { SharedTimer, Timeouts } from "../timeouts.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit } from "./_commit.ts";
 import type { Draft, Leased } from "./_draft.ts";
@@ -45,11 +45,16 @@ export class SharedCommits {
   #maxChecks = MAX_CHECKS;
   #underWay = 0;
   #slow = 0;
+  readonly #slowness: Timeouts;
+  readonly #timeouts: Timeouts;
 
   constructor(kv: Deno.Kv, bell: Doorbell, groups: DueGroups) {
     this.#kv = kv;
     this.#bell = bell;
     this.#groups = groups;
+    const timer = new SharedTimer();
+    this.#slowness = new Timeouts(SLOW_MS, timer);
+    this.#timeouts = new Timeouts(COMMIT_TIMEOUT_MS, timer);
   }
 
   /**
@@ -122,17 +127,17 @@ export class SharedCommits {
   async #start(items: readonly Waiting[]): Promise<void> {
     this.#underWay++;
     let isSlow = false;
-    const timer = setTimeout(() => {
+    const slowness = this.#slowness.start(() => {
       isSlow = true;
       this.#slow++;
       this.#next();
-    }, SLOW_MS);
+    });
     try {
-      await withDeadline(this.#write(items), COMMIT_TIMEOUT_MS);
+      await this.#timeouts.limit(this.#write(items));
     } catch (error) {
       for (const { reject } of items) reject(error);
     }
-    clearTimeout(timer);
+    slowness.cancel();
     if (isSlow) this.#slow--;
     this.#underWay--;
     this.#next();
@@ -141,14 +146,15 @@ export class SharedCommits {
   async #write(items: readonly Waiting[]): Promise<void> {
     const operation = this.#kv.atomic();
     const undo: (() => void)[] = [];
+    const leaving = items.flatMap(({ draft }) => draft.leaving ?? []);
     try {
-      this.#group(operation, items, undo);
+      this.#group(operation, items, leaving, undo);
       for (const { draft } of items) draft.addTo(operation);
       if (items.some(({ draft }) => draft.rings)) undo.push(this.#bell.ring(operation));
       const result = await commit(operation);
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && items.length > 1) return await this.#sortOut(items);
-      if (result.ok) this.#groups.left(leavingOf(items));
+      if (result.ok) this.#groups.left(leaving);
       for (const { resolve } of items) resolve(result);
     } catch (error) {
       for (const each of undo) each();
@@ -158,13 +164,18 @@ export class SharedCommits {
   }
 
   /** Leases events under one entry of the schedule, and deletes the entries that are empty now. */
-  #group(operation: Deno.AtomicOperation, items: readonly Waiting[], undo: (() => void)[]): void {
+  #group(
+    operation: Deno.AtomicOperation,
+    items: readonly Waiting[],
+    leaving: readonly EventRecord[],
+    undo: (() => void)[],
+  ): void {
     const group = lease(items.flatMap(({ draft }) => draft.leased ?? []));
     if (group) {
       this.#groups.open(operation, group);
       undo.push(() => this.#groups.forget(group));
     }
-    this.#groups.close(operation, leavingOf(items));
+    this.#groups.close(operation, leaving);
     if (!items.some(({ draft }) => draft.effects)) this.#groups.sweep(operation);
   }
 
@@ -209,10 +220,6 @@ function lease(taken: readonly Leased[]): DueGroup | undefined {
     dueAt: now + first.leaseMs,
     events: taken.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
   };
-}
-
-function leavingOf(items: readonly Waiting[]): EventRecord[] {
-  return items.flatMap(({ draft }) => draft.leaving ?? []);
 }
 
 /** Whether a KV refuses a commit for what is in it. */
