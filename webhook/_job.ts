@@ -3,6 +3,7 @@ import type { Attempt, AttemptOutcome, Telemetry } from "../telemetry/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
 import type { Timeouts } from "./timeouts.ts";
 import { withDeadline } from "./deadline.ts";
+import { addEffects } from "./_effects.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
 import type { JsonObject } from "./parse_json.ts";
@@ -239,14 +240,5 @@ export class Job {
     const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
     if (this.#attempt) this.#attempt.run(write);
     else write();
-  }
-}
-
-function addEffects(commit: Deno.AtomicOperation, effects: readonly CommitEffects[]): void {
-  for (const each of effects) {
-    const result: unknown = each(commit);
-    if (!(result instanceof Promise)) continue;
-    result.catch(() => {});
-    throw new TypeError("Effects must be added synchronously");
   }
 }

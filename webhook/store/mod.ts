@@ -52,4 +52,4 @@ export {
   type Reservation,
   type Reserve,
 } from "./event_store.ts";
-export { openEventStore } from "./kv_event_store.ts";
+export { openEventStore } from "./open_event_store.ts";

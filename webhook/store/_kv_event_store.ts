@@ -1,21 +1,15 @@
-import { consoleSink } from "../../middleware/mod.ts";
 import type { Delivery } from "../delivery.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import type { Draft } from "./_draft.ts";
-import { DueGroups } from "./_due_groups.ts";
-import { KeyedLock } from "./_keyed_lock.ts";
-import { type StoreKeys, storeKeys } from "./_keys.ts";
+import type { StoreKeys } from "./_keys.ts";
 import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
-import { SharedCommits } from "./_shared_commits.ts";
 import { Replays } from "./_replays.ts";
 import { dueAtOf } from "./_schedule.ts";
-import { createDoorbell, detectBell } from "./doorbell.ts";
 import { type EventRecord, type EventState, readRecord, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
-import type { EventStoreOptions } from "./event_store_options.ts";
 import type { BulkOptions, BulkResult } from "./bulk_options.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
 import type { StoredEvent } from "./stored_event.ts";
@@ -29,62 +23,8 @@ import type {
   Reserve,
 } from "./event_store.ts";
 
-/**
- * Opens the event store in a KV.
- *
- * @param kv The KV. The store does not close it.
- * @param options The namespace, bell and retention.
- * @returns The store.
- * @throws {TypeError} If the KV cannot ring the wanted bell.
- * @throws {RangeError} If the retention makes no sense.
- *
- * @example
- * ```ts
- * import { openEventStore } from "@org/edge-base";
- * import { assertEquals } from "@std/assert";
- *
- * using kv = await Deno.openKv(":memory:");
- * const store = await openEventStore(kv);
- * assertEquals(store.bell, "enqueue");
- * ```
- */
-export async function openEventStore(
-  kv: Deno.Kv,
-  options: EventStoreOptions = {},
-): Promise<EventStore> {
-  const { namespace = "events", bell = "auto", retentionMs = 604_800_000, log = consoleSink } =
-    options;
-  if (!(retentionMs >= 1 && retentionMs <= MAX_RETENTION_MS)) {
-    throw new RangeError(
-      `Cannot open the event store: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ` +
-        String(retentionMs),
-    );
-  }
-  const kind = bell === "watch" ? bell : await detectBell(kv, namespace);
-  if (bell === "enqueue" && kind !== "enqueue") {
-    throw new TypeError("Cannot open the event store: bell 'enqueue' needs a KV with queues");
-  }
-  const doorbell = createDoorbell(kind, kv, namespace);
-  const keys = storeKeys(namespace);
-  const groups = new DueGroups(keys);
-  return new KvEventStore({
-    kv,
-    keys,
-    bell: doorbell,
-    groups,
-    commits: new SharedCommits(kv, doorbell, groups),
-    locks: new KeyedLock(),
-    uploads: new KeyedLock(),
-    local: {},
-    retentionMs,
-    log,
-  });
-}
-
-/** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
-const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
-
-class KvEventStore implements EventStore {
+/** The event store in a KV. */
+export class KvEventStore implements EventStore {
   readonly maxPayloadBytes = MAX_PAYLOAD_BYTES;
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
