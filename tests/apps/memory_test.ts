@@ -1,6 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
@@ -75,19 +74,22 @@ testMemory("uploads that stand still are bounded together, and keep nobody out",
   for (const peer of peers) peer.close();
 });
 
-testMemory("3,000 clients that are gone in mid-body leave no error and no memory", async (app) => {
+testMemory("clients that are gone in mid-body leave no error and no memory", async (app) => {
   const body = new Uint8Array(70_000);
   const leave = async () => {
     const peer = await connect(app, { ...FORGED, "Content-Length": "100000" });
     await pour(peer, body, 1);
     peer.close();
   };
-  for (let i = 0; i < 100; i++) await leave();
-  const { now } = await memoryOf(app.process);
-  for (let i = 0; i < 3_000; i++) await leave();
+  const growth: number[] = [];
+  do {
+    const { now } = await memoryOf(app.process);
+    for (let i = 0; i < 2_000; i++) await leave();
+    growth.push((await memoryOf(app.process)).now - now);
+    // 133 MiB were sent. How much V8 lets gather before it frees that differs, and comes to an end.
+  } while (growth.length < 10 && growth.at(-1)! > 40);
+  assertLess(growth.at(-1)!, 40, `It grew by ${growth} MiB`);
   assertEquals((await deliver(app, "last")).status, 200);
-  // 210 MB were sent. What V8 has not freed yet differs; on Deno 2.5 it stops growing at 160 MiB.
-  assertLess((await memoryOf(app.process)).now - now, ON_DENO_2_5 ? 200 : 120);
   app.process.kill("SIGTERM");
   assertEquals(await app.ended, "");
   assertEquals(app.lines.filter(({ level, error }) => level === "error" || error), []);
