@@ -29,6 +29,13 @@ export const NO_STORE: Subject = {
   sign: signForge,
 };
 
+/** What stores and handles in shared commits, and does nothing of what else that takes. */
+export const SHARED_COMMITS: Subject = {
+  name: "shared commits alone",
+  script: server("shared_commits"),
+  sign: signForge,
+};
+
 /** All that do the same over the same queue or store: prove, parse, store, answer, handle. */
 export const SUBJECTS: readonly Subject[] = [
   PLAIN,
