@@ -105,3 +105,16 @@ testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   const written = app.lines.filter(({ mark }) => mark === "own").map(({ message }) => message);
   assertEquals(written.toSorted(), ["event failed, to be tried again", "listening", "stopping"]);
 });
+
+for (
+  const [where, env, byConsole] of [
+    ["to its standard output", {}, undefined],
+    ["through the console on Deno Deploy, which listens to that", { DENO_DEPLOY: "1" }, true],
+  ] as const
+) {
+  testWith(APP_NEEDS, `runApp() logs ${where}`, async () => {
+    await using app = spawnOwnApp({ marksConsole: true }, { KV_URL: ":memory:", ...env });
+    const line = await app.line(isMessage("listening"));
+    assertEquals(line.byConsole, byConsole);
+  });
+}

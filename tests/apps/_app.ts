@@ -41,6 +41,8 @@ export interface OwnAppOptions
   readonly fails?: boolean;
   /** What its log sink adds to the records. */
   readonly mark?: string;
+  /** Whether what goes through its console is marked with `byConsole`. */
+  readonly marksConsole?: boolean;
 }
 
 /** Runs an app that is expected to end by itself: with what code, and what does it write? */

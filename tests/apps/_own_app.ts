@@ -11,7 +11,13 @@ import {
 } from "../../mod.ts";
 import type { OwnAppOptions } from "./_app.ts";
 
-const { handlerMs = 0, fails = false, mark, ...options }: OwnAppOptions = JSON.parse(Deno.args[0]!);
+const { handlerMs = 0, fails = false, mark, marksConsole = false, ...options }: OwnAppOptions = JSON
+  .parse(Deno.args[0]!);
+
+if (marksConsole) {
+  const { log } = console;
+  console.log = (line: string) => log(JSON.stringify({ ...JSON.parse(line), byConsole: true }));
+}
 
 const log = (message: string, id: string) => writeLog(consoleSink, "info", message, { id });
 
