@@ -1,5 +1,6 @@
 import { withDeadline } from "./webhook/deadline.ts";
 import type { EventWorker } from "./webhook/mod.ts";
+import { loadWantedNodeCrypto } from "./webhook/node_crypto.ts";
 
 /** What runs, and has to be ended. */
 export interface Running {
@@ -79,6 +80,7 @@ export class InFlight {
       return await answer();
     } finally {
       this.#count--;
+      loadWantedNodeCrypto();
     }
   }
 

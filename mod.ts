@@ -24,7 +24,7 @@
  * @module
  */
 export * from "./router/mod.ts";
-export { type AppContext, type AppHandler, type RunAppOptions } from "./app_options.ts";
+export type { AppContext, AppHandler, RunAppOptions } from "./app_options.ts";
 export {
   type AppVariables,
   type ForgeSecrets,

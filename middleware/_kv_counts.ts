@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { RateLimitCount } from "./rate_limit_store.ts";
 
 /** The longest pause before a locked file is tried again: a commit takes about 1 ms. */
@@ -9,6 +8,8 @@ const EXPIRED_PER_INSERTION = 10;
 
 /** 128 bits of a digest: no two clients will ever share one. */
 const DIGEST_BYTES = 16;
+
+const encoder = new TextEncoder();
 
 /** Counts of windows that follow the clock, in a KV. */
 export class KvCounts {
@@ -30,7 +31,7 @@ export class KvCounts {
   /** Counts one. */
   async increment(key: string, windowMs: number): Promise<RateLimitCount> {
     const now = Date.now();
-    await this.#commit(this.#kv.atomic().sum(this.#keyOf(key, windowMs, now), 1n));
+    await this.#commit(this.#kv.atomic().sum(await this.#keyOf(key, windowMs, now), 1n));
     const counted = await this.get(key, windowMs, now);
     if (counted.count <= 1) await this.#forgetExpired(now);
     return counted;
@@ -38,14 +39,19 @@ export class KvCounts {
 
   /** Looks without counting. */
   async get(key: string, windowMs: number, now: number = Date.now()): Promise<RateLimitCount> {
-    const { value } = await this.#kv.get<Deno.KvU64>(this.#keyOf(key, windowMs, now));
+    const { value } = await this.#kv.get<Deno.KvU64>(await this.#keyOf(key, windowMs, now));
     return { count: Number(value?.value ?? 0), resetMs: endOf(windowMs, now) - now };
   }
 
   /** The end of the window leads, so that the counts of those that are over come first. */
-  #keyOf(key: string, windowMs: number, now: number): Deno.KvKey {
-    const digest = createHash("sha256").update(key).digest().subarray(0, DIGEST_BYTES);
-    return [...this.#prefix, endOf(windowMs, now), windowMs, new Uint8Array(digest)];
+  async #keyOf(key: string, windowMs: number, now: number): Promise<Deno.KvKey> {
+    const digest = await crypto.subtle.digest("SHA-256", encoder.encode(key));
+    return [
+      ...this.#prefix,
+      endOf(windowMs, now),
+      windowMs,
+      new Uint8Array(digest, 0, DIGEST_BYTES),
+    ];
   }
 
   /** A sum takes no expiry in Deno KV, and drops the one that a key has. */

@@ -23,14 +23,14 @@
  *
  * @module
  */
-export {
-  type ActionOf,
-  type EventHandlerFor,
-  type EventName,
-  type EventPayload,
-  type PlatformEvents,
-  type WithAction,
+export type {
+  ActionOf,
+  EventHandlerFor,
+  EventName,
+  EventPayload,
+  PlatformEvents,
+  WithAction,
 } from "./event_name.ts";
 export { createEventRouter, type EventRouter } from "./event_router.ts";
-export { type ForgeEvents, type Underscored } from "./forge_events.ts";
-export { type MessengerEvents, type UpdateKind } from "./messenger_events.ts";
+export type { ForgeEvents, Underscored } from "./forge_events.ts";
+export type { MessengerEvents, UpdateKind } from "./messenger_events.ts";

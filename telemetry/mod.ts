@@ -15,12 +15,12 @@
  */
 export { isTelemetryOn, openTelemetry } from "./open_telemetry.ts";
 export { createRequestSpans } from "./request_spans.ts";
-export {
-  type Attempt,
-  type AttemptedEvent,
-  type AttemptOutcome,
-  type CountedDelivery,
-  type DeliveryOutcome,
-  type StoredDelivery,
-  type Telemetry,
+export type {
+  Attempt,
+  AttemptedEvent,
+  AttemptOutcome,
+  CountedDelivery,
+  DeliveryOutcome,
+  StoredDelivery,
+  Telemetry,
 } from "./telemetry.ts";

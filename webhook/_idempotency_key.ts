@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { nodeCrypto } from "./node_crypto.ts";
 
 /** What an event is known by. */
 export interface KeyedEvent {
@@ -13,7 +13,9 @@ export interface KeyedEvent {
  * of a messenger have updates of the same number.
  */
 export function idempotencyKeyOf({ platform, source, id, body }: KeyedEvent, call: string): string {
-  const hash = createHash("sha256").update(JSON.stringify([platform, source, id, call]));
+  const hash = nodeCrypto().createHash("sha256").update(
+    JSON.stringify([platform, source, id, call]),
+  );
   const bytes = hash.update(body).digest();
   bytes[6] = (bytes[6]! & 0x0f) | 0x80;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;

@@ -1,5 +1,5 @@
-import { createHmac } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import { nodeCrypto } from "./node_crypto.ts";
 
 /** What a delivery says of itself by the Standard Webhooks specification. */
 export interface StandardSignature {
@@ -46,7 +46,8 @@ export function isStandardSigned(
   { id, timestamp, signatures }: StandardSignature,
   key: Uint8Array,
 ): boolean {
-  const hmac = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body);
+  const hmac = nodeCrypto().createHmac("sha256", key);
+  hmac.update(`${id}.${timestamp}.`).update(body);
   const expected = encoder.encode(`v1,${hmac.digest("base64")}`);
   let signed = false;
   for (const each of signatures.split(" ")) {

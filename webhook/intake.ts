@@ -63,7 +63,7 @@ export interface Platform {
 }
 
 /** Checks the rest of the proof, once the body is there. */
-export type VerifyBody = (body: Uint8Array<ArrayBuffer>) => ProvedBy;
+export type VerifyBody = (body: Uint8Array<ArrayBuffer>) => ProvedBy | Promise<ProvedBy>;
 
 /** A quarter of what the smallest instances of hosting platforms have. */
 const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
@@ -112,7 +112,8 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       checkDeclaredBody(request.headers, maxBytes);
       const verifyBody = platform.verifyHead(request.headers);
       const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget);
-      const provedBy = verifyBody(body);
+      const proof = verifyBody(body);
+      const provedBy = proof instanceof Promise ? await proof : proof;
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const delivery = platform.parse(request.headers, body);
       if (await platform.authorize(c, delivery)) {

@@ -32,13 +32,13 @@ export {
   userIdOf,
 } from "./authorize.ts";
 export { BodyBudget, type BodyShare } from "./body_budget.ts";
-export { type Delivery, type PlatformName } from "./delivery.ts";
+export type { Delivery, PlatformName } from "./delivery.ts";
 export { enqueueDelivery } from "./enqueue.ts";
-export { type EventHandler, type HandlerContext, type WebhookEvent } from "./event.ts";
-export { type EventChat, type EventRepository, type EventSender } from "./event_subject.ts";
+export type { EventHandler, HandlerContext, WebhookEvent } from "./event.ts";
+export type { EventChat, EventRepository, EventSender } from "./event_subject.ts";
 export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
 export { GiveUpError } from "./give_up_error.ts";
-export { type IntakeOptions, type IntakeStore } from "./intake.ts";
+export type { IntakeOptions, IntakeStore } from "./intake.ts";
 export { createEventLogger } from "./log_event.ts";
 export {
   createMessengerIntake,
@@ -49,11 +49,11 @@ export {
 export { byChat, byRepository, type OrderBy } from "./ordering.ts";
 export { parseForgeDelivery } from "./parse_forge_delivery.ts";
 export { type JsonObject, parseJsonObject } from "./parse_json.ts";
-export { type ProvedBy } from "./proved_by.ts";
+export type { ProvedBy } from "./proved_by.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 export { type EventWorker, startWorker } from "./worker.ts";
-export { type WorkerOptions } from "./worker_options.ts";
+export type { WorkerOptions } from "./worker_options.ts";
 export { verifyForgeDelivery } from "./verify_forge_delivery.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
 export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";

@@ -7,14 +7,23 @@ import {
   standardKeyOf,
   standardSignatureOf,
 } from "./_standard_signature.ts";
-import type { VerifyBody } from "./intake.ts";
+import { doesWithoutNodeCrypto } from "./node_crypto.ts";
 import { positionOf, type ProvedBy } from "./proved_by.ts";
 import { verifySecretToken } from "./verify_secret_token.ts";
-import { isSignature, verifySignatureBytes } from "./verify_signature.ts";
+import { isSignature, verifySignatureBytes, verifySignatureEarly } from "./verify_signature.ts";
 
 const HUB_SIGNATURE = "X-Hub-Signature-256";
 const STANDARD_SIGNATURE = "webhook-signature";
 const TOKEN = "X-Gitlab-Token";
+
+/** A delivery with a signature in the header `X-Hub-Signature-256`. */
+export interface SignedDelivery {
+  readonly signature: string;
+  readonly headers: Headers;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+type VerifySync = (body: Uint8Array<ArrayBuffer>) => ProvedBy;
 
 /**
  * Checks that a delivery was sent by one who knows one of the secrets. The strongest proof that the
@@ -42,17 +51,31 @@ export function verifyForgeDelivery(
   secrets: readonly string[],
   tokens: readonly string[] = [],
 ): ProvedBy {
-  return verifyForgeHead(headers, secrets, tokens)(body);
+  return verifyForgeHead(headers, secrets, tokens, verifyHub)(body);
 }
 
-/** Checks what can be checked before the body is read: the form of a signature, and all of a token. */
-export function verifyForgeHead(
+/**
+ * Checks what can be checked before the body is read: the form of a signature, and all of a token.
+ *
+ * @typeParam T What the rest of the proof comes to.
+ * @param headers The request's headers.
+ * @param secrets The secrets that are signed with.
+ * @param tokens The tokens that are sent along.
+ * @param verifySigned Checks the rest of the proof by `X-Hub-Signature-256`.
+ * @returns What checks the rest of the proof.
+ * @throws {HttpError} As {@linkcode verifyForgeDelivery} does.
+ */
+export function verifyForgeHead<T>(
   headers: Headers,
   secrets: readonly string[],
   tokens: readonly string[],
-): VerifyBody {
+  verifySigned: (delivery: SignedDelivery, secrets: readonly string[]) => T,
+): (body: Uint8Array<ArrayBuffer>) => T | ProvedBy {
   const signature = headers.get(HUB_SIGNATURE);
-  if (signature && secrets.length > 0) return verifyHub(signature, headers, secrets);
+  if (signature && secrets.length > 0) {
+    if (!isSignature(signature)) throw invalidSignature();
+    return (body) => verifySigned({ signature, headers, body }, secrets);
+  }
   if (secrets.some(isStandardSecret) && headers.get(STANDARD_SIGNATURE)) {
     return verifyStandard(headers, secrets);
   }
@@ -63,22 +86,65 @@ export function verifyForgeHead(
     : new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
 }
 
-function verifyHub(signature: string, headers: Headers, secrets: readonly string[]): VerifyBody {
-  if (!isSignature(signature)) throw invalidSignature();
-  const signedBy = (bytes: Uint8Array) =>
-    positionOf(secrets, (secret) => verifySignatureBytes(bytes, signature, secret));
-  return (body) => {
-    const position = signedBy(body);
-    if (position) return `secret ${position}`;
-    const isForm = headers.get("Content-Type")?.toLowerCase().startsWith(FORM_TYPE);
-    const document = isForm ? formField(body, "payload") : undefined;
-    const inner = document && signedBy(document);
-    if (inner) return `secret ${inner}`;
-    throw invalidSignature();
-  };
+/**
+ * Checks the proof of a delivery by `X-Hub-Signature-256`: by Web Crypto, and to be awaited, for as long
+ * as Node's module is done without.
+ *
+ * @param delivery The delivery.
+ * @param secrets The secrets. All are always tried.
+ * @returns Which secret it was.
+ * @throws {HttpError} 401 `INVALID_SIG` if it is none.
+ */
+export function verifyHubSoon(
+  delivery: SignedDelivery,
+  secrets: readonly string[],
+): ProvedBy | Promise<ProvedBy> {
+  return doesWithoutNodeCrypto() ? verifyHubEarly(delivery, secrets) : verifyHub(delivery, secrets);
 }
 
-function verifyStandard(headers: Headers, secrets: readonly string[]): VerifyBody {
+function verifyHub(delivery: SignedDelivery, secrets: readonly string[]): ProvedBy {
+  const { signature, body } = delivery;
+  const signedBy = (bytes: Uint8Array) =>
+    positionOf(secrets, (secret) => verifySignatureBytes(bytes, signature, secret));
+  return provedBy(signedBy(body) || withDocument(delivery, signedBy));
+}
+
+/**
+ * Checks the proof of a delivery by `X-Hub-Signature-256` by Web Crypto.
+ *
+ * @param delivery The delivery.
+ * @param secrets The secrets. All are always tried.
+ * @returns Which secret it was.
+ * @throws {HttpError} 401 `INVALID_SIG` if it is none.
+ */
+export async function verifyHubEarly(
+  delivery: SignedDelivery,
+  secrets: readonly string[],
+): Promise<ProvedBy> {
+  const { signature, body } = delivery;
+  const signedBy = async (bytes: Uint8Array<ArrayBuffer>) => {
+    const proofs = secrets.map((secret) => verifySignatureEarly(bytes, signature, secret));
+    return positionOf(await Promise.all(proofs), (isRight) => isRight);
+  };
+  return provedBy(await signedBy(body) || await withDocument(delivery, signedBy));
+}
+
+/** What Gitea and Forgejo sign where they send a form: the document in it. */
+function withDocument<T>(
+  { headers, body }: SignedDelivery,
+  signedBy: (document: Uint8Array<ArrayBuffer>) => T,
+): T | undefined {
+  const isForm = headers.get("Content-Type")?.toLowerCase().startsWith(FORM_TYPE);
+  const document = isForm ? formField(body, "payload") : undefined;
+  return document && signedBy(document);
+}
+
+function provedBy(position: number | undefined): ProvedBy {
+  if (position) return `secret ${position}`;
+  throw invalidSignature();
+}
+
+function verifyStandard(headers: Headers, secrets: readonly string[]): VerifySync {
   const signature = standardSignatureOf(headers);
   if (!signature) throw invalidSignature();
   return (body) => {
@@ -93,7 +159,7 @@ function verifyStandard(headers: Headers, secrets: readonly string[]): VerifyBod
   };
 }
 
-function verifyToken(token: string, tokens: readonly string[]): VerifyBody {
+function verifyToken(token: string, tokens: readonly string[]): VerifySync {
   const position = positionOf(tokens, (each) => verifySecretToken(token, each));
   if (!position) throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
   return () => `token ${position}`;

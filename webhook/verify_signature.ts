@@ -1,9 +1,19 @@
-import { Buffer } from "node:buffer";
-import { createHmac } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import { nodeCrypto } from "./node_crypto.ts";
 
 /** The form of a signature: SHA-256 has 32 bytes. */
 const SIGNATURE = /^sha256=[0-9a-f]{64}$/;
+
+/** How a signature begins. */
+const PREFIX = "sha256=";
+
+/** How long a signature is. */
+const LENGTH = PREFIX.length + 64;
+
+/** Room for two signatures that are compared. */
+const [sentBytes, expectedBytes] = [new Uint8Array(LENGTH), new Uint8Array(LENGTH)];
+
+const encoder = new TextEncoder();
 
 /**
  * Checks a signature over a text.
@@ -59,12 +69,43 @@ export function isSignature(text: unknown): text is string {
 }
 
 /**
- * A text goes to the HMAC as it is: made bytes before, 25 MB of it take twice as long. Buffers are
- * compared because they are made faster than by a `TextEncoder`.
+ * Checks a signature over bytes by Web Crypto, for as long as Node's module is not there.
+ *
+ * @param payload The signed bytes.
+ * @param signature The signature, as `X-Hub-Signature-256` brings it.
+ * @param secret The shared secret.
+ * @returns Whether the signature is right; false for a malformed signature and for an empty secret.
  */
+export async function verifySignatureEarly(
+  payload: Uint8Array<ArrayBuffer>,
+  signature: string,
+  secret: string,
+): Promise<boolean> {
+  if (secret === "" || !isSignature(signature)) return false;
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const bytes = encoder.encode(secret);
+  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+  const digest = new Uint8Array(await crypto.subtle.sign("HMAC", key, payload));
+  return isSame(signature, Array.from(digest, hexOf).join(""));
+}
+
+/** A text goes to the HMAC as it is: made bytes before, 25 MB of it take twice as long. */
 function isRight(payload: string | Uint8Array, signature: string, secret: string): boolean {
   if (typeof secret !== "string" || secret === "") return false;
   if (!isSignature(signature)) return false;
-  const expected = `sha256=${createHmac("sha256", secret).update(payload).digest("hex")}`;
-  return timingSafeEqual(Buffer.from(signature), Buffer.from(expected));
+  return isSame(
+    signature,
+    nodeCrypto().createHmac("sha256", secret).update(payload).digest("hex"),
+  );
+}
+
+/** Into the same bytes each time: to make new ones takes another 1 µs. */
+function isSame(signature: string, digest: string): boolean {
+  encoder.encodeInto(signature, sentBytes);
+  encoder.encodeInto(PREFIX + digest, expectedBytes);
+  return timingSafeEqual(sentBytes, expectedBytes);
+}
+
+function hexOf(byte: number): string {
+  return byte.toString(16).padStart(2, "0");
 }

@@ -1,5 +1,4 @@
-/** Development stand-in for `jsr:@std/crypto/timing-safe-equal`, over `node:crypto`. */
-import { timingSafeEqual as nodeTimingSafeEqual } from "node:crypto";
+/** Development stand-in for `jsr:@std/crypto/timing-safe-equal`, which loads as little. */
 
 function toBytes(value: ArrayBufferView | ArrayBufferLike | DataView): Uint8Array {
   return ArrayBuffer.isView(value)
@@ -12,5 +11,9 @@ export function timingSafeEqual(
   a: ArrayBufferView | ArrayBufferLike | DataView,
   b: ArrayBufferView | ArrayBufferLike | DataView,
 ): boolean {
-  return a.byteLength === b.byteLength && nodeTimingSafeEqual(toBytes(a), toBytes(b));
+  if (a.byteLength !== b.byteLength) return false;
+  const [first, second] = [toBytes(a), toBytes(b)];
+  let difference = 0;
+  for (let i = 0; i < first.byteLength; i++) difference |= first[i]! ^ second[i]!;
+  return difference === 0;
 }

@@ -27,6 +27,10 @@ Deno.test("parseJsonObject() parses an object with white space and a byte order 
   assertEquals(parse("\ufeff \r\n\t{}\n"), {});
 });
 
+Deno.test("parseJsonObject() parses a text with the character that stands for invalid bytes", () => {
+  assertEquals(parse('\ufeff{"a":"\ufffd \u{1f600}"}'), { a: "\ufffd \u{1f600}" });
+});
+
 const NOT_OBJECTS = ["null", "true", "false", "0", "-1.5e3", '"text"', "[]", '[{"a":1}]'];
 
 for (const body of NOT_OBJECTS) {
