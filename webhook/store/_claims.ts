@@ -4,7 +4,7 @@ import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import { readSmallPayloads } from "./_payload.ts";
-import { readAll } from "./_reads.ts";
+import { readAll, type ReadKeys, readNear } from "./_reads.ts";
 import { isShared, type ScheduleEntry, setEntry, type SharedEntry } from "./_schedule.ts";
 import {
   type EventRecord,
@@ -121,14 +121,17 @@ export class Claims {
   }
 
   async #read(events: readonly Due[]): Promise<Known[]> {
-    return (await readAll(this.#kv, events.map((due) => this.#keys.event(due)))).map(knownOf);
+    const keys = events.map((due) => this.#keys.event(due));
+    // Between them may lie those of events that were handled at once.
+    return (await readerOf(events)(this.#kv, keys, 2 * keys.length)).map(knownOf);
   }
 
   /** Leases events in one commit. One that fails does not lose what was leased beside it. */
   async #leaseAll(events: readonly Due[], options: ClaimOptions): Promise<Lease[]> {
     const known = await this.#read(events);
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
-    const reading = readSmallPayloads(this.#kv, this.#keys, known).catch(() => []);
+    const reading = readSmallPayloads(this.#kv, this.#keys, known, readerOf(events))
+      .catch(() => []);
     const tried = await Promise.allSettled(
       events.map((due, i) => this.#leaseDue(due, known[i]!, options)),
     );
@@ -207,6 +210,13 @@ function dueOf(entry: DueEntry): Due[] {
   }
   const { receivedAt, lane } = value;
   return [{ id: String(key.at(-1)), receivedAt, lane, entry, isShared: false }];
+}
+
+/** How events are read: those that wait since they were received lie together. */
+function readerOf(events: readonly Due[]): ReadKeys {
+  return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt)
+    ? readNear
+    : readAll;
 }
 
 /** Whether there is a record that this version cannot read. */

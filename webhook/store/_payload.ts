@@ -2,7 +2,7 @@ import { commit } from "./_commit.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
-import { readAll } from "./_reads.ts";
+import type { ReadKeys } from "./_reads.ts";
 import { isPayloadOf } from "./_record_shape.ts";
 import type { Known, PayloadRef } from "./event_record.ts";
 
@@ -155,10 +155,12 @@ export async function readSmallPayloads(
   kv: Deno.Kv,
   keys: StoreKeys,
   events: readonly Known[],
+  readKeys: ReadKeys,
 ): Promise<(Uint8Array<ArrayBuffer> | undefined)[]> {
   const refs = events.map(({ record }) => record?.payload ?? undefined);
   const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
-  const values = (await readAll(kv, small.map(({ id }) => keys.chunk(id, 0)))).values();
+  const chunks = small.map(({ id }) => keys.chunk(id, 0));
+  const values = (await readKeys(kv, chunks, chunks.length)).values();
   return refs.map((ref) => {
     if (!ref || !fitsOneChunk(ref)) return undefined;
     const value: unknown = values.next().value?.value;

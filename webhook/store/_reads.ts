@@ -1,10 +1,20 @@
 /** How many keys `getMany` takes. */
 const MAX_KEYS = 10;
 
+/** How many values a listing reads at a time, at most. */
+const MAX_BATCH = 500;
+
 /** Stands for the version of a value that cannot be decoded. No check of it ever holds. */
 export const UNKNOWN_VERSION = "f".repeat(20);
 
 type Entry = Deno.KvEntryMaybe<unknown>;
+
+/** Reads keys, in their order: {@linkcode readAll} or {@linkcode readNear}. */
+export type ReadKeys = (
+  kv: Deno.Kv,
+  keys: readonly Deno.KvKey[],
+  maxValues: number,
+) => Promise<Entry[]>;
 
 /** Reads a key. A value whose bytes cannot be decoded is `undefined`, and its version not known. */
 export async function read(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
@@ -23,6 +33,53 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
     reads.push(readSome(kv, keys.slice(i, i + MAX_KEYS)));
   }
   return (await Promise.all(reads)).flat();
+}
+
+/**
+ * Reads keys of which most follow each other: at once all that lies from the first to the last, up to a
+ * number of values, and on its own what is not among those. A page of 100 takes SQLite half of the time
+ * so, and one reading instead of ten.
+ */
+export async function readNear(
+  kv: Deno.Kv,
+  keys: readonly Deno.KvKey[],
+  maxValues: number,
+): Promise<Entry[]> {
+  if (keys.length <= MAX_KEYS) return await readAll(kv, keys);
+  const found = await readBetween(kv, keys, maxValues);
+  const missing = keys.filter((key) => !found.has(nameOf(key)));
+  for (const entry of await readAll(kv, missing)) found.set(nameOf(entry.key), entry);
+  return keys.map((key) => found.get(nameOf(key))!);
+}
+
+async function readBetween(
+  kv: Deno.Kv,
+  keys: readonly Deno.KvKey[],
+  maxValues: number,
+): Promise<Map<string, Entry>> {
+  const found = new Map<string, Entry>();
+  const sorted = keys.toSorted(compare);
+  const selector = { start: sorted[0]!, end: [...sorted.at(-1)!, ""] };
+  const limit = Math.min(maxValues, MAX_BATCH);
+  try {
+    for await (const entry of kv.list(selector, { limit, batchSize: limit })) {
+      found.set(nameOf(entry.key), entry);
+    }
+  } catch (error) {
+    if (!isUndecodable(error)) throw error;
+  }
+  return found;
+}
+
+/** What tells keys apart of which only the last two parts differ. */
+function nameOf(key: Deno.KvKey): string {
+  return `${String(key.at(-2))}/${String(key.at(-1))}`;
+}
+
+function compare(a: Deno.KvKey, b: Deno.KvKey): number {
+  const at = a.findIndex((part, i) => part !== b[i]);
+  if (at < 0) return 0;
+  return (a[at] as string | number) < (b[at] as string | number) ? -1 : 1;
 }
 
 /** Tells whether an error is what V8 says of bytes that it has not written, or that a newer one has. */

@@ -1,6 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { openEventStore } from "../../../webhook/mod.ts";
-import { delivery } from "./_events.ts";
+import { claimAll, delivery } from "./_events.ts";
 
 /** Notes what becomes of the commits of a KV, as they are made. */
 function watchCommits(kv: Deno.Kv): string[] {
@@ -32,4 +32,55 @@ Deno.test("deliveries that come together fill commits, and none is too large", a
   await Promise.all(ids.map((id) => store.accept(delivery(id))));
   assertEquals(new Set(outcomes), new Set(["made"]));
   assertLess(outcomes.length, 10);
+});
+
+/** Has the commits of a KV wait until they are let go. */
+function holdCommits(kv: Deno.Kv): (() => void)[] {
+  const held: (() => void)[] = [];
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      await new Promise<void>((resolve) => held.push(resolve));
+      return await commit();
+    };
+    return operation;
+  };
+  return held;
+}
+
+/** Whether a promise is settled once all that can happen by now has happened. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  promise.then(() => settled = true);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  return settled;
+}
+
+Deno.test("a delivery waits for no commit of work, and takes no more of it along", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { bell: "watch" });
+  await Promise.all(["a", "b", "c"].map((id) => store.accept(delivery(id))));
+  const [first, ...others] = await claimAll(store);
+  const held = holdCommits(kv);
+  const settling = store.complete(first!);
+  await isSettled(settling);
+  const waiting = Promise.all(others.map((lease) => store.complete(lease)));
+  const passing = store.accept(delivery("d"));
+  const next = store.accept(delivery("e"));
+  await isSettled(passing);
+  const last = store.accept(delivery("f"));
+  await isSettled(last);
+  assertEquals(held.length, 2);
+  held[1]!();
+  assertEquals(await Promise.all([passing, next].map(isSettled)), [true, true]);
+  assertEquals(await Promise.all([settling, waiting].map(isSettled)), [false, false]);
+  for (const release of held) release();
+  await isSettled(last);
+  for (const release of held) release();
+  await isSettled(last);
+  for (const release of held) release();
+  assertEquals(await Promise.all([settling, waiting, last].map(isSettled)), [true, true, true]);
+  assertEquals((await store.stats()).done, 3);
 });

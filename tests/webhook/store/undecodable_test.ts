@@ -89,3 +89,16 @@ testFile("a record that cannot be decoded does not keep others", async ({ store,
   assertEquals((await store.purge({})).changed, 2);
   assertEquals(await listed(store), ["d2"]);
 });
+
+testFile("what cannot be decoded is claimed around, among however many", async (sut) => {
+  const { kv, damage } = sut;
+  const store = await openEventStore(kv, { log: () => {} });
+  const ids = Array.from({ length: 40 }, (_, i) => `d${100 + i}`);
+  await Promise.all(ids.map((id) => store.accept(delivery(id, JSON.stringify({ id })))));
+  damage("d120");
+  const leases = await claimAll(store);
+  const claimed = leases.map(({ record, body }) => [record.id, new TextDecoder().decode(body)]);
+  const others = ids.filter((id) => id !== "d120");
+  assertEquals(claimed.toSorted(), others.map((id) => [id, JSON.stringify({ id })]));
+  assertEquals(await claimAll(store), []);
+});
