@@ -122,8 +122,7 @@ export class Claims {
 
   async #read(events: readonly Due[]): Promise<Known[]> {
     const keys = events.map((due) => this.#keys.event(due));
-    // Between them may lie those of events that were handled at once.
-    return (await readerOf(events)(this.#kv, keys, 2 * keys.length)).map(knownOf);
+    return (await readerOf(events)(this.#kv, keys)).map(knownOf);
   }
 
   /** Leases events in one commit. One that fails does not lose what was leased beside it. */

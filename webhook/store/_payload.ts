@@ -160,7 +160,7 @@ export async function readSmallPayloads(
   const refs = events.map(({ record }) => record?.payload ?? undefined);
   const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
   const chunks = small.map(({ id }) => keys.chunk(id, 0));
-  const values = (await readKeys(kv, chunks, chunks.length)).values();
+  const values = (await readKeys(kv, chunks)).values();
   return refs.map((ref) => {
     if (!ref || !fitsOneChunk(ref)) return undefined;
     const value: unknown = values.next().value?.value;

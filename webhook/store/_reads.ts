@@ -1,8 +1,8 @@
 /** How many keys `getMany` takes. */
 const MAX_KEYS = 10;
 
-/** How many values a listing reads at a time, at most. */
-const MAX_BATCH = 500;
+/** How many values are read, at most, for each one that is wanted: others may lie between. */
+const MAX_READ = 2;
 
 /** Stands for the version of a value that cannot be decoded. No check of it ever holds. */
 export const UNKNOWN_VERSION = "f".repeat(20);
@@ -10,11 +10,7 @@ export const UNKNOWN_VERSION = "f".repeat(20);
 type Entry = Deno.KvEntryMaybe<unknown>;
 
 /** Reads keys, in their order: {@linkcode readAll} or {@linkcode readNear}. */
-export type ReadKeys = (
-  kv: Deno.Kv,
-  keys: readonly Deno.KvKey[],
-  maxValues: number,
-) => Promise<Entry[]>;
+export type ReadKeys = (kv: Deno.Kv, keys: readonly Deno.KvKey[]) => Promise<Entry[]>;
 
 /** Reads a key. A value whose bytes cannot be decoded is `undefined`, and its version not known. */
 export async function read(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
@@ -36,17 +32,12 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
 }
 
 /**
- * Reads keys of which most follow each other: at once all that lies from the first to the last, up to a
- * number of values, and on its own what is not among those. A page of 100 takes SQLite half of the time
- * so, and one reading instead of ten.
+ * Reads keys of which most follow each other: at once what lies from the first to the last, and on its
+ * own what is not among that. A page of 100 takes SQLite half of the time so, in one reading and not ten.
  */
-export async function readNear(
-  kv: Deno.Kv,
-  keys: readonly Deno.KvKey[],
-  maxValues: number,
-): Promise<Entry[]> {
+export async function readNear(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
   if (keys.length <= MAX_KEYS) return await readAll(kv, keys);
-  const found = await readBetween(kv, keys, maxValues);
+  const found = await readBetween(kv, keys);
   const missing = keys.filter((key) => !found.has(nameOf(key)));
   for (const entry of await readAll(kv, missing)) found.set(nameOf(entry.key), entry);
   return keys.map((key) => found.get(nameOf(key))!);
@@ -55,12 +46,11 @@ export async function readNear(
 async function readBetween(
   kv: Deno.Kv,
   keys: readonly Deno.KvKey[],
-  maxValues: number,
 ): Promise<Map<string, Entry>> {
   const found = new Map<string, Entry>();
   const sorted = keys.toSorted(compare);
   const selector = { start: sorted[0]!, end: [...sorted.at(-1)!, ""] };
-  const limit = Math.min(maxValues, MAX_BATCH);
+  const limit = MAX_READ * keys.length;
   try {
     for await (const entry of kv.list(selector, { limit, batchSize: limit })) {
       found.set(nameOf(entry.key), entry);

@@ -31,35 +31,35 @@ function countReads(kv: Deno.Kv): { list: number; getMany: number } {
 
 const indices = (step = 1) => Array.from({ length: COUNT / step }, (_, i) => i * step);
 
-const CASES: Record<string, [isThere: (i: number) => boolean, wanted: number[], max: number]> = {
-  "all that is there": [() => true, indices(), COUNT],
-  "in another order": [() => true, indices().toReversed(), COUNT],
-  "every third": [() => true, indices(3), 2 * COUNT],
-  "every third, within a bound that is too low": [() => true, indices(3), COUNT / 3],
-  "some of which are not there": [(i) => i % 7 !== 0, indices(), COUNT],
-  "of which none is there": [() => false, indices(), COUNT],
-  "few": [() => true, [3, 1, 2], 3],
-  "none": [() => true, [], 0],
+const CASES: Record<string, [isThere: (i: number) => boolean, wanted: number[]]> = {
+  "all that is there": [() => true, indices()],
+  "in another order": [() => true, indices().toReversed()],
+  "every second": [() => true, indices(2)],
+  "every fourth": [() => true, indices(4)],
+  "some of which are not there": [(i) => i % 7 !== 0, indices()],
+  "of which none is there": [() => false, indices()],
+  "few": [() => true, [3, 1, 2]],
+  "none": [() => true, []],
 };
 
-for (const [what, [isThere, wanted, max]] of Object.entries(CASES)) {
+for (const [what, [isThere, wanted]] of Object.entries(CASES)) {
   Deno.test(`readNear() reads what readAll() does: ${what}`, async () => {
     using kv = await filled(isThere);
     const keys = wanted.map(keyOf);
-    assertEquals(await readNear(kv, keys, max), await readAll(kv, keys));
+    assertEquals(await readNear(kv, keys), await readAll(kv, keys));
   });
 }
 
 Deno.test("readNear() reads once what lies together", async () => {
   using kv = await filled();
   const reads = countReads(kv);
-  await readNear(kv, indices().map(keyOf), COUNT);
+  await readNear(kv, indices(2).map(keyOf));
   assertEquals(reads, { list: 1, getMany: 0 });
 });
 
 Deno.test("readNear() reads on its own only what is missing", async () => {
   using kv = await filled();
   const reads = countReads(kv);
-  await readNear(kv, indices().map(keyOf), COUNT - 5);
+  await readNear(kv, [...indices(4), COUNT - 1].map(keyOf));
   assertEquals(reads, { list: 1, getMany: 1 });
 });
