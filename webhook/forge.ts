@@ -4,7 +4,7 @@ import { isStandardSecret, standardKeyOf } from "./_standard_signature.ts";
 import { createIntake, type IntakeOptions } from "./intake.ts";
 import { parseForgeDelivery } from "./parse_forge_delivery.ts";
 import { withReplayWindow } from "./_replay_window.ts";
-import { verifyForgeHead, verifyHubSoon } from "./verify_forge_delivery.ts";
+import { verifyForgeHead, verifySigned } from "./verify_forge_delivery.ts";
 
 /** The largest payload that a code host sends: GitHub's limit. */
 const MAX_BODY_BYTES = 25 * 1024 * 1024;
@@ -83,7 +83,7 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
       name: "forge",
       maxBodyBytes,
       hasSeveralSecrets: secrets.length + tokens.length > 1,
-      verifyHead: (headers) => verifyForgeHead(headers, secrets, tokens, verifyHubSoon),
+      verifyHead: (headers) => verifyForgeHead(headers, secrets, tokens, verifySigned),
       parse: parseForgeDelivery,
       authorize: () => true,
     },

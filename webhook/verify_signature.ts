@@ -69,14 +69,14 @@ export function isSignature(text: unknown): text is string {
 }
 
 /**
- * Checks a signature over bytes by Web Crypto, for as long as Node's module is not there.
+ * Checks a signature over bytes by Web Crypto: without Node's module, and on another thread.
  *
  * @param payload The signed bytes.
  * @param signature The signature, as `X-Hub-Signature-256` brings it.
  * @param secret The shared secret.
  * @returns Whether the signature is right; false for a malformed signature and for an empty secret.
  */
-export async function verifySignatureEarly(
+export async function verifySignatureAsync(
   payload: Uint8Array<ArrayBuffer>,
   signature: string,
   secret: string,

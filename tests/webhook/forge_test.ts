@@ -188,6 +188,16 @@ for (const [what, change] of Object.entries(MALFORMED)) {
   });
 }
 
+for (const bytes of [200_000, 300_000, 3_000_000]) {
+  Deno.test(`createForgeIntake() proves ${bytes} bytes, and refuses them with another`, async () => {
+    const body = JSON.stringify({ a: "a".repeat(bytes) });
+    const { payload } = await accepted(forgeDelivery(body), { secrets: ["another", FORGE_SECRET] });
+    assertEquals(payload?.size, bytes + 8);
+    const signature = { "X-Hub-Signature-256": await sign(body) };
+    await assertRefused(forgeDelivery(`${body} `, signature), UNPROVEN);
+  });
+}
+
 Deno.test("createForgeIntake() answers 401 to two signature headers, even if one is right", async () => {
   for (const wrong of [FORGED["X-Hub-Signature-256"], "sha1=0"]) {
     const [first, last] = [await forgeDelivery("{}"), await forgeDelivery("{}")];

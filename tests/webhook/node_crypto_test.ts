@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
 import { doesWithoutNodeCrypto, loadWantedNodeCrypto } from "../../webhook/node_crypto.ts";
-import { verifyHubEarly } from "../../webhook/verify_forge_delivery.ts";
-import { verifySignature, verifySignatureEarly } from "../../webhook/verify_signature.ts";
+import { verifyHubAsync } from "../../webhook/verify_forge_delivery.ts";
+import { verifySignature, verifySignatureAsync } from "../../webhook/verify_signature.ts";
 import { FORGE_SECRET, sign } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 
@@ -57,19 +57,19 @@ const SECRETS = ["s", "clé secrète", "s\0s", "x".repeat(64), "x".repeat(65)];
 
 const encoder = new TextEncoder();
 
-Deno.test("verifySignatureEarly() agrees with verifySignature()", async () => {
+Deno.test("verifySignatureAsync() agrees with verifySignature()", async () => {
   for (const text of TEXTS) {
     for (const secret of SECRETS) {
       const right = await sign(text, secret);
       const wrong = await sign(`${text} `, secret);
       for (const signature of [right, wrong, right.toUpperCase(), right.slice(0, -1), "", DIGEST]) {
         assertEquals(
-          await verifySignatureEarly(encoder.encode(text), signature, secret),
+          await verifySignatureAsync(encoder.encode(text), signature, secret),
           verifySignature(text, signature, secret),
           `${text.slice(0, 10)} with ${secret}: ${signature}`,
         );
       }
-      assert(await verifySignatureEarly(encoder.encode(text), right, secret));
+      assert(await verifySignatureAsync(encoder.encode(text), right, secret));
     }
   }
 });
@@ -77,8 +77,8 @@ Deno.test("verifySignatureEarly() agrees with verifySignature()", async () => {
 /** Of the empty text, with the empty secret. */
 const DIGEST = "sha256=b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad";
 
-Deno.test("verifySignatureEarly() refuses an empty secret", async () => {
-  assertEquals(await verifySignatureEarly(new Uint8Array(), DIGEST, ""), false);
+Deno.test("verifySignatureAsync() refuses an empty secret", async () => {
+  assertEquals(await verifySignatureAsync(new Uint8Array(), DIGEST, ""), false);
 });
 
 const FORM = { "Content-Type": "application/x-www-form-urlencoded" };
@@ -88,25 +88,25 @@ async function proof(signed: string, body = signed, headers: Record<string, stri
   return { signature, body: encoder.encode(body), headers: new Headers(headers) };
 }
 
-Deno.test("verifyHubEarly() tells which secret it was", async () => {
+Deno.test("verifyHubAsync() tells which secret it was", async () => {
   const delivery = await proof("{}");
-  assertEquals(await verifyHubEarly(delivery, [FORGE_SECRET, "another"]), "secret 1");
-  assertEquals(await verifyHubEarly(delivery, ["another", FORGE_SECRET]), "secret 2");
+  assertEquals(await verifyHubAsync(delivery, [FORGE_SECRET, "another"]), "secret 1");
+  assertEquals(await verifyHubAsync(delivery, ["another", FORGE_SECRET]), "secret 2");
 });
 
-Deno.test("verifyHubEarly() takes a form, signed as it is sent or by the document in it", async () => {
+Deno.test("verifyHubAsync() takes a form, signed as it is sent or by the document in it", async () => {
   const form = new URLSearchParams({ payload: '{"a":"é b"}' }).toString();
-  assertEquals(await verifyHubEarly(await proof(form, form, FORM), [FORGE_SECRET]), "secret 1");
+  assertEquals(await verifyHubAsync(await proof(form, form, FORM), [FORGE_SECRET]), "secret 1");
   const inner = await proof('{"a":"é b"}', form, FORM);
-  assertEquals(await verifyHubEarly(inner, ["another", FORGE_SECRET]), "secret 2");
+  assertEquals(await verifyHubAsync(inner, ["another", FORGE_SECRET]), "secret 2");
 });
 
-Deno.test("verifyHubEarly() refuses what is not signed", async () => {
+Deno.test("verifyHubAsync() refuses what is not signed", async () => {
   const form = new URLSearchParams({ payload: "{}" }).toString();
   for (
     const forged of [await proof("{}", "{ }"), await proof("{}", form), await proof("", "", FORM)]
   ) {
-    const error = await assertRejects(() => verifyHubEarly(forged, ["another"]), HttpError);
+    const error = await assertRejects(() => verifyHubAsync(forged, ["another"]), HttpError);
     assertEquals([error.status, error.code], [401, "INVALID_SIG"]);
   }
 });
