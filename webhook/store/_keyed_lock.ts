@@ -1,4 +1,4 @@
-import { withDeadline } from "../deadline.ts";
+import { Timeouts } from "../timeouts.ts";
 
 /** A task that a remote KV swallows must not keep those behind it waiting for ever. */
 const TASK_TIMEOUT_MS = 5_000;
@@ -8,6 +8,7 @@ const TASK_TIMEOUT_MS = 5_000;
  * fail, and nothing relies on it: what a commit checks decides.
  */
 export class KeyedLock {
+  readonly #timeouts = new Timeouts(TASK_TIMEOUT_MS);
   readonly #last = new Map<string, Promise<unknown>>();
 
   /** Runs a task once those before it of the same key are through, or have taken 5 s. */
@@ -15,7 +16,7 @@ export class KeyedLock {
     const before = this.#last.get(key);
     const done = (async () => {
       await before?.catch(() => {});
-      return await withDeadline(task(), TASK_TIMEOUT_MS);
+      return await this.#timeouts.limit(task());
     })();
     this.#last.set(key, done);
     try {
