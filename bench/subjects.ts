@@ -22,6 +22,13 @@ export const EDGE_BASE: Subject = {
 /** What writes the bytes of a request to KV, and does nothing else. */
 export const BARE: Subject = { name: "bare write", script: server("bare_write"), sign: signForge };
 
+/** The same, of what it has proved and parsed. */
+export const PROVED_WRITE: Subject = {
+  name: "bare write, proved",
+  script: server("proved_write"),
+  sign: signForge,
+};
+
 /** What proves and parses a request, and does nothing else. */
 export const NO_STORE: Subject = {
   name: "stores nothing",

@@ -2,7 +2,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { type ArrivalResult, runArrivals } from "../load/open_loop.ts";
 import { untilHandled, warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, type Subject } from "../subjects.ts";
+import { EDGE_BASE, PLAIN, SHARED_COMMITS, type Subject } from "../subjects.ts";
 
 const RATES = [1_000, 3_000];
 
@@ -30,12 +30,13 @@ export const openLoop: Scenario = {
     { key: "handledMaxMs", title: "received to handled, at most, ms", digits: 0 },
     { key: "waiting", title: "waiting when the arrivals end", digits: 0 },
     { key: "left", title: "not handled 10 s later", digits: 0 },
+    { key: "peakMb", title: "memory at its peak, MB", digits: 0, ratio: true },
     { key: "lateMs", title: "(the generator's own delay, p99, ms)", digits: 1 },
     { key: "generatorCpu", title: "(the generator's own CPU, % of a core)", digits: 0 },
   ],
   runs: (settings) =>
     RATES.flatMap((perSecond) =>
-      [PLAIN, EDGE_BASE].map((subject): Run => ({
+      [PLAIN, EDGE_BASE, SHARED_COMMITS].map((subject): Run => ({
         row: `${perSecond.toLocaleString("en")}/s for ${settings.seconds * TIMES_SECONDS} s`,
         subject,
         measure: () => measure(subject, perSecond, settings),
@@ -67,6 +68,7 @@ function measure(subject: Subject, perSecond: number, settings: BenchSettings): 
       handledMaxMs: lagMs.max,
       waiting: Math.max(0, accepted - atEnd.count),
       left: Math.max(0, accepted - drained.count),
+      peakMb: app.memory().peakMb,
       lateMs: result.lateMs,
       generatorCpu: result.cpuPercent,
     };

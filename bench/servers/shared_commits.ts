@@ -80,9 +80,21 @@ async function commit(news: readonly Event[], settled: readonly Event[]): Promis
     operation.check({ key, versionstamp })
       .set(key, recordOf(id, receivedAt, "done"), { expireIn: WEEK_MS });
   }
-  const result = await operation.commit();
+  const result = await committed(operation);
   if (!result.ok) throw new Error("An id came twice");
   for (const event of news) event.versionstamp = result.versionstamp;
+}
+
+/** Deno's KV does not wait for the lock of another process. */
+async function committed(operation: Deno.AtomicOperation) {
+  for (;;) {
+    try {
+      return await operation.commit();
+    } catch (error) {
+      if (!String(error).includes("database is locked")) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
 }
 
 function recordOf(id: string, receivedAt: number, state: string) {

@@ -5,19 +5,30 @@ const LOCKED_TIMEOUT_MS = 4_500;
 const MAX_PAUSE_MS = 50;
 
 /**
+ * By how much a pause is longer than the one before it. Twice as long, whoever was refused a few times
+ * had to wait for much longer than those who were not.
+ */
+const PAUSE_GROWTH = 1.3;
+
+/**
  * Commits, and tries again while another process holds the lock of the database file: Deno's KV does not
  * wait for it. Of three processes that write to one file, two had over half of their commits refused.
+ *
+ * @param operation What to commit.
+ * @param onLocked Called when the lock is met.
  */
 export async function commit(
   operation: Deno.AtomicOperation,
+  onLocked?: () => void,
 ): Promise<Deno.KvCommitResult | Deno.KvCommitError> {
   const start = performance.now();
-  for (let pauseMs = 1;; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)) {
+  for (let pauseMs = 1;; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * PAUSE_GROWTH)) {
     try {
       return await operation.commit();
     } catch (error) {
       if (!isLocked(error) || performance.now() - start > LOCKED_TIMEOUT_MS) throw error;
     }
+    onLocked?.();
     await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.5 + Math.random())));
   }
 }

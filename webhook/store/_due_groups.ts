@@ -1,4 +1,4 @@
-import type { Mutations } from "./_draft.ts";
+import type { Leased, Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { SharedEntry } from "./_schedule.ts";
 import type { EventRecord, EventRef } from "./event_record.ts";
@@ -69,4 +69,24 @@ export class DueGroups {
       this.#spent.push(this.#keys.due(dueAt!, dueGroup!));
     }
   }
+}
+
+/**
+ * Leases events from now on, and makes a group of them if there are several.
+ *
+ * @param taken The events.
+ * @returns The group; undefined if each event has an entry of its own.
+ */
+export function leaseTogether(taken: readonly Leased[]): DueGroup | undefined {
+  const [first] = taken;
+  if (!first) return undefined;
+  const now = Date.now();
+  const isGroup = taken.length > 1 && taken.every(({ leaseMs }) => leaseMs === first.leaseMs);
+  const id = isGroup ? crypto.randomUUID() : undefined;
+  for (const each of taken) each.lease(now, id);
+  return id === undefined ? undefined : {
+    id,
+    dueAt: now + first.leaseMs,
+    events: taken.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
+  };
 }

@@ -84,3 +84,42 @@ Deno.test("a delivery waits for no commit of work, and takes no more of it along
   assertEquals(await Promise.all([settling, waiting, last].map(isSettled)), [true, true, true]);
   assertEquals((await store.stats()).done, 3);
 });
+
+/** Has the first commit of a KV meet the lock of another process, and notes when each was tried. */
+function lockOnce(kv: Deno.Kv): { startedAt: number; endedAt: number }[] {
+  const tries: { startedAt: number; endedAt: number }[] = [];
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      const startedAt = performance.now();
+      const result = tries.length === 0 ? undefined : await commit();
+      tries.push({ startedAt, endedAt: performance.now() });
+      if (!result) throw new Error("database is locked");
+      return result;
+    };
+    return operation;
+  };
+  return tries;
+}
+
+Deno.test("commits leave a file that is shared with another process free in between", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { bell: "watch" });
+  const tries = lockOnce(kv);
+  const accepted: Promise<unknown>[] = [];
+  for (let i = 0; i < 6; i++) {
+    accepted.push(store.accept(delivery(`d${i}`)));
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  await Promise.all(accepted);
+  const [locked, first, ...others] = tries;
+  assertLess(locked!.endedAt, first!.startedAt);
+  let before = first!;
+  for (const each of others) {
+    assertLess(before.endedAt + 0.9, each.startedAt);
+    before = each;
+  }
+  assertLess(0, others.length);
+});
