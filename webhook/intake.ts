@@ -62,8 +62,11 @@ export interface Platform {
   authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
 
-/** Checks the rest of the proof, once the body is there. */
-export type VerifyBody = (body: Uint8Array<ArrayBuffer>) => ProvedBy | Promise<ProvedBy>;
+/** Checks the rest of the proof, once the body is there, on another thread if the budget has room for it. */
+export type VerifyBody = (
+  body: Uint8Array<ArrayBuffer>,
+  budget: BodyBudget,
+) => ProvedBy | Promise<ProvedBy>;
 
 /** A quarter of what the smallest instances of hosting platforms have. */
 const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
@@ -112,7 +115,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       checkDeclaredBody(request.headers, maxBytes);
       const verifyBody = platform.verifyHead(request.headers);
       const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget);
-      const proof = verifyBody(body);
+      const proof = verifyBody(body, budget);
       const provedBy = proof instanceof Promise ? await proof : proof;
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const delivery = platform.parse(request.headers, body);

@@ -1,5 +1,6 @@
 import { HttpError } from "../middleware/mod.ts";
 import { FORM_TYPE, formField } from "./_form.ts";
+import type { BodyBudget } from "./body_budget.ts";
 import {
   isRecent,
   isStandardSecret,
@@ -27,6 +28,8 @@ export interface SignedDelivery {
   readonly signature: string;
   readonly headers: Headers;
   readonly body: Uint8Array<ArrayBuffer>;
+  /** What bodies may hold together. */
+  readonly budget?: BodyBudget | undefined;
 }
 
 type VerifySync = (body: Uint8Array<ArrayBuffer>) => ProvedBy;
@@ -76,11 +79,11 @@ export function verifyForgeHead<T>(
   secrets: readonly string[],
   tokens: readonly string[],
   verifyRest: (delivery: SignedDelivery, secrets: readonly string[]) => T,
-): (body: Uint8Array<ArrayBuffer>) => T | ProvedBy {
+): (body: Uint8Array<ArrayBuffer>, budget?: BodyBudget) => T | ProvedBy {
   const signature = headers.get(HUB_SIGNATURE);
   if (signature && secrets.length > 0) {
     if (!isSignature(signature)) throw invalidSignature();
-    return (body) => verifyRest({ signature, headers, body }, secrets);
+    return (body, budget) => verifyRest({ signature, headers, body, budget }, secrets);
   }
   if (secrets.some(isStandardSecret) && headers.get(STANDARD_SIGNATURE)) {
     return verifyStandard(headers, secrets);
@@ -94,7 +97,7 @@ export function verifyForgeHead<T>(
 
 /**
  * Checks the proof of a delivery by `X-Hub-Signature-256`: by Web Crypto, and to be awaited, for as long
- * as Node's module is done without, and if the body is a large one.
+ * as Node's module is done without, and if the body is a large one that the budget has room for.
  *
  * @param delivery The delivery.
  * @param secrets The secrets. All are always tried.
@@ -105,9 +108,16 @@ export function verifySigned(
   delivery: SignedDelivery,
   secrets: readonly string[],
 ): ProvedBy | Promise<ProvedBy> {
-  const isLarge = delivery.body.byteLength > MAX_SYNC_BYTES;
-  return isLarge || doesWithoutNodeCrypto()
-    ? verifyHubAsync(delivery, secrets)
+  const { body: { byteLength }, budget } = delivery;
+  if (byteLength <= MAX_SYNC_BYTES) {
+    return doesWithoutNodeCrypto()
+      ? verifyHubAsync(delivery, secrets)
+      : verifyHub(delivery, secrets);
+  }
+  // Web Crypto makes a copy: without room for both, bodies that wait for their proof would pile up.
+  const release = budget?.reserve(2 * byteLength);
+  return release
+    ? verifyHubAsync(delivery, secrets).finally(release)
     : verifyHub(delivery, secrets);
 }
 
