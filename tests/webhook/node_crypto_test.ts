@@ -43,7 +43,7 @@ Deno.test("nodeCrypto() is done without for a while, and then loaded", async () 
   assertEquals(doesWithoutNodeCrypto(), false);
 });
 
-Deno.test("loadWantedNodeCrypto() loads what was wanted", async () => {
+testWith(["read"], "loadWantedNodeCrypto() loads what was wanted", async () => {
   const url = new URL("../../webhook/node_crypto.ts", import.meta.url).href;
   const fresh: typeof import("../../webhook/node_crypto.ts") = await import(`${url}#fresh`);
   assertEquals(fresh.doesWithoutNodeCrypto(), true);
