@@ -500,6 +500,33 @@ Deno.test("sweep() resolves once all that was due is handled", async () => {
   await worker.sweep();
 });
 
+Deno.test("sweep() waits for what is tried again while it looks at the schedule", async () => {
+  await using sut = await memoryStore();
+  const retried = Promise.withResolvers<void>();
+  const { store } = sut;
+  const [claim, retry] = [store.claim.bind(store), store.retry.bind(store)];
+  let claims = 0;
+  store.claim = async (options) => {
+    const leases = await claim(options);
+    // The second one has looked before the event is due again, and tells so after that.
+    if (++claims === 2) await retried.promise;
+    return leases;
+  };
+  store.retry = async (...args) => {
+    await until(() => claims === 2);
+    const isRetried = await retry(...args);
+    setTimeout(retried.resolve, 10);
+    return isRetried;
+  };
+  await store.accept(delivery("d1"));
+  const worker = startWorker(store, () => Promise.reject(new Error("no")), {
+    ...{ log: () => {}, sweepMs: 60_000, retry: { minDelayMs: 0, maxAttempts: 2 } },
+  });
+  await worker.sweep();
+  assertEquals((await store.get("d1"))?.state, "dead");
+  await worker.stop();
+});
+
 Deno.test("startWorker() refuses options that make no sense", async () => {
   await using sut = await memoryStore();
   for (
