@@ -51,6 +51,11 @@ export class JobQueue {
     return this.#jobs.size + this.#reserved === 0;
   }
 
+  /** Whether anything is leased. */
+  get hasJobs(): boolean {
+    return this.#jobs.size > 0;
+  }
+
   /** Resolves once nothing is leased: what is being stored as such comes after the signal to stop. */
   async emptied(): Promise<void> {
     if (!this.isEmpty) await new Promise<void>((resolve) => this.#onEmpty = resolve);

@@ -80,6 +80,16 @@ export class BodyBudget {
     };
   }
 
+  /**
+   * Sets room aside if it is free: nothing is given up for it.
+   *
+   * @param bytes How many bytes.
+   * @returns What gives the room back; null if so many are not free, or {@linkcode reserve} has none.
+   */
+  reserveFree(bytes: number): (() => void) | null {
+    return this.#bytes + bytes > this.#maxBytes ? null : this.reserve(bytes);
+  }
+
   #add(share: Share, bytes: number): void {
     const isNowLarge = share.bytes <= SMALL_BYTES && share.bytes + bytes > SMALL_BYTES;
     share.bytes += bytes;

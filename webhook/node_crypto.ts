@@ -5,6 +5,7 @@ const WITHOUT_MS = 100;
 
 let loaded: NodeCrypto | undefined;
 let wantedAt: number | undefined;
+let isLoading = false;
 
 /**
  * Takes Node's module for cryptography, whose HMAC takes a third of the time of Web Crypto's and need
@@ -30,7 +31,9 @@ export function doesWithoutNodeCrypto(): boolean {
   return now - wantedAt < WITHOUT_MS;
 }
 
-/** Loads the module once the event loop has nothing else to do, if it was wanted and is not there. */
+/** Loads the module in the next turn of the event loop, if it was wanted and is not there. */
 export function loadWantedNodeCrypto(): void {
-  if (wantedAt !== undefined && !loaded) setTimeout(nodeCrypto);
+  if (wantedAt === undefined || loaded || isLoading) return;
+  isLoading = true;
+  setTimeout(nodeCrypto);
 }

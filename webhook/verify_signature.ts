@@ -81,7 +81,7 @@ export async function verifySignatureAsync(
   signature: string,
   secret: string,
 ): Promise<boolean> {
-  if (secret === "" || !isSignature(signature)) return false;
+  if (typeof secret !== "string" || secret === "" || !isSignature(signature)) return false;
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const bytes = encoder.encode(secret);
   const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);

@@ -136,10 +136,10 @@ class StoreWorker implements EventWorker {
       this.#queue.returnStale();
       const sweeps = this.#sweeps.splice(0);
       // What is given back during a claim may be due, and that claim does not see it.
-      const wasEmpty = this.#queue.isEmpty;
+      const hadJobs = this.#queue.hasJobs;
       const limit = this.#queue.toClaim;
       if (limit > 0) this.#queue.isBehind = await this.#claim(limit) === limit;
-      if (!wasEmpty || !this.#queue.isEmpty) this.#sweeps.push(...sweeps);
+      if (hadJobs || !this.#queue.isEmpty) this.#sweeps.push(...sweeps);
       else for (const resolve of sweeps) resolve();
       // A full claim may have left more behind; else nothing is to be done until something happens.
       if (!this.#queue.isBehind || limit <= 0) await this.#pause();

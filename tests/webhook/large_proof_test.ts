@@ -30,6 +30,27 @@ Deno.test("a large body that is forged is refused, and counted no longer", async
   assertEquals([error.status, error.code, budget.bytes], [401, "INVALID_SIG", 0]);
 });
 
+Deno.test("the proof of a large body evicts none that arrives", async () => {
+  const budget = new BodyBudget(6 * LARGE);
+  const others = [1, 2, 3].map(() => budget.open(() => assert(false, "evicted")));
+  for (const other of others) other.add(LARGE);
+  const delivery = await signed(LARGE, budget);
+  const proof = verifySigned(delivery, [FORGE_SECRET]);
+  assertEquals(budget.bytes, 5 * LARGE);
+  assertEquals(verifySigned(delivery, [FORGE_SECRET]), "secret 1");
+  assertEquals(await proof, "secret 1");
+  assertEquals(others.map(({ isEvicted }) => isEvicted), [false, false, false]);
+});
+
+Deno.test("a large form is counted with the document in it", async () => {
+  const budget = new BodyBudget(6 * LARGE);
+  const type = { "Content-Type": "application/x-www-form-urlencoded" };
+  const form = { ...await signed(LARGE, budget), headers: new Headers(type) };
+  const proof = verifySigned(form, ["another", FORGE_SECRET]);
+  assertEquals(budget.bytes, 3 * LARGE);
+  assertEquals(await proof, "secret 2");
+});
+
 Deno.test("a large body is proved at once where there is no room for its copy", async () => {
   const budget = new BodyBudget(4 * LARGE - 1);
   assertEquals(verifySigned(await signed(LARGE, budget), [FORGE_SECRET]), "secret 1");

@@ -77,8 +77,10 @@ Deno.test("verifySignatureAsync() agrees with verifySignature()", async () => {
 /** Of the empty text, with the empty secret. */
 const DIGEST = "sha256=b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad";
 
-Deno.test("verifySignatureAsync() refuses an empty secret", async () => {
+Deno.test("verifySignatureAsync() refuses an empty secret, and what is no text", async () => {
   assertEquals(await verifySignatureAsync(new Uint8Array(), DIGEST, ""), false);
+  const ofNull = await sign("", "null");
+  assertEquals(await verifySignatureAsync(new Uint8Array(), ofNull, null as never), false);
 });
 
 const FORM = { "Content-Type": "application/x-www-form-urlencoded" };

@@ -33,6 +33,11 @@ export async function commit(
   }
 }
 
+/** Whether a KV refuses a commit for what is in it. */
+export function isTooMuch(error: unknown): boolean {
+  return /too (many|large)/i.test(String(error));
+}
+
 function isLocked(error: unknown): boolean {
   return error instanceof Error && error.message.includes("database is locked");
 }

@@ -85,7 +85,7 @@ export class Lanes {
     draft.check({ key: laneKey, versionstamp: lane.versionstamp })
       .delete(this.#keys.lanePlace(key, seq));
     // Of 10,000 keys most have one event at a time: without the reading ×1.1 as many are handled.
-    const passedOver = lane.size > 1 ? await this.#next(draft, place, notBefore, goOn) : 0;
+    const passedOver = lane.size === 1 ? 0 : await this.#next(draft, place, notBefore, goOn);
     const size = lane.size - 1 - passedOver;
     const record: LaneRecord = { next: lane.next, size: Math.max(0, size), busyUntil: notBefore };
     if (size > 0) draft.set(laneKey, record);

@@ -38,9 +38,10 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
 export async function readNear(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
   if (keys.length <= MAX_KEYS) return await readAll(kv, keys);
   const found = await readBetween(kv, keys);
-  const missing = keys.filter((key) => !found.has(nameOf(key)));
-  for (const entry of await readAll(kv, missing)) found.set(nameOf(entry.key), entry);
-  return keys.map((key) => found.get(nameOf(key))!);
+  const entries = keys.map((key) => found.get(nameOf(key)));
+  const missing = await readAll(kv, keys.filter((_, i) => !entries[i]));
+  const others = missing.values();
+  return entries.map((entry) => entry ?? others.next().value!);
 }
 
 async function readBetween(
@@ -55,8 +56,8 @@ async function readBetween(
     for await (const entry of kv.list(selector, { limit, batchSize: limit })) {
       found.set(nameOf(entry.key), entry);
     }
-  } catch (error) {
-    if (!isUndecodable(error)) throw error;
+  } catch {
+    // Bytes that cannot be decoded, or ids in another order than the KV has. All else fails below, too.
   }
   return found;
 }

@@ -1,6 +1,6 @@
 import { SharedTimer, Timeouts } from "../timeouts.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
-import { commit } from "./_commit.ts";
+import { commit, isTooMuch } from "./_commit.ts";
 import type { Draft } from "./_draft.ts";
 import { type DueGroups, leaseTogether } from "./_due_groups.ts";
 import { readAll } from "./_reads.ts";
@@ -130,7 +130,12 @@ export class SharedCommits {
    * events are drained a delivery is stored after 3.6 ms so, and not 4.8.
    */
   get #mayPass(): boolean {
-    return this.#intake.length > 0 && this.#withIntake === 0 && this.#underWay - this.#slow === 1;
+    return this.#intake.length > 0 && this.#withIntake === 0 &&
+      this.#underWay - this.#slow === 1 && !this.#isShared;
+  }
+
+  get #isShared(): boolean {
+    return performance.now() - this.#lockedAt < SHARED_MS;
   }
 
   #take(): Batch {
@@ -168,7 +173,7 @@ export class SharedCommits {
       for (const { reject } of items) reject(error);
     }
     slowness.cancel();
-    if (performance.now() - this.#lockedAt < SHARED_MS) await pause();
+    if (this.#isShared) await pause();
     if (isSlow) this.#slow--;
     else this.#withIntake -= withIntake;
     this.#underWay--;
@@ -242,9 +247,4 @@ export class SharedCommits {
 /** Lets another process have the lock: the shortest pause that a timer makes. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1));
-}
-
-/** Whether a KV refuses a commit for what is in it. */
-function isTooMuch(error: unknown): boolean {
-  return /too (many|large)/i.test(String(error));
 }

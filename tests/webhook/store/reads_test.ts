@@ -63,3 +63,13 @@ Deno.test("readNear() reads on its own only what is missing", async () => {
   await readNear(kv, [...indices(4), COUNT - 1].map(keyOf));
   assertEquals(reads, { list: 1, getMany: 1 });
 });
+
+Deno.test("readNear() reads ids of any text", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const ids = ["\uff5e", "\ud800", ...Array.from({ length: 12 }, (_, i) => `\u{1f600}${i}`)];
+  const keys = ids.map((id): Deno.KvKey => ["ns", "event", 1_000, id]);
+  for (const key of keys) await kv.set(key, key.at(-1));
+  for (const some of [keys, keys.toReversed(), keys.filter((key) => key.at(-1) !== "\ud800")]) {
+    assertEquals(await readNear(kv, some), await readAll(kv, some));
+  }
+});

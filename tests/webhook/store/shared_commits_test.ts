@@ -114,6 +114,7 @@ Deno.test("commits leave a file that is shared with another process free in betw
     await new Promise((resolve) => setTimeout(resolve));
   }
   await Promise.all(accepted);
+  await new Promise((resolve) => setTimeout(resolve, 10));
   const [locked, first, ...others] = tries;
   assertLess(locked!.endedAt, first!.startedAt);
   let before = first!;
