@@ -1,5 +1,5 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
-import { openEventStore, startWorker } from "../../webhook/mod.ts";
+import { GiveUpError, openEventStore, startWorker } from "../../webhook/mod.ts";
 import { delivery, later } from "./store/_events.ts";
 
 /** Where a commit fails: before anything is written, or after all is. */
@@ -64,4 +64,29 @@ Deno.test("an event whose commit was made, but not answered, is no second time a
   await withFault("after", async (accept) => {
     assertEquals(await accept(), { id: "d1", duplicate: true });
   });
+});
+
+Deno.test("a delivery that is sent again as its event dies in the same millisecond is kept", async () => {
+  const { now } = Date;
+  const time = now();
+  Date.now = () => time;
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const handled: string[] = [];
+  const handler = ({ id }: { readonly id: string }) => {
+    handled.push(id);
+    if (handled.length === 1) throw new GiveUpError("not now");
+  };
+  const worker = startWorker(store, handler, { log: () => {} });
+  try {
+    for (const _ of [1, 2]) {
+      assertEquals(await store.accept(delivery("d1")), { id: "d1", duplicate: false });
+      await worker.sweep();
+    }
+    assertEquals(handled, ["d1", "d1"]);
+    assertEquals((await store.get("d1"))?.state, "done");
+  } finally {
+    Date.now = now;
+    await worker.stop();
+  }
 });

@@ -89,10 +89,11 @@ export class Draft implements Mutations {
     commit.check(...this.checks);
     // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
     this.effects?.(commit);
-    this.leased?.addTo(commit);
     for (const { key, value, options, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);
       else commit.set(key, value, options);
     }
+    // Last: the record it takes the place of has the same key if both came in the same millisecond.
+    this.leased?.addTo(commit);
   }
 }
