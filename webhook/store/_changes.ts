@@ -42,9 +42,11 @@ export function changeRecord(
   const lane = change.set.settledAt != null ? lease.record.lane : null;
   if (!lane) return changeAlone(parts, lease, change);
   // With those that join the lane, one at a time: it takes more steps and would be slower each time.
+  // And before them, for all who have joined wait for the one that runs to be settled.
   return parts.locks.run(
     lane.key,
     () => untilDone(() => changeInLane(parts, lease, change, lane)),
+    lease.record.state === "running",
   );
 }
 

@@ -3,26 +3,43 @@ import { Timeouts } from "../timeouts.ts";
 /** A task that a remote KV swallows must not keep those behind it waiting for ever. */
 const TASK_TIMEOUT_MS = 5_000;
 
+/** The tasks of a key that wait for the one that runs. */
+interface Waiting {
+  /** Those that go first, in the order in which they came. */
+  readonly urgent: (() => void)[];
+  /** All others, in the order in which they came. */
+  readonly rest: (() => void)[];
+}
+
 /**
- * Lets one task at a time run for each key, in the order in which they came. It spares tries that would
- * fail, and nothing relies on it: what a commit checks decides.
+ * Lets one task at a time run for each key. It spares tries that would fail, and nothing relies on it:
+ * what a commit checks decides.
  */
 export class KeyedLock {
   readonly #timeouts = new Timeouts(TASK_TIMEOUT_MS);
-  readonly #last = new Map<string, Promise<unknown>>();
+  readonly #held = new Map<string, Waiting>();
 
-  /** Runs a task once those before it of the same key are through, or have taken 5 s. */
-  async run<T>(key: string, task: () => Promise<T>): Promise<T> {
-    const before = this.#last.get(key);
-    const done = (async () => {
-      await before?.catch(() => {});
-      return await this.#timeouts.limit(task());
-    })();
-    this.#last.set(key, done);
+  /**
+   * Runs a task once no other of its key runs, or those before it have taken 5 s each.
+   *
+   * @param isUrgent Whether it goes before those that are not and wait already.
+   */
+  async run<T>(key: string, task: () => Promise<T>, isUrgent = false): Promise<T> {
+    const waiting = this.#held.get(key);
+    if (waiting) {
+      await new Promise<void>((resolve) => (isUrgent ? waiting.urgent : waiting.rest).push(resolve));
+    } else this.#held.set(key, { urgent: [], rest: [] });
     try {
-      return await done;
+      return await this.#timeouts.limit(task());
     } finally {
-      if (this.#last.get(key) === done) this.#last.delete(key);
+      this.#release(key);
     }
+  }
+
+  #release(key: string): void {
+    const { urgent, rest } = this.#held.get(key)!;
+    const next = urgent.shift() ?? rest.shift();
+    if (next) next();
+    else this.#held.delete(key);
   }
 }

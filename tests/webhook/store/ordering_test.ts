@@ -1,7 +1,7 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertLess } from "@std/assert";
 import type { EventStore } from "../../../webhook/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
-import { testStore } from "./_stores.ts";
+import { testStore, testStoreInOneProcess } from "./_stores.ts";
 
 async function acceptInOrder(store: EventStore, orderingKey: string, ...ids: string[]) {
   for (const id of ids) await store.accept(delivery(id, "{}", orderingKey));
@@ -59,6 +59,23 @@ testStore("retry() keeps an event's place", async ({ store }) => {
   await later(10);
   assertEquals(await drain(store), ["d1", "d2"]);
 });
+
+testStoreInOneProcess(
+  "complete() does not wait for those that join its key meanwhile",
+  async ({ store }) => {
+    await acceptInOrder(store, "repo", "d1");
+    const lease = await claimOne(store);
+    let joined = 0;
+    const joins = Array.from({ length: 40 }, async (_, i) => {
+      await store.accept(delivery(`j${i}`, "{}", "repo"));
+      joined++;
+    });
+    assert(await store.complete(lease));
+    assertLess(joined, 10);
+    await Promise.all(joins);
+    assertEquals((await drain(store)).length, 40);
+  },
+);
 
 testStore("bury() lets the next event of the key go", async ({ store }) => {
   await acceptInOrder(store, "repo", "d1", "d2");
