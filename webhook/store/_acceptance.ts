@@ -136,7 +136,7 @@ export class Acceptance {
     const key = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
-      const lane = await this.#lanes.read(key);
+      const lane = await this.#lanes.readToJoin(key);
       const place = this.#lanes.join(draft, lane, record);
       const dueAt = lane.size === 0 ? Math.max(record.dueAt!, lane.busyUntil) : null;
       const placed = { ...record, orderingKey: key, lane: place, dueAt };

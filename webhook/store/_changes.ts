@@ -45,7 +45,7 @@ export function changeRecord(
   // And before them, for all who have joined wait for the one that runs to be settled.
   return parts.locks.run(
     lane.key,
-    () => untilDone(() => changeInLane(parts, lease, change, lane)),
+    () => untilDone((isFirst) => changeInLane(parts, lease, change, lane, isFirst)),
     lease.record.state === "running",
   );
 }
@@ -67,8 +67,10 @@ async function changeInLane(
   lease: Lease,
   change: Change,
   place: LanePlace,
+  isFirst: boolean,
 ): Promise<Lease | null | undefined> {
   const lanes = new Lanes(parts.kv, parts.keys);
+  if (!isFirst) await lanes.hold(place.key);
   const draft = startOf(parts, lease, change);
   let taking: Taking | undefined;
   const before = await lanes.leave(draft, place, lease.record.id, {

@@ -27,7 +27,9 @@ export class KeyedLock {
   async run<T>(key: string, task: () => Promise<T>, isUrgent = false): Promise<T> {
     const waiting = this.#held.get(key);
     if (waiting) {
-      await new Promise<void>((resolve) => (isUrgent ? waiting.urgent : waiting.rest).push(resolve));
+      await new Promise<void>((resolve) =>
+        (isUrgent ? waiting.urgent : waiting.rest).push(resolve)
+      );
     } else this.#held.set(key, { urgent: [], rest: [] });
     try {
       return await this.#timeouts.limit(task());

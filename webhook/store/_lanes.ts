@@ -1,3 +1,4 @@
+import { commit } from "./_commit.ts";
 import type { Draft } from "./_draft.ts";
 import { readAll } from "./_reads.ts";
 import type { StoreKeys } from "./_keys.ts";
@@ -6,6 +7,15 @@ import { type EventRecord, type EventRef, type LanePlace, readRecord } from "./e
 
 /** For how long an event is left alone whose record cannot be read. */
 export const POSTPONE_MS = 3_600_000;
+
+/**
+ * For how long those that join a lane leave it to one that leaves. Over a remote KV it takes four
+ * answers to leave, and two to join: while others joined without a pause it never came to it.
+ */
+const HOLD_MS = 500;
+
+/** How often a lane that is held is looked at again. */
+const HELD_PAUSE_MS = 20;
 
 /** How many events in a row that cannot be read are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
@@ -18,6 +28,8 @@ interface LaneRecord {
   readonly size: number;
   /** Until when the handler of one that was cancelled may run, milliseconds since the epoch. */
   readonly busyUntil?: number | undefined;
+  /** Until when nobody is to join, for one leaves, milliseconds since the epoch. */
+  readonly heldUntil?: number | undefined;
 }
 
 /** How an event leaves a lane. */
@@ -34,6 +46,7 @@ export interface Lane {
   readonly next: number;
   readonly size: number;
   readonly busyUntil: number;
+  readonly heldUntil: number;
   readonly versionstamp: string | null;
 }
 
@@ -53,6 +66,28 @@ export class Lanes {
   /** Reads a lane. */
   async read(key: string): Promise<Lane> {
     return laneOf(key, await this.#kv.get<LaneRecord>(this.#keys.lane(key)));
+  }
+
+  /** Reads a lane that is to be joined, once it is not held any more. */
+  async readToJoin(key: string): Promise<Lane> {
+    const start = performance.now();
+    for (;;) {
+      const lane = await this.read(key);
+      // Both clocks: that of another machine may be ahead.
+      if (lane.heldUntil <= Date.now() || performance.now() - start > HOLD_MS) return lane;
+      await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
+    }
+  }
+
+  /** Has those that want to join a lane wait for a moment, so that an event can leave it. */
+  async hold(key: string): Promise<void> {
+    const { next, size, busyUntil, versionstamp } = await this.read(key);
+    if (versionstamp === null) return;
+    const record: LaneRecord = { next, size, busyUntil, heldUntil: Date.now() + HOLD_MS };
+    await commit(
+      this.#kv.atomic().check({ key: this.#keys.lane(key), versionstamp })
+        .set(this.#keys.lane(key), record),
+    );
   }
 
   /** Adds joining the end of a lane to a draft. */
@@ -158,6 +193,6 @@ export class Lanes {
 }
 
 function laneOf(key: string, { value, versionstamp }: Deno.KvEntryMaybe<LaneRecord>): Lane {
-  const { next = 0, size = 0, busyUntil = 0 } = value ?? {};
-  return { key, next, size, busyUntil, versionstamp };
+  const { next = 0, size = 0, busyUntil = 0, heldUntil = 0 } = value ?? {};
+  return { key, next, size, busyUntil, heldUntil, versionstamp };
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
-import type { EventStore } from "../../../webhook/mod.ts";
+import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
 import { testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -147,4 +147,30 @@ testStore("a record that cannot be read does not hold up its key", async ({ kv, 
   await claimAll(store);
   assertEquals(await drain(store), ["d2", "d4"]);
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
+});
+
+/** A KV whose every answer to a reading takes a while, as a remote one's does. */
+function farAway(kv: Deno.Kv): Deno.Kv {
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => {
+    if (name !== "get" && name !== "getMany") return kv[name].bind(kv);
+    return async (...args: never[]) => {
+      await later(5);
+      return await (kv[name] as (...args: never[]) => unknown)(...args);
+    };
+  };
+  return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
+}
+
+Deno.test("complete() comes to it while other processes join its key all the time", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const [near, far] = [await openEventStore(kv), await openEventStore(farAway(kv))];
+  await near.accept(delivery("d1", "{}", "repo"));
+  const lease = await claimOne(far);
+  let [settled, joined] = [false, 0];
+  const joining = (async () => {
+    while (!settled) await near.accept(delivery(`j${joined++}`, "{}", "repo"));
+  })();
+  assert(await far.complete(lease).finally(() => settled = true));
+  await joining;
+  assertEquals((await drain(near)).length, joined);
 });
