@@ -70,9 +70,11 @@ export interface HandlerContext {
    * Notes durably that a part of the handling is done, for an attempt after this one. The effects are
    * committed with that, exactly once, whatever becomes of the other parts.
    *
-   * @param part The part's name. It is kept in the event's record: a short one.
+   * @param part The part's name. It is kept in the event's record, where all names may take 32,768 bytes:
+   * 8 for each and one for each character, so 1,600 names of 12.
    * @param effects Called at once with the commit. It must be synchronous.
    * @returns A promise that resolves once it is stored.
+   * @throws {RangeError} If the names would take more.
    * @throws {Error} If the event was lost to another worker, or the effects cannot be committed.
    * @throws {TypeError} If the handler has ended.
    */

@@ -8,7 +8,13 @@ import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { Replays } from "./_replays.ts";
 import { dueAtOf } from "./_schedule.ts";
-import { type EventRecord, type EventState, readRecord, withError } from "./event_record.ts";
+import {
+  type EventRecord,
+  type EventState,
+  readRecord,
+  withError,
+  withProgress,
+} from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { BulkOptions, BulkResult } from "./bulk_options.ts";
 import type { EventFilter, EventStats } from "./event_filter.ts";
@@ -88,9 +94,9 @@ export class KvEventStore implements EventStore {
     return this.#change(lease, { set: { lease: { owner, until, ms: leaseMs }, dueAt: until } });
   }
 
-  checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null> {
-    const progress = [...lease.record.progress ?? [], part];
-    return this.#change(lease, { set: { progress }, ...(effects && { effects }) });
+  async checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null> {
+    const progress = withProgress(lease.record, part);
+    return await this.#change(lease, { set: { progress }, ...(effects && { effects }) });
   }
 
   async recover({ record: held }: Lease): Promise<Lease | null> {

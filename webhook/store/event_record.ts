@@ -112,11 +112,23 @@ export interface FullRecord extends EventRecord {
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
-/** How many errors a record keeps: a record must stay far below the 64 KiB of a KV value. */
+/** How many errors a record keeps: a record must stay below the 64 KiB of a KV value. */
 const MAX_ERRORS = 5;
 
 /** How much of an error's message a record keeps. */
 const MAX_ERROR_LENGTH = 1000;
+
+/** How many bytes the names of an event's done parts take in its record, at most. */
+const MAX_PROGRESS_BYTES = 32_768;
+
+/** How many bytes these and the errors take together, at most: 8 KiB are left for all else. */
+const MAX_NOTES_BYTES = 57_344;
+
+/**
+ * What a part or an error takes beside its text, in V8's serialization: a list that was read from a KV
+ * is written with the index of each member, so with up to 3 bytes more than the list that was stored.
+ */
+const [PART_BYTES, ERROR_BYTES] = [8, 64] as const;
 
 /**
  * Adds an attempt's error to a record's.
@@ -124,11 +136,53 @@ const MAX_ERROR_LENGTH = 1000;
  * @param record The record.
  * @param error What was thrown.
  * @param at When, milliseconds since the epoch.
- * @returns The record's errors, the latest last, at most five.
+ * @returns The record's errors, the latest last: at most five, and fewer where the record has no room.
  */
 export function withError(record: EventRecord, error: unknown, at: number): AttemptError[] {
-  const message = textOf(error).slice(0, MAX_ERROR_LENGTH);
-  return [...record.errors, { attempt: record.attempt, at, message }].slice(-MAX_ERRORS);
+  let room = MAX_NOTES_BYTES - progressBytes(record.progress ?? []) - ERROR_BYTES;
+  const text = textOf(error).slice(0, MAX_ERROR_LENGTH);
+  // A character takes two bytes at most.
+  const message = textBytes(text) > room ? text.slice(0, Math.max(0, room / 2)) : text;
+  room -= textBytes(message);
+  const kept = [{ attempt: record.attempt, at, message }];
+  for (const earlier of record.errors.slice(1 - MAX_ERRORS).reverse()) {
+    room -= textBytes(earlier.message) + ERROR_BYTES;
+    if (room < 0) break;
+    kept.unshift(earlier);
+  }
+  return kept;
+}
+
+/**
+ * Adds a part to those of an event's handling that are done.
+ *
+ * @param record The record.
+ * @param part The part's name.
+ * @returns The record's progress.
+ * @throws {TypeError} If the name is not a text.
+ * @throws {RangeError} If the names would take more than 32,768 bytes.
+ */
+export function withProgress(record: EventRecord, part: string): string[] {
+  if (typeof part !== "string") {
+    throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
+  }
+  const progress = [...record.progress ?? [], part];
+  const bytes = progressBytes(progress);
+  if (bytes <= MAX_PROGRESS_BYTES) return progress;
+  throw new RangeError(
+    `Cannot note progress: the names of the event's ${progress.length} parts would take ${bytes} ` +
+      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the KV`,
+  );
+}
+
+function progressBytes(progress: readonly string[]): number {
+  return progress.reduce((sum, part) => sum + textBytes(part) + PART_BYTES, 0);
+}
+
+/** V8 writes a text with one byte for each character, or with two if one of them needs that. */
+function textBytes(text: string): number {
+  // deno-lint-ignore no-control-regex
+  return /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length;
 }
 
 /** Not every value has a text: one without a prototype throws. */

@@ -159,6 +159,8 @@ export interface EventStore extends EventOperations {
    * @param part The part's name.
    * @param effects Further mutations for the same commit.
    * @returns The new lease; null if it was lost.
+   * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes: 8 for each,
+   * and one for each character, two where a name has others than those of Latin-1.
    * @throws {Error} If the effects cannot be committed.
    */
   checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
