@@ -147,7 +147,7 @@ export class Acceptance {
   async #tryCommit(record: EventRecord, draft: Draft, delivery?: Delivery): Promise<boolean> {
     const taking = delivery && Taking.of(this.#parts, record, delivery);
     if (taking?.holdsPayload) draft.lease(taking, delivery!.body.byteLength);
-    else this.#add(draft, taking?.record ?? record, delivery);
+    else this.#add(draft, taking?.record ?? { ...record, idKept: true }, delivery);
     draft.rings = !taking && record.dueAt !== null;
     try {
       const result = await this.#parts.commits.commit(draft);

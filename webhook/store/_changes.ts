@@ -106,7 +106,8 @@ async function finish(
   taking?: Taking,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
-  const record = alone(draft, keys, after, body);
+  const kept = keepId(draft, parts, alone(draft, keys, after, body));
+  const record = kept instanceof Promise ? await kept : kept;
   const leased = lease && new LeasedRecord(keys, record, lease);
   if (before.dueGroup) draft.leaving = before;
   deleteDue(draft, keys, before);
@@ -117,7 +118,6 @@ async function finish(
     draft.set(keys.event(written), written, expireIn === undefined ? {} : { expireIn });
     setDue(draft, keys, written);
   }
-  keepId(draft, parts, record);
   const result = await commits.commit(draft, withinMs).catch((error) => {
     taking?.endUnknown();
     throw error;

@@ -1,30 +1,60 @@
-import type { Mutations } from "./_draft.ts";
+import type { Draft, Mutations } from "./_draft.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { EventRecord } from "./event_record.ts";
 
 const DAY_MS = 86_400_000;
 
 /**
- * For how long beyond the retention an id is known by the entry written when its event was received, so
- * that settling it need not write that again: by default an event is retried for a day.
+ * For how long beyond the retention an id is known whose event was leased in the commit that stored it:
+ * nearly all of these are settled at once, and then the entry need not be written again.
  */
 const MARGIN_MS = 2 * DAY_MS;
 
-/** Adds an id's entry to a commit. */
+/** Adds an id's entry to a commit: for as long as its event is open, or for a time where that will do. */
 export function setId(
   commit: Mutations,
   { keys, retentionMs }: Pick<StoreParts, "keys" | "retentionMs">,
-  { id, receivedAt, state }: EventRecord,
+  { id, receivedAt, idKept }: EventRecord,
 ): void {
-  // A dead event is kept until somebody decides on it.
-  const options = state === "dead" ? {} : { expireIn: retentionMs + MARGIN_MS };
-  commit.set(keys.id(id), receivedAt, options);
+  commit.set(keys.id(id), receivedAt, idKept ? {} : { expireIn: retentionMs + MARGIN_MS });
 }
 
-/** Adds an id's entry to a commit that changes its event, where it would not last. */
-export function keepId(commit: Mutations, parts: StoreParts, record: EventRecord): void {
-  const isOld = Date.now() - record.receivedAt > DAY_MS;
-  if (record.state === "dead" || (isOld && record.settledAt === null)) {
-    setId(commit, parts, record);
-  }
+/** Whether the entry of an event's id has to be written with a change, to last as long as it should. */
+function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
+  if (state === "done") return idKept === true || isOld(receivedAt);
+  return !idKept;
+}
+
+/**
+ * Has an event's id be known for as long as the event is open or dead, and for the retention once it is
+ * done.
+ *
+ * @returns The record, which tells so; a promise where the entry may have expired already.
+ */
+export function keepId(
+  draft: Draft,
+  parts: StoreParts,
+  record: EventRecord,
+): EventRecord | Promise<EventRecord> {
+  if (!hasToBeWritten(record)) return record;
+  if (isOld(record.receivedAt) && !record.idKept) return keepOldId(draft, parts, record);
+  return writeId(draft, parts, record);
+}
+
+/** An id whose entry has expired may be another event's by now: its delivery was sent again. */
+async function keepOldId(draft: Draft, parts: StoreParts, record: EventRecord) {
+  const entry = await parts.kv.get(parts.keys.id(record.id));
+  if (entry.value !== null && entry.value !== record.receivedAt) return record;
+  return writeId(draft.check(entry), parts, record);
+}
+
+function writeId(draft: Draft, { keys, retentionMs }: StoreParts, record: EventRecord) {
+  const { idKept: _, ...rest } = record;
+  const isDone = record.state === "done";
+  draft.set(keys.id(record.id), record.receivedAt, isDone ? { expireIn: retentionMs } : {});
+  return isDone ? rest : { ...rest, idKept: true };
+}
+
+function isOld(receivedAt: number): boolean {
+  return Date.now() - receivedAt > DAY_MS;
 }

@@ -36,6 +36,7 @@ const isRecord = shape(
     settledAt: orNull(isTime),
     payload: orNull(isPayload),
     progress: (value) => value === undefined || isTexts(value),
+    idKept: (value) => value === undefined || typeof value === "boolean",
     traceparent: (value) => value === undefined || isText(value),
     errors: (value) => Array.isArray(value) && value.every(isError),
   } satisfies Record<keyof EventRecord, Check>,

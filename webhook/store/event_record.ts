@@ -93,6 +93,11 @@ export interface EventRecord {
   readonly errors: readonly AttemptError[];
   /** The parts of its handling that are done, by name. */
   readonly progress?: readonly string[] | undefined;
+  /**
+   * Whether its id is known until it is settled, however long that takes; else for two days beyond the
+   * retention, which does for an event that was leased in the commit that stored it.
+   */
+  readonly idKept?: boolean | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
 }

@@ -1,0 +1,43 @@
+import { later } from "./_events.ts";
+
+/** A KV that forgets by a clock that a test turns: a real one takes its time, up to a minute. */
+export interface ExpiringKv {
+  readonly kv: Deno.Kv;
+  /** Lets time pass, for `Date.now` as well, and deletes what has expired by then. */
+  pass(ms: number): Promise<void>;
+}
+
+/** Runs a test on a KV in memory whose time can be turned. */
+export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Promise<void> {
+  using kv = await Deno.openKv(":memory:");
+  const { now } = Date;
+  let passed = 0;
+  const expiries = new Map<string, { readonly key: Deno.KvKey; readonly at: number }>();
+  const atomic = () => {
+    const operation = kv.atomic();
+    const set = operation.set.bind(operation);
+    operation.set = (key, value, options = {}) => {
+      const name = JSON.stringify(key);
+      if (options.expireIn === undefined) expiries.delete(name);
+      else expiries.set(name, { key, at: Date.now() + options.expireIn });
+      return set(key, value);
+    };
+    return operation;
+  };
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "atomic" ? atomic : kv[name].bind(kv);
+  const pass = async (ms: number) => {
+    passed += ms;
+    for (const [name, { key, at }] of expiries) {
+      if (at > Date.now()) continue;
+      expiries.delete(name);
+      await kv.delete(key);
+    }
+    await later(0);
+  };
+  Date.now = () => now() + passed;
+  try {
+    await fn({ kv: new Proxy(kv, { get } as ProxyHandler<Deno.Kv>), pass });
+  } finally {
+    Date.now = now;
+  }
+}
