@@ -2,43 +2,81 @@ import { type EventHandler, GiveUpError, type WebhookEvent } from "../webhook/mo
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_name.ts";
 
+/** Options of a handler. */
+export interface HandlerOptions {
+  /**
+   * What the handler is known by in all versions of the bot: up to 64 letters, digits, `.`, `_`, `:`
+   * or `-`. No other handler of the router has it. Once it is changed, events that are tried again
+   * have a new handler.
+   *
+   * @default {undefined} It is known by the name it is registered for.
+   */
+  readonly id?: string | undefined;
+}
+
 /**
  * Hands events to the handlers that are registered for them.
  *
+ * An event that is tried again, be it by another version of the bot, is handed to those handlers that
+ * have not succeeded yet. A handler is known by its id, else by the name that it is registered for. So
+ * handlers may be moved, added, removed and renamed, and a second one for a name needs an id.
+ *
  * @typeParam TEvents The payloads by type.
+ *
+ * @example
+ * ```ts
+ * import { createEventRouter } from "@org/edge-base/router";
+ * import { assertThrows } from "@std/assert";
+ *
+ * const router = createEventRouter()
+ *   .on("push", ({ payload }) => console.log("building", payload.ref))
+ *   .on("push", ({ payload }) => console.log("mirroring", payload.ref), { id: "mirror" });
+ *
+ * // A retry could not tell it from the first one.
+ * assertThrows(() => router.on("push", () => {}), TypeError, "Give this one an id of its own");
+ * ```
  */
 export interface EventRouter<TEvents> {
   /**
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
    * At GitLab the action is that of `object_attributes`.
    *
+   * Without an id the handler is known by the name that the event has come under, and where it is
+   * registered for both by the one with the action. So names can be added to it and removed.
+   *
    * @param names The name, or several.
-   * @param handler The handler. What it has got done is noted by the name, and by the handler's own
-   * name where it has one.
+   * @param handler The handler.
+   * @param options Its id.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function, or there is no name.
+   * @throws {TypeError} If the handler is no function, there is no name, the id is malformed or another
+   * handler's, or there is another handler without an id for one of the names.
    */
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
     handler: EventHandler<EventPayload<TEvents, TName>>,
+    options?: HandlerOptions,
   ): EventRouter<TEvents>;
   /**
    * Registers a handler for all events, beside those of their own.
    *
    * @param handler The handler.
+   * @param options Its id.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function.
+   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * is another handler without an id for all events.
    */
-  onAny(handler: EventHandler): EventRouter<TEvents>;
+  onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
    * Registers a handler for the events that {@linkcode EventRouter.on} names none for. One that does
    * nothing drops them.
    *
    * @param handler The handler.
+   * @param options Its id.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function.
+   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * is another handler without an id for these events.
    */
-  onOther(handler: EventHandler): EventRouter<TEvents>;
+  onOther(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
    * fails, the event is tried again, and then only by those that have not succeeded. An event without
@@ -49,12 +87,16 @@ export interface EventRouter<TEvents> {
   readonly handle: EventHandler;
 }
 
-interface Route extends NamedHandler {
-  /** The names that it is for, `*` for all events, `-` for those without a name here. */
-  readonly names: ReadonlySet<string>;
+interface Route {
+  readonly handler: EventHandler;
+  /** What it is registered for: `on(push)`, `onAny` or `onOther`. */
+  readonly events: ReadonlySet<string>;
+  /** Its id as part of the records of events, in the place of what it is registered for. */
+  readonly id: string | undefined;
 }
 
-const [ANY, OTHER] = ["*", "-"] as const;
+/** Without `/` and brackets, so that nothing of one handler can be taken for something of another. */
+const HANDLER_ID = /^[\w.:-]{1,64}$/;
 
 /** Actions are short words. What else a payload has in their place is none. */
 const ACTION = /^\w{1,100}$/;
@@ -86,54 +128,74 @@ export function createEventRouter<TEvents extends object = PlatformEvents>(): Ev
 
 class HandlerTable<TEvents> implements EventRouter<TEvents> {
   readonly #routes: Route[] = [];
-  readonly #counts = new Map<string, number>();
+  readonly #keys = new Set<string>();
 
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
     handler: EventHandler<EventPayload<TEvents, TName>>,
+    options?: HandlerOptions,
   ): this {
-    const all: readonly string[] = typeof names === "string" ? [names] : names;
-    if (all.length === 0 || all.some((name) => name === "")) {
+    const all: readonly unknown[] = [names].flat();
+    if (all.length === 0 || all.some((name) => typeof name !== "string" || name === "")) {
       throw new TypeError("Cannot register the handler: it has no event's name");
     }
-    return this.#add(all, handler as EventHandler);
+    return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
   }
 
-  onAny(handler: EventHandler): this {
-    return this.#add([ANY], handler);
+  onAny(handler: EventHandler, options?: HandlerOptions): this {
+    return this.#add(["onAny"], handler, options);
   }
 
-  onOther(handler: EventHandler): this {
-    return this.#add([OTHER], handler);
+  onOther(handler: EventHandler, options?: HandlerOptions): this {
+    return this.#add(["onOther"], handler, options);
   }
 
   readonly handle: EventHandler = async (event, context) => {
     const names = namesOf(event);
-    const isNamed = (route: Route) => names.some((name) => route.names.has(name));
-    const general = this.#routes.some(isNamed) ? [ANY] : [ANY, OTHER];
-    const matching = this.#routes.filter((route) =>
-      isNamed(route) || general.some((name) => route.names.has(name))
-    );
-    if (matching.length === 0) throw new GiveUpError(`No handler for ${names.at(-1)}`);
-    await handleAll(matching, event, context);
+    const own = names.map((name) => `on(${name})`);
+    const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
+    const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
+    const handlers = this.#routes.flatMap(({ handler, events, id }): NamedHandler | [] => {
+      const match = wanted.find((each) => events.has(each));
+      return match === undefined ? [] : { key: id ?? match, handler };
+    });
+    if (handlers.length === 0) throw new GiveUpError(`No handler for ${names[0]}`);
+    await handleAll(handlers, event, context);
   };
 
-  #add(names: readonly string[], handler: EventHandler): this {
+  #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
     if (typeof handler !== "function") {
       throw new TypeError(`Cannot register the handler: it must be a function, got ${handler}`);
     }
-    const name = [names.join("|"), handler.name].filter((part) => part !== "").join(" ");
-    const count = (this.#counts.get(name) ?? 0) + 1;
-    this.#counts.set(name, count);
-    const key = count === 1 ? name : `${name} ${count}`;
-    this.#routes.push({ key, handler, names: new Set(names) });
+    const id = keyOf(options);
+    const route: Route = { handler, events: new Set(events), id };
+    const keys = id === undefined ? [...route.events] : [id];
+    const taken = keys.find((key) => this.#keys.has(key));
+    if (taken !== undefined) {
+      const reason = taken === id
+        ? `the id ${JSON.stringify(options.id)} is another handler's`
+        : `there is one for ${taken} already, and a retry could not tell them apart. Give this one ` +
+          'an id of its own: { id: "..." }';
+      throw new TypeError(`Cannot register the handler: ${reason}`);
+    }
+    this.#routes.push(route);
+    for (const key of keys) this.#keys.add(key);
     return this;
   }
 }
 
-/** The names of an event: its type, and its type and action where it has one. */
+function keyOf({ id }: { readonly id?: unknown }): string | undefined {
+  if (id === undefined) return undefined;
+  if (typeof id === "string" && HANDLER_ID.test(id)) return `id(${id})`;
+  throw new TypeError(
+    "Cannot register the handler: the id must be 1 to 64 letters, digits, '.', '_', ':' or '-', " +
+      `got ${typeof id === "string" ? JSON.stringify(id) : typeof id}`,
+  );
+}
+
+/** The names of an event: its type and action where it has one, and its type. */
 function namesOf({ type, payload }: WebhookEvent): readonly string[] {
   const attributes = payload.object_attributes as { action?: unknown } | null | undefined;
   const action = payload.action ?? attributes?.action;
-  return typeof action === "string" && ACTION.test(action) ? [type, `${type}.${action}`] : [type];
+  return typeof action === "string" && ACTION.test(action) ? [`${type}.${action}`, type] : [type];
 }

@@ -31,6 +31,6 @@ export type {
   PlatformEvents,
   WithAction,
 } from "./event_name.ts";
-export { createEventRouter, type EventRouter } from "./event_router.ts";
+export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
 export type { ForgeEvents, Underscored } from "./forge_events.ts";
 export type { MessengerEvents, UpdateKind } from "./messenger_events.ts";

@@ -111,14 +111,14 @@ Deno.test("createEventRouter() tries only those handlers again that have failed"
   await using sut = await memoryStore();
   const calls = { steady: 0, shaky: 0, any: 0 };
   const router = createEventRouter()
-    .on("push", function steady(_event, { settleWith }) {
+    .on("push", (_event, { settleWith }) => {
       calls.steady++;
       settleWith((commit) => commit.sum(["steady"], 1n));
     })
-    .on("push", function shaky(_event, { settleWith }) {
+    .on("push", (_event, { settleWith }) => {
       settleWith((commit) => commit.sum(["shaky"], 1n));
       if (++calls.shaky < 3) throw new Error("not yet");
-    })
+    }, { id: "shaky" })
     .onAny(() => calls.any++);
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
@@ -129,7 +129,7 @@ Deno.test("createEventRouter() tries only those handlers again that have failed"
   }
   assertEquals(
     record.errors[0]?.message,
-    "AggregateError: 1 of 3 handlers failed: push shaky: Error: not yet",
+    "AggregateError: 1 of 3 handlers failed: id(shaky): Error: not yet",
   );
 });
 
@@ -143,7 +143,7 @@ Deno.test("createEventRouter() does not try a handler again that succeeded after
     .on("push", async () => {
       calls.push("slow");
       await later(0);
-    });
+    }, { id: "slow" });
   assertEquals((await route(router, "push")).record.attempt, 2);
   assertEquals(calls, ["shaky", "slow", "shaky"]);
 });
@@ -156,7 +156,7 @@ Deno.test("createEventRouter() remembers what is done in another process, before
     createEventRouter().on("push", () => calls.push("first")).on("push", (event, context) => {
       calls.push("second");
       return second(event, context);
-    });
+    }, { id: "second" });
   await sut.store.accept(delivery("d1"));
   const frozen = startWorker(sut.store, router(() => thawed.promise).handle, { log: () => {} });
   for (let i = 0; i < 1_000 && !(await sut.store.get("d1"))?.progress; i++) await later(1);
@@ -182,13 +182,13 @@ Deno.test("createEventRouter() gives an event up only if all failed handlers do"
   const fail = () => {
     if (++calls === 1) throw Object.create(null);
   };
-  const both = createEventRouter().on("push", giveUp).on("push", fail).on("push", () => {});
+  const both = createEventRouter().on("push", giveUp).on("push", fail, { id: "b" }).onAny(() => {});
   const { record } = await route(both, "push");
   assertEquals([record.state, record.attempt], ["dead", 2]);
   assertEquals(record.errors.map(({ message }) => message), [
-    "AggregateError: 2 of 3 handlers failed: push giveUp: GiveUpError: Never; " +
-    "push fail: A value without a text was thrown",
-    "GiveUpError: 1 of 3 handlers failed: push giveUp: GiveUpError: Never",
+    "AggregateError: 2 of 3 handlers failed: on(push): GiveUpError: Never; " +
+    "id(b): A value without a text was thrown",
+    "GiveUpError: 1 of 3 handlers failed: on(push): GiveUpError: Never",
   ]);
 });
 
@@ -201,11 +201,11 @@ Deno.test("createEventRouter() gives each handler a progress of its own", async 
     if (attempt === 1) throw new Error("no");
   };
   const [a, b] = [step("a"), step("b")];
-  const router = createEventRouter().on("push", a).on("push", b);
+  const router = createEventRouter().on("push", a).on("push", b, { id: "b" });
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
   assertEquals(seen.toSorted(), ["a: ", "a: step", "b: ", "b: step"]);
-  assertEquals(record.progress?.slice(0, 2).toSorted(), ["push 2/step", "push/step"]);
+  assertEquals(record.progress?.slice(0, 2).toSorted(), ["id(b)/step", "on(push)/step"]);
 });
 
 Deno.test("createEventRouter() fails a handler whose effects cannot be committed, and no other", async () => {
@@ -221,8 +221,8 @@ Deno.test("createEventRouter() fails a handler whose effects cannot be committed
     .on("push", ({ attempt }, { settleWith }) => {
       calls.push("late");
       if (attempt < 3) settleWith(async () => await Promise.resolve());
-    })
-    .on("push", async () => {
+    }, { id: "late" })
+    .onAny(async () => {
       calls.push("good");
       await Promise.resolve();
     });
@@ -239,7 +239,7 @@ Deno.test("createEventRouter() refuses effects of a handler that has ended", asy
     .on("push", (_event, { settleWith }) => {
       late = () => settleWith((commit) => commit.set(["late"], 1));
     })
-    .on("push", async () => {
+    .onAny(async () => {
       await later(0);
       assertThrows(() => late?.(), TypeError, "the handler has ended");
     });
@@ -255,7 +255,7 @@ Deno.test("createEventRouter() refuses what is no handler, and names that are no
     assertThrows(() => router.onAny(handler), TypeError);
     assertThrows(() => router.onOther(handler), TypeError);
   }
-  for (const names of [[], "", ["push", ""]] as unknown as "push"[]) {
+  for (const names of [[], "", ["push", ""], undefined, ["push", 7]] as unknown as "push"[]) {
     assertThrows(() => router.on(names, () => {}), TypeError);
   }
 });

@@ -31,6 +31,9 @@ Deno.test("createEventRouter() knows the payloads that the platforms publish", (
     .on("workflow_run.completed", ({ payload }) => payload.workflow_run.conclusion)
     .on("message", ({ payload }) => [payload.update_id, payload.message.chat.id])
     .on("callback_query", ({ payload }) => payload.callback_query.data)
+    .on("issues.labeled", ({ payload }) => payload.label?.name, { id: "second" })
+    // @ts-expect-error: an option that there is not.
+    .on("callback_query", () => {}, { name: "third", id: "third" })
     // @ts-expect-error: a name that is misspelled.
     .on("isues.opened", () => {})
     // @ts-expect-error: an action that the event does not have.
