@@ -31,8 +31,8 @@ export async function handleAll(
     try {
       const effects = await run(handler, event, contextOf(key, context));
       // The last one is noted by the event's settlement, which spares a commit.
-      if (running > 1 || failures.length > 0) await context.checkpoint(key, addAll(effects));
-      else context.settleWith(addAll(effects));
+      if (running > 1 || failures.length > 0) await context.checkpoint(key, effects);
+      else if (effects) context.settleWith(effects);
     } catch (error) {
       failures.push({ key, error });
     }
@@ -76,13 +76,14 @@ async function run(
   handler: EventHandler,
   event: WebhookEvent,
   own: OwnContext,
-): Promise<readonly CommitEffects[]> {
+): Promise<CommitEffects | undefined> {
   try {
     await handler(event, own);
   } finally {
     own.end();
   }
-  return own.effects;
+  // With effects, be they none, an event is settled in a commit of its own.
+  return own.effects.length > 0 ? addAll(own.effects) : undefined;
 }
 
 /** What the event fails with: it is given up only if all its failed handlers give it up. */

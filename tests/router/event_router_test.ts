@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { createEventRouter, type EventRouter, type PlatformEvents } from "../../router/mod.ts";
 import {
   type EventHandler,
@@ -246,6 +246,17 @@ Deno.test("createEventRouter() refuses effects of a handler that has ended", asy
   await sut.store.accept(delivery("d1"));
   assertEquals((await work(sut, router)).record.attempt, 1);
   assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() settles events without effects in commits that they share", async () => {
+  await using sut = await memoryStore();
+  for (let i = 0; i < 30; i++) await sut.store.accept(delivery(`d${i}`));
+  let commits = 0;
+  const atomic = sut.kv.atomic.bind(sut.kv);
+  sut.kv.atomic = () => (commits++, atomic());
+  await work(sut, createEventRouter().on("push", () => {}), { concurrency: 30 });
+  assertEquals((await sut.store.stats()).done, 30);
+  assertLess(commits, 15);
 });
 
 Deno.test("createEventRouter() refuses what is no handler, and names that are none", () => {
