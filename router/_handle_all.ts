@@ -41,13 +41,9 @@ export async function handleAll(
   if (failures.length > 0) throw errorOf(failures, handlers.length);
 }
 
-/** All effects as one. A promise is an error of the one that returns it: it is handed on, and refused. */
-function addAll(effects: readonly CommitEffects[]): CommitEffects {
-  return (commit) => effects.map((add) => add(commit)).find((each) => each instanceof Promise);
-}
-
 /** The context of one of several handlers, and the effects that it wants to be committed. */
-interface OwnContext extends HandlerContext {
+interface OwnContext {
+  readonly context: HandlerContext;
   readonly effects: readonly CommitEffects[];
   end(): void;
 }
@@ -56,9 +52,7 @@ function contextOf(key: string, context: HandlerContext): OwnContext {
   const effects: CommitEffects[] = [];
   const prefix = `${key}/`;
   let ended = false;
-  return {
-    effects,
-    end: () => void (ended = true),
+  const own: HandlerContext = {
     signal: context.signal,
     kv: context.kv,
     settleWith: (each) => {
@@ -68,22 +62,38 @@ function contextOf(key: string, context: HandlerContext): OwnContext {
     progress: context.progress.filter((part) => part.startsWith(prefix)).map((part) =>
       part.slice(prefix.length)
     ),
-    checkpoint: (part, each) => context.checkpoint(prefix + part, each),
+    checkpoint: async (part, each) => {
+      if (ended) throw new TypeError("Cannot note progress: the handler has ended");
+      await context.checkpoint(prefix + part, each);
+    },
+  };
+  return { context: own, effects, end: () => void (ended = true) };
+}
+
+/** All effects as one. A promise is an error of the one that returns it: it is handed on, and refused. */
+function addAll(effects: readonly CommitEffects[]): CommitEffects {
+  return (commit) => {
+    for (const add of effects) {
+      const result = add(commit);
+      // Of a second promise nobody would catch the error.
+      if (result instanceof Promise) return result;
+    }
+    return undefined;
   };
 }
 
 async function run(
   handler: EventHandler,
   event: WebhookEvent,
-  own: OwnContext,
+  { context, effects, end }: OwnContext,
 ): Promise<CommitEffects | undefined> {
   try {
-    await handler(event, own);
+    await handler(event, context);
   } finally {
-    own.end();
+    end();
   }
   // With effects, be they none, an event is settled in a commit of its own.
-  return own.effects.length > 0 ? addAll(own.effects) : undefined;
+  return effects.length > 0 ? addAll(effects) : undefined;
 }
 
 /** What the event fails with: it is given up only if all its failed handlers give it up. */

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
 import { createEventRouter, type EventRouter, type PlatformEvents } from "../../router/mod.ts";
 import {
   type EventHandler,
@@ -246,6 +246,67 @@ Deno.test("createEventRouter() refuses effects of a handler that has ended", asy
   await sut.store.accept(delivery("d1"));
   assertEquals((await work(sut, router)).record.attempt, 1);
   assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() refuses checkpoints of a handler that has ended", async () => {
+  await using sut = await memoryStore();
+  let late: (() => Promise<void>) | undefined;
+  const router = createEventRouter()
+    .on("push", (_event, { checkpoint }) => {
+      late = () => checkpoint("late", (commit) => commit.set(["late"], 1));
+    })
+    .onAny(async () => {
+      await later(0);
+      await assertRejects(() => late!(), TypeError, "the handler has ended");
+    });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.attempt, record.progress], [1, ["on(push)"]]);
+  assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() fails a handler with several effects that are late, and nothing else", async () => {
+  await using sut = await memoryStore();
+  const late = async () => {
+    await Promise.resolve();
+    throw new Error("too late");
+  };
+  const router = createEventRouter().on("push", ({ attempt }, { settleWith }) => {
+    if (attempt < 3) { for (let i = 0; i < 2; i++) settleWith(late); }
+  }).onAny(async ({ attempt }) => {
+    if (attempt === 1) await later(0);
+  });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+});
+
+Deno.test("createEventRouter() commits nothing of a checkpoint that cannot be, and all of others", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  const taken = { key: ["taken"], versionstamp: null };
+  const router = createEventRouter()
+    .on("push", async ({ attempt }, { checkpoint, settleWith }) => {
+      settleWith((commit) => commit.sum(["settled"], 1n));
+      await checkpoint("fine", (commit) => commit.sum(["fine"], 1n));
+      if (attempt === 1) {
+        await checkpoint("bad", (commit) => commit.sum(["bad"], 1n).check(taken));
+      }
+    })
+    .onAny((_event, { settleWith }) => settleWith((commit) => commit.sum(["any"], 1n)));
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt, record.errors.length], ["done", 2, 1]);
+  const sums = await sut.kv.getMany<Deno.KvU64[]>([["fine"], ["bad"], ["settled"], ["any"]]);
+  assertEquals(sums.map(({ value }) => value?.value), [2n, undefined, 1n, 1n]);
+});
+
+Deno.test("createEventRouter() shows a handler what a handler without a router is shown", async () => {
+  const seen: string[][] = [];
+  const look: EventHandler = (_event, context) => void seen.push(Object.keys(context).toSorted());
+  await route(createEventRouter().on("push", look), "push");
+  await route({ ...createEventRouter(), handle: look } as Router, "push");
+  assertEquals(seen[0], seen[1]);
 });
 
 Deno.test("createEventRouter() settles events without effects in commits that they share", async () => {
