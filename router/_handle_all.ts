@@ -18,6 +18,12 @@ interface Failure {
   readonly error: unknown;
 }
 
+/** How many handlers that have failed are named in an event's error. */
+const MAX_REASONS = 10;
+
+/** How much is told of them: an event's record keeps 1,000 characters of an error. */
+const MAX_REASONS_LENGTH = 900;
+
 /** Runs the handlers of an event that have not succeeded yet, and notes which of them have. */
 export async function handleAll(
   handlers: readonly NamedHandler[],
@@ -100,11 +106,21 @@ async function run(
 function errorOf(failures: readonly Failure[], count: number): unknown {
   if (count === 1) return failures[0]!.error;
   const errors = failures.map(({ error }) => error);
-  const reasons = failures.map(({ key, error }) => `${key}: ${textOf(error)}`);
-  const message = `${failures.length} of ${count} handlers failed: ${reasons.join("; ")}`;
+  const message = `${failures.length} of ${count} handlers failed: ${reasonsOf(failures)}`;
   return errors.every((error) => error instanceof GiveUpError)
     ? new GiveUpError(message, { cause: errors[0] })
     : new AggregateError(errors, message);
+}
+
+function reasonsOf(failures: readonly Failure[]): string {
+  const told = failures.slice(0, MAX_REASONS);
+  const length = Math.floor(MAX_REASONS_LENGTH / told.length);
+  const reasons = told.map(({ key, error }) => {
+    const reason = `${key}: ${textOf(error)}`;
+    return reason.length > length ? `${reason.slice(0, length - 1)}…` : reason;
+  });
+  const more = failures.length - told.length;
+  return [...reasons, ...more > 0 ? [`and ${more} more`] : []].join("; ");
 }
 
 /** Not every value has a text: one without a prototype throws. */

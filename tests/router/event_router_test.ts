@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertLess,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import { createEventRouter, type EventRouter, type PlatformEvents } from "../../router/mod.ts";
 import {
   type EventHandler,
@@ -307,6 +314,19 @@ Deno.test("createEventRouter() shows a handler what a handler without a router i
   await route(createEventRouter().on("push", look), "push");
   await route({ ...createEventRouter(), handle: look } as Router, "push");
   assertEquals(seen[0], seen[1]);
+});
+
+Deno.test("createEventRouter() tells the reasons of many handlers in what a record keeps", async () => {
+  const router = createEventRouter();
+  for (let i = 0; i < 30; i++) {
+    router.on("push", () => {
+      throw new GiveUpError(`${i} `.repeat(1_000));
+    }, { id: `h${i}` });
+  }
+  const message = (await route(router, "push")).record.errors[0]!.message;
+  assertEquals(message.length < 1_000, true);
+  assertMatch(message, /^GiveUpError: 30 of 30 handlers failed: id\(h0\): GiveUpError: 0 0 0 /);
+  assertMatch(message, /…; id\(h9\): GiveUpError: 9 9 [9 ]+…; and 20 more$/);
 });
 
 Deno.test("createEventRouter() settles events without effects in commits that they share", async () => {
