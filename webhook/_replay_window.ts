@@ -1,8 +1,5 @@
 import type { IntakeStore } from "./intake.ts";
 
-/** The longest window: a year. */
-const MAX_WINDOW_MS = 366 * 86_400_000;
-
 /**
  * Makes a store that takes the same document once within a time, whatever delivery id it brings: the
  * signature of most forges covers the body alone, so whoever has captured a delivery can send it again
@@ -11,17 +8,19 @@ const MAX_WINDOW_MS = 366 * 86_400_000;
  * @param store The store.
  * @param windowMs For how long a document is remembered, in milliseconds.
  * @returns The store, for an intake.
- * @throws {RangeError} If the time makes no sense.
+ * @throws {RangeError} If the time makes no sense, or is longer than the store remembers events.
  */
 export function withReplayWindow(store: IntakeStore, windowMs: number): IntakeStore {
-  if (!(Number.isFinite(windowMs) && windowMs > 0 && windowMs <= MAX_WINDOW_MS)) {
+  // A document whose event is forgotten cannot be told from one whose event was never stored.
+  if (!(windowMs >= 1 && windowMs <= store.retentionMs)) {
     throw new RangeError(
-      `Cannot create the forge intake: 'replayWindow' must be from 1 to ${MAX_WINDOW_MS}, got ` +
-        String(windowMs),
+      `Cannot create the forge intake: 'replayWindow' must be from 1 to ${store.retentionMs}, the ` +
+        `store's 'retentionMs', got ${windowMs}`,
     );
   }
   return {
     maxPayloadBytes: store.maxPayloadBytes,
+    retentionMs: store.retentionMs,
     firstOf: (...args) => store.firstOf(...args),
     async accept(delivery, requestId) {
       const deliveryId = delivery.deliveryId ?? crypto.randomUUID();

@@ -29,7 +29,8 @@ export interface ForgeIntakeOptions extends IntakeOptions {
   /**
    * For how many milliseconds a document is known again, whatever delivery id it comes with: it is
    * answered 200, and makes no second event. The signature of GitHub, Gitea and Forgejo covers the body
-   * alone, so whoever has captured a delivery can send it again under a fresh id.
+   * alone, so whoever has captured a delivery can send it again under a fresh id. At most the store's
+   * {@linkcode EventStoreOptions.retentionMs}: whoever wants more gives the store more.
    *
    * Off by default, for forges send equal documents that are meant twice, test deliveries among them. One
    * whose event has died is taken again.
@@ -55,7 +56,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
  * @param options The secrets and the store.
  * @returns An app to mount with `app.route("/", ...)`.
  * @throws {TypeError} If there is no secret and no token, or one is blank or of no use.
- * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
+ * @throws {RangeError} If a limit makes no sense, or is more than the store can hold or remembers.
  *
  * @example
  * ```ts

@@ -11,7 +11,10 @@ import type { EventStore } from "./store/mod.ts";
 import { SharedTimer, Timeouts } from "./timeouts.ts";
 
 /** What an intake needs of an event store. */
-export type IntakeStore = Pick<EventStore, "accept" | "firstOf" | "maxPayloadBytes">;
+export type IntakeStore = Pick<
+  EventStore,
+  "accept" | "firstOf" | "maxPayloadBytes" | "retentionMs"
+>;
 
 /** What the intakes of all platforms take. */
 export interface IntakeOptions {

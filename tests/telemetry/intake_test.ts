@@ -18,6 +18,7 @@ const update = { update_id: 1, message: { from: { id: 42 }, text: "hi" } };
 /** A store that takes nothing. */
 const FULL: IntakeStore = {
   maxPayloadBytes: 1e9,
+  retentionMs: 1e9,
   accept: () => Promise.reject(new Error("The disk is full")),
   firstOf: () => Promise.reject(new Error("The disk is full")),
 };

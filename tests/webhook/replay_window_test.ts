@@ -1,8 +1,12 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";
+import { openSqlite } from "../_sqlite.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { claimOne } from "./store/_events.ts";
 import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
 
 const HOUR_MS = 3_600_000;
@@ -92,3 +96,32 @@ Deno.test("createForgeIntake() refuses a replay window that makes no sense", asy
     assertThrows(create, RangeError, "'replayWindow'");
   }
 });
+
+Deno.test("createForgeIntake() refuses a replay window that outlasts what the store remembers", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { retentionMs: HOUR_MS });
+  const createWith = (replayWindow: number) =>
+    createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindow });
+  createWith(HOUR_MS);
+  assertThrows(() => createWith(HOUR_MS + 1), RangeError, "the store's 'retentionMs', got 3600001");
+});
+
+testWith(
+  ["read", "write"],
+  "a store remembers an event until the longest window is over",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/kv.db`;
+      using kv = await Deno.openKv(path);
+      const store = await openEventStore(kv, { retentionMs: HOUR_MS });
+      using forge = await createForge({ store });
+      assertEquals(await forge.post("{}", id("d1")), [200, "OK"]);
+      await store.complete(await claimOne(store));
+      // When the KV forgets what it holds, it tells nobody: its file does.
+      using file = openSqlite(path, { readOnly: true });
+      const select = "SELECT expiration_ms AS ms FROM kv WHERE instr(k, CAST(? AS BLOB)) > 0";
+      const expiryOf = (room: string) => Number(file.database.prepare(select).get(room)?.ms);
+      assertGreaterOrEqual(expiryOf("event\0"), expiryOf("content\0"));
+      assertGreaterOrEqual(expiryOf("id\0"), expiryOf("content\0"));
+    }),
+);

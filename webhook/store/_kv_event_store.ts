@@ -58,6 +58,10 @@ export class KvEventStore implements EventStore {
     return this.#parts.bell.kind;
   }
 
+  get retentionMs() {
+    return this.#parts.retentionMs;
+  }
+
   accept(delivery: Delivery, requestId?: string): Promise<AcceptResult> {
     return this.#acceptance.accept(delivery, requestId);
   }

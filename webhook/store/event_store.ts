@@ -97,6 +97,9 @@ export interface EventStore extends EventOperations {
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
 
+  /** For how long it remembers done events, in milliseconds. */
+  readonly retentionMs: number;
+
   /**
    * Takes a delivery in, in one atomic commit: its event's record, payload, place in the schedule and
    * the bell. A payload over 780,000 bytes is written before, and becomes visible with that commit.
@@ -112,7 +115,8 @@ export interface EventStore extends EventOperations {
    *
    * @param content The document.
    * @param id The id of the event that it is to become now.
-   * @param windowMs For how long it is remembered, in milliseconds.
+   * @param windowMs For how long it is remembered, in milliseconds: up to the retention, for a document
+   * whose event is forgotten is taken for new.
    * @returns The id of the other event that it has become within that time, unless that one has died;
    * null for a document that is new, or comes again under its id.
    */
