@@ -61,7 +61,10 @@ export const COMMANDS = {
   show: {
     about: "Show events with their payloads",
     example: "events show 72d3162e-cc78-11e3-81ab-4c9367dc0958",
-    details: ["An event is shown also where its payload is lost; the exit code is 1 then."],
+    details: [
+      "An id is that of an event, or that of its delivery, as the forge's page shows it.",
+      "An event is shown also where its payload is lost; the exit code is 1 then.",
+    ],
     ids: "needed",
     states: ALL_STATES,
     options: [],

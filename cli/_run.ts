@@ -1,5 +1,6 @@
 import { type EventStore, openEventStore } from "../webhook/mod.ts";
 import { change, InterruptedError, WAYS } from "./_change.ts";
+import { withEventIds } from "./_ids.ts";
 import { answered, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { list, show, stats } from "./_look.ts";
 import { findStore } from "./_namespace.ts";
@@ -52,7 +53,8 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   }
 }
 
-async function run(store: EventStore, options: CliOptions, world: CliWorld): Promise<boolean> {
+async function run(store: EventStore, given: CliOptions, world: CliWorld): Promise<boolean> {
+  const options = { ...given, filter: await withEventIds(store, given.filter) };
   const { command } = options;
   if (command === "list") return await list(store, options, world);
   if (command === "show") return await show(store, options, world);

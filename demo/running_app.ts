@@ -2,7 +2,7 @@
 export interface RunningApp extends AsyncDisposable {
   /** Where it takes deliveries. */
   readonly url: string;
-  /** How often each event was handled, by its id. */
+  /** How often each event was handled, by its delivery id. */
   readonly handled: ReadonlyMap<string, number>;
   /** How long each request took in the app, in milliseconds, by its id. */
   readonly durations: ReadonlyMap<string, number>;
@@ -35,10 +35,10 @@ export async function startApp(script: URL, env: Record<string, string>): Promis
   const durations = new Map<string, number>();
   const listening = Promise.withResolvers<string>();
   const following = follow(process.stdout, (line) => {
-    const id = String(line.id ?? line.requestId);
+    const { deliveryId: id, requestId } = line as { deliveryId: string; requestId: string };
     if (line.message === "listening") listening.resolve(`http://${line.hostname}:${line.port}`);
     if (line.message === "event handled") handled.set(id, (handled.get(id) ?? 0) + 1);
-    if (line.message === "request") durations.set(id, Number(line.durationMs));
+    if (line.message === "request") durations.set(requestId, Number(line.durationMs));
   });
   process.status.then(({ code }) => listening.reject(new Error(`${script} ended with ${code}`)));
   const url = await listening.promise;

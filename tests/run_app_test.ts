@@ -62,7 +62,7 @@ testOwnApp("runApp() leases events for as long as asked", leased, async (app, kv
   await app.line(isMessage("start"));
   using kv = await Deno.openKv(kvPath);
   const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
-  const remainingMs = (await store.get("d1"))!.lease!.until - Date.now();
+  const remainingMs = (await store.get("forge:d1"))!.lease!.until - Date.now();
   assertGreater(remainingMs, 60_000);
   assertLess(remainingMs, 120_001);
 });
@@ -71,13 +71,13 @@ const twice = { fails: true, retry: { minDelayMs: 1, maxAttempts: 2 } };
 testOwnApp("runApp() tries failed events again as asked", twice, async (app, kvPath) => {
   await deliver(app, "d1");
   await app.line(isMessage("event failed for the last time, now dead"));
-  assertEquals([app.count("start"), await stateOf(kvPath, "d1")], [2, "dead"]);
+  assertEquals([app.count("start"), await stateOf(kvPath, "forge:d1")], [2, "dead"]);
 });
 
 const aDay = { retentionMs: 86_400_000 };
 testOwnApp("runApp() remembers done events for as long as asked", aDay, async (app, kvPath) => {
   await deliver(app, "d1");
-  await until(async () => await stateOf(kvPath, "d1") === "done", 5_000);
+  await until(async () => await stateOf(kvPath, "forge:d1") === "done", 5_000);
   // When the KV forgets what it holds, it tells nobody: its file does.
   using file = openSqlite(kvPath, { readOnly: true });
   const rows = file.database.prepare("SELECT expiration_ms - ? AS ms FROM kv").all(Date.now());
@@ -93,7 +93,7 @@ testOwnApp("runApp() gives handlers the grace that was asked", briefly, async (a
   assertEquals((await app.process.status).code, 0);
   const ms = performance.now() - start;
   assert(ms >= 400 && ms < 2_000, `It took ${ms} ms`);
-  assertEquals(await stateOf(kvPath, "d1"), "queued");
+  assertEquals(await stateOf(kvPath, "forge:d1"), "queued");
 });
 
 const marked = { mark: "own", fails: true };

@@ -23,8 +23,8 @@ export function failingOnce<TEnv extends object>(isAuthorized: AuthorizeUser<TEn
         remember(failed, deliveryId);
         throw error;
       }
-      const id = deliveryId;
-      writeLog(log, "error", "update refused: its user could not be checked twice", { id, error });
+      const fields = { deliveryId, error };
+      writeLog(log, "error", "update refused: its user could not be checked twice", fields);
       return false;
     }
   };

@@ -235,8 +235,8 @@ export class Job {
   }
 
   #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
-    const { id, platform, type, attempt, requestId } = this.#lease.record;
-    const event = { platform, type, id, attempt, requestId: requestId ?? undefined };
+    const { id, deliveryId, platform, type, attempt, requestId } = this.#lease.record;
+    const event = { platform, type, id, deliveryId, attempt, requestId: requestId ?? undefined };
     const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
     if (this.#attempt) this.#attempt.run(write);
     else write();

@@ -24,9 +24,10 @@ export function withReplayWindow(store: IntakeStore, windowMs: number): IntakeSt
     firstOf: (...args) => store.firstOf(...args),
     async accept(delivery, requestId) {
       const deliveryId = delivery.deliveryId ?? crypto.randomUUID();
-      const first = await store.firstOf(delivery.body, deliveryId, windowMs);
+      const known = { ...delivery, deliveryId };
+      const first = await store.firstOf(known, windowMs);
       if (first !== null) return { id: first, duplicate: true };
-      return await store.accept({ ...delivery, deliveryId }, requestId);
+      return await store.accept(known, requestId);
     },
   };
 }

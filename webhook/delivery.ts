@@ -14,6 +14,11 @@ export interface Delivery {
   readonly type: string;
   /** The sender's id of it, the same when it is sent again; undefined where the sender gives none. */
   readonly deliveryId: string | undefined;
+  /**
+   * The intake that has taken it. Delivery ids, ordering keys and documents of different intakes are
+   * told apart by it, so that several can share a store.
+   */
+  readonly intake?: string | undefined;
   /** Events with the same key are handled one at a time, in the order received. */
   readonly orderingKey?: string | undefined;
   /** The trace that its handling is to be part of, as W3C Trace Context has it. Any other text is dropped. */
@@ -32,6 +37,45 @@ const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
 
 /** Delivery ids are UUIDs or numbers. They become part of a key, so their length is bounded. */
 const DELIVERY_ID = /^[\w.:-]{1,128}$/;
+
+/** Intakes have short names: they begin each event's id, up to the first colon. */
+const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
+
+/**
+ * Checks an intake's name.
+ *
+ * @param name The name.
+ * @throws {TypeError} If it is no letter followed by up to 31 letters, digits, `_` and `-`.
+ */
+export function checkIntakeName(name: string): void {
+  if (typeof name === "string" && INTAKE_NAME.test(name)) return;
+  throw new TypeError(
+    "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
+      `got ${JSON.stringify(name)}`,
+  );
+}
+
+/**
+ * Tells the id of the event that a delivery becomes.
+ *
+ * @param delivery The delivery.
+ * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone where no intake
+ * is named. Where there is no delivery id, a UUID takes its place: another one at each call.
+ */
+export function eventIdOf({ intake, deliveryId }: Delivery): string {
+  return inIntake(intake, deliveryId ?? crypto.randomUUID());
+}
+
+/**
+ * Tells a name apart from the same name of another intake.
+ *
+ * @param intake The intake's name; undefined or null for none.
+ * @param name The name.
+ * @returns Both, with a colon between.
+ */
+export function inIntake(intake: string | null | undefined, name: string): string {
+  return intake == null ? name : `${intake}:${name}`;
+}
 
 /**
  * Takes the event type from the first of the headers that is there.

@@ -13,8 +13,15 @@ import { type JsonObject, parseJsonObject } from "./parse_json.ts";
 
 /** An event, as a handler gets it. */
 export interface WebhookEvent<TPayload = JsonObject> {
-  /** Its id: the sender's delivery id where there is one, else a UUID. The same in each attempt. */
+  /**
+   * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
+   * or a UUID where the sender gives none.
+   */
   readonly id: string;
+  /** The sender's delivery id; undefined where the sender gives none. */
+  readonly deliveryId: string | undefined;
+  /** The name of the intake that has taken it. */
+  readonly intake: string | undefined;
   /** The platform it came from: `forge` or `messenger`. */
   readonly platform: string;
   /** The product that sent it: `github`, `forgejo`, `telegram`, ... */
@@ -106,9 +113,11 @@ export function toEvent(
   body: Uint8Array<ArrayBuffer>,
   payload: JsonObject = parseJsonObject(body),
 ): WebhookEvent {
-  const { id, platform, source, type, requestId, attempt } = record;
+  const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
   return {
     id,
+    deliveryId,
+    intake,
     platform,
     source,
     type,

@@ -2,7 +2,7 @@ import { type Context, Hono } from "@hono/hono";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget } from "./body_budget.ts";
-import type { Delivery } from "./delivery.ts";
+import { checkIntakeName, type Delivery } from "./delivery.ts";
 import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
@@ -20,6 +20,13 @@ export type IntakeStore = Pick<
 export interface IntakeOptions {
   /** Where accepted deliveries go. */
   readonly store: IntakeStore;
+  /**
+   * The intake's name, which begins the ids of its events: `forge:72d3162e`. Give each of several intakes
+   * of one platform that share a store its own, for their senders may use the same ids.
+   *
+   * @default {"forge" | "messenger"} The platform's.
+   */
+  readonly name?: string | undefined;
   /** How many bytes a body may have. */
   readonly maxBodyBytes?: number | undefined;
   /**
@@ -102,7 +109,8 @@ const WARNED: ReadonlySet<string> = new Set([
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
-  const { telemetry } = options;
+  const { name = platform.name, telemetry } = options;
+  checkIntakeName(name);
   const { maxBodyBytes: maxBytes } = platform;
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
@@ -121,11 +129,13 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       const proof = verifyBody(body, budget);
       const provedBy = proof instanceof Promise ? await proof : proof;
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
-      const delivery = platform.parse(request.headers, body);
+      const parsed = platform.parse(request.headers, body);
+      const delivery = parsed.intake === name ? parsed : { ...parsed, intake: name };
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
         const { id, duplicate } = await enqueue(ordered, c.get("requestId"));
-        c.set("logFields", { ...c.get("logFields"), eventId: id, duplicate });
+        const { deliveryId } = delivery;
+        c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
         const outcome = duplicate ? "duplicate" : "accepted";
         telemetry?.countDelivery({ platform: platform.name, outcome, type: delivery.type });
       } else telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
@@ -177,7 +187,7 @@ function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
     throw new TypeError("An ordering key must be a text, or undefined");
   } catch (error) {
     const { platform, type, deliveryId } = delivery;
-    writeLog(log, "error", "event not ordered", { platform, type, id: deliveryId, error });
+    writeLog(log, "error", "event not ordered", { platform, type, deliveryId, error });
     return delivery;
   }
 }

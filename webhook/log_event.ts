@@ -8,7 +8,8 @@ import type { EventHandler } from "./event.ts";
  * @returns The handler.
  */
 export function createEventLogger(sink: LogSink = consoleSink): EventHandler {
-  return ({ id, platform, type, attempt, requestId }) => {
-    writeLog(sink, "info", "event handled", { platform, type, id, attempt, requestId });
+  return ({ id, deliveryId, platform, type, attempt, requestId }) => {
+    const event = { platform, type, id, deliveryId, attempt, requestId };
+    writeLog(sink, "info", "event handled", event);
   };
 }

@@ -139,6 +139,7 @@ export function parseMessengerUpdate(headers: Headers, body: Uint8Array<ArrayBuf
   }
   return {
     platform: "messenger",
+    intake: "messenger",
     source: headers.has(TOKEN_HEADERS[0]) ? "messenger" : "telegram",
     type,
     deliveryId: updateIdOf(payload),

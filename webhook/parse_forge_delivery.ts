@@ -49,7 +49,15 @@ export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffe
   const document = isJson ? body : formField(body, "payload");
   if (!document) throw invalidBody("Form must have one field 'payload' in UTF-8");
   const payload = parseJsonObject(document);
-  return { platform: "forge", source, type, deliveryId, body: document, payload };
+  return {
+    platform: "forge",
+    intake: "forge",
+    source,
+    type,
+    deliveryId,
+    body: document,
+    payload,
+  };
 }
 
 /** `Merge Request Hook` is `merge_request`; all others write types so themselves. */

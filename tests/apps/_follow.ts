@@ -61,7 +61,9 @@ export function follow(process: Deno.ChildProcess): AppProcess {
     line,
     ended,
     count: (message, id) =>
-      lines.filter((line) => line.message === message && (id === undefined || line.id === id))
+      lines.filter((line) =>
+        line.message === message && (id === undefined || (line.deliveryId ?? line.id) === id)
+      )
         .length,
     [Symbol.asyncDispose]: async () => {
       try {

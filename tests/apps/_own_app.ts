@@ -25,7 +25,7 @@ await runApp({
   name: "own",
   ...options,
   ...(mark === undefined ? {} : { log: (record) => consoleSink({ ...record, mark }) }),
-  handler: async ({ id, payload }, { signal }) => {
+  handler: async ({ deliveryId: id = "", payload }, { signal }) => {
     log("start", id);
     const onAbort = () => log("aborted", id);
     signal.addEventListener("abort", onAbort);

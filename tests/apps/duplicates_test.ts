@@ -27,7 +27,7 @@ for (const [kind, count, body] of KINDS) {
       using kv = await Deno.openKv(kvPath);
       const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
       await until(async () => (await store.stats()).done === 1, 10_000);
-      assertEquals(await Array.fromAsync(store.list(), ({ id }) => id), ["d1"]);
+      assertEquals(await Array.fromAsync(store.list(), ({ id }) => id), ["forge:d1"]);
       assertEquals(app.count("start"), 1);
     });
   });

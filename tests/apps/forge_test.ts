@@ -10,7 +10,7 @@ const SECRET = "It's a Secret to Everybody";
 const ENV = { FORGE_WEBHOOK_SECRET: SECRET, KV_URL: ":memory:" };
 
 const isHandled = (id: string) => (line: Line) =>
-  line.message === "event handled" && line.id === id;
+  line.message === "event handled" && line.deliveryId === id;
 
 async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
   const response = await fetch(`${await app.url}/webhook`, init);
@@ -29,7 +29,7 @@ testWith(APP_NEEDS, "apps/forge.ts hands a signed delivery to its handler", asyn
   const { time: _, requestId, ...line } = await app.line(isHandled("d1"));
   assertEquals(line, {
     ...{ level: "info", message: "event handled" },
-    ...{ platform: "forge", type: "push", id: "d1", attempt: 1 },
+    ...{ platform: "forge", type: "push", id: "forge:d1", deliveryId: "d1", attempt: 1 },
   });
   assertMatch(String(requestId), /^[\w-]{36}$/);
 });
@@ -124,7 +124,7 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
     using kv = await Deno.openKv(`${folder}/kv.db`);
     const store = await openEventStore(kv, { namespace: "forge", bell: "watch" });
     assert(acknowledged.length >= 50);
-    for (const id of acknowledged) assertEquals((await store.get(id))?.id, id);
+    for (const id of acknowledged) assertEquals((await store.get(`forge:${id}`))?.deliveryId, id);
   });
 });
 

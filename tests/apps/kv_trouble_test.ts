@@ -11,7 +11,7 @@ import { type Proxy, startProxy } from "./_proxy.ts";
 const ANSWERED_WITHIN_MS = 5_500;
 
 const isHandled = (id: string) => (line: Line) =>
-  line.message === "event handled" && line.id === id;
+  line.message === "event handled" && line.deliveryId === id;
 
 async function post(app: AppProcess, id: string): Promise<{ response: Response; ms: number }> {
   const start = performance.now();

@@ -27,9 +27,10 @@ Deno.test("apps/messenger.ts starts nothing when it is imported", async () => {
 testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its handler", async () => {
   await using app = spawnApp("messenger", ENV);
   assertEquals(await post(app, update(1, 42)), [200, "OK"]);
-  const { platform, type, id, attempt } = await app.line(isHandled);
-  const actual = { platform, type, id, attempt };
-  assertEquals(actual, { platform: "messenger", type: "message", id: "1", attempt: 1 });
+  const { platform, type, id, deliveryId, attempt } = await app.line(isHandled);
+  assertEquals([platform, type, id, deliveryId, attempt], [
+    ...["messenger", "message", "messenger:1", "1", 1],
+  ]);
 });
 
 testWith(
@@ -41,8 +42,8 @@ testWith(
     await app.line(({ duplicate }) => duplicate === true);
     const requests = app.lines.filter(({ message }) => message === "request");
     assertEquals(requests.map(({ eventId, duplicate }) => [eventId, duplicate]), [
-      ["7", false],
-      ["7", true],
+      ["messenger:7", false],
+      ["messenger:7", true],
     ]);
   },
 );

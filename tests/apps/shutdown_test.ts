@@ -22,7 +22,7 @@ function testSlowApp(
       await fn(app, async (id) => {
         using kv = await Deno.openKv(kvPath);
         const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
-        return (await store.get(id))?.state;
+        return (await store.get(`forge:${id}`))?.state;
       });
     });
   });

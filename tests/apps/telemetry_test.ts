@@ -52,7 +52,7 @@ testWith(APP_NEEDS, "a delivery, its storing and its handling are one trace", as
   ]);
   assertEquals([stored?.kind, handled?.kind], [PRODUCER, CONSUMER]);
   assertEquals(new Set(collector.spans.map(({ traceId }) => traceId)).size, 1);
-  assertEquals(handled?.attributes["messaging.message.id"], "d-1");
+  assertEquals(handled?.attributes["messaging.message.id"], "forge:d-1");
   assertEquals(handled?.attributes["edge_base.event.outcome"], "handled");
   assertEquals(handled?.status.code, 0);
 });

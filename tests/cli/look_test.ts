@@ -117,3 +117,17 @@ testCli("events stats counts what a filter lets through", async ({ cli, store })
   assertEquals((await cli("stats", "--type", "issues")).out[0], "queued     1");
   assertEquals((await cli("stats", "--older-than", "1h")).out[0], "queued     0");
 });
+
+testCli("events show finds an event by its delivery's id alone", async ({ cli, store }) => {
+  await store.accept({ ...delivery("d1"), intake: "forge" });
+  const { code, out } = await cli("show", "d1", "--json");
+  assertEquals([code, JSON.parse(out[0]!).id], [0, "forge:d1"]);
+});
+
+testCli("events cancel refuses the id of two intakes' deliveries", async ({ cli, store }) => {
+  for (const intake of ["forge", "messenger"]) await store.accept({ ...delivery("7"), intake });
+  const { code, err } = await cli("cancel", "7");
+  assertEquals(code, 2);
+  assertEquals(err, ["7 is the delivery id of several events: forge:7, messenger:7"]);
+  assertEquals((await cli("cancel", "forge:7")).out, ["1 cancelled"]);
+});

@@ -28,7 +28,7 @@ testShared("the tool looks at the events of an app that handles them", async (kv
   assertEquals(await app.deliver("d1"), 200);
   await until(() => app.count("start", "d1") === 1, 5_000);
   const [listed] = await cli("list", "--state", "running", "--type", "push");
-  assertEquals(listed!.id, "d1");
+  assertEquals(listed!.id, "forge:d1");
   assertEquals((await cli("show", "d1"))[0]!.payload, { ref: "refs/heads/main" });
   assertEquals((await cli("stats"))[0]!.running, 1);
 });

@@ -23,7 +23,7 @@ async function idsIn(path: string): Promise<Set<string>> {
   for await (const { id } of store.list()) {
     const record = await store.get(id);
     assertEquals((await store.load({ record: record! })).byteLength, 2);
-    ids.add(id);
+    ids.add(record!.deliveryId!);
   }
   return ids;
 }

@@ -30,7 +30,7 @@ const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
 if (worker) {
-  startWorker(store, async ({ id, attempt }, { signal }) => {
+  startWorker(store, async ({ deliveryId: id, attempt }, { signal }) => {
     log("start", { id, attempt });
     signal.addEventListener("abort", () => log("abort", { id, attempt }));
     if (handlerMs > 0) await new Promise((resolve) => setTimeout(resolve, handlerMs));

@@ -16,6 +16,7 @@ export interface ProcessOptions {
 export interface Line {
   readonly message: string;
   readonly id?: string;
+  readonly deliveryId?: string;
   readonly attempt?: number;
 }
 
@@ -77,7 +78,8 @@ export async function startProcess(
     count: (message, id) =>
       id === undefined
         ? counts.get(message) ?? 0
-        : lines.filter((line) => line.message === message && line.id === id).length,
+        : lines.filter((line) => line.message === message && (line.deliveryId ?? line.id) === id)
+          .length,
     [Symbol.asyncDispose]: async () => {
       try {
         process.kill("SIGKILL");

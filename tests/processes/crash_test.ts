@@ -49,7 +49,7 @@ testWith(NEEDS, "no acknowledged event is lost over 20 kills under load", async 
     };
     await until(settled, 120_000);
     const done = new Set<string>();
-    for await (const { id, state } of store.list()) if (state === "done") done.add(id);
+    for await (const { deliveryId } of store.list({ state: "done" })) done.add(deliveryId!);
     assertEquals([...acknowledged].filter((id) => !done.has(id)), []);
     assertEquals([...done].filter((id) => !sent.has(id)), []);
     assertGreaterOrEqual(done.size, ACKNOWLEDGED);
@@ -85,8 +85,8 @@ testWith(NEEDS, "a process that was frozen past its lease settles nothing", asyn
     await until(() => frozen.lines.some(({ message }) => message.startsWith("lease ")), 2_000);
     using kv = await Deno.openKv(kvPath);
     const store = await openEventStore(kv, { bell: "watch" });
-    assertEquals((await store.get("d1"))?.state, "running");
-    await until(async () => (await store.get("d1"))?.state === "done", 5_000);
+    assertEquals((await store.get("forge:d1"))?.state, "running");
+    await until(async () => (await store.get("forge:d1"))?.state === "done", 5_000);
     assertEquals([frozen.count("start"), other.count("start")], [1, 1]);
   });
 });

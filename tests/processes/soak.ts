@@ -53,7 +53,7 @@ async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
     return queued + running === 0;
   }, 600_000);
   const done = new Set<string>();
-  for await (const { id, state } of store.list()) if (state === "done") done.add(id);
+  for await (const { deliveryId } of store.list({ state: "done" })) done.add(deliveryId!);
   const lost = [...acknowledged].filter((id) => !done.has(id)).length;
   const invented = [...done].filter((id) => !sent.has(id)).length;
   console.log(

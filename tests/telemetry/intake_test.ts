@@ -40,7 +40,7 @@ Deno.test("an intake keeps the trace of a delivery in its event's record", async
   const app = createBaseApp({ name: "bot", logger: false });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
   await app.request("/webhook", await forgeDelivery("{}", { "X-Forge-Delivery": "d-1" }));
-  assertEquals((await store.get("d-1"))?.traceparent, TRACEPARENT);
+  assertEquals((await store.get("forge:d-1"))?.traceparent, TRACEPARENT);
   assertEquals(telemetry.deliveries, [{ platform: "forge", outcome: "accepted", type: "push" }]);
 });
 
@@ -51,7 +51,7 @@ Deno.test("an intake without telemetry keeps no trace, whatever the sender says"
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
   const headers = { "X-Forge-Delivery": "d-1", traceparent: TRACEPARENT };
   await app.request("/webhook", await forgeDelivery("{}", headers));
-  assertEquals("traceparent" in (await store.get("d-1"))!, false);
+  assertEquals("traceparent" in (await store.get("forge:d-1"))!, false);
 });
 
 Deno.test("an intake counts users who are not allowed, as rejected or ignored", async () => {

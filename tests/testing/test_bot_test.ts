@@ -16,8 +16,8 @@ Deno.test("startTestBot() delivers, and waits until the handler is through", asy
     forgeDelivery("push", { ref: "main" }, { id: "d1" }),
   );
   assertEquals([status, text, code], [200, "OK", null]);
-  assertEquals([event?.state, event?.id], ["done", "d1"]);
-  assertEquals(handled, ["d1: main"]);
+  assertEquals([event?.state, event?.id], ["done", "forge:d1"]);
+  assertEquals(handled, ["forge:d1: main"]);
 });
 
 Deno.test("startTestBot() tells of a duplicate by the first one's event", async () => {

@@ -8,7 +8,7 @@ import { FORGE_SECRET } from "../_deliveries.ts";
 export interface Served extends AsyncDisposable {
   readonly port: number;
   readonly records: readonly LogRecord[];
-  /** The ids of the events that were stored. */
+  /** The delivery ids of the events that were stored. */
   events(): Promise<string[]>;
   /** The bodies of the events that wait. */
   bodies(): Promise<string[]>;
@@ -30,7 +30,8 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
   return {
     port,
     records,
-    events: async () => (await Array.fromAsync(store.list())).map(({ id }) => id),
+    events: async () =>
+      (await Array.fromAsync(store.list())).map(({ id }) => id.replace(/^forge:/, "")),
     bodies: async () => {
       const leases = await store.claim({ limit: 10_000, owner: "test", leaseMs: 60_000 });
       const bodies = await Promise.all(leases.map((lease) => store.load(lease)));

@@ -490,7 +490,7 @@ for (const [product, names] of Object.entries(PRODUCTS)) {
   Deno.test(`createForgeIntake() takes the headers of ${product}`, async () => {
     const event = await accepted(forgeDelivery("{}", named(names, "issues", "id-1")));
     assertEquals([event.platform, event.source], ["forge", product]);
-    assertEquals([event.type, event.id], ["issues", "id-1"]);
+    assertEquals([event.type, event.id, event.deliveryId], ["issues", "forge:id-1", "id-1"]);
   });
 }
 
@@ -498,7 +498,7 @@ Deno.test("createForgeIntake() goes by its own headers before another product's"
   const github = { "X-GitHub-Event": "issues", "X-GitHub-Delivery": "github-1" };
   const own = { "X-Forge-Event": "push", "X-Forge-Delivery": "forge-1" };
   const event = await accepted(forgeDelivery("{}", { ...github, ...own }));
-  assertEquals([event.source, event.type, event.id], ["forge", "push", "forge-1"]);
+  assertEquals([event.source, event.type, event.id], ["forge", "push", "forge:forge-1"]);
 });
 
 Deno.test("createForgeIntake() does not take the headers of the other platform for proof", async () => {
@@ -597,7 +597,7 @@ Deno.test("createForgeIntake() answers 200 to a delivery of an event that is don
   const [lease] = await forge.store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
   assert(await forge.store.complete(lease!));
   assertEquals((await forge.post(forgeDelivery("{}", id))).status, 200);
-  assertEquals((await forge.store.get("id-1"))?.state, "done");
+  assertEquals((await forge.store.get("forge:id-1"))?.state, "done");
   assertEquals(await forge.events(), []);
 });
 
@@ -608,7 +608,7 @@ Deno.test("createForgeIntake() queues a delivery of an event that died afresh", 
   const [lease] = await forge.store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
   assert(await forge.store.bury(lease!, new Error("failed")));
   assertEquals((await forge.post(forgeDelivery("{}", id))).status, 200);
-  assertEquals((await forge.store.get("id-1"))?.state, "queued");
+  assertEquals((await forge.store.get("forge:id-1"))?.state, "queued");
 });
 
 Deno.test("createForgeIntake() makes an event of each delivery without an id", async () => {

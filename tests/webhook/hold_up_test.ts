@@ -24,7 +24,8 @@ async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
       const update = { update_id: id, message: { from: { id: 42 }, chat: { id: 7 } } };
       return (await app.request("/webhook", messengerUpdate(update))).status;
     },
-    ids: async () => (await Array.fromAsync(store.list())).map(({ id }) => id).sort(),
+    ids: async () =>
+      (await Array.fromAsync(store.list())).map(({ id }) => id.slice("messenger:".length)).sort(),
     [Symbol.dispose]: () => kv.close(),
   };
 }
@@ -41,9 +42,9 @@ Deno.test("an update whose handler always throws is answered 200, and so are the
   using bot = await createMessenger();
   const handled: string[] = [];
   const retry = { maxAttempts: 2, minDelayMs: 1 };
-  const handler = ({ id }: { id: string }) => {
-    handled.push(id);
-    if (id === "1") throw new Error("no");
+  const handler = ({ deliveryId = "" }: { deliveryId: string | undefined }) => {
+    handled.push(deliveryId);
+    if (deliveryId === "1") throw new Error("no");
   };
   const worker = startWorker(bot.store, handler, { retry, log: () => {} });
   for (const id of [1, 1, 2, 3]) assertEquals(await bot.post(id), 200);
@@ -58,7 +59,10 @@ Deno.test("an update whose user cannot be checked is answered 500 once, and then
   assertEquals([await bot.post(2), await bot.post(2)], [500, 403]);
   assertEquals(await bot.ids(), []);
   const errors = bot.records.filter(({ message }) => message.startsWith("update refused"));
-  assertEquals(errors.map(({ level, id }) => [level, id]), [["error", "1"], ["error", "2"]]);
+  assertEquals(errors.map(({ level, deliveryId }) => [level, deliveryId]), [["error", "1"], [
+    "error",
+    "2",
+  ]]);
 });
 
 Deno.test("an update whose user cannot be checked is answered 200 at last where users are ignored", async () => {
@@ -84,9 +88,9 @@ for (const [what, orderBy] of UNORDERED) {
   Deno.test(`an update is taken without a place in line where orderBy ${what}`, async () => {
     using bot = await createMessenger({ orderBy });
     assertEquals(await bot.post(1), 200);
-    assertEquals((await bot.store.get("1"))?.orderingKey, null);
+    assertEquals((await bot.store.get("messenger:1"))?.orderingKey, null);
     const errors = bot.records.filter(({ message }) => message === "event not ordered");
-    assertEquals(errors.map(({ level, id }) => [level, id]), [["error", "1"]]);
+    assertEquals(errors.map(({ level, deliveryId }) => [level, deliveryId]), [["error", "1"]]);
   });
 }
 

@@ -93,7 +93,7 @@ Deno.test("createMessengerIntake() stores an update byte for byte, with its kind
   const event = await accepted(messengerUpdate(text));
   assertEquals(new TextDecoder().decode(event.body), text);
   assertEquals([event.platform, event.source], ["messenger", "messenger"]);
-  assertEquals([event.type, event.id], ["message", "7"]);
+  assertEquals([event.type, event.id, event.deliveryId], ["message", "messenger:7", "7"]);
 });
 
 Deno.test("createMessengerIntake() takes the token in Telegram's header", async () => {
@@ -154,7 +154,7 @@ Deno.test("createMessengerIntake() does not take the other platform's signature 
 Deno.test("createMessengerIntake() ignores the other platform's headers on a proved update", async () => {
   const forge = { "X-Hub-Signature-256": "sha256=00", "X-Forge-Event": "push" };
   const event = await accepted(messengerUpdate(message(), { ...forge, "X-Forge-Delivery": "a" }));
-  assertEquals([event.platform, event.type, event.id], ["messenger", "message", "1"]);
+  assertEquals([event.platform, event.type, event.id], ["messenger", "message", "messenger:1"]);
 });
 
 Deno.test("createMessengerIntake() accepts the old and the new token during a rotation", async () => {
@@ -406,7 +406,7 @@ Deno.test("createMessengerIntake() takes updates out of order and repeated once 
     const response = await messenger.post(messengerUpdate({ ...message(), update_id }));
     assertEquals(response.status, 200);
   }
-  const ids = (await messenger.events()).map(({ id }) => id).sort();
+  const ids = (await messenger.events()).map(({ deliveryId }) => deliveryId).sort();
   assertEquals(ids, ["1", "2", "3"]);
 });
 

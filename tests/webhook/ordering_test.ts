@@ -64,5 +64,5 @@ Deno.test("createMessengerIntake() with orderBy has a chat's updates wait for ea
     assertEquals((await app.request("/webhook", messengerUpdate(update), env)).status, 200);
   }
   const leases = await store.claim({ limit: 10, owner: "test", leaseMs: 1_000 });
-  assertEquals(leases.map(({ record }) => record.id).toSorted(), ["1", "3"]);
+  assertEquals(leases.map(({ record }) => record.id).toSorted(), ["messenger:1", "messenger:3"]);
 });

@@ -36,9 +36,9 @@ Deno.test("replayWindow answers 200 to a document under another id, and makes no
   using forge = await createForge();
   assertEquals(await forge.post("{}", id("d1")), [200, "OK"]);
   assertEquals(await forge.post("{}", id("d2")), [200, "OK"]);
-  assertEquals(await forge.ids(), ["d1"]);
+  assertEquals(await forge.ids(), ["forge:d1"]);
   const logged = forge.records.map(({ eventId, duplicate }) => [eventId, duplicate]);
-  assertEquals(logged, [["d1", false], ["d1", true]]);
+  assertEquals(logged, [["forge:d1", false], ["forge:d1", true]]);
 });
 
 Deno.test("replayWindow is not deceived by another event type, or by no id", async () => {
@@ -47,7 +47,7 @@ Deno.test("replayWindow is not deceived by another event type, or by no id", asy
   await forge.post("{}", { ...id("d2"), "X-Forge-Event": "issues" });
   await forge.post("{}", { ...id("d3"), "X-Forge-Event": null, "X-GitHub-Event": "push" });
   await forge.post("{}", id(null));
-  assertEquals(await forge.ids(), ["d1"]);
+  assertEquals(await forge.ids(), ["forge:d1"]);
 });
 
 Deno.test("replayWindow is not deceived by a form around the document that is signed", async () => {
@@ -58,7 +58,7 @@ Deno.test("replayWindow is not deceived by a form around the document that is si
     "X-Hub-Signature-256": await sign("{}"),
   };
   assertEquals(await forge.post("payload=%7B%7D", { ...form, ...id("d2") }), [200, "OK"]);
-  assertEquals(await forge.ids(), ["d1"]);
+  assertEquals(await forge.ids(), ["forge:d1"]);
 });
 
 Deno.test("replayWindow makes one event of 50 copies under 50 ids at once", async () => {
@@ -79,13 +79,13 @@ Deno.test("replayWindow takes different documents, and the same delivery twice",
   for (const [body, name] of [["{}", "d1"], ['{"a":1}', "d2"], ["{}", "d1"]] as const) {
     assertEquals(await forge.post(body, id(name)), [200, "OK"]);
   }
-  assertEquals(await forge.ids(), ["d1", "d2"]);
+  assertEquals(await forge.ids(), ["forge:d1", "forge:d2"]);
 });
 
 Deno.test("without replayWindow equal documents under different ids are events each", async () => {
   using forge = await createForge({ replayWindow: undefined });
   for (const name of ["d1", "d2"]) await forge.post("{}", id(name));
-  assertEquals(await forge.ids(), ["d1", "d2"]);
+  assertEquals(await forge.ids(), ["forge:d1", "forge:d2"]);
 });
 
 Deno.test("createForgeIntake() refuses a replay window that makes no sense", async () => {

@@ -67,7 +67,7 @@ for (const sender of Object.keys(SENDERS) as Sender[]) {
     const { status, event } = await post(send(sender, { id: "id-1" }), ONLY[sender]);
     assertEquals([status, event?.body], [200, DOCUMENT]);
     assertEquals([event?.source, event?.type], [sender.replace("Token", ""), "push"]);
-    assertEquals(event?.id, "id-1");
+    assertEquals(event?.deliveryId, "id-1");
   });
 
   Deno.test(`createForgeIntake() answers 401 to ${sender} with another secret`, async () => {
@@ -225,7 +225,7 @@ Deno.test("createForgeIntake() knows a standard delivery by the id that is signe
     sent.headers.set(name, "another-id");
   }
   sent.headers.set("X-Forge-Event", "push");
-  assertEquals((await post(sent, ONLY.gitlab)).event?.id, "signed-id");
+  assertEquals((await post(sent, ONLY.gitlab)).event?.deliveryId, "signed-id");
 });
 
 Deno.test("createForgeIntake() logs which of several secrets has proved a delivery", async () => {
@@ -273,7 +273,7 @@ Deno.test("createForgeIntake() brings all of GitHub's examples to the handler by
   const app = createBaseApp({ name: "forge", logger: false });
   app.route("/", createForgeIntake({ ...ONLY.github, store }));
   const handled = new Map<string, WebhookEvent>();
-  const worker = startWorker(store, (event) => void handled.set(event.id, event));
+  const worker = startWorker(store, (event) => void handled.set(event.deliveryId!, event));
   const sent = new Map<string, readonly [type: string, body: string]>();
   for (const { name, examples: payloads } of examples) {
     for (const payload of payloads) {

@@ -135,7 +135,7 @@ for (const [kind, samples] of Object.entries(SAMPLES)) {
       const env = { MESSENGER_ALLOWED_USERS: "42, 4711" };
       const { status } = await app.request("/webhook", sent, env);
       assertEquals(status, expected === undefined ? 403 : 200);
-      const record = await store.get(String(index));
+      const record = await store.get(`messenger:${index}`);
       assertEquals(
         [record?.type, record?.source],
         expected === undefined ? [undefined, undefined] : [kind, "telegram"],

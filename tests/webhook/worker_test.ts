@@ -75,7 +75,14 @@ testStore("startWorker() hands the event to the handler, and settles it", async 
   });
   const { body, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
   assertEquals(rest, {
-    ...{ id: "d1", platform: "forge", source: "github", type: "push" },
+    ...{
+      id: "d1",
+      deliveryId: "d1",
+      intake: undefined,
+      platform: "forge",
+      source: "github",
+      type: "push",
+    },
     ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1 },
     ...{ repository: undefined, chat: undefined, sender: undefined },
   });

@@ -1,5 +1,5 @@
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
-import type { Delivery } from "../delivery.ts";
+import { type Delivery, eventIdOf, inIntake } from "../delivery.ts";
 import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { setId } from "./_ids.ts";
@@ -133,13 +133,14 @@ export class Acceptance {
     delivery?: Delivery,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, draft, delivery);
-    const key = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
+    const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
+    const key = inIntake(record.intake, cut);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
       const lane = await this.#lanes.readToJoin(key);
       const place = this.#lanes.join(draft, lane, record);
       const dueAt = lane.size === 0 ? Math.max(record.dueAt!, lane.busyUntil) : null;
-      const placed = { ...record, orderingKey: key, lane: place, dueAt };
+      const placed = { ...record, orderingKey: cut, lane: place, dueAt };
       return await this.#tryCommit(placed, draft, delivery);
     });
   }
@@ -176,11 +177,13 @@ function isLive({ record }: Known): boolean {
 }
 
 function newRecord(delivery: Delivery, requestId: string | undefined): NewRecord {
-  const { platform, source, type, body, traceparent } = delivery;
+  const { platform, source, type, body, intake, deliveryId, traceparent } = delivery;
   const now = Date.now();
   const record: NewRecord = {
     v: 1,
-    id: delivery.deliveryId ?? crypto.randomUUID(),
+    id: eventIdOf(delivery),
+    ...(intake !== undefined && { intake }),
+    ...(deliveryId !== undefined && { deliveryId }),
     platform,
     source,
     type,

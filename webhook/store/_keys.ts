@@ -27,8 +27,8 @@ export interface StoreKeys {
   lanePlace(key: string, seq: number): Deno.KvKey;
   /** All places in a lane, in their order. */
   lanePlaces(key: string): Deno.KvListSelector;
-  /** As what a document came first, by its digest. */
-  content(digest: Uint8Array): Deno.KvKey;
+  /** As what a document came to an intake first, by its digest. */
+  content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** The records of the events received from a time on, and before another. */
   eventsBetween(after: number, before: number): Deno.KvListSelector;
   /** The mark of a payload that is still being written. */
@@ -58,7 +58,7 @@ export function storeKeys(namespace: string): StoreKeys {
     lane: (key) => [namespace, "lane", key],
     lanePlace: (key, seq) => [namespace, "place", key, seq],
     lanePlaces: (key) => ({ prefix: [namespace, "place", key] }),
-    content: (digest) => [namespace, "content", digest],
+    content: (intake, digest) => [namespace, "content", intake, digest],
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },
   };

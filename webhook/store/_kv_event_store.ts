@@ -66,8 +66,8 @@ export class KvEventStore implements EventStore {
     return this.#acceptance.accept(delivery, requestId);
   }
 
-  firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null> {
-    return this.#replays.firstOf(content, id, windowMs);
+  firstOf(delivery: Delivery, windowMs: number): Promise<string | null> {
+    return this.#replays.firstOf(delivery, windowMs);
   }
 
   async oldestDueAt(): Promise<number | null> {

@@ -20,6 +20,8 @@ const isRecord = shape(
   {
     v: (value) => value === 1,
     id: isText,
+    intake: orNone(isText),
+    deliveryId: orNone(isText),
     platform: isText,
     source: isText,
     type: isText,
@@ -28,16 +30,16 @@ const isRecord = shape(
     state: (value) => STATES.includes(value as EventState),
     attempt: isCount,
     dueAt: orNull(isTime),
-    dueGroup: (value) => value === undefined || isText(value),
+    dueGroup: orNone(isText),
     orderingKey: orNull(isText),
     lane: orNull(isLane),
     lease: orNull(isLease),
-    busyUntil: (value) => value === undefined || isTime(value),
+    busyUntil: orNone(isTime),
     settledAt: orNull(isTime),
     payload: orNull(isPayload),
-    progress: (value) => value === undefined || isTexts(value),
-    idKept: (value) => value === undefined || typeof value === "boolean",
-    traceparent: (value) => value === undefined || isText(value),
+    progress: orNone(isTexts),
+    idKept: orNone((value) => typeof value === "boolean"),
+    traceparent: orNone(isText),
     errors: (value) => Array.isArray(value) && value.every(isError),
   } satisfies Record<keyof EventRecord, Check>,
 );
@@ -67,6 +69,10 @@ export function isPayloadOf(
 
 function orNull(check: Check): Check {
   return (value) => value === null || check(value);
+}
+
+function orNone(check: Check): Check {
+  return (value) => value === undefined || check(value);
 }
 
 function shape(checks: Readonly<Record<string, Check>>): Check {

@@ -1,3 +1,4 @@
+import { type Delivery, eventIdOf } from "../delivery.ts";
 import { commit } from "./_commit.ts";
 import { untilDone } from "./_contention.ts";
 import { lookUp } from "./_lookup.ts";
@@ -11,10 +12,10 @@ interface FirstSeen {
 }
 
 /**
- * For how long an event that is not there is taken to be on its way into the store: after that its
- * process has died, or the store did not take it.
+ * For how long an event that is not there is taken to be on its way into the store, which an intake
+ * gives 5 s: after that its process has died, or the store did not take it.
  */
-const PENDING_MS = 3_000;
+const PENDING_MS = 6_000;
 
 /** Remembers as which event content came, so that it can be known under another delivery id. */
 export class Replays {
@@ -25,13 +26,10 @@ export class Replays {
   }
 
   /** See {@linkcode EventStore.firstOf}. */
-  async firstOf(
-    content: Uint8Array<ArrayBuffer>,
-    id: string,
-    windowMs: number,
-  ): Promise<string | null> {
+  async firstOf(delivery: Delivery, windowMs: number): Promise<string | null> {
     const { kv, keys } = this.#parts;
-    const key = keys.content(await digestOf(content));
+    const id = eventIdOf(delivery);
+    const key = keys.content(delivery.intake ?? "", await digestOf(delivery.body));
     return await untilDone(async () => {
       const seen = await kv.get<FirstSeen>(key);
       const first = seen.value;

@@ -51,8 +51,12 @@ export type EventRef = Pick<EventRecord, "id" | "receivedAt">;
 export interface EventRecord {
   /** The version of this layout. */
   readonly v: 1;
-  /** The event's id: the delivery id where the sender gave one, else a UUID. */
+  /** The event's id: the intake's name and the delivery id, or a UUID where the sender gave none. */
   readonly id: string;
+  /** The intake that has taken it. */
+  readonly intake?: string | undefined;
+  /** The sender's id of the delivery, where there was one. */
+  readonly deliveryId?: string | undefined;
   /** The platform it came from. */
   readonly platform: string;
   /** The product that sent it. */

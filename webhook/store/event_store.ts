@@ -113,14 +113,13 @@ export interface EventStore extends EventOperations {
   /**
    * Tells whether a document came before, and remembers it if it did not.
    *
-   * @param content The document.
-   * @param id The id of the event that it is to become now.
+   * @param delivery The delivery that brings it, with a delivery id.
    * @param windowMs For how long it is remembered, in milliseconds: up to the retention, for a document
    * whose event is forgotten is taken for new.
    * @returns The id of the other event that it has become within that time, unless that one has died;
    * null for a document that is new, or comes again under its id.
    */
-  firstOf(content: Uint8Array<ArrayBuffer>, id: string, windowMs: number): Promise<string | null>;
+  firstOf(delivery: Delivery, windowMs: number): Promise<string | null>;
 
   /**
    * Tells since when the event that has been due the longest is due: one read.

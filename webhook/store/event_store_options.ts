@@ -4,8 +4,9 @@ import type { BellKind } from "./doorbell.ts";
 /** Options of {@linkcode openEventStore}. */
 export interface EventStoreOptions {
   /**
-   * The first part of all keys, so that stores can share a KV. Ids are told apart within a namespace
-   * only: give each bot its own, for the updates of two messengers have the same numbers.
+   * The first part of all keys, so that stores can share a KV. Give each bot its own: the
+   * updates of two bots have the same numbers, and within a namespace only the names of the intakes tell
+   * such ids apart.
    *
    * @default {"events"}
    */

@@ -4,41 +4,40 @@ import { claimOne, delivery } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 
 const HOUR_MS = 3_600_000;
-const content = new TextEncoder().encode(`{"a":1}`);
 
 testStore("firstOf() knows a document again under another id", async ({ store }) => {
-  assertEquals(await store.firstOf(content, "d1", HOUR_MS), null);
+  assertEquals(await store.firstOf(delivery("d1"), HOUR_MS), null);
   await store.accept(delivery("d1"));
-  assertEquals(await store.firstOf(content, "d2", HOUR_MS), "d1");
+  assertEquals(await store.firstOf(delivery("d2"), HOUR_MS), "d1");
   await store.complete(await claimOne(store));
-  assertEquals(await store.firstOf(content, "d3", HOUR_MS), "d1");
+  assertEquals(await store.firstOf(delivery("d3"), HOUR_MS), "d1");
 });
 
 testStore("firstOf() leaves a document alone that comes again under its id", async ({ store }) => {
-  await store.firstOf(content, "d1", HOUR_MS);
-  assertEquals(await store.firstOf(content, "d1", HOUR_MS), null);
+  await store.firstOf(delivery("d1"), HOUR_MS);
+  assertEquals(await store.firstOf(delivery("d1"), HOUR_MS), null);
   await store.accept(delivery("d1"));
-  assertEquals(await store.firstOf(content, "d1", HOUR_MS), null);
+  assertEquals(await store.firstOf(delivery("d1"), HOUR_MS), null);
 });
 
 testStore("firstOf() takes a document again whose event has died", async ({ store }) => {
-  await store.firstOf(content, "d1", HOUR_MS);
+  await store.firstOf(delivery("d1"), HOUR_MS);
   await store.accept(delivery("d1"));
   await store.bury(await claimOne(store), new Error("no"));
-  assertEquals(await store.firstOf(content, "d2", HOUR_MS), null);
+  assertEquals(await store.firstOf(delivery("d2"), HOUR_MS), null);
   await store.accept(delivery("d2"));
-  assertEquals(await store.firstOf(content, "d3", HOUR_MS), "d2");
+  assertEquals(await store.firstOf(delivery("d3"), HOUR_MS), "d2");
 });
 
 testStore("firstOf() tells documents apart by every byte", async ({ store }) => {
-  await store.firstOf(content, "d1", HOUR_MS);
+  await store.firstOf(delivery("d1"), HOUR_MS);
   await store.accept(delivery("d1"));
-  assertEquals(await store.firstOf(content.with(5, 0x32), "d2", HOUR_MS), null);
+  assertEquals(await store.firstOf(delivery("d2", `{"a":2}`), HOUR_MS), null);
 });
 
 testStore("firstOf() waits for an event that is on its way into the store", async ({ store }) => {
-  await store.firstOf(content, "d1", HOUR_MS);
-  const asked = store.firstOf(content, "d2", HOUR_MS);
+  await store.firstOf(delivery("d1"), HOUR_MS);
+  const asked = store.firstOf(delivery("d2"), HOUR_MS);
   await store.accept(delivery("d1"));
   assertEquals(await asked, "d1");
 });
@@ -46,18 +45,18 @@ testStore("firstOf() waits for an event that is on its way into the store", asyn
 Deno.test("firstOf() gives up on an event that never arrives, and takes the next one", async () => {
   using time = new FakeTime();
   await using sut = await memoryStore();
-  await sut.store.firstOf(content, "d1", HOUR_MS);
-  time.tick(3_000);
-  assertEquals(await sut.store.firstOf(content, "d2", HOUR_MS), null);
+  await sut.store.firstOf(delivery("d1"), HOUR_MS);
+  time.tick(6_000);
+  assertEquals(await sut.store.firstOf(delivery("d2"), HOUR_MS), null);
 });
 
 Deno.test("firstOf() forgets a document when its window is over", async () => {
   using time = new FakeTime();
   await using sut = await memoryStore();
-  await sut.store.firstOf(content, "d1", 60_000);
+  await sut.store.firstOf(delivery("d1"), 60_000);
   await sut.store.accept(delivery("d1"));
   time.tick(59_999);
-  assertEquals(await sut.store.firstOf(content, "d2", 60_000), "d1");
+  assertEquals(await sut.store.firstOf(delivery("d2"), 60_000), "d1");
   time.tick(1);
-  assertEquals(await sut.store.firstOf(content, "d3", 60_000), null);
+  assertEquals(await sut.store.firstOf(delivery("d3"), 60_000), null);
 });
