@@ -10,7 +10,7 @@ import type { EventRecord } from "./event_record.ts";
 /** A commit holds 100 checks. */
 const MAX_CHECKS = 100;
 
-/** And one of a remote KV, 10. */
+/** A remote KV takes 10 checks per commit. */
 const MAX_CHECKS_REMOTE = 10;
 
 /** How much work shares a commit with few deliveries: they would have to wait for all of it. */
@@ -196,7 +196,8 @@ export class SharedCommits {
     } catch (error) {
       for (const each of undo) each();
       if (items.length > 1 && isTooMuch(error)) return await this.#writeLess(items, error);
-      for (const { reject } of items) reject(error);
+      const reason = hasTooManyChecks(error) ? tooManyChecks(error) : error;
+      for (const { reject } of items) reject(reason);
     }
   }
 
@@ -234,14 +235,37 @@ export class SharedCommits {
 
   /** One that cannot be written at all must not take the others with it. */
   async #writeLess(items: readonly Waiting[], error: unknown): Promise<void> {
-    if (!String(error).includes("Too many checks")) return await this.#writeEach(items);
+    if (!hasTooManyChecks(error)) return await this.#writeEach(items);
     this.#maxChecks = MAX_CHECKS_REMOTE;
-    for (let i = 0; i < items.length; i += 3) await this.#write(items.slice(i, i + 3));
+    const batches = split(items, this.#maxChecks);
+    if (batches.length === 1) return await this.#writeEach(items);
+    for (const batch of batches) await this.#write(batch.items);
   }
 
   async #writeEach(items: readonly Waiting[]): Promise<void> {
     for (const item of items) await this.#write([item]);
   }
+}
+
+/** Makes batches of items in their order. */
+function split(items: readonly Waiting[], maxChecks: number): Batch[] {
+  const batches = [new Batch(maxChecks)];
+  for (const item of items) {
+    if (batches.at(-1)!.add(item)) continue;
+    batches.push(new Batch(maxChecks));
+    batches.at(-1)!.add(item);
+  }
+  return batches;
+}
+
+function hasTooManyChecks(error: unknown): boolean {
+  return String(error).includes("Too many checks");
+}
+
+function tooManyChecks(cause: unknown): Error {
+  const limits = `${MAX_CHECKS}, and a remote one ${MAX_CHECKS_REMOTE}`;
+  const message = `too many checks, those of effects among them: a KV takes ${limits}`;
+  return new Error(`Cannot commit the change: ${message}`, { cause });
 }
 
 /** Lets another process have the lock: the shortest pause that a timer makes. */

@@ -1,5 +1,10 @@
-import { assertEquals, assertLess } from "@std/assert";
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { openEventStore } from "../../../webhook/mod.ts";
+import { Draft } from "../../../webhook/store/_draft.ts";
+import { DueGroups } from "../../../webhook/store/_due_groups.ts";
+import { storeKeys } from "../../../webhook/store/_keys.ts";
+import { SharedCommits } from "../../../webhook/store/_shared_commits.ts";
+import { createDoorbell } from "../../../webhook/store/doorbell.ts";
 import { claimAll, delivery } from "./_events.ts";
 
 /** Notes what becomes of the commits of a KV, as they are made. */
@@ -123,4 +128,72 @@ Deno.test("commits leave a file that is shared with another process free in betw
     before = each;
   }
   assertLess(0, others.length);
+});
+
+/** More commits than anything here can need. */
+const FAR_TOO_MANY = 200;
+
+/** Has a KV take only so many checks per commit: a remote one takes 10. Tells how many commits were tried. */
+function limitChecks(kv: Deno.Kv, max: number): { tried: number } {
+  const commits = { tried: 0 };
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const [check, commit] = [operation.check.bind(operation), operation.commit.bind(operation)];
+    let checks = 0;
+    operation.check = (...added) => {
+      checks += added.length;
+      return check(...added);
+    };
+    operation.commit = async () => {
+      if (++commits.tried > FAR_TOO_MANY) throw new Error("This has no end");
+      if (checks > max) throw new TypeError("Too many checks included in atomic write.");
+      return await commit();
+    };
+    return operation;
+  };
+  return commits;
+}
+
+/** Commits five changes of four checks each at once, and tells how many were made. */
+async function commitFive(kv: Deno.Kv): Promise<number> {
+  const bell = createDoorbell("watch", kv, "events");
+  const commits = new SharedCommits(kv, bell, new DueGroups(storeKeys("events")));
+  const drafts = Array.from({ length: 5 }, (_, i) => {
+    const keys = Array.from({ length: 4 }, (_, j) => ["own", 10 * i + j]);
+    const draft = new Draft().set(["own", i], true);
+    for (const key of keys) draft.check({ key, versionstamp: null });
+    return draft;
+  });
+  const results = await Promise.all(drafts.map((draft) => commits.commit(draft)));
+  return results.filter(({ ok }) => ok).length;
+}
+
+Deno.test("changes of four checks each are written by a KV that takes ten", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const commits = limitChecks(kv, 10);
+  assertEquals(await commitFive(kv), 5);
+  // All at once, then two at a time.
+  assertEquals(commits.tried, 4);
+});
+
+Deno.test("changes are written one by one by a KV that takes even fewer checks", async () => {
+  using kv = await Deno.openKv(":memory:");
+  limitChecks(kv, 4);
+  assertEquals(await commitFive(kv), 5);
+});
+
+Deno.test("effects with more checks than the KV takes fail once, and say so", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { bell: "watch" });
+  await store.accept(delivery("d1"));
+  const [lease] = await claimAll(store);
+  const commits = limitChecks(kv, 10);
+  const checks = Array.from({ length: 10 }, (_, i) => ({ key: ["own", i], versionstamp: null }));
+  await assertRejects(
+    () => store.complete(lease!, (commit) => commit.check(...checks)),
+    Error,
+    "Cannot commit the change: too many checks",
+  );
+  assertEquals(commits.tried, 1);
 });
