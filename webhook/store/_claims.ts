@@ -5,7 +5,7 @@ import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { readAll, type ReadKeys, readNear } from "./_reads.ts";
-import { isShared, type ScheduleEntry, setEntry, type SharedEntry } from "./_schedule.ts";
+import { type DueEntry, isShared, Schedule, setEntry } from "./_schedule.ts";
 import {
   type EventRecord,
   type EventRef,
@@ -17,15 +17,11 @@ import {
 import type { StoreParts } from "./_parts.ts";
 import type { ClaimOptions, Lease } from "./event_store.ts";
 
-/** How many entries of the schedule are read at a time. */
+/** How many events are looked at together. */
 const BATCH_SIZE = 100;
-
-const LIST_OPTIONS = { batchSize: BATCH_SIZE };
 
 /** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
-
-type DueEntry = Deno.KvEntry<ScheduleEntry | SharedEntry>;
 
 /** An event that the schedule names. */
 interface Due extends EventRef {
@@ -43,12 +39,19 @@ export class Claims {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #lanes: Lanes;
+  readonly #schedule: Schedule;
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = parts.keys;
     this.#lanes = new Lanes(this.#kv, this.#keys);
+    this.#schedule = new Schedule(parts);
+  }
+
+  /** When the event that has been due the longest was due; null if none is. */
+  oldestDueAt(): Promise<number | null> {
+    return this.#schedule.first(Date.now());
   }
 
   /** Leases events that are due. */
@@ -56,13 +59,12 @@ export class Claims {
     const { limit } = options;
     const leases: Lease[] = [];
     let page: Due[] = [];
-    const selector = this.#keys.dueUntil(Date.now());
     const take = async () => {
       leases.push(...await this.#leaseAll(page, options));
       page = [];
     };
     // Beyond the first entries too: another worker may have been faster with those.
-    for await (const entry of this.#kv.list<DueEntry["value"]>(selector, LIST_OPTIONS)) {
+    for await (const entry of this.#schedule.until(Date.now())) {
       if (isShared(entry.value)) {
         await take();
         leases.push(...await this.#leaseGroup(entry, limit - leases.length, options));
@@ -102,8 +104,7 @@ export class Claims {
       for (const mended of await Promise.all(changes)) if (mended) repaired++;
       page = [];
     };
-    const selector = this.#keys.dueAfter(Date.now());
-    for await (const entry of this.#kv.list<DueEntry["value"]>(selector, LIST_OPTIONS)) {
+    for await (const entry of this.#schedule.after(Date.now())) {
       if (page.push(...dueOf(entry)) >= BATCH_SIZE) await mend();
     }
     await mend();

@@ -35,7 +35,7 @@ export class DueGroups {
 
   /** Adds a group's entry to a commit. */
   open(commit: Mutations, { id, dueAt, events }: DueGroup): void {
-    commit.set(this.#keys.due(dueAt, id), { events } satisfies SharedEntry);
+    commit.set(this.#keys.due(dueAt, id), { v: 1, events } satisfies SharedEntry);
     this.#left.set(id, events.length);
   }
 

@@ -13,10 +13,8 @@ export interface StoreKeys {
   event(ref: EventRef): Deno.KvKey;
   /** An event's place in the schedule: when somebody should look at it next. */
   due(dueAt: number, id: string): Deno.KvKey;
-  /** The schedule up to and including a time. */
-  dueUntil(time: number): Deno.KvListSelector;
-  /** The schedule after a time. */
-  dueAfter(time: number): Deno.KvListSelector;
+  /** What all entries of the schedule begin with; a time is next. */
+  readonly schedule: Deno.KvKey;
   /** A part of a payload. */
   chunk(payloadId: string, index: number): Deno.KvKey;
   /** All parts of a payload, in their order. */
@@ -48,11 +46,7 @@ export function storeKeys(namespace: string): StoreKeys {
       end: [namespace, "event", before],
     }),
     due: (dueAt, id) => [namespace, "due", dueAt, id],
-    dueUntil: (time) => ({ start: [namespace, "due"], end: [namespace, "due", time + 1] }),
-    dueAfter: (time) => ({
-      start: [namespace, "due", time + 1],
-      end: [namespace, "due", Infinity],
-    }),
+    schedule: [namespace, "due"],
     chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
     chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
     lane: (key) => [namespace, "lane", key],

@@ -7,7 +7,6 @@ import type { StoreKeys } from "./_keys.ts";
 import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { Replays } from "./_replays.ts";
-import { dueAtOf } from "./_schedule.ts";
 import {
   type EventRecord,
   type EventState,
@@ -70,10 +69,8 @@ export class KvEventStore implements EventStore {
     return this.#replays.firstOf(delivery, windowMs);
   }
 
-  async oldestDueAt(): Promise<number | null> {
-    const entries = this.#kv.list(this.#keys.dueUntil(Date.now()), { limit: 1 });
-    for await (const { key } of entries) return dueAtOf(key);
-    return null;
+  oldestDueAt(): Promise<number | null> {
+    return this.#claims.oldestDueAt();
   }
 
   claim(options: ClaimOptions): Promise<Lease[]> {

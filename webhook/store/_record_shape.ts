@@ -1,9 +1,13 @@
-import type { EventRecord, EventState, LanePlace, PayloadRef } from "./event_record.ts";
+import type { ScheduleEntry, SharedEntry } from "./_schedule.ts";
+import type { EventRecord, EventRef, EventState, LanePlace, PayloadRef } from "./event_record.ts";
 
 const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
 
 /** The farthest that a date can be from the epoch, in milliseconds. */
 const MAX_TIME = 8.64e15;
+
+/** A key of a KV takes 2,048 bytes, so no id is longer. */
+const MAX_ID_LENGTH = 1_900;
 
 type Check = (value: unknown) => boolean;
 
@@ -15,6 +19,14 @@ const isLease = shape({ owner: isText, until: isTime, ms: isTime });
 const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
 const isError = shape({ attempt: isCount, at: isTime, message: isText });
 const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+
+const isId: Check = (value) => isText(value) && (value as string).length <= MAX_ID_LENGTH;
+const isRef = shape({ id: isId, receivedAt: isTime });
+const isRefs: Check = (value) => Array.isArray(value) && value.every(isRef);
+// The first entries had no version.
+const isEntryVersion: Check = (value) => value === undefined || value === 1;
+const isEntry = shape({ v: isEntryVersion, receivedAt: isTime, lane: orNull(isLane) });
+const isShared = shape({ v: isEntryVersion, events: isRefs });
 
 const isRecord = shape(
   {
@@ -47,6 +59,21 @@ const isRecord = shape(
 /** Tells whether a stored value is a record that this version can read. */
 export function isEventRecord(value: unknown): value is EventRecord {
   return isRecord(value);
+}
+
+/** Tells whether a value is an entry of the schedule that this version can read. */
+export function isScheduleEntry(value: unknown): value is ScheduleEntry | SharedEntry {
+  return "events" in Object(value) ? isShared(value) : isEntry(value);
+}
+
+/** Tells whether a value names an event. */
+export function isEventRef(value: unknown): value is EventRef {
+  return isRef(value);
+}
+
+/** Tells whether a value is a time, in milliseconds since the epoch. */
+export function isTimestamp(value: unknown): value is number {
+  return isTime(value);
 }
 
 /** Tells whether a value names a place in a lane. */
