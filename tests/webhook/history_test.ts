@@ -69,8 +69,8 @@ async function run(scenario: Scenario): Promise<History & Outcome> {
   const completions = await completionsIn(kv, world.steps);
   const outcome = { completions, states: await statesIn(kv) };
   assertGuarantees(world.history, outcome);
-  // Later than anything is scheduled.
-  await world.simulation.run(later(5_000));
+  // Later than anything is scheduled: an event that fails to be leased three times waits for a minute.
+  await world.simulation.run(later(70_000));
   assertEquals(await leftoversIn(kv), []);
   return { ...world.history, ...outcome };
 }

@@ -1,5 +1,6 @@
 import { writeLog } from "../../middleware/mod.ts";
 import { type Change, changeRecord } from "./_changes.ts";
+import { isTooMuch } from "./_commit.ts";
 import { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
@@ -20,6 +21,18 @@ import type { ClaimOptions, Lease } from "./event_store.ts";
 /** How many events are looked at together. */
 const BATCH_SIZE = 100;
 
+/** What a KV refuses for what is in it, it refuses at once: what takes longer fails by the KV. */
+const SLOW_MS = 1_000;
+
+/** How often in a row an event fails to be leased before that is taken to be its own fault. */
+const MAX_FAILURES = 3;
+
+/** For how long it is left alone then, unless it fails by its size. */
+const PUT_OFF_MS = 60_000;
+
+/** How many events are remembered that have failed. */
+const MAX_REMEMBERED = 1_000;
+
 /** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
 
@@ -33,6 +46,14 @@ interface Due extends EventRef {
   readonly isShared: boolean;
 }
 
+/** An event that could not be leased. */
+interface Failure {
+  readonly due: Due;
+  readonly error: unknown;
+  /** After what time it failed, in milliseconds. */
+  readonly ms: number;
+}
+
 /** Takes events off the schedule: those that are due are leased, and misplaced ones put right. */
 export class Claims {
   readonly #parts: StoreParts;
@@ -40,6 +61,8 @@ export class Claims {
   readonly #keys: StoreKeys;
   readonly #lanes: Lanes;
   readonly #schedule: Schedule;
+  /** How often events have failed to be leased. */
+  readonly #failed = new Map<string, number>();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
@@ -54,40 +77,58 @@ export class Claims {
     return this.#schedule.first(Date.now());
   }
 
-  /** Leases events that are due. */
+  /** Leases events that are due. Where the KV fails, those that were leased before are not forgotten. */
   async claim(options: ClaimOptions): Promise<Lease[]> {
-    const { limit } = options;
     const leases: Lease[] = [];
+    try {
+      await this.#claim(options, leases);
+    } catch (error) {
+      if (leases.length === 0) throw error;
+      writeLog(this.#parts.log, "error", "claim failed", { error });
+    }
+    return leases;
+  }
+
+  async #claim(options: ClaimOptions, leases: Lease[]): Promise<void> {
+    const { limit } = options;
     let page: Due[] = [];
     const take = async () => {
-      leases.push(...await this.#leaseAll(page, options));
+      await this.#putOff(await this.#leaseAll(page, options, leases));
       page = [];
     };
     // Beyond the first entries too: another worker may have been faster with those.
     for await (const entry of this.#schedule.until(Date.now())) {
       if (isShared(entry.value)) {
         await take();
-        leases.push(...await this.#leaseGroup(entry, limit - leases.length, options));
+        await this.#leaseGroup(entry, options, leases);
       } else if (page.push(...dueOf(entry)) === limit - leases.length) await take();
-      if (leases.length >= limit) return leases;
+      if (leases.length >= limit) return;
     }
     await take();
-    return leases;
   }
 
   /** Takes over what is left of a group: nobody has settled it, nor renewed its lease. */
-  async #leaseGroup(entry: DueEntry, limit: number, options: ClaimOptions): Promise<Lease[]> {
+  async #leaseGroup(entry: DueEntry, options: ClaimOptions, leases: Lease[]): Promise<void> {
     const events = dueOf(entry);
     const known = await this.#read(events);
     const left = events.filter((_, i) => isOf(entry, known[i]!));
-    const leases = await this.#leaseAll(left.slice(0, limit), options);
-    if (leases.length < left.length) return leases;
+    const before = leases.length;
+    const failures = await this.#leaseAll(left.slice(0, options.limit - before), options, leases);
+    const leased = new Set(leases.slice(before).map(({ record }) => record.id));
+    const waiting = left.filter(({ id }) => !leased.has(id));
+    if (waiting.length > 0 && failures.length === 0) return;
     const draft = new Draft().check(entry).delete(entry.key);
     const unreadable = events.filter((_, i) => isUnreadable(known[i]!));
-    for (const ref of unreadable) this.#addPostponed(draft, ref);
+    for (const ref of unreadable) this.#defer(draft, ref, POSTPONE_MS);
+    // Those that cannot be leased part from the others, who would wait for them.
+    for (const ref of waiting) {
+      const failure = failures.find(({ due }) => due.id === ref.id);
+      this.#defer(draft, ref, failure ? delayOf(failure) : 0);
+    }
     const { ok } = await this.#parts.commits.commit(draft);
-    if (ok) { for (const { id } of unreadable) this.#reportUnreadable(id); }
-    return leases;
+    if (!ok) return;
+    for (const { id } of unreadable) this.#reportUnreadable(id);
+    this.#reportFailures(failures);
   }
 
   /**
@@ -126,24 +167,51 @@ export class Claims {
     return (await readerOf(events)(this.#kv, keys)).map(knownOf);
   }
 
-  /** Leases events in one commit. One that fails does not lose what was leased beside it. */
-  async #leaseAll(events: readonly Due[], options: ClaimOptions): Promise<Lease[]> {
+  /**
+   * Leases events in one commit. One that fails does not lose what is leased beside it.
+   *
+   * @returns The failures that are their events' own.
+   */
+  async #leaseAll(
+    events: readonly Due[],
+    options: ClaimOptions,
+    leases: Lease[],
+  ): Promise<Failure[]> {
+    if (events.length === 0) return [];
     const known = await this.#read(events);
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
     const reading = readSmallPayloads(this.#kv, this.#keys, known, readerOf(events))
       .catch(() => []);
-    const tried = await Promise.allSettled(
-      events.map((due, i) => this.#leaseDue(due, known[i]!, options)),
+    const start = performance.now();
+    const failures: Failure[] = [];
+    const tried = await Promise.all(
+      events.map((due, i) =>
+        this.#leaseDue(due, known[i]!, options).catch((error) => {
+          failures.push({ due, error, ms: performance.now() - start });
+          return null;
+        })
+      ),
     );
     const bodies = await reading;
-    const leases = tried.flatMap((each, i) =>
-      each.status === "fulfilled" && each.value
-        ? [{ ...each.value, body: known[i]!.body ?? bodies[i] }]
-        : []
+    const leased = tried.flatMap((lease, i) =>
+      lease ? [{ ...lease, body: known[i]!.body ?? bodies[i] }] : []
     );
-    const failed = tried.find((each) => each.status === "rejected");
-    if (failed && leases.length === 0) throw failed.reason;
-    return leases;
+    leases.push(...leased);
+    if (this.#failed.size > 0) { for (const { record } of leased) this.#failed.delete(record.id); }
+    const own = failures.filter((failure) => this.#isOwn(failure));
+    const isKvs = own.length + leased.length === 0 || failures.some(isSlow);
+    if (failures.length > 0 && isKvs) throw failures[0]!.error;
+    return own;
+  }
+
+  /** Whether an event fails by what it is, and not by the KV: that may well fail once or twice. */
+  #isOwn({ due: { id }, error }: Failure): boolean {
+    const times = (this.#failed.get(id) ?? 0) + 1;
+    this.#failed.delete(id);
+    if (times >= MAX_FAILURES || isTooMuch(error)) return true;
+    if (this.#failed.size >= MAX_REMEMBERED) this.#failed.clear();
+    this.#failed.set(id, times);
+    return false;
   }
 
   async #leaseDue(due: Due, known: Known, options: ClaimOptions): Promise<Lease | null> {
@@ -173,24 +241,50 @@ export class Claims {
     return null;
   }
 
-  /**
-   * Leaves an event whose record this version cannot read to a later time: another version may read it.
-   * It would be the first one due for ever, and hold up its lane.
-   */
+  /** Leaves an event whose record this version cannot read to a later time: another may read it. */
   async #postpone(due: Due, known: Known): Promise<null> {
-    const { lane, entry } = due;
     const isThere = isUnreadable(known);
-    if (!isThere && !lane) return await this.#drop(entry);
-    const draft = new Draft().check(entry).delete(entry.key);
-    if (lane) await this.#lanes.leave(draft, lane, due.id);
-    if (isThere) this.#addPostponed(draft, due);
-    const { ok } = await this.#parts.commits.commit(draft);
-    if (ok && isThere) this.#reportUnreadable(due.id);
+    if (!isThere && !due.lane) return await this.#drop(due.entry);
+    if (await this.#setAside(due, isThere) && isThere) this.#reportUnreadable(due.id);
     return null;
   }
 
-  #addPostponed(draft: Draft, ref: EventRef): void {
-    setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
+  /** Has an event wait outside of its lane: it would be the first one due for ever, and hold that up. */
+  async #setAside({ id, receivedAt, lane, entry }: Due, isThere: boolean): Promise<boolean> {
+    const draft = new Draft().check(entry).delete(entry.key);
+    if (lane) await this.#lanes.leave(draft, lane, id);
+    if (isThere) this.#defer(draft, { id, receivedAt }, POSTPONE_MS);
+    return (await this.#parts.commits.commit(draft)).ok;
+  }
+
+  /**
+   * Has events wait that cannot be leased: they would be the first ones due for ever. If not even that can
+   * be written, it is the KV that fails.
+   */
+  async #putOff(failures: readonly Failure[]): Promise<void> {
+    if (failures.length === 0) return;
+    const moved = await Promise.allSettled(failures.map((failure) => this.#move(failure)));
+    if (moved.every(({ status }) => status === "rejected")) throw failures[0]!.error;
+    this.#reportFailures(failures);
+  }
+
+  async #move(failure: Failure): Promise<void> {
+    const { due, error } = failure;
+    if (isTooMuch(error) && await this.#setAside(due, true).catch(() => false)) return;
+    const draft = new Draft().check(due.entry).delete(due.entry.key);
+    this.#defer(draft, due, delayOf(failure), due.lane);
+    await this.#parts.commits.commit(draft);
+  }
+
+  #defer(draft: Draft, ref: EventRef, ms: number, lane: LanePlace | null = null): void {
+    setEntry(draft, this.#keys, Date.now() + ms, ref, lane);
+  }
+
+  #reportFailures(failures: readonly Failure[]): void {
+    const [first] = failures;
+    if (!first) return;
+    const fields = { eventId: first.due.id, events: failures.length, error: first.error };
+    writeLog(this.#parts.log, "error", "event not leased, put off", fields);
   }
 
   #reportUnreadable(eventId: string): void {
@@ -210,6 +304,16 @@ function dueOf(entry: DueEntry): Due[] {
   }
   const { receivedAt, lane } = value;
   return [{ id: String(key.at(-1)), receivedAt, lane, entry, isShared: false }];
+}
+
+/** Whether a failure took longer than a refusal does. */
+function isSlow({ error, ms }: Failure): boolean {
+  return ms > SLOW_MS && !isTooMuch(error);
+}
+
+/** How long an event waits that could not be leased: one that is too large may stay so. */
+function delayOf({ error }: Failure): number {
+  return isTooMuch(error) ? POSTPONE_MS : PUT_OFF_MS;
 }
 
 /** How events are read: those that wait since they were received lie together. */
