@@ -18,6 +18,7 @@ import {
 } from "./_payload.ts";
 import { notBefore, revive } from "./_revive.ts";
 import { setDue } from "./_schedule.ts";
+import { UNKNOWN_VERSION } from "./_reads.ts";
 import type { EventRecord, Known, PayloadRef } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import { RecentIds } from "./_recent_ids.ts";
@@ -44,7 +45,7 @@ export class Acceptance {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = parts.keys;
-    this.#lanes = new Lanes(this.#kv, this.#keys);
+    this.#lanes = new Lanes(parts);
   }
 
   /** Takes a delivery in. */
@@ -111,7 +112,9 @@ export class Acceptance {
 
   /** Begins a draft that puts an event in the place of what was found for its id. */
   #instead({ entry, record, versionstamp }: Found, id: string): Draft {
-    const draft = new Draft().check({ key: this.#keys.id(id), versionstamp: entry });
+    const draft = new Draft();
+    // No check holds of an entry that cannot be decoded.
+    if (entry !== UNKNOWN_VERSION) draft.check({ key: this.#keys.id(id), versionstamp: entry });
     if (versionstamp === null) return draft;
     if (!record) {
       throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);

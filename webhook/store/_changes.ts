@@ -69,7 +69,7 @@ async function changeInLane(
   place: LanePlace,
   isFirst: boolean,
 ): Promise<Lease | null | undefined> {
-  const lanes = new Lanes(parts.kv, parts.keys);
+  const lanes = new Lanes(parts);
   if (!isFirst) await lanes.hold(place.key);
   const draft = startOf(parts, lease, change);
   let taking: Taking | undefined;

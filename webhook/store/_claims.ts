@@ -68,7 +68,7 @@ export class Claims {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = parts.keys;
-    this.#lanes = new Lanes(this.#kv, this.#keys);
+    this.#lanes = new Lanes(parts);
     this.#schedule = new Schedule(parts);
   }
 

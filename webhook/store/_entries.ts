@@ -1,4 +1,4 @@
-import { isUndecodable, readAll } from "./_reads.ts";
+import { isUndecodable, listAround, readAll } from "./_reads.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { EventRef } from "./event_record.ts";
 
@@ -61,8 +61,9 @@ async function refsBetween(
   before: number,
 ): Promise<EventRef[]> {
   const refs: EventRef[] = [];
-  for await (const { key, value } of kv.list<number>(keys.ids, { batchSize: BATCH_SIZE })) {
-    if (value >= after && value < before) refs.push({ id: String(key.at(-1)), receivedAt: value });
+  for await (const { key, value } of listAround(kv, keys.ids, BATCH_SIZE)) {
+    if (typeof value !== "number" || value < after || value >= before) continue;
+    refs.push({ id: String(key.at(-1)), receivedAt: value });
   }
   return refs.sort((a, b) => a.receivedAt - b.receivedAt);
 }

@@ -1,5 +1,10 @@
 import type { EventRef } from "./event_record.ts";
 
+/** All keys that begin alike. */
+export interface Prefix {
+  readonly prefix: Deno.KvKey;
+}
+
 /**
  * The keys of one store, below its namespace. What is written for each event lies in the order of time:
  * by ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
@@ -8,7 +13,7 @@ export interface StoreKeys {
   /** When the event of an id was received: where its record is. */
   id(id: string): Deno.KvKey;
   /** All ids. */
-  readonly ids: Deno.KvListSelector;
+  readonly ids: Prefix;
   /** An event's record. */
   event(ref: EventRef): Deno.KvKey;
   /** An event's place in the schedule: when somebody should look at it next. */
@@ -23,8 +28,12 @@ export interface StoreKeys {
   lane(key: string): Deno.KvKey;
   /** A place in a lane. */
   lanePlace(key: string, seq: number): Deno.KvKey;
-  /** All places in a lane, in their order. */
-  lanePlaces(key: string): Deno.KvListSelector;
+  /** What all places in a lane begin with; their numbers are next. */
+  lanePlaces(key: string): Deno.KvKey;
+  /** All lanes. */
+  readonly lanes: Prefix;
+  /** All places in all lanes. */
+  readonly places: Prefix;
   /** As what a document came to an intake first, by its digest. */
   content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** The records of the events received from a time on, and before another. */
@@ -32,7 +41,7 @@ export interface StoreKeys {
   /** The mark of a payload that is still being written. */
   upload(payloadId: string): Deno.KvKey;
   /** All marks of payloads that are still being written. */
-  readonly uploads: Deno.KvListSelector;
+  readonly uploads: Prefix;
 }
 
 /** Makes the keys of the store with a namespace. */
@@ -51,7 +60,9 @@ export function storeKeys(namespace: string): StoreKeys {
     chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
     lane: (key) => [namespace, "lane", key],
     lanePlace: (key, seq) => [namespace, "place", key, seq],
-    lanePlaces: (key) => ({ prefix: [namespace, "place", key] }),
+    lanePlaces: (key) => [namespace, "place", key],
+    lanes: { prefix: [namespace, "lane"] },
+    places: { prefix: [namespace, "place"] },
     content: (intake, digest) => [namespace, "content", intake, digest],
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },

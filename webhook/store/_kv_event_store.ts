@@ -4,6 +4,7 @@ import { Claims } from "./_claims.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import type { Draft } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
+import { Lanes } from "./_lanes.ts";
 import { Operations } from "./_operations.ts";
 import { deleteChunks, MAX_PAYLOAD_BYTES, readPayload, sweepUploads } from "./_payload.ts";
 import { Replays } from "./_replays.ts";
@@ -36,6 +37,7 @@ export class KvEventStore implements EventStore {
   readonly #parts: StoreParts;
   readonly #acceptance: Acceptance;
   readonly #claims: Claims;
+  readonly #lanes: Lanes;
   readonly #replays: Replays;
   readonly #operations: Operations;
 
@@ -45,6 +47,7 @@ export class KvEventStore implements EventStore {
     this.#parts = parts;
     this.#acceptance = new Acceptance(parts);
     this.#claims = new Claims(parts);
+    this.#lanes = new Lanes(parts);
     this.#replays = new Replays(parts);
     this.#operations = new Operations(parts);
   }
@@ -187,8 +190,8 @@ export class KvEventStore implements EventStore {
     return sweepUploads(this.#kv, this.#keys, Date.now() - olderThanMs);
   }
 
-  repairSchedule(latestMs: number): Promise<number> {
-    return this.#claims.repair(latestMs);
+  async repairSchedule(latestMs: number): Promise<number> {
+    return await this.#claims.repair(latestMs) + await this.#lanes.repair();
   }
 
   listen(wake: () => void, reserve?: Reserve): Promise<void> {

@@ -1,7 +1,11 @@
+import { writeLog } from "../../middleware/mod.ts";
 import { commit } from "./_commit.ts";
-import type { Draft } from "./_draft.ts";
-import { readAll } from "./_reads.ts";
-import type { StoreKeys } from "./_keys.ts";
+import { Draft } from "./_draft.ts";
+import { LAST, NumberedEntries } from "./_numbered_entries.ts";
+import type { StoreParts } from "./_parts.ts";
+import { Pool } from "./_pool.ts";
+import { listAround, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
+import { isEventRef, isLaneRecord, isSeq } from "./_record_shape.ts";
 import { setDue, setEntry } from "./_schedule.ts";
 import { type EventRecord, type EventRef, type LanePlace, readRecord } from "./event_record.ts";
 
@@ -20,8 +24,14 @@ const HELD_PAUSE_MS = 20;
 /** How many events in a row that cannot be read are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
 
+/** How many places are read at a time when all are, and when the next one is wanted. */
+const [ALL, NEXT] = [500, 2];
+
+/** How many lanes are looked at at the same time. */
+const CONCURRENCY = 10;
+
 /** What is stored of a lane while events are in it. */
-interface LaneRecord {
+export interface LaneRecord {
   /** The place of the next event that joins. */
   readonly next: number;
   /** How many events are in it. */
@@ -31,6 +41,9 @@ interface LaneRecord {
   /** Until when nobody is to join, for one leaves, milliseconds since the epoch. */
   readonly heldUntil?: number | undefined;
 }
+
+/** A place as it is stored. */
+type Place = Deno.KvEntry<unknown>;
 
 /** How an event leaves a lane. */
 interface Leaving {
@@ -55,17 +68,46 @@ export interface Lane {
  * schedule. Each change checks the lane's version, so the changes of a lane happen one after the other.
  */
 export class Lanes {
-  readonly #kv: Deno.Kv;
-  readonly #keys: StoreKeys;
+  readonly #parts: StoreParts;
 
-  constructor(kv: Deno.Kv, keys: StoreKeys) {
-    this.#kv = kv;
-    this.#keys = keys;
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
   }
 
-  /** Reads a lane. */
+  get #kv() {
+    return this.#parts.kv;
+  }
+
+  get #keys() {
+    return this.#parts.keys;
+  }
+
+  /** Reads a lane. One that is damaged is put right before. */
   async read(key: string): Promise<Lane> {
-    return laneOf(key, await this.#kv.get<LaneRecord>(this.#keys.lane(key)));
+    const laneKey = this.#keys.lane(key);
+    const lane = laneOf(key, await read(this.#kv, laneKey));
+    if (lane) return lane;
+    await this.#mend(key);
+    const mended = laneOf(key, await read(this.#kv, laneKey));
+    if (mended) return mended;
+    throw new Error("Cannot read an ordering group: it is damaged, and could not be put right");
+  }
+
+  /** Puts lanes right that hold up their keys. Returns how many. */
+  async repair(): Promise<number> {
+    const lanes = new Set<string>();
+    for (const prefix of [this.#keys.lanes, this.#keys.places]) {
+      for await (const { key } of listAround(this.#kv, prefix, ALL)) lanes.add(String(key[2]));
+    }
+    let mended = 0;
+    const pool = new Pool(CONCURRENCY);
+    for (const key of lanes) {
+      await pool.add(async () => {
+        if (await this.#mend(key)) mended++;
+      });
+    }
+    await pool.done();
+    return mended;
   }
 
   /** Reads a lane that is to be joined, once it is not held any more. */
@@ -111,22 +153,85 @@ export class Lanes {
     { busyUntil = 0, goOn = (next) => next }: Leaving = {},
   ): Promise<Lane> {
     const { key, seq } = place;
-    const [lane, isThere] = await this.#find(place, id);
-    // An event that nobody could read for a while may have lost its place to another.
-    if (!isThere) return lane;
-    const laneKey = this.#keys.lane(key);
     const now = Date.now();
+    const [lane, isThere] = await this.#find(place, id);
+    if (!isThere) {
+      // An event that nobody could read for a while may have lost its place to another. Or it was lost.
+      await this.#mend(key, Math.max(now, busyUntil));
+      return lane;
+    }
     const notBefore = Math.max(now, busyUntil, lane.busyUntil);
-    draft.check({ key: laneKey, versionstamp: lane.versionstamp })
+    draft.check({ key: this.#keys.lane(key), versionstamp: lane.versionstamp })
       .delete(this.#keys.lanePlace(key, seq));
     // Of 10,000 keys most have one event at a time: without the reading ×1.1 as many are handled.
     const passedOver = lane.size === 1 ? 0 : await this.#next(draft, place, notBefore, goOn);
-    const size = lane.size - 1 - passedOver;
-    const record: LaneRecord = { next: lane.next, size: Math.max(0, size), busyUntil: notBefore };
-    if (size > 0) draft.set(laneKey, record);
-    else if (notBefore > now) draft.set(laneKey, record, { expireIn: notBefore - now });
-    else draft.delete(laneKey);
+    const size = Math.max(0, lane.size - 1 - passedOver);
+    this.#set(draft, key, { next: lane.next, size, busyUntil: notBefore }, now);
     return lane;
+  }
+
+  #set(
+    draft: Draft,
+    key: string,
+    lane: LaneRecord & { readonly busyUntil: number },
+    now: number,
+  ): void {
+    const laneKey = this.#keys.lane(key);
+    if (lane.size > 0) draft.set(laneKey, lane);
+    else if (lane.busyUntil > now) draft.set(laneKey, lane, { expireIn: lane.busyUntil - now });
+    else draft.delete(laneKey);
+  }
+
+  /**
+   * Puts a lane right whose record is not what its places say, or whose first event nobody would look at.
+   *
+   * @param key The lane.
+   * @param notBefore Before when its first event must not start, milliseconds since the epoch.
+   * @returns Whether there was something to put right.
+   */
+  async #mend(key: string, notBefore = Date.now()): Promise<boolean> {
+    const laneKey = this.#keys.lane(key);
+    const { versionstamp, value } = await read(this.#kv, laneKey);
+    const places = await Array.fromAsync(this.#places(key, ALL));
+    const known = isLaneRecord(value) ? value : undefined;
+    const next = Math.max(known?.next ?? 0, 1 + seqOf(places.at(-1)));
+    const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
+    if (isRight && (known?.next ?? 0) === next && await this.#goesOn(places[0])) return false;
+    const draft = new Draft();
+    // No check holds of what cannot be decoded: that nobody has joined since tells the same.
+    if (versionstamp !== UNKNOWN_VERSION) draft.check({ key: laneKey, versionstamp });
+    else draft.check({ key: this.#keys.lanePlace(key, next), versionstamp: null });
+    const busyUntil = Math.max(notBefore, known?.busyUntil ?? 0);
+    const passedOver = await this.#goOnAt(draft, key, places, busyUntil, (event) => event);
+    this.#set(draft, key, { next, size: places.length - passedOver, busyUntil }, Date.now());
+    draft.rings = true;
+    const { ok } = await this.#parts.commits.commit(draft);
+    if (ok) this.#report(places);
+    return ok;
+  }
+
+  /** The key itself may be from a payload, which no log has. */
+  #report(places: readonly Place[]): void {
+    const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
+    const fields = { events: places.length, eventId: first?.id ?? null };
+    writeLog(this.#parts.log, "error", "ordering group damaged, put right", fields);
+  }
+
+  /** Whether somebody will look at the first event of a lane; true if there is none. */
+  async #goesOn(first: Place | undefined): Promise<boolean> {
+    if (!first) return true;
+    // Twice: it may have been moved between the two readings.
+    return await this.#isOnSchedule(first) || await this.#isOnSchedule(first);
+  }
+
+  async #isOnSchedule(place: Place): Promise<boolean> {
+    const { value: ref } = place;
+    if (!isEventRef(ref)) return false;
+    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(ref));
+    // Another version may be at it, and its entry in the schedule is where that has put it.
+    if (!record) return versionstamp !== null;
+    if (!isAt(place, record) || record.dueAt === null) return false;
+    return (await read(this.#kv, this.#keys.due(record.dueAt, record.id))).versionstamp !== null;
   }
 
   /**
@@ -139,43 +244,69 @@ export class Lanes {
     notBefore: number,
     goOn: (next: EventRecord) => EventRecord,
   ): Promise<number> {
+    const places = this.#places(key, NEXT);
+    const { value: first } = await places.next();
+    const isFirst = seqOf(first) === seq;
+    const passedOver = isFirst ? await this.#goOnAt(draft, key, places, notBefore, goOn) : 0;
+    await places.return(undefined);
+    return passedOver;
+  }
+
+  /** Has the first event at places go on that can. Returns how many were passed over before. */
+  async #goOnAt(
+    draft: Draft,
+    key: string,
+    places: AsyncIterable<Place> | Iterable<Place>,
+    notBefore: number,
+    goOn: (next: EventRecord) => EventRecord,
+  ): Promise<number> {
     let passedOver = 0;
-    let isFirst: boolean | undefined;
-    for await (
-      const next of this.#kv.list<EventRef>(this.#keys.lanePlaces(key), { batchSize: 2 })
-    ) {
-      const isOwn = next.key.at(-1) === seq;
-      isFirst ??= isOwn;
-      if (!isFirst) break;
-      if (isOwn) continue;
-      if (await this.#goOn(draft, next.value, notBefore, goOn)) break;
+    let isDamaged = false;
+    for await (const place of places) {
+      if (await this.#goOn(draft, place, notBefore, goOn)) break;
       if (passedOver >= MAX_PASSED_OVER) {
         // More do not fit a commit: who looks at this one next goes on.
-        const place = { key, seq: Number(next.key.at(-1)) };
-        setEntry(draft, this.#keys, Date.now(), next.value, place);
+        const { value: ref } = place;
+        const at = { key, seq: seqOf(place) };
+        if (isEventRef(ref)) setEntry(draft, this.#keys, Date.now(), ref, at);
         break;
       }
       // Its record is gone or unreadable: it would hold up the lane for ever.
-      draft.delete(next.key);
+      draft.delete(place.key);
       passedOver++;
+      isDamaged ||= !isEventRef(place.value);
     }
+    if (isDamaged) this.#report([]);
     return passedOver;
+  }
+
+  /** The places in a lane, in their order. */
+  async *#places(key: string, batchSize: number): AsyncGenerator<Place> {
+    const places = new NumberedEntries(this.#kv, this.#keys.lanePlaces(key));
+    for await (const place of places.list(0, LAST, batchSize)) {
+      if (place.key.length === 4 && isSeq(place.key.at(-1))) yield place;
+    }
   }
 
   /** Reads a lane, and whether an event has a place in it. */
   async #find({ key, seq }: LanePlace, id: string): Promise<[Lane, boolean]> {
     const keys = [this.#keys.lane(key), this.#keys.lanePlace(key, seq)];
-    const [lane, place] = await readAll(this.#kv, keys);
-    const isThere = (place?.value as EventRef | null)?.id === id;
-    return [laneOf(key, lane as Deno.KvEntryMaybe<LaneRecord>), isThere];
+    const [entry, place] = await readAll(this.#kv, keys);
+    const isThere = isEventRef(place!.value) && place!.value.id === id;
+    const isLost = isThere && entry!.versionstamp === null;
+    const lane = isLost ? undefined : laneOf(key, entry!);
+    if (isLost) await this.#mend(key);
+    return [lane ?? await this.read(key), isThere];
   }
 
   async #goOn(
     draft: Draft,
-    ref: EventRef,
+    place: Place,
     notBefore: number,
     goOn: (next: EventRecord) => EventRecord,
   ): Promise<boolean> {
+    const { value: ref } = place;
+    if (!isEventRef(ref)) return false;
     const key = this.#keys.event(ref);
     const { record, versionstamp } = await readRecord(this.#kv, key);
     if (!record) {
@@ -185,6 +316,12 @@ export class Lanes {
       }
       return false;
     }
+    if (!isAt(place, record)) return false;
+    if (record.dueAt !== null) {
+      draft.check({ key, versionstamp });
+      setDue(draft, this.#keys, record);
+      return true;
+    }
     const next = goOn({ ...record, dueAt: Math.max(notBefore, record.busyUntil ?? 0) });
     draft.check({ key, versionstamp }).set(key, next);
     setDue(draft, this.#keys, next);
@@ -192,7 +329,25 @@ export class Lanes {
   }
 }
 
-function laneOf(key: string, { value, versionstamp }: Deno.KvEntryMaybe<LaneRecord>): Lane {
-  const { next = 0, size = 0, busyUntil = 0, heldUntil = 0 } = value ?? {};
+/** Takes what was read of a lane; undefined if it is none. */
+function laneOf(
+  key: string,
+  { value, versionstamp }: Deno.KvEntryMaybe<unknown>,
+): Lane | undefined {
+  if (versionstamp === null) {
+    return { key, next: 0, size: 0, busyUntil: 0, heldUntil: 0, versionstamp };
+  }
+  if (!isLaneRecord(value)) return undefined;
+  const { next, size, busyUntil = 0, heldUntil = 0 } = value;
   return { key, next, size, busyUntil, heldUntil, versionstamp };
+}
+
+/** The number of a place; -1 for none. */
+function seqOf(place: Place | undefined): number {
+  return place ? Number(place.key.at(-1)) : -1;
+}
+
+/** Whether an event that is not settled stands at a place. */
+function isAt({ key }: Place, { lane, settledAt }: EventRecord): boolean {
+  return settledAt === null && lane?.key === key.at(-2) && lane?.seq === key.at(-1);
 }

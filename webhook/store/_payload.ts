@@ -2,8 +2,8 @@ import { commit } from "./_commit.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
-import type { ReadKeys } from "./_reads.ts";
-import { isPayloadOf } from "./_record_shape.ts";
+import { listAround, type ReadKeys } from "./_reads.ts";
+import { isPayloadOf, isUploadMark, MAX_CHUNKS } from "./_record_shape.ts";
 import type { Known, PayloadRef } from "./event_record.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
@@ -11,9 +11,6 @@ const CHUNK_BYTES = 65_000;
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const CHUNKS_PER_COMMIT = 12;
-
-/** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
-const MAX_CHUNKS = 900;
 
 /** What a record has room for beside all else that it may hold. */
 const RECORD_BYTES = 32_768;
@@ -24,7 +21,8 @@ export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 /** The mark of an upload, as it is expected to be found when its event becomes visible. */
 export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
 
-interface UploadMark {
+/** What tells of a payload that is still being written. */
+export interface UploadMark {
   readonly startedAt: number;
   readonly chunks: number;
 }
@@ -180,13 +178,16 @@ export async function discardUpload(
   await commit(operation);
 }
 
-/** Deletes the uploads that were begun before a time and never became an event. */
+/**
+ * Deletes the uploads that were begun before a time and never became an event. What this version cannot
+ * read may be an upload of another one, which sweeps it.
+ */
 export async function sweepUploads(kv: Deno.Kv, keys: StoreKeys, before: number): Promise<number> {
   let swept = 0;
-  for await (const mark of kv.list<UploadMark>(keys.uploads)) {
-    const { startedAt, chunks } = mark.value;
-    if (startedAt >= before) continue;
-    await discardUpload(kv, keys, { id: String(mark.key.at(-1)), chunks }, mark);
+  for await (const { key, value, versionstamp } of listAround(kv, keys.uploads)) {
+    if (!isUploadMark(value) || value.startedAt >= before) continue;
+    const ref = { id: String(key.at(-1)), chunks: value.chunks };
+    await discardUpload(kv, keys, ref, { key, versionstamp });
     swept++;
   }
   return swept;

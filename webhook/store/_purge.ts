@@ -3,7 +3,7 @@ import { Lanes } from "./_lanes.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { busyUntil } from "./_revive.ts";
-import { UNKNOWN_VERSION } from "./_reads.ts";
+import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { isLanePlace, isPayloadRef } from "./_record_shape.ts";
 import type { FoundEvent } from "./_scan.ts";
 import type { EventFilter } from "./event_filter.ts";
@@ -23,13 +23,13 @@ export async function purgeFound(
   const draft = new Draft().delete(key);
   // What nobody can decode nobody else changes.
   if (versionstamp !== UNKNOWN_VERSION) draft.check({ key, versionstamp });
-  const id = await parts.kv.get<number>(parts.keys.id(found.event.id));
+  const id = await read(parts.kv, parts.keys.id(found.event.id));
   // The id may be another event's by now, if its entry had expired.
   if (id.value === key.at(-2)) draft.check(id).delete(id.key);
   const { payload, lane } = Object(found.value);
   if (isPayloadRef(payload)) deleteChunks(draft, parts.keys, payload);
   if (state === "unreadable" && isLanePlace(lane)) {
-    await new Lanes(parts.kv, parts.keys).leave(draft, lane, found.event.id);
+    await new Lanes(parts).leave(draft, lane, found.event.id);
   }
   return (await parts.commits.commit(draft)).ok;
 }

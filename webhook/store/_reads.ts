@@ -78,6 +78,42 @@ export function isUndecodable(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("could not deserialize");
 }
 
+/**
+ * Lists what has a prefix, around what cannot be decoded: up to the first of that, and the rest from the
+ * end. What lies between two of those is missing.
+ */
+export async function* listAround(
+  kv: Deno.Kv,
+  { prefix }: { readonly prefix: Deno.KvKey },
+  batchSize = 100,
+): AsyncGenerator<Deno.KvEntry<unknown>> {
+  const isWhole = yield* listUpTo(kv, prefix, batchSize, false);
+  if (!isWhole) yield* listUpTo(kv, prefix, batchSize, true);
+}
+
+/** Lists up to what cannot be decoded. Returns whether there is nothing of that kind. */
+async function* listUpTo(
+  kv: Deno.Kv,
+  prefix: Deno.KvKey,
+  batchSize: number,
+  reverse: boolean,
+): AsyncGenerator<Deno.KvEntry<unknown>, boolean> {
+  let selector: Deno.KvListSelector = { prefix };
+  // The last ones before it one by one: it fails the reading of all that are read with it.
+  for (const size of [batchSize, 1]) {
+    try {
+      for await (const entry of kv.list(selector, { batchSize: size, reverse })) {
+        yield entry;
+        selector = reverse ? { prefix, end: entry.key } : { prefix, start: [...entry.key, ""] };
+      }
+      return true;
+    } catch (error) {
+      if (!isUndecodable(error)) throw error;
+    }
+  }
+  return false;
+}
+
 async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
   try {
     return await kv.getMany<unknown[]>(keys);

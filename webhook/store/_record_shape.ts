@@ -1,3 +1,5 @@
+import type { LaneRecord } from "./_lanes.ts";
+import type { UploadMark } from "./_payload.ts";
 import type { ScheduleEntry, SharedEntry } from "./_schedule.ts";
 import type { EventRecord, EventRef, EventState, LanePlace, PayloadRef } from "./event_record.ts";
 
@@ -5,6 +7,9 @@ const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
 
 /** The farthest that a date can be from the epoch, in milliseconds. */
 const MAX_TIME = 8.64e15;
+
+/** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
+export const MAX_CHUNKS = 900;
 
 /** A key of a KV takes 2,048 bytes, so no id is longer. */
 const MAX_ID_LENGTH = 1_900;
@@ -16,7 +21,9 @@ const isCount: Check = (value) => Number.isSafeInteger(value) && (value as numbe
 const isTime: Check = (value) => Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
 const isLane = shape({ key: isText, seq: isCount });
 const isLease = shape({ owner: isText, until: isTime, ms: isTime });
-const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
+const isChunks: Check = (value) => isCount(value) && (value as number) <= MAX_CHUNKS;
+const isPayload = shape({ id: isText, chunks: isChunks, size: isCount });
+const isUpload = shape({ startedAt: isTime, chunks: isChunks });
 const isError = shape({ attempt: isCount, at: isTime, message: isText });
 const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
 
@@ -26,6 +33,12 @@ const isRefs: Check = (value) => Array.isArray(value) && value.every(isRef);
 // The first entries had no version.
 const isEntryVersion: Check = (value) => value === undefined || value === 1;
 const isEntry = shape({ v: isEntryVersion, receivedAt: isTime, lane: orNull(isLane) });
+const isLaneShape = shape({
+  next: isCount,
+  size: isCount,
+  busyUntil: orNone(isTime),
+  heldUntil: orNone(isTime),
+});
 const isShared = shape({ v: isEntryVersion, events: isRefs });
 
 const isRecord = shape(
@@ -74,6 +87,21 @@ export function isEventRef(value: unknown): value is EventRef {
 /** Tells whether a value is a time, in milliseconds since the epoch. */
 export function isTimestamp(value: unknown): value is number {
   return isTime(value);
+}
+
+/** Tells whether a value is what is stored of a lane. No more events are in one than have joined it. */
+export function isLaneRecord(value: unknown): value is LaneRecord {
+  return isLaneShape(value) && (value as LaneRecord).size <= (value as LaneRecord).next;
+}
+
+/** Tells whether a value is the mark of an upload. */
+export function isUploadMark(value: unknown): value is UploadMark {
+  return isUpload(value);
+}
+
+/** Tells whether a value is a number of a place in a lane. */
+export function isSeq(value: unknown): value is number {
+  return isCount(value);
 }
 
 /** Tells whether a value names a place in a lane. */

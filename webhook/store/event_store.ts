@@ -226,10 +226,10 @@ export interface EventStore extends EventOperations {
 
   /**
    * Makes events due that are scheduled later than their records allow: by a clock that has been set
-   * back since.
+   * back since. Ordering groups that are damaged are put right, so that their events go on.
    *
    * @param latestMs The longest that a failed event can be scheduled ahead, in milliseconds.
-   * @returns How many were made due.
+   * @returns How many events were made due, and groups put right.
    */
   repairSchedule(latestMs: number): Promise<number>;
 
