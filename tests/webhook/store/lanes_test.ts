@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { withFolder } from "../../_folder.ts";
+import { testKv } from "../../_kvs.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
@@ -62,17 +63,17 @@ const DAMAGED: readonly unknown[] = [
   ...[{ next: NaN, size: 2 }, { next: 2n, size: 2n }, { next: 2, size: 2, busyUntil: "x" }],
 ];
 
-Deno.test("an event joins a group that is damaged, which is put right", () =>
-  withStore(async ({ kv, store, messages }) => {
-    for (const [i, value] of DAMAGED.entries()) {
-      const ids = await accept(store, `a${i}`, `b${i}`);
-      await kv.set(LANE, value);
-      ids.push(...await accept(store, `c${i}`));
-      assertEquals(await drain(store), ids, Deno.inspect(value));
-      await assertEmpty(kv);
-      assertEquals(messages.splice(0), [MENDED]);
-    }
-  }));
+testKv("an event joins a group that is damaged, which is put right", async (kv) => {
+  const { store, messages } = await sutOn(kv);
+  for (const [i, value] of DAMAGED.entries()) {
+    const ids = await accept(store, `a${i}`, `b${i}`);
+    await kv.set(LANE, value);
+    ids.push(...await accept(store, `c${i}`));
+    assertEquals(await drain(store), ids, Deno.inspect(value));
+    await assertEmpty(kv);
+    assertEquals(messages.splice(0), [MENDED]);
+  }
+});
 
 Deno.test("an event leaves a group that is damaged, and the next one goes on", () =>
   withStore(async ({ kv, store, messages }) => {
@@ -123,6 +124,28 @@ Deno.test("places of an unknown shape, or without their event, are passed over",
     await kv.delete(place("x"));
     await assertEmpty(kv);
     assertEquals(new Set(messages), new Set([MENDED]));
+  }));
+
+/** Counts what is read of a KV. */
+function countReads(kv: Deno.Kv): Record<"get" | "getMany" | "list", number> {
+  const counts = { get: 0, getMany: 0, list: 0 };
+  for (const name of ["get", "getMany", "list"] as const) {
+    const read = kv[name].bind(kv) as (...args: unknown[]) => unknown;
+    Object.assign(kv, { [name]: (...args: unknown[]) => (counts[name]++, read(...args)) });
+  }
+  return counts;
+}
+
+Deno.test("joining and leaving a group that is as it should be takes few reads", () =>
+  withStore(async ({ kv, store }) => {
+    await accept(store, "a", "b");
+    const first = await claimOne(store);
+    const joining = countReads(kv);
+    await accept(store, "c");
+    assertEquals(joining, { get: 1, getMany: 0, list: 0 });
+    const leaving = countReads(kv);
+    assert(await store.complete(first));
+    assertEquals(leaving, { get: 1, getMany: 1, list: 1 });
   }));
 
 /** What keeps the events of a key from ever being looked at, while new ones join behind them. */

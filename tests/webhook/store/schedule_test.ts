@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { withFolder } from "../../_folder.ts";
+import { testKv } from "../../_kvs.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
@@ -36,15 +37,21 @@ interface Sut {
   readonly messages: string[];
 }
 
-async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
-  using kv = await Deno.openKv(":memory:");
+async function sutOn(kv: Deno.Kv): Promise<Sut> {
   const messages: string[] = [];
   const log = ({ message }: { message: string }) => void messages.push(message);
-  await fn({ kv, store: await openEventStore(kv, { bell: "watch", log }), messages });
+  return { kv, store: await openEventStore(kv, { bell: "watch", log }), messages };
 }
 
-Deno.test("entries of an unknown shape stop no claim, stay as they are, and are told of once", () =>
-  withStore(async ({ kv, store, messages }) => {
+async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
+  using kv = await Deno.openKv(":memory:");
+  await fn(await sutOn(kv));
+}
+
+testKv(
+  "entries of an unknown shape stop no claim, stay as they are, and are told of once",
+  async (kv) => {
+    const { store, messages } = await sutOn(kv);
     for (const [i, value] of UNKNOWN_VALUES.entries()) await kv.set(due(1_000, `u${i}`), value);
     const valid = { receivedAt: 1, lane: null };
     for (const key of UNKNOWN_KEYS) await kv.set(due(...key), valid);
@@ -64,7 +71,8 @@ Deno.test("entries of an unknown shape stop no claim, stay as they are, and are 
     assertEquals(await dump(kv, "due"), before);
     assertEquals(new Set(messages), new Set(["schedule entry unreadable, passed over"]));
     assertEquals(messages.length, 2 * UNKNOWN_VALUES.length + UNKNOWN_KEYS.length);
-  }));
+  },
+);
 
 Deno.test("an event whose entry has an unknown shape is found by its record", () =>
   withStore(async ({ kv, store, messages }) => {
@@ -100,14 +108,12 @@ function testFile(name: string, fn: (sut: FileSut) => Promise<void>): void {
   testWith(["read", "write"], name, () =>
     withFolder(async (folder) => {
       using kv = await Deno.openKv(`${folder}/kv.db`);
-      const messages: string[] = [];
-      const log = ({ message }: { message: string }) => void messages.push(message);
-      const store = await openEventStore(kv, { bell: "watch", log });
+      const sut = await sutOn(kv);
       using file = openSqlite(`${folder}/kv.db`);
       const isEntry = "hex(k) like '%' || hex('due') || '00%' || hex(?) || '00'";
       const update = file.database.prepare(`update kv set v = x'ff63' where ${isEntry}`);
       const damage = (id: string) => assertEquals(Number(update.run(id).changes), 1);
-      await fn({ kv, store, messages, damage });
+      await fn({ ...sut, damage });
     }));
 }
 
