@@ -8,7 +8,7 @@ const MAX_CLAIM = 100;
 /** How long an event may wait for a handler of the worker that has leased it. */
 const MAX_WAIT_MS = 1_000;
 
-/** How many bytes of payloads are kept of events that were taken ahead of their handlers. */
+/** How many bytes of payloads are kept of events that wait for their handlers, or are being stored for them. */
 const MAX_BYTES = 33_554_432;
 
 /** How many events may be unsettled at once, their handlers through or not. */
@@ -28,7 +28,7 @@ export class JobQueue {
   #running = 0;
   /** How many events are being stored as leased. */
   #reserved = 0;
-  /** How many bytes of payloads are kept of them, and of those leased. */
+  /** How many bytes of payloads are kept of them, and of those that wait: what runs is few enough. */
   #bytes = 0;
   #stopping = false;
   #onEmpty: (() => void) | undefined;
@@ -64,15 +64,15 @@ export class JobQueue {
   /** How many events there is room to claim for. */
   get toClaim(): number {
     // Fewer than are taken while they are stored: what is claimed may be wanted by other workers.
-    const room = this.#roomWith(this.#pace.ahead / 4);
-    return this.#bytes > MAX_BYTES / 2 ? 0 : Math.min(MAX_CLAIM, Math.floor(room));
+    const ahead = this.#bytes > MAX_BYTES / 2 ? 0 : this.#pace.ahead / 4;
+    return Math.min(MAX_CLAIM, Math.floor(this.#roomWith(ahead)));
   }
 
   /** Takes an event while it is stored, unless those that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
-    const { ahead } = this.#pace;
+    const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;
     const needed = this.isBehind ? (this.#concurrency + ahead) / 4 : 0;
-    if (this.#stopping || this.#roomWith(ahead) <= needed || this.#bytes + bytes > MAX_BYTES) {
+    if (this.#stopping || this.#roomWith(ahead) <= needed) {
       this.isBehind = true;
       return null;
     }
@@ -111,7 +111,7 @@ export class JobQueue {
     const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
     while (this.#waiting[0] && this.#waiting[0].ageMs > maxMs) {
       this.isBehind = true;
-      this.#giveBack(this.#waiting.shift()!);
+      this.#giveBack(this.#next()!);
     }
   }
 
@@ -119,7 +119,7 @@ export class JobQueue {
   stop(): void {
     this.#stopping = true;
     for (const job of this.#jobs) job.stop();
-    for (const job of this.#waiting.splice(0)) this.#giveBack(job);
+    for (let job = this.#next(); job; job = this.#next()) this.#giveBack(job);
   }
 
   /** Gives back all that is left. */
@@ -134,9 +134,16 @@ export class JobQueue {
     return Math.min(this.#concurrency + ahead - taken, MAX_JOBS - unsettled);
   }
 
+  /** Takes the one that has waited the longest off those that wait. */
+  #next(): Job | undefined {
+    const job = this.#waiting.shift();
+    if (job) this.#bytes -= job.bytes;
+    return job;
+  }
+
   #startNext(): void {
     while (this.#running < this.#concurrency) {
-      const job = this.#waiting.shift();
+      const job = this.#next();
       if (!job) return;
       // A lease that took half its time to come is not worth starting on.
       if (this.#stopping || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
@@ -162,7 +169,6 @@ export class JobQueue {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
-    this.#bytes -= job.bytes;
     if (this.isEmpty) this.#onEmpty?.();
     if (this.isBehind || this.#jobs.size === 0) this.#wake();
   }
