@@ -77,6 +77,7 @@ export class HeldLease {
 
   /** Renews the lease from now on. */
   keep(): void {
+    if (this.#isLost) return;
     const { renewals, leaseMs } = this.#parts;
     const remainingMs = this.#until - performance.now();
     const isShort = remainingMs < leaseMs * RENEWAL;

@@ -31,7 +31,8 @@ export class JobQueue {
   /** How many bytes of payloads are kept of them, and of those that wait: what runs is few enough. */
   #bytes = 0;
   #stopping = false;
-  #onEmpty: (() => void) | undefined;
+  /** Settled once nothing is leased, for all that wait for it. */
+  #empty: PromiseWithResolvers<void> | undefined;
 
   /**
    * @param parts What the jobs share.
@@ -58,7 +59,7 @@ export class JobQueue {
 
   /** Resolves once nothing is leased: what is being stored as such comes after the signal to stop. */
   async emptied(): Promise<void> {
-    if (!this.isEmpty) await new Promise<void>((resolve) => this.#onEmpty = resolve);
+    if (!this.isEmpty) await (this.#empty ??= Promise.withResolvers<void>()).promise;
   }
 
   /** How many events there is room to claim for. */
@@ -92,7 +93,7 @@ export class JobQueue {
       },
       cancel: () => {
         end();
-        if (this.isEmpty) this.#onEmpty?.();
+        this.#tellIfEmpty();
       },
     };
   };
@@ -169,7 +170,13 @@ export class JobQueue {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
-    if (this.isEmpty) this.#onEmpty?.();
+    this.#tellIfEmpty();
     if (this.isBehind || this.#jobs.size === 0) this.#wake();
+  }
+
+  #tellIfEmpty(): void {
+    if (!this.isEmpty) return;
+    this.#empty?.resolve();
+    this.#empty = undefined;
   }
 }

@@ -106,18 +106,19 @@ class StoreWorker implements EventWorker {
   }
 
   async stop(graceMs = 4_000): Promise<void> {
+    const { signal } = this.#ended;
+    if (signal.aborted) return;
     this.#stopping = true;
     this.#unwatch?.();
     this.#wake();
     this.#queue.stop();
     try {
-      await withDeadline(this.#quiet(), graceMs);
+      await withDeadline(this.#quiet(), graceMs, signal);
     } catch {
-      // What is not through by now is given back.
+      // What is not through by now is given back, here or by a stop with a shorter grace.
     }
-    await this.#queue.giveBackAll();
+    if (!signal.aborted) await this.#queue.giveBackAll();
     this.#ended.abort();
-    for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
   async #quiet(): Promise<void> {
@@ -144,6 +145,7 @@ class StoreWorker implements EventWorker {
       // A full claim may have left more behind; else nothing is to be done until something happens.
       if (!this.#queue.isBehind || limit <= 0) await this.#pause();
     }
+    for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
   async #claim(limit: number): Promise<number> {

@@ -8,6 +8,7 @@ import {
   type WebhookEvent,
   type WorkerOptions,
 } from "../../webhook/mod.ts";
+import { withDeadline } from "../../webhook/deadline.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { recordKey } from "./store/_events.ts";
@@ -495,6 +496,43 @@ Deno.test("stop() gives back what a handler holds past the grace, and it cannot 
   hold.resolve();
   await later(20);
   assertEquals((await sut.store.get("d1"))?.state, "queued");
+});
+
+Deno.test("stop() called twice at once resolves both times once the handlers are through", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  const stops = Promise.all([worker.stop(60_000), worker.stop(60_000)]);
+  hold.resolve();
+  await withDeadline(stops, 5_000);
+  assertEquals((await sut.store.get("d1"))?.state, "done");
+});
+
+Deno.test("stop() resolves when another one has given all back", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  await withDeadline(Promise.all([worker.stop(60_000), worker.stop(10)]), 5_000);
+  await withDeadline(worker.stop(60_000), 5_000);
+  assertEquals((await sut.store.get("d1"))?.state, "queued");
+  hold.resolve();
+});
+
+Deno.test("sweep() resolves once the KV is closed, although a handler runs", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {}, sweepMs: 10 });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  const swept = worker.sweep();
+  sut.kv.close();
+  await withDeadline(swept, 5_000);
+  await worker.stop(10);
+  hold.resolve();
 });
 
 Deno.test("sweep() resolves once all that was due is handled", async () => {
