@@ -92,15 +92,32 @@ export class HeldLease {
     await this.#changes;
   }
 
-  /** Does something that makes a new version of the lease, in turn with the renewals. */
-  change(action: (lease: Lease) => Promise<Lease | null>): Promise<boolean> {
+  /**
+   * Does something that makes a new version of the lease, in turn with the renewals. It is done a second
+   * time if the lease is still held, but its version was unknown: the answer to a change was lost.
+   */
+  change(
+    action: (lease: Lease) => Promise<Lease | null>,
+    withinMs: number,
+  ): Promise<boolean> {
     const changing = this.#changes.then(async () => {
-      const lease = this.#isLost ? null : await action(this.#lease);
+      if (this.#isLost) return false;
+      const lease = await withDeadline(this.#changed(this.#lease, action), withinMs);
       if (lease) this.#lease = lease;
       return lease !== null;
     });
     this.#changes = changing.catch(() => {});
     return changing;
+  }
+
+  async #changed(
+    lease: Lease,
+    action: (lease: Lease) => Promise<Lease | null>,
+  ): Promise<Lease | null> {
+    const changed = await action(lease);
+    if (changed) return changed;
+    const recovered = await this.#parts.store.recover(lease);
+    return recovered && await action(recovered);
   }
 
   /** Settles the event with the lease, a second time if it is still held but its version was unknown. */
@@ -147,24 +164,18 @@ export class HeldLease {
   };
 
   async #renew(): Promise<void> {
+    const { store, leaseMs } = this.#parts;
+    let start = 0;
+    const renew = (lease: Lease) => {
+      start = performance.now();
+      return store.renew(lease, leaseMs);
+    };
     try {
-      if (!(await this.change(this.#renewed))) this.lose("lease lost, handler aborted");
+      const renewed = await this.change(renew, leaseMs * RENEWAL);
+      if (renewed) this.#until = start + leaseMs * EXPIRY_MARGIN;
+      else this.lose("lease lost, handler aborted");
     } catch (error) {
       this.#holder.onError(error);
     }
   }
-
-  readonly #renewed = async (lease: Lease): Promise<Lease | null> => {
-    const { store, leaseMs } = this.#parts;
-    const start = performance.now();
-    const renewing = (async () => {
-      const renewed = await store.renew(lease, leaseMs);
-      if (renewed) return renewed;
-      const recovered = await store.recover(lease);
-      return recovered && await store.renew(recovered, leaseMs);
-    })();
-    const renewed = await withDeadline(renewing, leaseMs * RENEWAL);
-    this.#until = start + leaseMs * EXPIRY_MARGIN;
-    return renewed;
-  };
 }

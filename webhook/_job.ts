@@ -46,6 +46,8 @@ export class Job {
   #content: EventContent | undefined;
   #effects: CommitEffects[] | undefined;
   #failure: { readonly error: unknown } | undefined;
+  /** Of parts that were to be noted and nobody knows whether they are: how often they had been before. */
+  readonly #unknown = new Map<string, number>();
   readonly #controller = new AbortController();
   #stopping = false;
   #handlerEnded = false;
@@ -198,15 +200,41 @@ export class Job {
 
   readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {
     if (this.#handlerEnded) throw new TypeError("Cannot note progress: the handler has ended");
-    const { store, leaseMs } = this.#parts;
     const add = effects && ((commit: Deno.AtomicOperation) => addEffects(commit, [effects]));
-    const noted = await this.#lease.change((lease) =>
-      withDeadline(store.checkpoint(lease, part, add), leaseMs / 3)
-    );
-    if (noted) return;
+    let before = this.#unknown.get(part);
+    const note = (lease: Lease) => {
+      before ??= timesNoted(lease, part);
+      return this.#note(lease, part, before, add);
+    };
+    try {
+      if (await this.#lease.change(note, this.#parts.leaseMs / 3)) {
+        return void this.#unknown.delete(part);
+      }
+    } catch (error) {
+      if (before !== undefined) this.#unknown.set(part, before);
+      throw error;
+    }
     this.#lease.lose("lease lost, handler aborted");
     throw new Error("Cannot note progress: the lease was lost");
   };
+
+  /** Notes a part, unless that was done without an answer: its effects were committed with it then. */
+  async #note(
+    lease: Lease,
+    part: string,
+    before: number,
+    effects: CommitEffects | undefined,
+  ): Promise<Lease | null> {
+    const { store } = this.#parts;
+    if (timesNoted(lease, part) > before) return lease;
+    try {
+      return await store.checkpoint(lease, part, effects);
+    } catch (error) {
+      const recovered = await store.recover(lease).catch(() => null);
+      if (recovered && timesNoted(recovered, part) > before) return recovered;
+      throw error;
+    }
+  }
 
   async #load(): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
@@ -241,4 +269,8 @@ export class Job {
     if (this.#attempt) this.#attempt.run(write);
     else write();
   }
+}
+
+function timesNoted({ record: { progress = [] } }: Lease, part: string): number {
+  return progress.filter((each) => each === part).length;
 }

@@ -3,10 +3,12 @@ import {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  openEventStore,
   startWorker,
   type WorkerOptions,
 } from "../../webhook/mod.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
+import { failingOnce, type Fault } from "./_failing_kv.ts";
 import { delivery } from "./store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "./store/_stores.ts";
 
@@ -94,6 +96,84 @@ Deno.test("checkpoint() rejects once the handler has ended, also by an error", a
   });
   for (const { checkpoint } of contexts) await assertRejects(() => checkpoint("a"), TypeError);
   assertEquals(contexts.length, 2);
+});
+
+const countOne = (commit: Deno.AtomicOperation) => commit.sum(["count"], 1n);
+
+/** How an event stands that was handled at the first attempt, what was noted and how often that counted. */
+async function standing({ kv, store }: StoreUnderTest) {
+  const [event] = await Array.fromAsync(store.list({ state: "done" }));
+  const count = (await kv.get<Deno.KvU64>(["count"])).value?.value;
+  return { attempt: event?.attempt, progress: event?.progress, count };
+}
+
+/** Handles an event on a KV of which one commit fails, by a handler that is told to arm that. */
+async function handleOnFailing(
+  fault: Fault,
+  sut: StoreUnderTest,
+  handler: (context: HandlerContext, arm: () => void) => Promise<void>,
+): Promise<LogRecord[]> {
+  const failing = failingOnce(sut.kv, fault);
+  const store = await openEventStore(failing.kv);
+  return await handle({ ...sut, store }, (_event, context) => handler(context, failing.arm));
+}
+
+Deno.test("checkpoint() whose answer was lost is noted once, and the lease is kept", async () => {
+  await using sut = await memoryStore();
+  const records = await handleOnFailing("after", sut, async ({ checkpoint }, arm) => {
+    arm();
+    await checkpoint("a", countOne);
+    await checkpoint("b", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
+  assertEquals(records, []);
+});
+
+Deno.test("checkpoint() that was not committed rejects, and can be tried again", async () => {
+  await using sut = await memoryStore();
+  await handleOnFailing("before", sut, async ({ checkpoint }, arm) => {
+    arm();
+    await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+    await checkpoint("a", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+});
+
+Deno.test("checkpoint() finds a lease again whose renewal was not answered", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const records = await handle(sut, async ({ id }, { checkpoint }) => {
+    const lease = await store.recover({ record: (await store.get(id))!, versionstamp: "" });
+    await store.renew(lease!, 30_000);
+    await checkpoint("a", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+  assertEquals(records, []);
+});
+
+Deno.test("checkpoint() that is committed after its time is not noted a second time", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [checkpoint, renew] = [store.checkpoint.bind(store), store.renew.bind(store)];
+  let calls = 0;
+  store.renew = (...args) => late.promise.then(() => renew(...args));
+  store.checkpoint = async (...args) => {
+    if (++calls > 1) return await checkpoint(...args);
+    await open.promise;
+    return await checkpoint(...args).finally(() => late.resolve());
+  };
+  const handler: EventHandler = async ({ id }, { checkpoint, signal }) => {
+    await assertRejects(() => checkpoint("a", countOne), Error, "No answer");
+    const { until } = (await store.get(id))!.lease!;
+    open.resolve();
+    // The renewal finds the lease as that has left it.
+    while ((await store.get(id))!.lease!.until === until) await later(1);
+    await checkpoint("a", countOne);
+    assertEquals(signal.aborted, false);
+  };
+  await handle(sut, handler, { leaseMs: 600 });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
 });
 
 Deno.test("GiveUpError has the event given up at once, and kept", async () => {

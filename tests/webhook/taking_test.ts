@@ -1,27 +1,7 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { GiveUpError, openEventStore, startWorker } from "../../webhook/mod.ts";
+import { failingOnce, type Fault } from "./_failing_kv.ts";
 import { delivery, later } from "./store/_events.ts";
-
-/** Where a commit fails: before anything is written, or after all is. */
-type Fault = "before" | "after";
-
-/** A KV whose next commit fails. */
-function failingOnce(kv: Deno.Kv, fault: Fault): { kv: Deno.Kv; arm: () => void } {
-  let armed = false;
-  const atomic = () => {
-    const operation = kv.atomic();
-    const commit = operation.commit.bind(operation);
-    operation.commit = async () => {
-      if (!armed) return await commit();
-      armed = false;
-      if (fault === "after") await commit();
-      throw new Error("connection lost");
-    };
-    return operation;
-  };
-  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "atomic" ? atomic : kv[name].bind(kv);
-  return { kv: new Proxy(kv, { get } as ProxyHandler<Deno.Kv>), arm: () => void (armed = true) };
-}
 
 /** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
 async function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
