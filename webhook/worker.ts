@@ -139,7 +139,7 @@ class StoreWorker implements EventWorker {
       // What is given back during a claim may be due, and that claim does not see it.
       const hadJobs = this.#queue.hasJobs;
       const limit = this.#queue.toClaim;
-      if (limit > 0) this.#queue.isBehind = await this.#claim(limit) === limit;
+      if (limit > 0) await this.#claim(limit);
       if (hadJobs || !this.#queue.isEmpty) this.#sweeps.push(...sweeps);
       else for (const resolve of sweeps) resolve();
       // A full claim may have left more behind; else nothing is to be done until something happens.
@@ -148,23 +148,20 @@ class StoreWorker implements EventWorker {
     for (const resolve of this.#sweeps.splice(0)) resolve();
   }
 
-  async #claim(limit: number): Promise<number> {
+  async #claim(limit: number): Promise<void> {
     const { store, leaseMs } = this.#parts;
     const takeOver = !this.#clock.hasJumped();
     const start = performance.now();
     const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      for (const { body, ...lease } of leases) {
-        this.#queue.add(lease, start, body && { body });
-      }
-      return leases.length;
+      this.#queue.add(leases, limit, start);
     } catch (error) {
+      this.#queue.add([], limit, start);
       if (!this.#ended.signal.aborted) this.#report("claim failed", error);
       this.#releaseAll(claiming);
       // Of a KV that is closed nothing can be expected any more.
       if (error instanceof Deno.errors.BadResource) this.#stopping = true;
-      return 0;
     }
   }
 

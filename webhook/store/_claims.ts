@@ -232,7 +232,7 @@ export class Claims {
       // Else it is the event's own, and deleted in any case.
       add: (draft) => void (due.isShared || isOf(entry, known) || draft.delete(entry.key)),
     });
-    return lease && { ...lease, takenOver };
+    return lease && { ...lease, takenOver, dueSince: record.dueAt };
   }
 
   /** Deletes an entry of the schedule that is not its event's any more. */

@@ -19,6 +19,8 @@ export interface Lease {
   readonly versionstamp: string;
   /** Whether the lease before it expired: its worker died, was frozen, or lost the KV. */
   readonly takenOver?: boolean | undefined;
+  /** When an event that was claimed had become due, milliseconds since the epoch. */
+  readonly dueSince?: number | undefined;
   /** The event's payload, where claiming has read it: one of up to 65,000 bytes. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
 }
