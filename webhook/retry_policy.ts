@@ -49,16 +49,6 @@ function outOfRange(name: string, value: unknown): RangeError {
 }
 
 /**
- * Tells the longest that a failed event can be scheduled ahead.
- *
- * @param policy The policy.
- * @returns Milliseconds.
- */
-export function longestDelay({ maxDelayMs = 3_600_000 }: RetryPolicy): number {
-  return maxDelayMs * (1 + JITTER);
-}
-
-/**
  * Tells in how long a failed event is to be tried again: exponential backoff with jitter.
  *
  * @param policy The policy.

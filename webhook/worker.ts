@@ -7,7 +7,6 @@ import { JobQueue } from "./_job_queue.ts";
 import { SharedTimer, Timeouts } from "./timeouts.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
-import { longestDelay } from "./retry_policy.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
 import { withDefaults, type WorkerOptions } from "./worker_options.ts";
 
@@ -32,8 +31,14 @@ export interface EventWorker {
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
-/** How often the remains of uploads and misplaced events are looked for, and how old uploads are then. */
+/** How often damaged groups and the remains of uploads are looked for, and how old the latter are then. */
 const TIDY_MS = 3_600_000;
+
+/** How often misplaced events are looked for at most; else once in a lease's length. */
+const MIN_REPAIR_MS = 1_000;
+
+/** How long that may take: of 50,000 events a remote KV reads all in 5 s. */
+const REPAIR_TIMEOUT_MS = 300_000;
 
 /**
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
@@ -75,8 +80,10 @@ class StoreWorker implements EventWorker {
   readonly #ended = new AbortController();
   readonly #clock: ClockWatch;
   readonly #unwatch: (() => void) | undefined;
-  /** When to tidy next, by the monotonic clock. */
-  #tidyAt: number;
+  /** When to put the schedule right next, and when to tidy, by the monotonic clock. */
+  #repairAt: number;
+  #tidyAt = -Infinity;
+  #isTidying = false;
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -88,8 +95,8 @@ class StoreWorker implements EventWorker {
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
     this.#parts = { store, handler, leaseMs, retry, log, telemetry, settling, renewals };
     this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
-    this.#clock = new ClockWatch(leaseMs / 2);
-    this.#tidyAt = performance.now() + leaseMs / 2;
+    this.#clock = new ClockWatch(leaseMs / 2, this.#onJump);
+    this.#repairAt = performance.now() + leaseMs / 2;
     this.#sweepMs = sweepMs;
     const listening = store.listen(this.#wake, this.#queue.reserve);
     listening.catch((error) => this.#report("bell failed", error));
@@ -186,21 +193,37 @@ class StoreWorker implements EventWorker {
     this.#woken = false;
   }
 
-  /** Each hour, and after a jump of the clock, once all that run have renewed their leases since. */
+  readonly #onJump = (byMs: number): void => {
+    this.#repairAt = 0;
+    writeLog(this.#parts.log, "warn", "clock was set", { byMs });
+  };
+
+  /**
+   * Puts the schedule right once in a lease's length, for another process may have a wrong clock, and
+   * after a jump of the clock, once all that run have renewed their leases since.
+   */
   #tidyInTime(): void {
     const now = performance.now();
-    if (this.#clock.hasJumped()) this.#tidyAt = 0;
-    if (now < this.#tidyAt || this.#clock.hasJumped()) return;
-    this.#tidyAt = now + TIDY_MS;
-    this.#background = this.#tidy();
+    if (this.#clock.hasJumped() || this.#isTidying || now < this.#repairAt) return;
+    this.#repairAt = now + Math.max(this.#parts.leaseMs, MIN_REPAIR_MS);
+    this.#isTidying = true;
+    this.#background = this.#tidy(now).finally(() => this.#isTidying = false);
   }
 
-  async #tidy(): Promise<void> {
-    const { store, retry, leaseMs } = this.#parts;
+  async #tidy(now: number): Promise<void> {
+    const { store, log } = this.#parts;
     try {
-      await store.sweepUploads(TIDY_MS);
-      const repaired = await store.repairSchedule(longestDelay(retry) + leaseMs);
-      if (repaired > 0) this.#wake();
+      const repairing = store.repairSchedule();
+      const events = await withDeadline(repairing, REPAIR_TIMEOUT_MS, this.#ended.signal);
+      if (events > 0) {
+        writeLog(log, "warn", "events scheduled anew: a clock was ahead", { events });
+        this.#wake();
+      }
+      if (now < this.#tidyAt) return;
+      this.#tidyAt = now + TIDY_MS;
+      await withDeadline(store.sweepUploads(TIDY_MS), REPAIR_TIMEOUT_MS, this.#ended.signal);
+      const groups = withDeadline(store.repairGroups(), REPAIR_TIMEOUT_MS, this.#ended.signal);
+      if (await groups > 0) this.#wake();
     } catch (error) {
       if (!this.#stopping) this.#report("tidying failed", error);
     }

@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { TestClock } from "../../testing/_test_clock.ts";
 import { createEventRouter, type EventRouter, type PlatformEvents } from "../../router/mod.ts";
 import { type EventHandler, type EventRecord, startWorker } from "../../webhook/mod.ts";
 import { delivery } from "../webhook/store/_events.ts";
@@ -23,6 +24,8 @@ interface Outcome {
 /** Has the versions of a bot try an event, one after the other and each once. */
 async function tryIn(versions: readonly Version[], type = "push", payload = {}): Promise<Outcome> {
   await using sut = await memoryStore();
+  using clock = new DisposableStack();
+  const time = clock.adopt(new TestClock(), (each) => each.restore());
   const { store } = sut;
   const { id } = await store.accept({ ...delivery("d1", JSON.stringify(payload)), type });
   const called: string[][] = [];
@@ -39,8 +42,8 @@ async function tryIn(versions: readonly Version[], type = "push", payload = {}):
     const worker = startWorker(store, handle, { log: () => {}, retry: { minDelayMs: 60_000 } });
     await worker.sweep();
     await worker.stop();
-    // What is to be tried again in a minute is due at once.
-    await store.repairSchedule(0);
+    // What is to be tried again is due by then.
+    time.advance(7_200_000);
   }
   return { called, record: (await store.get(id))! };
 }

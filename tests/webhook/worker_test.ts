@@ -444,6 +444,46 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
   });
 }
 
+Deno.test("startWorker() tries again in a second what a clock an hour ahead has put off, and says so", async () => {
+  await using sut = await memoryStore();
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const handler = ({ attempt }: WebhookEvent) => {
+    if (attempt === 1) throw new Error("once");
+  };
+  let id = "";
+  const isDone = async () => (await sut.store.get(id))?.state === "done";
+  const clock = setClock(60 * 60_000);
+  await withWorker(sut, handler, { log, leaseMs: 600, sweepMs: 20 }, async () => {
+    ({ id } = await sut.store.accept(delivery("d1")));
+    await until(async () => (await sut.store.get(id))?.errors.length === 1);
+    clock[Symbol.dispose]();
+    await until(isDone);
+  });
+  const jumps = records.filter(({ message }) => message === "clock was set");
+  assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
+    ["warn", -60],
+  ]);
+  const anew = records.filter(({ message }) => message.startsWith("events scheduled anew"));
+  assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
+});
+
+Deno.test("startWorker() puts right what another process schedules with a clock ahead, each time", async () => {
+  await using sut = await memoryStore();
+  const other = await openEventStore(sut.kv);
+  let handled = 0;
+  await withWorker(sut, () => handled++, { leaseMs: 100, sweepMs: 20 }, async () => {
+    for (let i = 1; i <= 2; i++) {
+      const clock = setClock(75 * 60_000);
+      // The time of the event is taken at once, so that nobody here sees a jump.
+      const accepting = other.accept(delivery(`d${i}`));
+      clock[Symbol.dispose]();
+      await accepting;
+      await until(() => handled === i);
+    }
+  });
+});
+
 Deno.test("startWorker() ends when its KV is closed", async () => {
   await using sut = await memoryStore();
   const records: LogRecord[] = [];

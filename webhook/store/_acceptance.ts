@@ -143,7 +143,9 @@ export class Acceptance {
       const lane = await this.#lanes.readToJoin(key);
       const place = this.#lanes.join(draft, lane, record);
       const dueAt = lane.size === 0 ? Math.max(record.dueAt!, lane.busyUntil) : null;
-      const placed = { ...record, orderingKey: cut, lane: place, dueAt };
+      const busyMs = lane.busyUntil - Date.now();
+      const delayed = busyMs > (record.delayMs ?? 0) && { delayMs: busyMs };
+      const placed = { ...record, orderingKey: cut, lane: place, dueAt, ...delayed };
       return await this.#tryCommit(placed, draft, delivery);
     });
   }

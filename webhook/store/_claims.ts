@@ -6,15 +6,8 @@ import type { StoreKeys } from "./_keys.ts";
 import { Lanes, POSTPONE_MS } from "./_lanes.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { readAll, type ReadKeys, readNear } from "./_reads.ts";
-import { type DueEntry, isShared, Schedule, setEntry } from "./_schedule.ts";
-import {
-  type EventRecord,
-  type EventRef,
-  type Known,
-  knownOf,
-  type LanePlace,
-  withError,
-} from "./event_record.ts";
+import { type DueEntry, isShared, plannedDelay, Schedule, setEntry } from "./_schedule.ts";
+import { type EventRef, type Known, knownOf, type LanePlace, withError } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { ClaimOptions, Lease } from "./event_store.ts";
 
@@ -32,6 +25,9 @@ const PUT_OFF_MS = 60_000;
 
 /** How many events are remembered that have failed. */
 const MAX_REMEMBERED = 1_000;
+
+/** By how much the clocks of two machines may differ until what one schedules is put right by the other. */
+const CLOCK_SLACK_MS = 1_000;
 
 /** What stands for an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
@@ -131,34 +127,42 @@ export class Claims {
     this.#reportFailures(failures);
   }
 
-  /**
-   * Makes events due that are scheduled later than anything can be: by a clock that has been set back
-   * since.
-   */
-  async repair(latestMs: number): Promise<number> {
+  /** Schedules events anew that would wait for longer than they were meant to. */
+  async repair(): Promise<number> {
     let repaired = 0;
     let page: Due[] = [];
+    let failed: PromiseRejectedResult | undefined;
     const mend = async () => {
-      const changes = (await this.#read(page)).map((known, i) =>
-        this.#mend(page[i]!, known, latestMs)
-      );
-      for (const mended of await Promise.all(changes)) if (mended) repaired++;
+      const changes = (await this.#read(page)).map((known, i) => this.#mend(page[i]!, known));
+      const tried = await Promise.allSettled(changes);
+      repaired += tried.filter((each) => each.status === "fulfilled" && each.value).length;
+      failed ??= tried.find((each) => each.status === "rejected");
       page = [];
     };
     for await (const entry of this.#schedule.after(Date.now())) {
-      if (page.push(...dueOf(entry)) >= BATCH_SIZE) await mend();
+      const { delayMs = 0 } = entry.value;
+      if (isMisplaced(Number(entry.key.at(-2)), delayMs)) page.push(...dueOf(entry));
+      if (page.length >= BATCH_SIZE) await mend();
     }
     await mend();
+    // One that cannot be put right does not keep the others.
+    if (failed) throw failed.reason;
     return repaired;
   }
 
-  async #mend({ entry }: Due, known: Known, latestMs: number): Promise<boolean> {
+  async #mend({ entry }: Due, known: Known): Promise<boolean> {
     const { record, versionstamp, body } = known;
-    if (!record || !isOf(entry, known) || !isMisplaced(record, latestMs)) return false;
-    const { lease } = record;
+    if (!record || !isOf(entry, known)) return false;
+    const delayMs = plannedDelay(record);
+    if (!isMisplaced(record.dueAt!, delayMs)) return false;
     // Who holds a lease has to have its length to renew it by the clock as it is now.
-    const dueAt = Date.now() + (lease?.ms ?? 0);
-    const set = { dueAt, lease: lease && { ...lease, until: dueAt } };
+    const dueAt = Date.now() + delayMs;
+    const { lease, busyUntil } = record;
+    const set = {
+      dueAt,
+      ...(lease ? { lease: { ...lease, until: dueAt } } : { delayMs }),
+      ...(busyUntil !== undefined && { busyUntil: Math.min(busyUntil, dueAt) }),
+    };
     return await this.#change({ record, versionstamp: versionstamp!, body }, { set }) !== null;
   }
 
@@ -277,7 +281,7 @@ export class Claims {
   }
 
   #defer(draft: Draft, ref: EventRef, ms: number, lane: LanePlace | null = null): void {
-    setEntry(draft, this.#keys, Date.now() + ms, ref, lane);
+    setEntry(draft, this.#keys, Date.now() + ms, ref, lane, ms);
   }
 
   #reportFailures(failures: readonly Failure[]): void {
@@ -334,10 +338,7 @@ function isOf({ key, value }: DueEntry, { record }: Known): boolean {
   return record.dueGroup === (isShared(value) ? key.at(-1) : undefined);
 }
 
-/** Whether an event waits for longer than its clock can have meant, as far as the record tells. */
-function isMisplaced(record: EventRecord, latestMs: number): boolean {
-  const { dueAt, lease, state, attempt, lane, receivedAt } = record;
-  const inMs = dueAt! - Date.now();
-  if (state === "running" && lease) return inMs > lease.ms;
-  return inMs > latestMs || (attempt === 0 && lane === null && dueAt === receivedAt);
+/** Whether an event waits for longer than it was to: one clock was ahead of another. */
+function isMisplaced(dueAt: number, delayMs: number): boolean {
+  return dueAt - Date.now() > delayMs + CLOCK_SLACK_MS;
 }

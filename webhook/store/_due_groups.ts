@@ -12,6 +12,8 @@ export interface DueGroup {
   readonly id: string;
   /** When the leases of its events end, milliseconds since the epoch. */
   readonly dueAt: number;
+  /** How long these are, in milliseconds. */
+  readonly leaseMs: number;
   /** Its events. */
   readonly events: readonly EventRef[];
 }
@@ -34,8 +36,9 @@ export class DueGroups {
   }
 
   /** Adds a group's entry to a commit. */
-  open(commit: Mutations, { id, dueAt, events }: DueGroup): void {
-    commit.set(this.#keys.due(dueAt, id), { v: 1, events } satisfies SharedEntry);
+  open(commit: Mutations, { id, dueAt, leaseMs, events }: DueGroup): void {
+    const entry: SharedEntry = { v: 1, events, delayMs: leaseMs };
+    commit.set(this.#keys.due(dueAt, id), entry);
     this.#left.set(id, events.length);
   }
 
@@ -87,6 +90,7 @@ export function leaseTogether(taken: readonly Leased[]): DueGroup | undefined {
   return id === undefined ? undefined : {
     id,
     dueAt: now + first.leaseMs,
+    leaseMs: first.leaseMs,
     events: taken.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
   };
 }

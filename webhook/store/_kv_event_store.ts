@@ -126,14 +126,14 @@ export class KvEventStore implements EventStore {
   async retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean> {
     const now = Date.now();
     const errors = withError(lease.record, error, now);
-    const set = { state: "queued", lease: null, dueAt: now + delayMs, errors } as const;
+    const set = { state: "queued", lease: null, dueAt: now + delayMs, delayMs, errors } as const;
     return await this.#change(lease, { set }) !== null;
   }
 
   async release(lease: Lease, delayMs = 0): Promise<boolean> {
     const attempt = Math.max(0, lease.record.attempt - 1);
     const dueAt = Date.now() + delayMs;
-    const set = { state: "queued", lease: null, attempt, dueAt } as const;
+    const set = { state: "queued", lease: null, attempt, dueAt, delayMs } as const;
     const add = (draft: Draft) => void (draft.rings = delayMs === 0);
     return await this.#change(lease, { set, add }) !== null;
   }
@@ -190,8 +190,12 @@ export class KvEventStore implements EventStore {
     return sweepUploads(this.#kv, this.#keys, Date.now() - olderThanMs);
   }
 
-  async repairSchedule(latestMs: number): Promise<number> {
-    return await this.#claims.repair(latestMs) + await this.#lanes.repair();
+  repairSchedule(): Promise<number> {
+    return this.#claims.repair();
+  }
+
+  repairGroups(): Promise<number> {
+    return this.#lanes.repair();
   }
 
   listen(wake: () => void, reserve?: Reserve): Promise<void> {

@@ -6,6 +6,7 @@ import type { StoreParts } from "./_parts.ts";
 import { Pool } from "./_pool.ts";
 import { listAround, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
 import { isEventRef, isLaneRecord, isSeq } from "./_record_shape.ts";
+import { busyUntil as busyUntilOf } from "./_revive.ts";
 import { setDue, setEntry } from "./_schedule.ts";
 import { type EventRecord, type EventRef, type LanePlace, readRecord } from "./event_record.ts";
 
@@ -38,6 +39,8 @@ export interface LaneRecord {
   readonly size: number;
   /** Until when the handler of one that was cancelled may run, milliseconds since the epoch. */
   readonly busyUntil?: number | undefined;
+  /** How far ahead that was when it was noted, in milliseconds: a clock may have been set back since. */
+  readonly busyMs?: number | undefined;
   /** Until when nobody is to join, for one leaves, milliseconds since the epoch. */
   readonly heldUntil?: number | undefined;
 }
@@ -125,7 +128,9 @@ export class Lanes {
   async hold(key: string): Promise<void> {
     const { next, size, busyUntil, versionstamp } = await this.read(key);
     if (versionstamp === null) return;
-    const record: LaneRecord = { next, size, busyUntil, heldUntil: Date.now() + HOLD_MS };
+    const now = Date.now();
+    const busyMs = Math.max(0, busyUntil - now);
+    const record: LaneRecord = { next, size, busyUntil, busyMs, heldUntil: now + HOLD_MS };
     await commit(
       this.#kv.atomic().check({ key: this.#keys.lane(key), versionstamp })
         .set(this.#keys.lane(key), record),
@@ -135,7 +140,8 @@ export class Lanes {
   /** Adds joining the end of a lane to a draft. */
   join(draft: Draft, lane: Lane, { id, receivedAt }: EventRef): LanePlace {
     const { key, next, size, busyUntil, versionstamp } = lane;
-    const record: LaneRecord = { next: next + 1, size: size + 1, busyUntil };
+    const busyMs = Math.max(0, busyUntil - Date.now());
+    const record: LaneRecord = { next: next + 1, size: size + 1, busyUntil, busyMs };
     draft.check({ key: this.#keys.lane(key), versionstamp })
       .set(this.#keys.lane(key), record)
       .set(this.#keys.lanePlace(key, next), { id, receivedAt } satisfies EventRef);
@@ -173,12 +179,14 @@ export class Lanes {
   #set(
     draft: Draft,
     key: string,
-    lane: LaneRecord & { readonly busyUntil: number },
+    { next, size, busyUntil }: Pick<Lane, "next" | "size" | "busyUntil">,
     now: number,
   ): void {
     const laneKey = this.#keys.lane(key);
-    if (lane.size > 0) draft.set(laneKey, lane);
-    else if (lane.busyUntil > now) draft.set(laneKey, lane, { expireIn: lane.busyUntil - now });
+    const busyMs = Math.max(0, busyUntil - now);
+    const lane: LaneRecord = { next, size, busyUntil, busyMs };
+    if (size > 0) draft.set(laneKey, lane);
+    else if (busyMs > 0) draft.set(laneKey, lane, { expireIn: busyMs });
     else draft.delete(laneKey);
   }
 
@@ -312,7 +320,7 @@ export class Lanes {
     if (!record) {
       // Another version may be able to read it, later.
       if (versionstamp !== null) {
-        setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null);
+        setEntry(draft, this.#keys, Date.now() + POSTPONE_MS, ref, null, POSTPONE_MS);
       }
       return false;
     }
@@ -322,7 +330,8 @@ export class Lanes {
       setDue(draft, this.#keys, record);
       return true;
     }
-    const next = goOn({ ...record, dueAt: Math.max(notBefore, record.busyUntil ?? 0) });
+    const dueAt = Math.max(notBefore, busyUntilOf(record));
+    const next = goOn({ ...record, dueAt, delayMs: Math.max(0, dueAt - Date.now()) });
     draft.check({ key, versionstamp }).set(key, next);
     setDue(draft, this.#keys, next);
     return true;
@@ -338,7 +347,8 @@ function laneOf(
     return { key, next: 0, size: 0, busyUntil: 0, heldUntil: 0, versionstamp };
   }
   if (!isLaneRecord(value)) return undefined;
-  const { next, size, busyUntil = 0, heldUntil = 0 } = value;
+  const { next, size, busyMs = Infinity, heldUntil = 0 } = value;
+  const busyUntil = Math.min(value.busyUntil ?? 0, Date.now() + busyMs);
   return { key, next, size, busyUntil, heldUntil, versionstamp };
 }
 

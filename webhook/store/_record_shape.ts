@@ -32,14 +32,20 @@ const isRef = shape({ id: isId, receivedAt: isTime });
 const isRefs: Check = (value) => Array.isArray(value) && value.every(isRef);
 // The first entries had no version.
 const isEntryVersion: Check = (value) => value === undefined || value === 1;
-const isEntry = shape({ v: isEntryVersion, receivedAt: isTime, lane: orNull(isLane) });
+const isEntry = shape({
+  v: isEntryVersion,
+  receivedAt: isTime,
+  lane: orNull(isLane),
+  delayMs: orNone(isTime),
+});
 const isLaneShape = shape({
   next: isCount,
   size: isCount,
   busyUntil: orNone(isTime),
+  busyMs: orNone(isTime),
   heldUntil: orNone(isTime),
 });
-const isShared = shape({ v: isEntryVersion, events: isRefs });
+const isShared = shape({ v: isEntryVersion, events: isRefs, delayMs: orNone(isTime) });
 
 const isRecord = shape(
   {
@@ -55,6 +61,7 @@ const isRecord = shape(
     state: (value) => STATES.includes(value as EventState),
     attempt: isCount,
     dueAt: orNull(isTime),
+    delayMs: orNone(isTime),
     dueGroup: orNone(isText),
     orderingKey: orNull(isText),
     lane: orNull(isLane),

@@ -27,6 +27,8 @@ export interface ScheduleEntry {
   readonly receivedAt: number;
   /** Its place in its lane, so that the lane goes on even if the event's record cannot be read. */
   readonly lane: LanePlace | null;
+  /** See {@linkcode plannedDelay}; entries of versions before have none. */
+  readonly delayMs?: number | undefined;
 }
 
 /** What an entry holds that several events share: where their records are. */
@@ -34,6 +36,25 @@ export interface SharedEntry {
   /** The version of this layout; none is the same as 1. */
   readonly v?: 1;
   readonly events: readonly EventRef[];
+  /** For how long they are leased, in milliseconds; entries of versions before do not tell. */
+  readonly delayMs?: number | undefined;
+}
+
+/** The longest that versions before had an event wait by default, which did not note that. */
+const LONGEST_DELAY_MS = 4_500_000;
+
+/**
+ * Tells for how long an event was to wait when it was given its place in the schedule, in milliseconds.
+ * Versions before noted when a retried event had failed, by the clock that gave it its place.
+ */
+export function plannedDelay(
+  { state, lease, delayMs, dueAt, receivedAt, errors }: EventRecord,
+): number {
+  if (state === "running" && lease) return lease.ms;
+  if (delayMs !== undefined) return delayMs;
+  const failedAt = errors.at(-1)?.at;
+  if (failedAt !== undefined) return Math.max(0, dueAt! - failedAt);
+  return dueAt === receivedAt ? 0 : LONGEST_DELAY_MS;
 }
 
 /** An entry of the schedule. */
@@ -117,7 +138,8 @@ function isOwnKey(key: Deno.KvKey): boolean {
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  if (record.dueAt !== null) setEntry(commit, keys, record.dueAt, record, record.lane);
+  if (record.dueAt === null) return;
+  setEntry(commit, keys, record.dueAt, record, record.lane, plannedDelay(record));
 }
 
 /** Adds an entry in the schedule to a commit. */
@@ -127,8 +149,10 @@ export function setEntry(
   dueAt: number,
   { id, receivedAt }: EventRef,
   lane: LanePlace | null,
+  delayMs?: number,
 ): void {
-  commit.set(keys.due(dueAt, id), { v: 1, receivedAt, lane } satisfies ScheduleEntry);
+  const entry: ScheduleEntry = { v: 1, receivedAt, lane, delayMs };
+  commit.set(keys.due(dueAt, id), entry);
 }
 
 /** Adds the deletion of an event's entry in the schedule to a commit, if it has one of its own. */

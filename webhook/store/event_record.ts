@@ -76,6 +76,12 @@ export interface EventRecord {
    * waits for others of its ordering key.
    */
   readonly dueAt: number | null;
+  /**
+   * For how long it was to wait when it was last given a place in the schedule, in milliseconds: what a
+   * longer wait is known by, which is a clock's mistake. Records of versions before have none, and neither
+   * has an event that is due since it was received. One that runs waits for the end of its lease.
+   */
+  readonly delayMs?: number | undefined;
   /** The entry of the schedule that it shares with other events; none where it has one of its own. */
   readonly dueGroup?: string | undefined;
   /** Events with the same one are handled one at a time; null where it has none. */

@@ -227,13 +227,20 @@ export interface EventStore extends EventOperations {
   sweepUploads(olderThanMs: number): Promise<number>;
 
   /**
-   * Makes events due that are scheduled later than their records allow: by a clock that has been set
-   * back since. Ordering groups that are damaged are put right, so that their events go on.
+   * Schedules events anew that would wait for longer than they were meant to: a clock that has been set
+   * back since, or another machine's, has scheduled them. Each then waits for as long as it was to, and a
+   * lease is held for its length.
    *
-   * @param latestMs The longest that a failed event can be scheduled ahead, in milliseconds.
-   * @returns How many events were made due, and groups put right.
+   * @returns How many were scheduled anew.
    */
-  repairSchedule(latestMs: number): Promise<number>;
+  repairSchedule(): Promise<number>;
+
+  /**
+   * Puts ordering groups right that are damaged, so that their events go on: each group is looked at.
+   *
+   * @returns How many were put right.
+   */
+  repairGroups(): Promise<number>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.

@@ -136,7 +136,7 @@ Deno.test("repairSchedule() makes the events of a group due that were leased by 
   Date.now = () => now() + 86_400_000;
   await take(sut, IDS, LEASE_MS).finally(() => Date.now = now);
   assertEquals(await takeOver(sut.store), []);
-  assertEquals(await sut.store.repairSchedule(30_000), 5);
+  assertEquals(await sut.store.repairSchedule(), 5);
   await later(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(sut.store)).toSorted(), IDS);
 });

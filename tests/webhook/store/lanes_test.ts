@@ -176,7 +176,7 @@ for (const [name, damage] of Object.entries(STUCK)) {
       await damage(kv, ids);
       if (name !== "has no record") ids.push(...await accept(store, "c"));
       assertEquals(await claimAll(store), []);
-      assertEquals(await store.repairSchedule(1_000), 1);
+      assertEquals(await store.repairGroups(), 1);
       assertEquals(messages, [MENDED]);
       const lost = {
         "has more events in its record than places": 2,
@@ -184,7 +184,7 @@ for (const [name, damage] of Object.entries(STUCK)) {
       };
       assertEquals(await drain(store), ids.slice(lost[name as keyof typeof lost] ?? 0));
       await assertEmpty(kv);
-      assertEquals(await store.repairSchedule(1_000), 0);
+      assertEquals(await store.repairGroups(), 0);
     }));
 }
 
@@ -194,7 +194,7 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
     const all = async () => await Array.fromAsync(kv.list({ prefix: ["events"] }));
     const isUntouched = async () => {
       const before = await all();
-      assertEquals(await store.repairSchedule(3_600_000), 0);
+      assertEquals(await store.repairGroups(), 0);
       assertEquals(await all(), before);
     };
     await isUntouched();
@@ -219,7 +219,7 @@ Deno.test("repairSchedule() starts no second event of a key while the first one 
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
     await kv.set(LANE, "damaged");
-    await store.repairSchedule(3_600_000);
+    await store.repairGroups();
     assertEquals(await claimAll(store), []);
     assert(await store.complete(first));
     assertEquals(await drain(store), ids.slice(1));

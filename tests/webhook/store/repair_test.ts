@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { type EventStore, openEventStore } from "../../../webhook/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
@@ -20,7 +20,7 @@ Deno.test("repairSchedule() makes an event due that a clock ahead has received",
   await using sut = await memoryStore();
   await ahead(MINUTE_MS, () => sut.store.accept(delivery("d1")));
   assertEquals(await claimAll(sut.store), []);
-  assertEquals(await sut.store.repairSchedule(3_600_000), 1);
+  assertEquals(await sut.store.repairSchedule(), 1);
   assertEquals(idsOf(await claimAll(sut.store)), ["d1"]);
 });
 
@@ -28,7 +28,7 @@ Deno.test("repairSchedule() leaves a lease alone that is longer than its worker'
   await using sut = await memoryStore();
   await sut.store.accept(delivery("d1"));
   const lease = await claimOne(sut.store, 7_200_000);
-  assertEquals(await sut.store.repairSchedule(1_000), 0);
+  assertEquals(await sut.store.repairSchedule(), 0);
   assertEquals(await claimAll(sut.store), []);
   assert(await sut.store.complete(lease));
 });
@@ -39,20 +39,102 @@ Deno.test("repairSchedule() shortens a lease to its length, and its holder finds
     await sut.store.accept(delivery("d1"));
     return await claimOne(sut.store, MINUTE_MS);
   });
-  assertEquals(await sut.store.repairSchedule(3_600_000), 1);
+  assertEquals(await sut.store.repairSchedule(), 1);
   const { lease: repaired } = (await sut.store.get("d1"))!;
   assert(repaired!.until <= Date.now() + MINUTE_MS);
   assertEquals(await sut.store.renew(lease, MINUTE_MS), null);
   assert(await sut.store.complete((await sut.store.recover(lease))!));
 });
 
+const AHEAD_MS = 75 * MINUTE_MS;
+
+const dueInMs = async (store: EventStore, id: string) => (await store.get(id))!.dueAt! - Date.now();
+
+testStoreInOneProcess(
+  "repairSchedule() has a retry wait for its own delay that a clock ahead has scheduled",
+  async ({ store }) => {
+    const { id } = await ahead(AHEAD_MS, async () => {
+      const accepted = await store.accept(delivery());
+      await store.retry(await claimOne(store), 2_000, "no");
+      return accepted;
+    });
+    assertEquals(await store.oldestDueAt(), null);
+    assertEquals(await store.repairSchedule(), 1);
+    assertLessOrEqual(await dueInMs(store, id), 2_000);
+    assertEquals(await store.repairSchedule(), 0);
+  },
+);
+
 Deno.test("repairSchedule() leaves a retry alone that is not due", async () => {
   await using sut = await memoryStore();
-  await sut.store.accept(delivery("d1"));
-  await sut.store.retry(await claimOne(sut.store), MINUTE_MS, "no");
-  assertEquals(await sut.store.repairSchedule(3_600_000), 0);
-  assertEquals(await sut.store.repairSchedule(MINUTE_MS / 2), 1);
+  await sut.store.accept(delivery());
+  await sut.store.retry(await claimOne(sut.store), AHEAD_MS, "no");
+  assertEquals(await sut.store.repairSchedule(), 0);
 });
+
+/** Makes an event's record and entry as a version before has written them, which noted no delay. */
+async function makeOlder(kv: Deno.Kv): Promise<void> {
+  for (const key of [...await keysOf(kv, "due"), ...await keysOf(kv, "event")]) {
+    const { value } = await kv.get<{ readonly delayMs?: number }>(key);
+    const { delayMs: _, ...older } = value!;
+    await kv.set(key, older);
+  }
+}
+
+for (const [delayMs, repaired] of [[2_000, 1], [AHEAD_MS + MINUTE_MS, 0]] as const) {
+  const what = repaired ? "schedules a short retry anew" : "leaves a long retry alone";
+  Deno.test(`repairSchedule() ${what} of a version that noted no delay`, async () => {
+    await using sut = await memoryStore();
+    const byMs = repaired ? AHEAD_MS : 0;
+    await ahead(byMs, async () => {
+      await sut.store.accept(delivery());
+      await sut.store.retry(await claimOne(sut.store), delayMs, "no");
+    });
+    await makeOlder(sut.kv);
+    assertEquals(await sut.store.repairSchedule(), repaired);
+  });
+}
+
+Deno.test("repairSchedule() leaves what another machine has scheduled whose clock is right to a second", async () => {
+  await using sut = await memoryStore();
+  await ahead(900, async () => {
+    await sut.store.accept(delivery());
+    await claimOne(sut.store);
+    await sut.store.accept(delivery());
+  });
+  assertEquals(await sut.store.repairSchedule(), 0);
+});
+
+testStoreInOneProcess(
+  "the next of a key does not wait for what a clock ahead has noted",
+  async ({ store }) => {
+    await ahead(AHEAD_MS, async () => {
+      for (let i = 0; i < 3; i++) await store.accept(delivery(undefined, "{}", "key"));
+      await store.complete(await claimOne(store));
+    });
+    assertEquals(await store.repairSchedule(), 1);
+    await store.complete(await claimOne(store));
+    await store.complete(await claimOne(store));
+  },
+);
+
+testStoreInOneProcess(
+  "a handler that was cancelled by a clock ahead keeps its event and key for its lease at most",
+  async ({ store }) => {
+    const { id } = await ahead(AHEAD_MS, async () => {
+      const accepted = await store.accept(delivery(undefined, "{}", "key"));
+      await claimOne(store, MINUTE_MS);
+      await store.cancel(accepted.id);
+      return accepted;
+    });
+    const other = await store.accept(delivery(undefined, "{}", "key"));
+    assertLessOrEqual(await dueInMs(store, other.id), MINUTE_MS);
+    await store.cancel(other.id);
+    await store.replay(id);
+    assertLessOrEqual(await dueInMs(store, id), MINUTE_MS);
+    assertEquals(await store.repairSchedule(), 0);
+  },
+);
 
 testStore("recover() finds no lease that another has", async ({ store }) => {
   await store.accept(delivery("d1"));
