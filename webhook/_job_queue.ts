@@ -17,7 +17,7 @@ const LATE_MS = 500;
 /** How many events are taken while they are stored for each late one that is started. */
 const TAKEN_PER_LATE = 0.5;
 
-/** How many events may be unsettled at once, their handlers through or not. */
+/** How many events may be unsettled at once, their handlers through or not, if no more run at once. */
 const MAX_JOBS = 2_048;
 
 /**
@@ -164,7 +164,8 @@ export class JobQueue {
     const waiting = this.#claimed.length + this.#taken.length;
     const taken = this.#pace.running + waiting + this.#reserved;
     const unsettled = this.#jobs.size + this.#reserved;
-    return Math.min(this.#concurrency + ahead - taken, MAX_JOBS - unsettled);
+    const maxUnsettled = Math.max(MAX_JOBS, 2 * this.#concurrency);
+    return Math.min(this.#concurrency + ahead - taken, maxUnsettled - unsettled);
   }
 
   #add(list: Job[], lease: Lease, leasedAt: number, content?: EventContent): void {

@@ -23,6 +23,9 @@ export interface RetryPolicy {
 /** By how much a delay is lengthened at most, so that events that failed together come back apart. */
 const JITTER = 0.25;
 
+/** After so many doublings a millisecond is longer than the longest delay. */
+const MAX_DOUBLINGS = 40;
+
 /** The longest delay that makes sense: a year. */
 const MAX_DELAY_MS = 365 * 86_400_000;
 
@@ -63,6 +66,7 @@ export function retryDelay(
 ): number | null {
   const { minDelayMs = 1_000, maxDelayMs = 3_600_000, maxAttempts = 36 } = policy;
   if (attempt >= maxAttempts) return null;
-  const delay = Math.min(maxDelayMs, minDelayMs * 2 ** (attempt - 1));
+  // 2 ** 1024 is infinite, and 0 times that is no number.
+  const delay = Math.min(maxDelayMs, minDelayMs * 2 ** Math.min(attempt - 1, MAX_DOUBLINGS));
   return Math.round(delay * (1 + JITTER * random));
 }

@@ -8,7 +8,7 @@ import { SharedTimer, Timeouts } from "./timeouts.ts";
 import type { EventHandler } from "./event.ts";
 import type { JsonObject } from "./parse_json.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
-import { withDefaults, type WorkerOptions } from "./worker_options.ts";
+import { MAX_TIMER_MS, withDefaults, type WorkerOptions } from "./worker_options.ts";
 
 /** A running worker. */
 export interface EventWorker {
@@ -22,7 +22,7 @@ export interface EventWorker {
    * Stops taking events, aborts the handlers' signals, and waits for the handlers. An event whose
    * handler is not through by then is given back.
    *
-   * @param graceMs How long to wait, in milliseconds.
+   * @param graceMs How long to wait, in milliseconds; `Infinity` is for as long as it takes.
    * @returns A promise that resolves once nothing runs any more, or all is given back.
    */
   stop(graceMs?: number): Promise<void>;
@@ -120,7 +120,7 @@ class StoreWorker implements EventWorker {
     this.#wake();
     this.#queue.stop();
     try {
-      await withDeadline(this.#quiet(), graceMs, signal);
+      await withDeadline(this.#quiet(), Math.min(graceMs, MAX_TIMER_MS), signal);
     } catch {
       // What is not through by now is given back, here or by a stop with a shorter grace.
     }

@@ -3,7 +3,7 @@ import type { Telemetry } from "../telemetry/mod.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
-const MAX_TIMER_MS = 2_147_483_647;
+export const MAX_TIMER_MS = 2_147_483_647;
 
 /** More handlers than this in one process are a mistake, and one claim reads no more. */
 const MAX_CONCURRENCY = 10_000;

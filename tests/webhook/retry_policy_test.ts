@@ -64,3 +64,9 @@ Deno.test("retryDelay() draws its own jitter, so that events come back apart", (
 Deno.test("retryDelay() answers whole milliseconds", () => {
   assert(Number.isInteger(retryDelay({ minDelayMs: 3 }, 1, 0.3)));
 });
+
+Deno.test("retryDelay() stays a number however often an event was tried", () => {
+  const policy = { maxDelayMs: 365 * 86_400_000, maxAttempts: 10_000 };
+  assertEquals(retryDelay({ ...policy, minDelayMs: 0 }, 5_000, 0), 0);
+  assertEquals(retryDelay({ ...policy, minDelayMs: 1 }, 5_000, 0), policy.maxDelayMs);
+});

@@ -183,6 +183,23 @@ Deno.test("startWorker() handles no more events at once than asked", async () =>
   assertEquals(most, 3);
 });
 
+Deno.test("startWorker() runs as many handlers as asked, also thousands", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const ids = Array.from({ length: 2_200 }, (_, i) => `d${i}`);
+  let running = 0;
+  const handler = () => {
+    running++;
+    return hold.promise;
+  };
+  await withWorker(sut, handler, { concurrency: 3_000 }, async () => {
+    await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
+    await until(() => running === ids.length);
+    hold.resolve();
+    await until(async () => (await sut.store.stats()).done === ids.length);
+  });
+});
+
 Deno.test("startWorker() starts a handler ten leases long once", async () => {
   await using sut = await memoryStore();
   let starts = 0;
@@ -547,6 +564,19 @@ Deno.test("stop() called twice at once resolves both times once the handlers are
   const stops = Promise.all([worker.stop(60_000), worker.stop(60_000)]);
   hold.resolve();
   await withDeadline(stops, 5_000);
+  assertEquals((await sut.store.get("d1"))?.state, "done");
+});
+
+Deno.test("stop() waits for as long as it is told to, also without an end", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(isState(sut.store, "d1", "running"));
+  const stopped = worker.stop(Infinity);
+  await later(50);
+  hold.resolve();
+  await stopped;
   assertEquals((await sut.store.get("d1"))?.state, "done");
 });
 
