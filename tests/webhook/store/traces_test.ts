@@ -34,16 +34,16 @@ testStore("oldestDueAt() leaves out what runs or waits for its retry", async ({ 
   assertEquals(await store.oldestDueAt(), null);
 });
 
-Deno.test("oldestDueAt() reads one entry of the schedule", async () => {
+Deno.test("oldestDueAt() takes one reading of a few entries of the schedule", async () => {
   const { kv, store } = await memoryStore();
   using _ = kv;
   for (let i = 0; i < 20; i++) await store.accept(delivery(`d${i}`));
-  const limits: unknown[] = [];
+  const sizes: unknown[] = [];
   const list = kv.list.bind(kv);
   kv.list = (selector, options) => {
-    limits.push(options?.limit);
+    sizes.push(options?.batchSize);
     return list(selector, options);
   };
   await store.oldestDueAt();
-  assertEquals(limits, [1]);
+  assertEquals(sizes, [10]);
 });
