@@ -1,7 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "@hono/hono";
 import type { Handler } from "@hono/hono";
-import { createLogger, createResponseHeaders, errorHandler } from "../../middleware/mod.ts";
+import {
+  createLogger,
+  createResponseHeaders,
+  errorHandler,
+  HttpError,
+  notFoundHandler,
+} from "../../middleware/mod.ts";
 
 const REQUEST_ID = "request-1";
 
@@ -57,4 +63,37 @@ Deno.test("createResponseHeaders() overrules another X-Content-Type-Options and 
 Deno.test("createResponseHeaders() sets no request id where there is none", async () => {
   const app = new Hono().use(createResponseHeaders()).get("/", (c) => c.text("hello"));
   assertEquals(headersOf(await app.request("/")), ["nosniff", "no-store", null]);
+});
+
+Deno.test("createResponseHeaders() drops an error's headers from what takes its place", async () => {
+  const replacements: [status: number, replacement: () => Response][] = [
+    [301, () => Response.redirect("http://localhost/new", 301)],
+    [200, () => new Response("<h1>Home</h1>", { headers: { "Content-Type": "text/html" } })],
+  ];
+  for (const [status, replacement] of replacements) {
+    const app = new Hono().onError(errorHandler).notFound(notFoundHandler);
+    app.use(createResponseHeaders());
+    app.use(async (c, next) => {
+      await next();
+      c.res = replacement();
+    });
+    app.get("/login", () => {
+      const headers = { "WWW-Authenticate": "Bearer", "Retry-After": "5", Allow: "GET" };
+      throw new HttpError(401, "Unauthorized", { code: "UNAUTHORIZED", headers });
+    });
+    for (const path of ["/no/route", "/login"]) {
+      const { headers, status: answered } = await app.request(path);
+      const names = ["X-Error-Code", "WWW-Authenticate", "Retry-After", "Allow"];
+      assertEquals([answered, names.filter((name) => headers.has(name))], [status, []]);
+    }
+  }
+});
+
+Deno.test("createResponseHeaders() leaves an error its headers", async () => {
+  const app = new Hono().onError(errorHandler).use(createResponseHeaders());
+  app.get("/", () => {
+    throw new HttpError(503, "Busy", { code: "BUSY", headers: { "Retry-After": "5" } });
+  });
+  const { headers } = await app.request("/");
+  assertEquals([headers.get("X-Error-Code"), headers.get("Retry-After")], ["BUSY", "5"]);
 });
