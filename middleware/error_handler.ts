@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 import { logSinkOf, writeLog } from "./log.ts";
+import { mayStream } from "./_watched_body.ts";
 import { type ErrorBody, HttpError } from "./http_error.ts";
 
 /** What is answered for a status whose error brings no code or message of its own. */
@@ -123,7 +124,8 @@ export function methodNotAllowedHandler(c: Context, methods: string[]): Response
 /**
  * Creates middleware that turns a thrown value that is no `Error` (a string, `null`, a rejection with
  * an object) into one, so that it reaches the error handler: Hono rethrows such values out of the app. A
- * handler that returned no response is an error as well.
+ * handler that returned no response is an error as well, and so is one that cannot be sent:
+ * `Response.error()`, or one whose body was read.
  *
  * @returns The middleware. Put it before the routes, after the logger.
  */
@@ -137,7 +139,16 @@ export function catchNonErrors(): MiddlewareHandler {
         : new Error("A non-error was thrown", { cause: thrown });
     }
     if (!c.finalized) throw new Error("A handler returned no response");
+    const flaw = flawOf(c.res);
+    if (flaw) throw new Error(`A handler returned a response that cannot be sent: ${flaw}`);
   };
+}
+
+/** Why the server would throw at a response, once it is past the app. */
+function flawOf(response: Response): string | undefined {
+  if (response.status === 0) return "it is Response.error()";
+  if (response.bodyUsed) return "its body was read";
+  return mayStream(response) && response.body?.locked ? "its body has a reader" : undefined;
 }
 
 function renderError(error: Error): Rendering {
@@ -192,8 +203,11 @@ function dropReplacedHeaders(c: Context): void {
     for (const name of REPLACED_HEADERS) c.header(name, undefined);
     return;
   }
-  // Setting a header copies the response, whose own headers may be immutable.
-  c.header("X-Error-Code", undefined);
+  const { body, headers } = c.res;
+  body?.cancel().catch(() => {});
+  // Hono would copy the response with its body, which fails where that was read.
+  c.res = undefined;
+  c.res = new Response(null, { headers });
   for (const name of REPLACED_HEADERS) c.res.headers.delete(name);
 }
 

@@ -1,10 +1,14 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { setResponseHeader } from "./_response_header.ts";
+import { mayStream, watchBody } from "./_watched_body.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
-import { consoleSink, type LogRecord, type LogSink, writeRecord } from "./log.ts";
+import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "./log.ts";
 
 /** What an inbound `X-Request-Id` must be to be kept: a UUID has 36 characters, a trace header 55. */
 const REQUEST_ID = /^[\w=-]{1,128}$/;
+
+/** After this a client may have given up: a response that took longer is watched until it is sent. */
+const SLOW_MS = 200;
 
 /** The record of one request. */
 export interface RequestRecord extends LogRecord {
@@ -20,7 +24,7 @@ export interface RequestRecord extends LogRecord {
   readonly durationMs: number;
   /** The client's address, where it is known. */
   readonly ip?: string | undefined;
-  /** The code of the error response, where it is one. */
+  /** The code of the error response, where it is one: from status 400 on. */
   readonly code?: string | undefined;
 }
 
@@ -55,6 +59,10 @@ export interface LoggerVariables {
  *
  * An inbound `X-Request-Id` is kept if it has at most 128 characters out of `A-Z a-z 0-9 _ - =`, else
  * a UUID takes its place. The query string is not logged: it may hold secrets.
+ *
+ * The record tells of the response as it was ready. A stream that breaks midway gets a second one,
+ * `response broke off` with the error; so does a stream, or a response that took over 0.2 s, which the
+ * client did not wait for: `client gone`.
  *
  * @param options Where records go and which requests are left out.
  * @returns The middleware. Put it first.
@@ -96,7 +104,13 @@ export function createLogger(
       threw = false;
     } finally {
       const durationMs = performance.now() - start;
-      if (!skip?.(c)) writeRecord(sink, recordOf(c, threw, durationMs, clientIp(c, ipOptions)));
+      if (!skip?.(c)) {
+        const record = recordOf(c, threw, durationMs, clientIp(c, ipOptions));
+        writeRecord(sink, record);
+        if (!threw && (durationMs > SLOW_MS || mayStream(c.res))) {
+          watchBody(c, (error) => writeUnsent(sink, record, performance.now() - start, error));
+        }
+      }
     }
   };
 }
@@ -113,6 +127,7 @@ function recordOf(
   ip: string | undefined,
 ): RequestRecord {
   const status = threw ? 500 : c.res.status;
+  const isError = status >= 400 && !threw;
   return {
     ...c.get("logFields"),
     level: status >= 500 ? "error" : status >= 400 ? "warn" : "info",
@@ -122,8 +137,24 @@ function recordOf(
     method: c.req.method,
     path: c.req.path,
     status,
-    durationMs: Math.round(durationMs * 1000) / 1000,
+    durationMs: roundMs(durationMs),
     ip,
-    code: threw ? undefined : c.res.headers.get("X-Error-Code") ?? undefined,
+    code: isError ? c.res.headers.get("X-Error-Code") ?? undefined : undefined,
   };
+}
+
+/** The second record of a request: its response was not sent to the end. */
+function writeUnsent(
+  sink: LogSink,
+  { requestId, method, path, status }: RequestRecord,
+  durationMs: number,
+  error: unknown,
+): void {
+  const fields = { requestId, method, path, status, durationMs: roundMs(durationMs) };
+  if (error === undefined) writeLog(sink, "warn", "client gone", fields);
+  else writeLog(sink, "error", "response broke off", { ...fields, error });
+}
+
+function roundMs(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
 }

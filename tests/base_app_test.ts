@@ -302,6 +302,51 @@ Deno.test("createBaseApp() answers HEAD like GET, without a body", async () => {
   assertEquals(requests().map(({ method }) => method), ["HEAD"]);
 });
 
+/** Responses that no server can send. */
+const UNSENDABLE: Record<string, () => Response | Promise<Response>> = {
+  "Response.error()": () => Response.error(),
+  "a body that was read": async () => {
+    const response = new Response("text");
+    await response.text();
+    return response;
+  },
+  "a body that has a reader": () => {
+    const response = new Response(new ReadableStream());
+    response.body!.getReader();
+    return response;
+  },
+};
+
+for (const [name, handler] of Object.entries(UNSENDABLE)) {
+  Deno.test(`createBaseApp() answers 500 in the error shape for ${name}, logged once`, async () => {
+    for (const rateLimit of [undefined, { limit: 9, window: 60_000 }]) {
+      const { app, records } = recorded({ rateLimit });
+      app.get("/unsendable", handler);
+      const response = await app.request("/unsendable");
+      assertEquals([response.status, await response.json()], [
+        500,
+        { error: "Internal Server Error" },
+      ]);
+      const requestId = response.headers.get("X-Request-Id");
+      const logged = records.map((record) => [record.message, record.status, record.requestId]);
+      assertEquals(logged, [["request failed", 500, requestId], ["request", 500, requestId]]);
+    }
+  });
+}
+
+Deno.test("createBaseApp() answers 500 when middleware fails at what cannot be sent", async () => {
+  for (const handler of Object.values(UNSENDABLE)) {
+    const { app } = recorded();
+    app.use("/unsendable", async (c, next) => {
+      await next();
+      c.header("X-Own", "text"); // Hono copies the response for it.
+    });
+    app.get("/unsendable", handler);
+    const response = await app.request("/unsendable");
+    assertEquals([response.status, response.headers.get("X-Error-Code")], [500, "INTERNAL"]);
+  }
+});
+
 Deno.test("createBaseApp() refuses a host before it reaches a route", async () => {
   let reached = false;
   const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });

@@ -293,6 +293,31 @@ Deno.test("errorHandler() drops the headers of a response that was ready", async
   assertEquals(await shapeOf(response), INTERNAL);
 });
 
+Deno.test("errorHandler() lets go of the body of a response that was ready", async () => {
+  let cancelled = false;
+  const app = new Hono().onError(errorHandler);
+  app.use(async (_c, next) => {
+    await next();
+    throw new Error(CAUSE);
+  });
+  app.get("/", () => new Response(new ReadableStream({ cancel: () => void (cancelled = true) })));
+  assertEquals(await shapeOf(await app.request("/")), INTERNAL);
+  assert(cancelled);
+});
+
+Deno.test("errorHandler() keeps headers that do not describe the body it replaces", async () => {
+  const app = new Hono().onError(errorHandler);
+  app.use(async (_c, next) => {
+    await next();
+    throw new Error(CAUSE);
+  });
+  const headers = { "Access-Control-Allow-Origin": "*", "Content-Length": "5" };
+  app.get("/", () => new Response("hello", { headers }));
+  const response = await app.request("/");
+  assertEquals(response.headers.get("Access-Control-Allow-Origin"), "*");
+  assertEquals(response.headers.get("Content-Length"), null);
+});
+
 Deno.test("errorHandler() replaces the code of an error response that was ready", async () => {
   assertEquals(await shapeOf(await failLate().request("/no/route")), INTERNAL);
 });

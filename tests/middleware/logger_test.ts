@@ -15,6 +15,7 @@ import {
   type LoggerOptions,
   type LogRecord,
 } from "../../middleware/mod.ts";
+import { testWith } from "../_permissions.ts";
 import type { RequestOptions } from "../_request_options.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -117,6 +118,14 @@ Deno.test("createLogger() logs the status and code that an error was answered wi
   assertEquals([status, code], [409, "DEPLOYED"]);
 });
 
+Deno.test("createLogger() logs no code of what is no error, whatever its headers say", async () => {
+  for (const status of [200, 301, 399, 400]) {
+    const headers = { "X-Error-Code": "NOT_FOUND" };
+    const { code } = await recordOf("/", {}, () => new Response(null, { status, headers }));
+    assertEquals(code, status < 400 ? undefined : "NOT_FOUND");
+  }
+});
+
 Deno.test("createLogger() logs 500 for what escapes the app", async () => {
   const { app, records } = logged({}, throwing("no error"));
   assertEquals(await assertRejects(async () => await app.request("/")), "no error");
@@ -209,6 +218,113 @@ Deno.test("createLogger() logs an invented method and HEAD as they came", async 
   for (const method of ["BREW", "HEAD"]) {
     assertEquals((await recordOf("/", { method })).method, method);
   }
+});
+
+/** Serves an app with this handler, and waits for its second record of a request. */
+async function served(
+  handler: Handler,
+  use: (base: string, port: number) => Promise<void>,
+): Promise<LogRecord[]> {
+  const records: LogRecord[] = [];
+  const second = Promise.withResolvers<void>();
+  const app = logged({
+    sink: (record) => {
+      if (records.push(record) === 2) second.resolve();
+    },
+  }, handler).app;
+  const quiet = { onListen: () => {}, onError: () => new Response(null, { status: 500 }) };
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", ...quiet }, app.fetch);
+  try {
+    await use(`http://127.0.0.1:${server.addr.port}`, server.addr.port);
+    await second.promise;
+  } finally {
+    await server.shutdown();
+  }
+  return records;
+}
+
+/** Sends a request, and hangs up at a moment. */
+async function hangUp(port: number, at: (peer: Deno.Conn) => Promise<unknown>): Promise<void> {
+  using peer = await Deno.connect({ hostname: "127.0.0.1", port });
+  await peer.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  await at(peer);
+}
+
+testWith(["net"], "createLogger() logs a stream that breaks midway, with its error", async () => {
+  const cause = new Error("the database is gone");
+  const breaking = () => {
+    let sent = 0;
+    return new Response(
+      new ReadableStream({
+        pull: (controller) =>
+          sent++ < 3 ? controller.enqueue(new Uint8Array(10)) : controller.error(cause),
+      }),
+    );
+  };
+  const records = await served(breaking, async (base) => {
+    await assertRejects(async () => await (await fetch(`${base}/?token=secret`)).bytes());
+  });
+  const [request, broken] = records;
+  assertEquals([request?.message, request?.status, records.length], ["request", 200, 2]);
+  assertEquals([broken?.level, broken?.message], ["error", "response broke off"]);
+  assertEquals([broken?.requestId, broken?.status, broken?.path], [request?.requestId, 200, "/"]);
+  assertEquals(broken?.error, cause);
+});
+
+testWith(["net"], "createLogger() logs that a client left a stream midway", async () => {
+  const endless = () =>
+    new Response(
+      new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(65_536)) }),
+    );
+  const [request, gone] = await served(
+    endless,
+    (_, port) => hangUp(port, (peer) => peer.read(new Uint8Array(10))),
+  );
+  assertEquals([gone?.level, gone?.message, gone?.status], ["warn", "client gone", 200]);
+  assertEquals(gone?.requestId, request?.requestId);
+});
+
+testWith(["net"], "createLogger() logs that a client was gone before its answer", async () => {
+  const started = Promise.withResolvers<void>();
+  const slow: Handler = async (c) => {
+    started.resolve();
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    return c.text("too late");
+  };
+  const [request, gone] = await served(slow, (_, port) => hangUp(port, () => started.promise));
+  assertEquals([gone?.level, gone?.message, gone?.status], ["warn", "client gone", 200]);
+  assertEquals(gone?.requestId, request?.requestId);
+});
+
+testWith(
+  ["net"],
+  "createLogger() logs once what is sent to its end, slow or a stream",
+  async () => {
+    const handlers: Handler[] = [
+      async (c) => {
+        await new Promise((resolve) => setTimeout(resolve, 250));
+        return c.text("slow", 200, { "X-Own": "kept" });
+      },
+      () => new Response(new Blob(["slow"]).stream(), { headers: { "X-Own": "kept" } }),
+    ];
+    for (const handler of handlers) {
+      const records = await served(handler, async (base) => {
+        for (let i = 0; i < 2; i++) {
+          const response = await fetch(base);
+          assertEquals([await response.text(), response.headers.get("X-Own")], ["slow", "kept"]);
+        }
+      });
+      assertEquals(records.map(({ message }) => message), ["request", "request"]);
+    }
+  },
+);
+
+Deno.test("createLogger() says nothing more of a skipped request that breaks", async () => {
+  const { app, records } = logged({ skip: () => true }, () => {
+    return new Response(new ReadableStream({ pull: (controller) => controller.error("gone") }));
+  });
+  await assertRejects(async () => await (await app.request("/")).text());
+  assertEquals(records, []);
 });
 
 Deno.test("createLogger() refuses hops that make no sense, as the rate limiter does", () => {
