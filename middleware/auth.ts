@@ -1,9 +1,13 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { bearerAuth } from "@hono/hono/bearer-auth";
+import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { HttpError } from "./http_error.ts";
 
 /** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+/** What a header can bring whole (RFC 9110, section 5.5), but for characters outside ASCII. */
+const KEY = /^[!-~](?:[\t -~]*[!-~])?$/;
 
 /** A header's name (RFC 9110, section 5.6.2). */
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
@@ -13,7 +17,10 @@ const REALM = /^[ -~]*$/;
 
 /** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
 export interface AuthOptions {
-  /** The accepted tokens: several while one is being replaced. Compared in constant time. */
+  /**
+   * The accepted tokens: several while one is being replaced. Compared in constant time. With `header`
+   * they are of any printable ASCII characters, else of those that a bearer token has.
+   */
   readonly tokens?: string | readonly string[] | undefined;
   /**
    * Decides on a token.
@@ -25,7 +32,8 @@ export interface AuthOptions {
    */
   readonly validate?: ((token: string, c: Context) => unknown) | undefined;
   /**
-   * A header that holds the bare token, such as `X-API-Key`.
+   * A header that holds the bare token, such as `X-API-Key`. `validate` is then asked about whatever
+   * stands in it.
    *
    * @default {undefined} `Authorization: Bearer <token>`.
    */
@@ -52,8 +60,8 @@ export interface AuthVariables<TPrincipal = unknown> {
  * @param options Which tokens are accepted, and where they stand.
  * @returns The middleware.
  * @throws {TypeError} If neither or both of `tokens` and `validate` are given, or no token is.
- * @throws {SyntaxError} If a token has characters that no header can bring (RFC 6750, section 2.1), or
- * `header` or `realm` cannot stand in one.
+ * @throws {SyntaxError} If a token has characters that its header cannot bring, or `header` or `realm`
+ * cannot stand in one.
  *
  * @example
  * ```ts
@@ -78,25 +86,54 @@ export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables:
   checkText("realm", realm, REALM);
   const scheme = header === undefined ? "Bearer" : "ApiKey";
   const challenge = `${scheme} realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
-  const refusal = {
-    message: (): never => {
-      throw new HttpError(401, "Unauthorized", {
-        code: "UNAUTHORIZED",
-        headers: { "WWW-Authenticate": challenge },
-      });
-    },
+  const refuse = (): never => {
+    throw new HttpError(401, "Unauthorized", {
+      code: "UNAUTHORIZED",
+      headers: { "WWW-Authenticate": challenge },
+    });
   };
+  const accept = validate ? acceptWith(validate) : undefined;
+  if (header !== undefined) return bareAuth(header, accept ?? acceptOneOf(tokens), refuse);
+  const refusal = { message: refuse };
   return bearerAuth<{ Variables: AuthVariables }>({
-    ...(header === undefined ? {} : { headerName: header, prefix: "" }),
-    ...(validate ? { verifyToken: acceptWith(validate) } : { token: tokens }),
+    ...(accept ? { verifyToken: accept } : { token: tokens }),
     noAuthenticationHeader: refusal,
     invalidAuthenticationHeader: refusal,
     invalidToken: refusal,
   });
 }
 
-function acceptWith(validate: NonNullable<AuthOptions["validate"]>) {
-  return async (token: string, c: Context): Promise<boolean> => {
+type Accept = (token: string, c: Context) => Promise<boolean>;
+
+/** Hono's bearer authentication takes tokens of RFC 6750 only, wherever they stand. */
+function bareAuth(
+  header: string,
+  accept: Accept,
+  refuse: () => never,
+): MiddlewareHandler<{ Variables: AuthVariables }> {
+  return async function bareAuth(c, next) {
+    const token = c.req.header(header);
+    if (!token || !(await accept(token, c))) refuse();
+    await next();
+  };
+}
+
+/** Digests are of one length, and so comparing them tells nothing of the tokens'. */
+function acceptOneOf(tokens: readonly string[]): Accept {
+  let digests: Promise<ArrayBuffer[]> | undefined;
+  return async (token) => {
+    digests ??= Promise.all(tokens.map(digestOf));
+    const given = await digestOf(token);
+    return (await digests).filter((each) => timingSafeEqual(each, given)).length > 0;
+  };
+}
+
+function digestOf(text: string): Promise<ArrayBuffer> {
+  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+}
+
+function acceptWith(validate: NonNullable<AuthOptions["validate"]>): Accept {
+  return async (token, c) => {
     const principal = await validate(token, c);
     if (principal === undefined || principal === null || principal === false) return false;
     c.set("principal", principal);
@@ -104,7 +141,7 @@ function acceptWith(validate: NonNullable<AuthOptions["validate"]>) {
   };
 }
 
-function tokensOf({ tokens, validate }: AuthOptions): string[] {
+function tokensOf({ tokens, validate, header }: AuthOptions): string[] {
   if ((tokens === undefined) === (validate === undefined)) {
     throw new TypeError("Cannot create the authentication: give either 'tokens' or 'validate'");
   }
@@ -112,11 +149,14 @@ function tokensOf({ tokens, validate }: AuthOptions): string[] {
   if (validate === undefined && list.length === 0) {
     throw new TypeError("Cannot create the authentication: 'tokens' is empty");
   }
-  const bad = list.findIndex((token) => typeof token !== "string" || !TOKEN.test(token));
+  const [grammar, allowed] = header === undefined
+    ? [TOKEN, "A-Z a-z 0-9 . _ ~ + / - ="]
+    : [KEY, "printable ASCII, or a space at an end"];
+  const bad = list.findIndex((token) => typeof token !== "string" || !grammar.test(token));
   if (bad >= 0) {
     throw new SyntaxError(
       `Cannot create the authentication: token ${bad + 1} is empty or has characters outside ` +
-        "A-Z a-z 0-9 . _ ~ + / - =",
+        allowed,
     );
   }
   return list;

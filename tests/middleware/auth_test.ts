@@ -99,6 +99,50 @@ Deno.test("createAuth() takes the bare token from another header", async () => {
   }
 });
 
+/** Keys that are no bearer tokens. */
+const KEYS = ["key:1", "a b", "{id}", "Basic YTpi", `"quoted"`, "a,b", "=", "k".repeat(10_000)];
+
+Deno.test("createAuth() asks validate about whatever stands in a header of its own", async () => {
+  for (const key of [...KEYS, TOKEN, "k\xe9y"]) {
+    const asked: string[] = [];
+    const { send } = guarded({ header: "X-API-Key", validate: (token) => asked.push(token) });
+    assertEquals([(await send({ "X-API-Key": key })).status, asked], [200, [key]]);
+  }
+});
+
+Deno.test("createAuth() asks validate about no empty header, and none of another name", async () => {
+  let asked = false;
+  const { send } = guarded({ header: "X-API-Key", validate: () => asked = true });
+  for (const headers of [{}, { "X-API-Key": "" }, { "X-API-Key": " " }, bearer(TOKEN)]) {
+    const response = await send(headers);
+    assertEquals([response.status, asked], [401, false]);
+    assertEquals(response.headers.get("WWW-Authenticate"), 'ApiKey realm="api"');
+    assertEquals(await response.json(), { error: "Unauthorized" });
+  }
+});
+
+Deno.test("createAuth() takes static keys of any printable characters from another header", async () => {
+  const { send } = guarded({ tokens: KEYS, header: "X-API-Key" });
+  for (const key of KEYS) {
+    assertEquals((await send({ "X-API-Key": key })).status, 200);
+    for (const wrong of [`${key}x`, `x${key}`, key.slice(1), key.toUpperCase() + "!"]) {
+      assertEquals((await send({ "X-API-Key": wrong })).status, 401);
+    }
+  }
+  const twice: [string, string][] = [["X-API-Key", "a b"], ["X-API-Key", "a b"]];
+  assertEquals((await send(twice)).status, 401);
+});
+
+Deno.test("createAuth() refuses a static key that another header cannot bring whole", () => {
+  for (const tokens of ["", " ", " a", "a ", "a\n", "a\0b", "tökén", "日本"]) {
+    assertThrows(
+      () => createAuth({ tokens: ["good key", tokens], header: "X-API-Key" }),
+      SyntaxError,
+      "token 2 is empty or has characters outside printable ASCII",
+    );
+  }
+});
+
 Deno.test("createAuth() puts what validate returns on the context", async () => {
   const principals = [{ id: 7 }, "alice", 7, true];
   for (const principal of principals) {
