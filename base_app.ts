@@ -1,4 +1,4 @@
-import { Hono } from "@hono/hono";
+import { Hono, type MiddlewareHandler } from "@hono/hono";
 import { methodNotAllowed } from "@hono/hono/method-not-allowed";
 import { healthRoutes } from "./health/mod.ts";
 import {
@@ -40,6 +40,12 @@ export interface AppOptions {
    */
   readonly rateLimit?: RateLimitOptions | undefined;
   /**
+   * Middleware that stands before the rate limiter, so that a 429 passes it as well: `cors()`.
+   *
+   * @default {[]} What the caller adds stands behind it.
+   */
+  readonly before?: readonly MiddlewareHandler[] | undefined;
+  /**
    * Whether the app has the health routes.
    *
    * @default {true}
@@ -71,8 +77,8 @@ export interface BaseEnv<TEnv extends object, TVariables extends object = object
  * Creates a Hono app with the standard middleware and the health routes.
  *
  * In this order: request id and log, response headers, 404 and 405 in the error shape, the `Host`
- * check, the health routes, then the rate limiter and what the caller adds. The health routes come
- * before the limiter: a healthy instance always answers 200.
+ * check, the health routes, the middleware of `before`, then the rate limiter and what the caller adds.
+ * The health routes come before the limiter: a healthy instance always answers 200.
  *
  * @typeParam TEnv The type of the environment bindings, `c.env`.
  * @typeParam TVariables The variables of the app's own middleware, such as {@linkcode AuthVariables}.
@@ -102,7 +108,7 @@ export function createBaseApp<
   TVariables extends object = object,
 >(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
-  const { telemetry } = options;
+  const { telemetry, before = [] } = options;
   if (typeof name !== "string" || name.trim() === "") {
     throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
   }
@@ -116,6 +122,7 @@ export function createBaseApp<
   app.use(catchNonErrors());
   app.use(createHostCheck());
   if (health) app.route("/", healthRoutes(name, version, ready ? { ready } : {}));
+  for (const middleware of before) app.use(middleware);
   if (rateLimit) {
     app.use(createRateLimiter(rateLimit));
     // A second time, so that the limiter sees the response to what is thrown below it.

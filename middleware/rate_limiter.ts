@@ -11,6 +11,9 @@ import {
 /** Whose request it is where no address is known: all of those share one count. */
 const NO_ADDRESS = "unknown";
 
+/** Preflights are counted apart: a browser sends at most one before a request, and it asks for nothing. */
+const PREFLIGHTS_PER_REQUEST = 10;
+
 /** The prefix lengths that fall on the groups of an IPv6 address. */
 const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
 
@@ -56,6 +59,10 @@ export interface RateLimitOptions extends ClientIpOptions {
  * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window
  * ends); a 429 also `Retry-After`.
  *
+ * CORS preflights do not count, and carry none of these. Of them alone a client may send ten times as
+ * many as of requests, so that what a handler does for `OPTIONS` is not without a limit. Middleware that
+ * a 429 has to pass, such as `cors()`, stands before this one.
+ *
  * @param options The limit, and who and what is counted.
  * @returns The middleware.
  * @throws {RangeError} If `limit` is not a positive integer, `window` not a positive number, or
@@ -91,6 +98,8 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
   };
 
   return async function rateLimiter(c, next) {
+    const preflight = isPreflight(c);
+    if (preflight && failedOnly) return await next();
     const key = keyOf(c) ?? NO_ADDRESS;
     let state: RateLimitCount;
     if (failedOnly) {
@@ -105,13 +114,20 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
       refuseIf(failed && state.count >= limit, state);
       if (failed) state = await store.increment(key, window);
     } else {
-      const counted = store.increment(key, window);
+      const counted = store.increment(preflight ? `preflight ${key}` : key, window);
       state = counted instanceof Promise ? await counted : counted;
-      refuseIf(state.count > limit, state);
+      refuseIf(state.count > (preflight ? limit * PREFLIGHTS_PER_REQUEST : limit), state);
       await next();
+      if (preflight) return;
     }
     for (const [name, value] of headersOf(limit, policy, state)) setResponseHeader(c, name, value);
   };
+}
+
+/** What a browser asks before a request from another site (Fetch, section 4.8). */
+function isPreflight({ req }: Context): boolean {
+  return req.method === "OPTIONS" && req.header("Origin") !== undefined &&
+    req.header("Access-Control-Request-Method") !== undefined;
 }
 
 function tooManyRequests(limit: number, policy: string, state: RateLimitCount): HttpError {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { Hono } from "@hono/hono";
+import { cors } from "@hono/hono/cors";
 import { HTTPException } from "@hono/hono/http-exception";
 import { type AppOptions, bindEnv, createBaseApp } from "../base_app.ts";
 import {
@@ -159,6 +160,37 @@ Deno.test("createBaseApp() counts requests without a route", async () => {
     const { app } = recorded({ rateLimit: { limit: 1, window: 60_000 } });
     await app.request(init.method ? "/" : "/no/route", init);
     assertEquals((await app.request("/")).status, 429);
+  }
+});
+
+Deno.test("createBaseApp() lets a 429 pass the middleware that stands before the limiter", async () => {
+  const origin = "https://example.com";
+  const { app } = recorded({
+    rateLimit: { limit: 1, window: 60_000 },
+    before: [cors({ origin, exposeHeaders: ["Retry-After"] })],
+  });
+  const headers = { Origin: origin };
+  for (const [path, status] of [["/", 200], ["/", 429], ["/no/route", 429]] as const) {
+    const response = await app.request(path, { headers });
+    assertEquals([response.status, response.headers.get("Access-Control-Allow-Origin")], [
+      status,
+      origin,
+    ]);
+    assertEquals(response.headers.get("Access-Control-Expose-Headers"), "Retry-After");
+  }
+});
+
+Deno.test("createBaseApp() answers preflights wherever cors() stands, and counts none", async () => {
+  const headers = { Origin: "https://example.com", "Access-Control-Request-Method": "POST" };
+  for (const before of [[cors()], []]) {
+    const { app } = recorded({ rateLimit: { limit: 1, window: 60_000 }, before });
+    if (before.length === 0) app.use("/api", cors());
+    app.get("/api", (c) => c.text("hello"));
+    for (let i = 0; i < 5; i++) {
+      const preflight = await app.request("/api", { method: "OPTIONS", headers });
+      assertEquals([preflight.status, preflight.headers.get("RateLimit")], [204, null]);
+    }
+    for (const status of [200, 429]) assertEquals((await app.request("/api")).status, status);
   }
 });
 

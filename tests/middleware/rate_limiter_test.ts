@@ -28,6 +28,7 @@ const HEADERS = [
 interface Sent {
   readonly from?: string;
   readonly path?: string;
+  readonly method?: string;
   readonly headers?: Record<string, string>;
 }
 
@@ -37,13 +38,14 @@ function limited(options: Partial<RateLimitOptions> = {}, handler?: Handler) {
   app.onError(errorHandler);
   app.use(createLogger({ sink: () => {} }));
   app.use(createRateLimiter({ limit: 2, window: 60_000, ...options }));
-  app.get(
+  app.on(
+    ["GET", "OPTIONS"],
     "/:status",
     handler ?? ((c) => new Response(null, { status: Number(c.req.param("status")) })),
   );
-  return ({ from, path = "/200", headers = {} }: Sent = {}) => {
+  return ({ from, path = "/200", method = "GET", headers = {} }: Sent = {}) => {
     const remoteAddr = { transport: "tcp", hostname: from, port: 50_000 };
-    return app.request(path, { headers }, from === undefined ? undefined : { remoteAddr });
+    return app.request(path, { method, headers }, from === undefined ? undefined : { remoteAddr });
   };
 }
 
@@ -71,6 +73,45 @@ Deno.test("createRateLimiter() lets requests up to the limit pass", async () => 
 
 Deno.test("createRateLimiter() answers 429 past the limit", async () => {
   assertEquals(await statusesOf(limited(), {}, {}, {}, {}), [200, 200, 429, 429]);
+});
+
+const PREFLIGHT: Sent = {
+  method: "OPTIONS",
+  headers: { Origin: "https://example.com", "Access-Control-Request-Method": "POST" },
+};
+
+const times = (count: number, sent: Sent): Sent[] => Array.from({ length: count }, () => sent);
+
+Deno.test("createRateLimiter() does not count preflights, and says nothing of a count", async () => {
+  for (const failedOnly of [false, true]) {
+    const send = limited({ failedOnly });
+    const { headers } = await send(PREFLIGHT);
+    assertEquals(HEADERS.filter((name) => headers.has(name)), []);
+    const failing = { ...PREFLIGHT, path: "/404" };
+    assertEquals(await statusesOf(send, ...times(9, failing)), Array(9).fill(404));
+    assertEquals(await statusesOf(send, ...times(3, { path: "/404" })), [404, 404, 429]);
+  }
+});
+
+Deno.test("createRateLimiter() lets preflights pass past the limit", async () => {
+  assertEquals(await statusesOf(limited(), ...times(3, {}), PREFLIGHT), [200, 200, 429, 200]);
+});
+
+Deno.test("createRateLimiter() limits what only looks like preflights to ten times as many", async () => {
+  const statuses = await statusesOf(limited(), ...times(22, PREFLIGHT), {});
+  assertEquals(statuses, [...Array(20).fill(200), 429, 429, 200]);
+});
+
+Deno.test("createRateLimiter() counts what is no preflight", async () => {
+  const { headers: both } = PREFLIGHT;
+  const others: Sent[] = [
+    { method: "OPTIONS" },
+    { method: "OPTIONS", headers: { Origin: both!["Origin"]! } },
+    { headers: both! },
+  ];
+  for (const other of others) {
+    assertEquals(await statusesOf(limited(), ...times(3, other)), [200, 200, 429]);
+  }
 });
 
 Deno.test("createRateLimiter() answers 429 in the error shape", async () => {
