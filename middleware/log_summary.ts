@@ -9,7 +9,7 @@ export interface LogSummaryOptions {
    */
   readonly sink?: LogSink | undefined;
   /**
-   * How many refusals of one kind are written one by one in a window.
+   * How many records of one kind are written one by one in a window.
    *
    * @default {100}
    */
@@ -30,26 +30,32 @@ export interface LogSummary {
   readonly flush: () => void;
 }
 
-/** Refusals of one kind in the current window. */
+/** Records of one kind in the current window. */
 interface Kind {
   readonly level: LogLevel;
-  readonly of: string;
-  readonly code: string;
+  /** What its records have in common, and its summary says. */
+  readonly fields: Readonly<Record<string, unknown>>;
   written: number;
   held: number;
 }
 
-/** Codes are constants of the program: with more of them than this, the rest counts as one kind. */
+/** Codes are constants of the program, and paths are not: past this, the rest counts as one kind. */
 const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";
 
+/** A path beyond this is cut: kinds are kept for a window. */
+const MAX_PATH_LENGTH = 200;
+
 /**
- * Creates a log that sums up floods of refusals, which anybody can cause: the first ones of a window are
- * written as they come, the rest is counted and written as one record with `count` and `periodMs`.
+ * Creates a log that sums up floods of what anybody can cause: the first records of a kind in a window
+ * are written as they come, the rest is counted and written as one record with `count` and `periodMs`.
  *
- * A refusal is a record with a `code`, and its kind is message and code. All other records pass. There
- * are no timers: a window that is over is summed up when the next record comes, or by `flush`.
+ * Anybody can cause a refusal, which is a record with a `code`: its kind is message and code. So they can
+ * the records of a request without one, such as a health probe: their kind is message, status and path.
+ * The request of a delivery, which has an `eventId`, was proved, and always written. So are all other
+ * records. There are no timers: a window that is over is summed up when the next record comes, or by
+ * `flush`.
  *
  * @param options Where records go, and how many are written.
  * @returns The log.
@@ -81,8 +87,8 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
     const periodMs = Math.round(performance.now() - startedAt);
     const summedUp = [...kinds.values()].filter(({ held }) => held > 0);
     kinds.clear();
-    for (const { level, of, code, held } of summedUp) {
-      writeLog(sink, level, "records summed up", { of, code, count: held, periodMs });
+    for (const { level, fields, held } of summedUp) {
+      writeLog(sink, level, "records summed up", { ...fields, count: held, periodMs });
     }
   };
 
@@ -90,9 +96,9 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
     flush,
     sink: (record) => {
       if (kinds.size > 0 && performance.now() - startedAt >= window) flush();
-      if (typeof record.code !== "string") return sink(record);
+      if (!isAnybodys(record)) return sink(record);
       if (kinds.size === 0) startedAt = performance.now();
-      const kind = kindOf(kinds, record, record.code);
+      const kind = kindOf(kinds, record);
       if (kind.written === limit) return void kind.held++;
       kind.written++;
       sink(record);
@@ -100,17 +106,30 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   };
 }
 
-function kindOf(kinds: Map<string, Kind>, { level, message }: LogRecord, code: string): Kind {
-  const key = `${code} ${message}`;
+function isAnybodys({ code, requestId, status, eventId }: LogRecord): boolean {
+  return typeof code === "string" ||
+    (requestId !== undefined && typeof status === "number" && eventId === undefined);
+}
+
+function kindOf(kinds: Map<string, Kind>, record: LogRecord): Kind {
+  const { level, message } = record;
+  const common = inCommon(record);
+  const key = [message, ...Object.values(common)].join(" ");
   const known = kinds.get(key);
   if (known) return known;
   const isOther = kinds.size >= MAX_KINDS;
   const other = isOther ? kinds.get(OTHER_KINDS) : undefined;
   if (other) return other;
-  const name = isOther ? { of: OTHER_KINDS, code: OTHER_KINDS } : { of: message, code };
-  const kind: Kind = { level, ...name, written: 0, held: 0 };
+  const fields = isOther ? { of: OTHER_KINDS, code: OTHER_KINDS } : { of: message, ...common };
+  const kind: Kind = { level, fields, written: 0, held: 0 };
   kinds.set(isOther ? OTHER_KINDS : key, kind);
   return kind;
+}
+
+function inCommon({ code, status, path }: LogRecord): Readonly<Record<string, unknown>> {
+  return typeof code === "string"
+    ? { code }
+    : { status, path: String(path).slice(0, MAX_PATH_LENGTH) };
 }
 
 function rangeError(name: string, got: unknown): RangeError {

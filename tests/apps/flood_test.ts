@@ -41,3 +41,23 @@ testWith(APP_NEEDS, "an app sums up 10,000 bad signatures, and loses none of the
   assertEquals(told(app, "INVALID_SIG"), counts[401]);
   assertEquals(told(app, "RATE_LIMITED"), counts[429]);
 });
+
+testWith(APP_NEEDS, "an app sums up 2,000 health probes, and loses none of them", async () => {
+  await using app = spawnApp("forge", ENV);
+  const url = await app.url;
+  const paths = ["/health", "/health/live", "/health/ready", "/health/ready?x=1"];
+  for (let i = 0; i < 500; i++) {
+    const answers = await Promise.all(paths.map((path) => fetch(url + path)));
+    for (const { status, body } of answers) {
+      await body?.cancel();
+      assertEquals(status, 200);
+    }
+  }
+  app.process.kill("SIGTERM");
+  assertEquals((await app.process.status).code, 0);
+  assertEquals(await app.ended, "");
+  assertLess(app.lines.length, 1_500);
+  const probes = app.lines.filter(({ path }) => String(path).startsWith("/health"));
+  const counts = probes.map(({ message, count }) => message === "request" ? 1 : Number(count));
+  assertEquals(counts.reduce((sum, count) => sum + count), 2_000);
+});

@@ -15,7 +15,12 @@ const refusal = (code = "INVALID_SIG", message = "request"): LogRecord => ({
   ...{ level: "warn", time: "2026-01-02T03:04:05.678Z", message, code },
 });
 
-const passed: LogRecord = { level: "info", time: "2026-01-02T03:04:05.678Z", message: "request" };
+const passed: LogRecord = { level: "info", time: "2026-01-02T03:04:05.678Z", message: "start" };
+
+const request = (fields: Record<string, unknown> = {}): LogRecord => ({
+  ...{ ...passed, message: "request", requestId: "request-1", method: "GET" },
+  ...{ path: "/health", status: 200, code: undefined, ...fields },
+});
 
 /** Sends a record many times. */
 function flood(log: { sink: (record: LogRecord) => void }, count: number, record = refusal()) {
@@ -51,6 +56,43 @@ Deno.test("createLogSummary() counts kinds by message and code", () => {
     ["y", "A", 2],
     ["x", "B", 2],
   ]);
+});
+
+Deno.test("createLogSummary() makes 101 records of 10,000 health probes", () => {
+  const { records, log } = recorded();
+  flood(log, 10_000, request());
+  log.flush();
+  const { time: _time, periodMs: _period, ...summary } = records.at(-1)!;
+  assertEquals(records.length, 101);
+  assertEquals<unknown>(summary, {
+    ...{ level: "info", message: "records summed up" },
+    ...{ of: "request", status: 200, path: "/health", count: 9_900 },
+  });
+});
+
+Deno.test("createLogSummary() hides no request behind a flood of another path or status", () => {
+  const { records, log } = recorded({ limit: 3 });
+  flood(log, 100, request());
+  for (const fields of [{ path: "/admin" }, { status: 304 }, { message: "client gone" }]) {
+    flood(log, 1, request(fields));
+    assertEquals(records.at(-1), request(fields));
+  }
+});
+
+Deno.test("createLogSummary() writes each request that brought an event", () => {
+  const { records, log } = recorded({ limit: 1 });
+  flood(log, 1_000, request({ path: "/webhook", eventId: "d1" }));
+  assertEquals(records.length, 1_000);
+});
+
+Deno.test("createLogSummary() is bounded whatever paths there are, and however long", () => {
+  const { records, log } = recorded({ limit: 1 });
+  for (let i = 0; i < 10_000; i++) log.sink(request({ path: `/${i}/${"p".repeat(1_000)}` }));
+  flood(log, 1, request({ path: `/0/${"p".repeat(2_000)}` }));
+  log.flush();
+  assertEquals(records.length, 103); // 100 kinds, the first of the others, and two sums.
+  const summaries = records.filter(({ message }) => message === "records summed up");
+  assertEquals(summaries.map(({ path }) => String(path ?? "").length), [200, 0]);
 });
 
 Deno.test("createLogSummary() lets all other records pass", () => {
