@@ -55,7 +55,7 @@ export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
   /**
    * Where the app, its event store and its worker report.
    *
-   * @default {stdoutSink} With telemetry, and on Deno Deploy, `consoleSink`.
+   * @default {createStdoutLog} With telemetry, and on Deno Deploy, `consoleSink`.
    */
   readonly log?: LogSink | undefined;
 }

@@ -11,12 +11,15 @@ import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
 import {
   consoleSink,
   createLogSummary,
+  createStdoutLog,
   type LogSink,
-  stdoutSink,
   writeLog,
 } from "./middleware/mod.ts";
 import { isTelemetryOn, openTelemetry, type Telemetry } from "./telemetry/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
+
+/** For how long the end waits for whoever reads the log. */
+const DRAIN_LOG_MS = 250;
 
 /** How often floods are summed up in the log. */
 const SUMMARY_MS = 10_000;
@@ -67,7 +70,9 @@ export async function runApp<TPayload = JsonObject>(
   options: RunAppOptions<TPayload>,
 ): Promise<void> {
   checkNumbers(options);
-  const { name, graceMs, log = listensToConsole() ? consoleSink : stdoutSink } = options;
+  const stdout = options.log || listensToConsole() ? undefined : createStdoutLog();
+  if (stdout) addEventListener("unload", stdout.end);
+  const { name, graceMs, log = stdout?.sink ?? consoleSink } = options;
   let running: Running;
   try {
     running = await start({ ...options, log });
@@ -77,6 +82,7 @@ export async function runApp<TPayload = JsonObject>(
   }
   writeLog(log, "info", "stopping", { name, signal: await running.told.signal });
   await stop(running, graceMs);
+  await stdout?.drain(DRAIN_LOG_MS);
   Deno.exit(0);
 }
 

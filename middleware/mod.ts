@@ -37,7 +37,6 @@ export {
   type LogRecord,
   type LogSink,
   logSinkOf,
-  stdoutSink,
   writeLog,
 } from "./log.ts";
 export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
@@ -55,3 +54,9 @@ export {
 } from "./rate_limit_store.ts";
 export { createRateLimiter, type RateLimitOptions } from "./rate_limiter.ts";
 export { createResponseHeaders } from "./response_headers.ts";
+export {
+  createStdoutLog,
+  type LogOutput,
+  type StdoutLog,
+  type StdoutLogOptions,
+} from "./stdout_log.ts";

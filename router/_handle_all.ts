@@ -60,6 +60,7 @@ function contextOf(key: string, context: HandlerContext): OwnContext {
   let ended = false;
   const own: HandlerContext = {
     signal: context.signal,
+    log: context.log,
     kv: context.kv,
     settleWith: (each) => {
       if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");

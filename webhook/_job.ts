@@ -184,11 +184,11 @@ export class Job {
     const event = await this.#load();
     // A payload that takes long to read may come when the event is somebody else's already.
     if (this.#lease.isLost) return;
-    const { handler, store: { kv } } = this.#parts;
+    const { handler, log, store: { kv } } = this.#parts;
     const { progress = [] } = this.#lease.record;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
     const { signal } = this.#controller;
-    await handler(event, { signal, kv, settleWith, progress, checkpoint });
+    await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
   }
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {

@@ -1,3 +1,4 @@
+import type { LogSink } from "../middleware/mod.ts";
 import type { CommitEffects, EventRecord } from "./store/mod.ts";
 import { idempotencyKeyOf } from "./_idempotency_key.ts";
 import {
@@ -58,6 +59,11 @@ export interface WebhookEvent<TPayload = JsonObject> {
 export interface HandlerContext {
   /** Aborted when the event was lost to another worker, or the worker stops: give up then. */
   readonly signal: AbortSignal;
+  /**
+   * Where the worker logs, for records of the handler's own: `writeLog(log, "info", "labelled", { id })`.
+   * `console.log` in its place holds the process up when nobody reads its output.
+   */
+  readonly log: LogSink;
   /** The KV that the event is in: for reading what was committed with `settleWith` or `checkpoint`. */
   readonly kv: Deno.Kv;
   /**

@@ -1,0 +1,248 @@
+import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { createStdoutLog, formatLogLine, type LogRecord } from "../../middleware/mod.ts";
+import { testWith } from "../_permissions.ts";
+
+const LOG = new URL("../../middleware/mod.ts", import.meta.url).href;
+
+const record = (number: number, text = ""): LogRecord => ({
+  ...{ level: "info", time: "2026-01-02T03:04:05.678Z", message: "line", number, text },
+});
+
+/** Something to write to that takes what it is given once it is told to. */
+class Reader {
+  readonly writes: string[] = [];
+  /** How much a write takes. */
+  takes = Infinity;
+  fails = false;
+  #stalled: PromiseWithResolvers<void> | undefined;
+
+  stall(): void {
+    this.#stalled = Promise.withResolvers();
+  }
+
+  resume(): void {
+    this.#stalled?.resolve();
+    this.#stalled = undefined;
+  }
+
+  async write(bytes: Uint8Array): Promise<number> {
+    await this.#stalled?.promise;
+    return this.writeSync(bytes);
+  }
+
+  writeSync(bytes: Uint8Array): number {
+    if (this.fails) throw new Deno.errors.BrokenPipe();
+    const taken = bytes.subarray(0, this.takes);
+    this.writes.push(new TextDecoder().decode(taken));
+    return taken.byteLength;
+  }
+
+  get lines(): Record<string, unknown>[] {
+    return this.writes.join("").split("\n").slice(0, -1).map((line) => JSON.parse(line));
+  }
+
+  get numbers(): unknown[] {
+    return this.lines.map(({ number, count }) => number ?? { dropped: count });
+  }
+}
+
+/** Lets promises go on, without the clock. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 50; i++) await Promise.resolve();
+}
+
+Deno.test("createStdoutLog() writes lines that come together in one go, 5 ms later", async () => {
+  using time = new FakeTime();
+  const reader = new Reader();
+  const { sink } = createStdoutLog({ output: reader });
+  for (const number of [1, 2, 3]) sink(record(number));
+  assertEquals(reader.writes, []);
+  await time.tickAsync(5);
+  const lines = [1, 2, 3].map((number) => `${formatLogLine(record(number))}\n`);
+  assertEquals(reader.writes, [lines.join("")]);
+});
+
+Deno.test("createStdoutLog() never cuts a line, nor writes more at once than a pipe takes whole", async () => {
+  const reader = new Reader();
+  const { sink, drain } = createStdoutLog({ output: reader });
+  for (let number = 0; number < 100; number++) sink(record(number, "t".repeat(100)));
+  sink(record(100, "t".repeat(8_000)));
+  await drain(1_000);
+  assertEquals(reader.numbers, Array.from({ length: 101 }, (_, number) => number));
+  assert(reader.writes.every((text) => text.endsWith("\n")));
+  assert(reader.writes.slice(0, -1).every((text) => text.length <= 4_096));
+  assertLess(reader.writes.length, 10);
+});
+
+Deno.test("createStdoutLog() goes on where a write that took a part of it stopped", async () => {
+  const reader = new Reader();
+  reader.takes = 7;
+  const { sink, drain } = createStdoutLog({ output: reader });
+  for (const number of [1, 2]) sink(record(number, "é\u2028"));
+  await drain(1_000);
+  assertEquals(reader.numbers, [1, 2]);
+});
+
+Deno.test("createStdoutLog() drops what does not fit while nobody reads, and says how much", async () => {
+  using time = new FakeTime("2026-01-02T03:04:05.678Z");
+  const reader = new Reader();
+  const { sink } = createStdoutLog({ output: reader, maxWaiting: 1_000 });
+  reader.stall();
+  sink(record(0));
+  await time.tickAsync(5);
+  for (let number = 1; number <= 1_000; number++) sink(record(number));
+  await time.tickAsync(60_000);
+  assertEquals(reader.writes, []);
+  reader.resume();
+  await time.tickAsync(5);
+  const { time: _time, ...gap } = reader.lines.at(-1)!;
+  const kept = reader.lines.length - 1;
+  assertEquals(reader.numbers.slice(0, -1), Array.from({ length: kept }, (_, number) => number));
+  assertEquals<unknown>(gap, {
+    ...{ level: "warn", message: "log lines dropped" },
+    ...{ count: 1_001 - kept, since: "2026-01-02T03:04:05.683Z" },
+  });
+  sink(record(7));
+  await time.tickAsync(5);
+  assertEquals(reader.numbers.at(-1), 7);
+});
+
+Deno.test("createStdoutLog() holds lines back while the disk is full, and tries again", async () => {
+  using time = new FakeTime();
+  const reader = new Reader();
+  const { sink } = createStdoutLog({ output: reader });
+  reader.fails = true;
+  sink(record(1));
+  await time.tickAsync(5);
+  sink(record(2));
+  await time.tickAsync(5);
+  reader.fails = false;
+  await time.tickAsync(1_000);
+  assertEquals(reader.numbers, [1, 2]);
+});
+
+Deno.test("createStdoutLog() drains at once, and no longer than it may", async () => {
+  using time = new FakeTime();
+  const reader = new Reader();
+  const { sink, drain } = createStdoutLog({ output: reader });
+  for (let number = 0; number < 100; number++) sink(record(number, "t".repeat(100)));
+  await drain(1_000);
+  assertEquals(reader.numbers.length, 100);
+  reader.stall();
+  sink(record(100));
+  let drained = false;
+  const draining = drain(250).then(() => drained = true);
+  await time.tickAsync(249);
+  assert(!drained);
+  await time.tickAsync(1);
+  await draining;
+  reader.resume();
+  await settle();
+});
+
+Deno.test("createStdoutLog() does not wait for a reader that is gone", async () => {
+  using _time = new FakeTime();
+  const reader = new Reader();
+  reader.fails = true;
+  const { sink, drain } = createStdoutLog({ output: reader });
+  sink(record(1));
+  await drain(1_000); // The clock stands still.
+  assertEquals(reader.writes, []);
+});
+
+Deno.test("createStdoutLog() writes at once what waits at the end, and what comes after", () => {
+  const reader = new Reader();
+  const { sink, end } = createStdoutLog({ output: reader });
+  sink(record(1));
+  end();
+  sink(record(2));
+  assertEquals(reader.numbers, [1, 2]);
+});
+
+Deno.test("createStdoutLog() refuses a size that makes no sense", () => {
+  for (const maxWaiting of [0, -1, NaN]) {
+    assertThrows(() => createStdoutLog({ maxWaiting }), RangeError, "'maxWaiting'");
+  }
+});
+
+/** Runs code in a process whose standard output goes through a shell's pipe. */
+async function run(code: string, into: string) {
+  const script = `import { createStdoutLog } from "${LOG}"; const log = createStdoutLog(); ${code}`;
+  const args = ["-c", `("$0" eval "$1"; echo "code $?" >&2) ${into}`, Deno.execPath(), script];
+  const { stdout, stderr } = await new Deno.Command("sh", { args }).output();
+  const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  return { lines: out!.split("\n").slice(0, -1).map((line) => JSON.parse(line)), stderr: err! };
+}
+
+const WRITE = (count: number, text = "") =>
+  `for (let number = 0; number < ${count}; number++) log.sink({ level: "info", time: "", message: "line", number, text: "${text}" });`;
+
+testWith(["run"], "createStdoutLog() loses nothing to a slow reader, nor cuts a line", async () => {
+  const { lines } = await run(WRITE(2_000, "é\\u2028".repeat(100)), "| (sleep 0.3; cat)");
+  assertEquals(lines.map(({ number }) => number), Array.from({ length: 2_000 }, (_, i) => i));
+});
+
+testWith(
+  ["run"],
+  "createStdoutLog() counts what it drops while its reader stands still",
+  async () => {
+    const code = `
+    const small = createStdoutLog({ maxWaiting: 20_000 });
+    const write = (number) => small.sink({ level: "info", time: "", message: "line", number });
+    for (let number = 0; number < 10_000; number++) {
+      write(number);
+      if (number % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await small.drain(10_000);
+    Deno.exit(0);
+  `;
+    const { lines } = await run(code, "| (sleep 2; cat)");
+    const dropped = lines.filter(({ message }) => message === "log lines dropped");
+    const written = lines.length - dropped.length;
+    const counted = dropped.reduce((sum, { count }) => sum + count, 0);
+    assert(counted > 0);
+    assertEquals(written + counted, 10_000);
+  },
+);
+
+testWith(["run"], "createStdoutLog() gets the last lines out before Deno.exit()", async () => {
+  const code = `addEventListener("unload", log.end); ${WRITE(100)} Deno.exit(7);`;
+  const { lines, stderr } = await run(code, "| cat");
+  assertEquals([lines.length, stderr], [100, "code 7\n"]);
+});
+
+testWith(["run"], "createStdoutLog() lets a process end whose reader stands still", async () => {
+  const code = `
+    addEventListener("unload", log.end); ${WRITE(2_000)}
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await log.drain(100);
+    console.error("drained");
+    Deno.exit(7);
+  `;
+  const { lines, stderr } = await run(code, "| (sleep 2; cat)");
+  assertEquals(stderr, "drained\ncode 7\n");
+  assertEquals(lines.map(({ number }) => number), lines.map((_, number) => number));
+  assertLess(lines.length, 2_000);
+});
+
+testWith(
+  ["run"],
+  "createStdoutLog() outlives a reader that is gone, and a disk that is full",
+  async () => {
+    const code = `
+    ${WRITE(2_000)}
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    ${WRITE(10)}
+    await log.drain(1_000);
+    Deno.exit(7);
+  `;
+    const sinks = ["| true", ...(Deno.build.os === "linux" ? ["> /dev/full"] : [])];
+    for (const into of sinks) assertEquals((await run(code, into)).stderr, "code 7\n");
+  },
+);
+
+testWith(["run"], "createStdoutLog() keeps no process alive whose reader is gone", async () => {
+  const { stderr } = await run(`${WRITE(2_000)} console.error("through")`, "| true");
+  assertEquals(stderr, "through\ncode 0\n");
+});
