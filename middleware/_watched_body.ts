@@ -6,7 +6,10 @@ const WHOLE = /^(?:text\/(?:plain|html)|application\/json)\b/;
 /** Headers of a response that is handed on from `fetch`, or written piece by piece. */
 const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
 
-/** A response that broke off after its head was sent. It has been logged. */
+/**
+ * A response that broke off after its head was sent. `createLogger` has logged it: the `onError` of
+ * `Deno.serve`, which Deno 2.9 calls with it, has nothing to say any more.
+ */
 export class BrokenBodyError extends Error {
   /** The class's name. */
   override readonly name = "BrokenBodyError";

@@ -19,6 +19,7 @@
  *
  * @module
  */
+export { BrokenBodyError } from "./_watched_body.ts";
 export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
 export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
 export {

@@ -9,6 +9,7 @@ import {
 import { FakeTime } from "@std/testing/time";
 import { type Handler, Hono } from "@hono/hono";
 import {
+  BrokenBodyError,
   createLogger,
   errorHandler,
   HttpError,
@@ -318,6 +319,15 @@ testWith(
     }
   },
 );
+
+Deno.test("createLogger() hands a stream's error on as one that is logged", async () => {
+  const cause = new Error("the database is gone");
+  const { app } = logged({}, () => {
+    return new Response(new ReadableStream({ pull: (controller) => controller.error(cause) }));
+  });
+  const response = await app.request("/");
+  assertEquals((await assertRejects(() => response.text(), BrokenBodyError)).cause, cause);
+});
 
 Deno.test("createLogger() says nothing more of a skipped request that breaks", async () => {
   const { app, records } = logged({ skip: () => true }, () => {
