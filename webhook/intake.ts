@@ -169,10 +169,11 @@ function enqueuing(store: IntakeStore, timeouts: Timeouts, telemetry: Telemetry 
 
 /**
  * Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. And Deno
- * takes a target with a fragment, `/webhook#a`, which no request may have (RFC 9112, section 3.2).
+ * takes a target with a fragment, `/webhook#a`, which no request may have (RFC 9112, section 3.2). Not by
+ * `new URL()`: it throws at some hosts.
  */
 function checkSpelling(url: string): void {
-  if (url.includes("#") || (url.includes("%") && !new URL(url).pathname.endsWith(PATH))) {
+  if (url.includes("#") || (url.includes("%") && !url.split("?", 1)[0]!.endsWith(PATH))) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
   }
 }

@@ -124,6 +124,14 @@ const SHAPES: readonly (readonly [
     () => post("Content-Length: 2\r\n", `{}${HIDDEN}`, "/public", "Host: x/webhook?\r\n"),
     { nginx: 400, caddy: 400 },
   ],
+  ...["256.256.256.256", "1.2.3.4.5", "a:99999", "xn--"].map((host) =>
+    [
+      `a host that no URL can have, ${host}`,
+      () => post("Content-Length: 2\r\n", "{}", "/webhook?token=%20", `Host: ${host}\r\n`),
+      // nginx takes a port that is none off.
+      { nginx: host === "a:99999" ? 200 : 400, caddy: 400 },
+    ] as const
+  ),
   [
     "a control character in a value",
     () => post("X: a\x01b\r\nContent-Length: 2\r\n", "{}"),

@@ -47,22 +47,69 @@ Deno.test("createHostCheck() lets a request made in the process pass without a h
   assertEquals((await requestTo()).status, 200);
 });
 
-/** The response to a request over a connection without a `Host` header, whose URL is this. */
-async function statusAt(url: string): Promise<number> {
+/** What Deno makes a URL of as it came: `new Request()` does not take all of it. */
+function cameAs(url: string, headers: HeadersInit = {}): Request {
+  const request = new Request("http://localhost/", { headers });
+  return Object.defineProperty(request, "url", { value: url });
+}
+
+/** How a request over a connection with this URL is answered. */
+async function statusAt(url: string, headers: HeadersInit = {}): Promise<number> {
   const app = new Hono();
   app.onError(errorHandler);
   app.use(createHostCheck());
   app.get("/", (c) => c.text("reached"));
   const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 50_000 } as const;
-  return (await app.fetch(new Request(url), { remoteAddr })).status;
+  return (await app.fetch(cameAs(url, headers), { remoteAddr })).status;
 }
 
-Deno.test("createHostCheck() answers 400 to a request over HTTP/1 without a host", async () => {
-  assertEquals(await statusAt("http://localhost:8000/"), 400); // What Deno makes up.
-});
+const HTTP1_HEADERS = [
+  "Connection",
+  "Transfer-Encoding",
+  "Upgrade",
+  "Keep-Alive",
+  "Proxy-Connection",
+];
+
+for (const name of HTTP1_HEADERS) {
+  Deno.test(`createHostCheck() answers 400 to a request without a host that brings ${name}`, async () => {
+    for (const host of ["localhost:8000", "192.0.2.1:8000", "localhost"]) { // What Deno makes up.
+      assertEquals(await statusAt(`http://${host}/`, { [name]: "x" }), 400, host);
+    }
+  });
+}
+
+/** All forms of an authority (RFC 3986, section 3.2), in both cases. */
+const AUTHORITIES = [
+  ...["localhost", "localhost:8000", "LocalHost:8000", "EXAMPLE.com", "example.com:"],
+  ...[
+    "192.0.2.1",
+    "192.0.2.1:443",
+    "[::1]",
+    "[::1]:8000",
+    "[2001:DB8::A]:80",
+    "[::ffff:192.0.2.1]",
+  ],
+  ...["a_b", "a-b.example.", "xn--bcher-kva.example:65535", "a%41b", "a~b", "a!$&'()*+,;=b"],
+];
 
 Deno.test("createHostCheck() goes by the authority of HTTP/2", async () => {
-  for (const host of ["localhost", "example.com:8000", "[::1]:8000"]) {
-    assertEquals(await statusAt(`http://${host}/`), 200, host);
-  }
+  for (const host of AUTHORITIES) assertEquals(await statusAt(`http://${host}/`), 200, host);
 });
+
+/** What has the form of a host, and makes no URL. */
+const NO_HOSTS = [
+  ...["a%20b", "a%zz", "a%00b", "a%2fb", "a%ff", "%", "a%40b", "xn--", "xn--a", "a.xn--.b"],
+  ...["256.256.256.256", "1.2.3.4.5", "1.2.3.256", "1.2.3.0x100", "0400.1.1.1", "4294967296"],
+  ...["a:65536", "a:99999", "[::1]:99999", "[1:2]", "[::1::]", "[1.2.3.4]", "[:]"],
+];
+
+for (const host of NO_HOSTS) {
+  Deno.test(`createHostCheck() answers 400 to the host ${host}, which no URL can have`, async () => {
+    const url = `http://${host}/?token=a`;
+    assertEquals(await statusAt(url), 400, "as the authority");
+    assertEquals(await statusAt(url, { Host: host }), 400, "as the header");
+    assertEquals(await statusAt(url, { Host: "localhost" }), 400, "in the target");
+    assertEquals((await requestTo(host)).status, 400, "beside another one in the target");
+  });
+}

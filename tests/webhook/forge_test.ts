@@ -739,3 +739,13 @@ for (const [target, host, status] of TARGETS) {
     });
   });
 }
+
+Deno.test("createForgeIntake() reads no host: where none is checked, none is answered 500", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const intake = createForgeIntake({ secrets: [FORGE_SECRET], store: await openEventStore(kv) });
+  for (const path of ["/webhook?token=%20", "/webhook?a=/%", "/webhook"]) {
+    const request = new Request("http://localhost/", await forgeDelivery("{}"));
+    Object.defineProperty(request, "url", { value: `http://256.256.256.256${path}` });
+    assertEquals((await intake.fetch(request)).status, 200, path);
+  }
+});

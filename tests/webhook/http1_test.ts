@@ -127,7 +127,9 @@ const headers = (count: number) =>
 
 const HEADS: readonly (readonly [what: string, sent: string, statuses: readonly number[]])[] = [
   ["no host", "GET /health HTTP/1.1\r\nConnection: close\r\n\r\n", [400]],
-  ["no host, in HTTP/1.0", "GET /health HTTP/1.0\r\n\r\n", [400]],
+  ["no host, in HTTP/1.0", "GET /health HTTP/1.0\r\nConnection: close\r\n\r\n", [400]],
+  // Nothing tells it from one over HTTP/2 for the address that Deno makes up.
+  ["no host, and nothing else of HTTP/1", "GET /health HTTP/1.0\r\n\r\n", [200]],
   ["an empty host", "GET /health HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", [400]],
   ["two hosts", get(HOST), [400]],
   ["a host in the target and another beside it", get("", "http://example.com/health"), [200]],
@@ -187,6 +189,20 @@ for (const [what, sent, currentStatuses] of HEADS) {
       assert(await forge.isHealthy());
     },
   );
+}
+
+for (const host of ["a%20b", "256.256.256.256", "1.2.3.4.5", "a:99999", "xn--"]) {
+  testWith(["net"], `HTTP/1.1: a delivery for the host ${host} is answered 400`, async () => {
+    await using forge = await serveForge();
+    const head = `POST /webhook?token=%20 HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n`;
+    const sent = `${head}${await signed()}Content-Length: 2\r\n\r\n{}`;
+    assertEquals((await exchange(forge.port, sent)).statuses, [400]);
+    assertEquals(forge.records.map(({ code, path }) => [code, path]), [[
+      "INVALID_HOST",
+      "/webhook",
+    ]]);
+    assert(!JSON.stringify(forge.records).includes("token"));
+  });
 }
 
 const HALF = `POST /webhook HTTP/1.1\r\n${HOST}X-Hub-Signature-256: sha2`;

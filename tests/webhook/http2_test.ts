@@ -34,6 +34,48 @@ testWith(["net"], "HTTP/2: a delivery that is not signed is refused", async () =
   assertEquals(await forge.events(), []);
 });
 
+const HOSTS = [
+  ...[
+    "localhost:$PORT",
+    "LocalHost:$PORT",
+    "127.0.0.1:$PORT",
+    "[::1]:$PORT",
+    "[::1]",
+    "[2001:DB8::A]",
+  ],
+  ...["example.com", "EXAMPLE.com:8443", "example.com:", "a_b.example.", "xn--bcher-kva.example"],
+];
+
+for (const host of HOSTS) {
+  testWith(["net"], `HTTP/2: the authority ${host} is one, with no host beside it`, async () => {
+    await using forge = await serveForge();
+    const authority = { ":authority": host.replace("$PORT", String(forge.port)) };
+    assertEquals(await exchange2(forge.port, request(1, pseudo(authority)), 1), [200]);
+  });
+}
+
+for (const host of ["256.256.256.256", "1.2.3.4.5", "a:99999", "xn--", "[1:2]"]) {
+  testWith(["net"], `HTTP/2: the authority ${host}, which no URL can have, is none`, async () => {
+    await using forge = await serveForge();
+    const fields = pseudo({ ":authority": host, ":path": "/health?token=%20" });
+    assertEquals(await exchange2(forge.port, request(1, fields), 1), [400]);
+    assertEquals(forge.records.map(({ code, path }) => [code, path]), [[
+      "INVALID_HOST",
+      "/health",
+    ]]);
+  });
+}
+
+for (
+  const name of ["connection", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"]
+) {
+  testWith(["net"], `HTTP/2: a request with the field ${name} is reset`, async () => {
+    await using forge = await serveForge();
+    const fields: Field[] = [...GET, [name, "x"]];
+    assertEquals(await exchange2(forge.port, request(1, fields), 1), ["reset"]);
+  });
+}
+
 const without = (name: string) => GET.filter(([each]) => each !== name);
 const flood = (count: number, each: (index: number) => number[]) =>
   Array.from({ length: count }, (_, index) => each(index)).flat();
@@ -43,7 +85,8 @@ const HEADS: readonly (readonly [what: string, fields: readonly Field[], answer:
   ["an authority with a user", pseudo({ ":authority": "user@localhost" }), 400],
   ["a host that names another path", [...GET, ["host", "x/webhook?"]], 400],
   ["a host beside the authority", [...GET, ["host", "example.com"]], 200],
-  ["no authority and no host", without(":authority"), 400],
+  // Deno makes up the address that it listens at, and nothing tells it from an authority.
+  ["no authority and no host", without(":authority"), 200],
   ["no path", without(":path"), "reset"],
   ["an empty path", pseudo({ ":path": "" }), "reset"],
   ["a path without a slash", pseudo({ ":path": "health" }), 200], // The parser puts it in.
