@@ -1,6 +1,7 @@
 import { HttpError } from "../middleware/mod.ts";
 import { Timeouts } from "./timeouts.ts";
 import type { BodyBudget } from "./body_budget.ts";
+import { invalidBody } from "./parse_json.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {
@@ -74,8 +75,8 @@ export function readBodyWithin(
 function smallLengthOf(headers: Headers): number | undefined {
   const declared = headers.get("Content-Length");
   if (declared === null || headers.has("Transfer-Encoding")) return undefined;
-  const length = Number(declared);
-  return length <= WHOLE_BYTES ? length : undefined;
+  const length = declaredLength(declared);
+  return length >= 0 && length <= WHOLE_BYTES ? length : undefined;
 }
 
 /** Reads a body in one piece. It cannot be ended: what it holds is held until the peer has gone. */
@@ -133,7 +134,7 @@ async function readStream(
  * @param headers The request's headers.
  * @param maxBytes How many bytes are taken at most.
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is declared larger; 415 `UNSUPPORTED_MEDIA_TYPE` if it
- * is compressed.
+ * is compressed; 400 `INVALID_BODY` if its length is no number, or several.
  */
 export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
   const encoding = headers.get("Content-Encoding");
@@ -143,7 +144,17 @@ export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
       headers: { "Accept-Encoding": "identity" },
     });
   }
-  if (!(Number(headers.get("Content-Length") ?? 0) <= maxBytes)) throw tooLarge(maxBytes);
+  const length = declaredLength(headers.get("Content-Length") ?? "0");
+  if (length > maxBytes) throw tooLarge(maxBytes);
+  if (!(length >= 0)) throw invalidBody("Content-Length must be one number of bytes");
+}
+
+/** The same length several times, which Deno's parser lets pass, is that length (RFC 9110, section 8.6). */
+function declaredLength(value: string): number {
+  const length = Number(value);
+  if (!Number.isNaN(length)) return length;
+  const [first, ...others] = value.split(",").map((each) => each.trim());
+  return others.every((each) => each === first) ? Number(first) : NaN;
 }
 
 async function collect(
@@ -192,7 +203,7 @@ function overloaded(): HttpError {
 }
 
 function endedEarly(): HttpError {
-  return new HttpError(400, "Body ended early", { code: "INVALID_BODY" });
+  return invalidBody("Body ended early");
 }
 
 function timedOut(): HttpError {

@@ -136,6 +136,22 @@ for (const length of ["101", "1e3", "99999999999999999999", "0x65", "Infinity"])
   });
 }
 
+Deno.test("checkDeclaredBody() takes the same length several times for that length", () => {
+  for (const length of ["5, 5", "100,100", "5, 5, 5"]) check({ "Content-Length": length });
+  const larger = () => check({ "Content-Length": "101, 101" });
+  assertEquals(assertThrows(larger, HttpError).code, "BODY_TOO_LARGE");
+});
+
+for (
+  const length of ["5, 6", "5, 5, 6", "5 5", "x", "x, x", "-1", "-Infinity", "NaN", "5,", "0x"]
+) {
+  Deno.test(`checkDeclaredBody() answers 400 to a declared length of ${length}`, () => {
+    const error = assertThrows(() => check({ "Content-Length": length }), HttpError);
+    assertEquals([error.status, error.code], [400, "INVALID_BODY"]);
+    assertEquals(error.message, "Content-Length must be one number of bytes");
+  });
+}
+
 const ENCODINGS = ["gzip", "GZIP", "br", "deflate", "zstd", "x-gzip", "gzip, identity", "unknown"];
 
 for (const encoding of ENCODINGS) {
