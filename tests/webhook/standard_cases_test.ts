@@ -1,0 +1,136 @@
+/**
+ * The cases that the Standard Webhooks project tests its own libraries with, as data: those of
+ * JavaScript, Python and Java (github.com/standard-webhooks/standard-webhooks, MIT, as of 2026). They
+ * have secrets with and without `whsec_`; here it is that prefix which tells such a secret.
+ */
+import { assertEquals, assertThrows } from "@std/assert";
+import { HttpError } from "../../middleware/mod.ts";
+import { createForgeIntake, openEventStore } from "../../webhook/mod.ts";
+import { verifyForgeDelivery } from "../../webhook/verify_forge_delivery.ts";
+
+const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+const SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const PAYLOAD = '{"test": 2432232314}';
+const OTHER = "Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc=";
+
+const encoder = new TextEncoder();
+
+interface Case {
+  /** The secret's base64; what is signed with has the padding that may be missing here. */
+  readonly secret?: string;
+  readonly payload?: string;
+  /** How many seconds from now it was sent. */
+  readonly sent?: number;
+  /** What the headers have instead. `$` is the right signature, with its version. */
+  readonly headers?: Readonly<Record<string, string | null>>;
+}
+
+type Named = Readonly<Record<string, Case>>;
+
+const TAKEN: Named = {
+  "a right signature": {},
+  "headers in mixed case": {
+    headers: { "WEBHOOK-ID": ID, "Webhook-Signature": "$" },
+  },
+  "several signatures": {
+    headers: { "webhook-signature": `v1,${OTHER} v2,${OTHER} $ v1,${OTHER}` },
+  },
+  "a secret that needs one padding": { secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS" },
+  "a secret that needs two paddings": { secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr" },
+  "an empty payload": { payload: "" },
+};
+
+/** What the libraries take as well, by how they read the header, though no case of theirs has it. */
+const TAKEN_BY_READING: Named = {
+  "20 signatures": { headers: { "webhook-signature": `${`v1,${OTHER} `.repeat(19)}$` } },
+  "as many signatures as a head holds": {
+    headers: { "webhook-signature": `${`v1,${OTHER} `.repeat(1_300)}$` },
+  },
+  "unknown items beside it": {
+    headers: { "webhook-signature": `x a,b v1a,MEUCIQ== ${"y".repeat(300)} $ z` },
+  },
+  "an empty signature beside it": { headers: { "webhook-signature": "v1, $ v1," } },
+  "a version of two digits beside it": { headers: { "webhook-signature": `v10,${OTHER} $` } },
+  "two spaces": { headers: { "webhook-signature": `v1,${OTHER}  $ ` } },
+};
+
+const REFUSED: Named = {
+  "no id": { headers: { "webhook-id": null } },
+  "no time": { headers: { "webhook-timestamp": null } },
+  "a time that is none": { headers: { "webhook-timestamp": "hello" } },
+  "no signature": { headers: { "webhook-signature": null } },
+  "a signature that is none": { headers: { "webhook-signature": "v1,dawfeoifkpqwoekfpqoekf" } },
+  "another signature": {
+    headers: { "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OA=" },
+  },
+  "a part of the signature": { headers: { "webhook-signature": "$8" } },
+  "an empty signature": { headers: { "webhook-signature": "v1," } },
+  "a signature of another version": {
+    headers: { "webhook-signature": "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" },
+  },
+  "a signature without a version": { headers: { "webhook-signature": "invalid_signature" } },
+  "a signature that is a word": { headers: { "webhook-signature": "v1,invalid_signature" } },
+  "a time too long ago": { sent: -301 },
+  "a time too far ahead": { sent: 302 },
+  // Not of the libraries' cases.
+  "the right signature under another version": { headers: { "webhook-signature": "v2$" } },
+  "the right signature behind two commas": { headers: { "webhook-signature": "v1,$" } },
+  "nothing but spaces": { headers: { "webhook-signature": "     x " } },
+};
+
+async function request({ secret = SECRET, payload = PAYLOAD, sent = 0, headers = {} }: Case) {
+  const time = String(Math.floor(Date.now() / 1_000) + sent);
+  const padded = secret.padEnd(Math.ceil(secret.length / 4) * 4, "=");
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const raw = Uint8Array.fromBase64(padded);
+  const key = await crypto.subtle.importKey("raw", raw, algorithm, false, ["sign"]);
+  const signed = encoder.encode(`${ID}.${time}.${payload}`);
+  const right = `v1,${new Uint8Array(await crypto.subtle.sign("HMAC", key, signed)).toBase64()}`;
+  const all = new Headers({
+    "webhook-id": ID,
+    "webhook-timestamp": time,
+    "webhook-signature": right,
+  });
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === null) all.delete(name);
+    else if (value === "$8") all.set(name, right.slice(0, 8));
+    else if (value.startsWith("v2$")) all.set(name, right.replace("v1", "v2"));
+    else all.set(name, value.replaceAll("$", right));
+  }
+  return { headers: all, body: encoder.encode(payload), secret: `whsec_${secret}` };
+}
+
+for (const [what, each] of Object.entries({ ...TAKEN, ...TAKEN_BY_READING })) {
+  Deno.test(`verifyForgeDelivery() takes what Standard Webhooks does: ${what}`, async () => {
+    const { headers, body, secret } = await request(each);
+    assertEquals(verifyForgeDelivery(headers, body, ["another", secret]), "secret 2");
+  });
+}
+
+for (const [what, each] of Object.entries(REFUSED)) {
+  Deno.test(`verifyForgeDelivery() refuses what Standard Webhooks does: ${what}`, async () => {
+    const { headers, body, secret } = await request(each);
+    const error = assertThrows(() => verifyForgeDelivery(headers, body, [secret]), HttpError);
+    assertEquals(error.status, 401);
+  });
+}
+
+Deno.test("createForgeIntake() refuses the empty secrets of Standard Webhooks", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  for (const secret of ["", "whsec_"]) {
+    assertThrows(() => createForgeIntake({ secrets: [secret], store }), TypeError);
+  }
+});
+
+Deno.test("a standard signature does not cover the event type, as no forge's does", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const { headers, body, secret } = await request({});
+  headers.set("Content-Type", "application/json");
+  headers.set("X-Gitlab-Event", "Pipeline Hook");
+  const intake = createForgeIntake({ secrets: [secret], store });
+  assertEquals((await intake.request("/webhook", { method: "POST", headers, body })).status, 200);
+  const [lease] = await store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
+  assertEquals(lease?.record.type, "pipeline");
+});
