@@ -1,3 +1,5 @@
+import { HttpError } from "../middleware/mod.ts";
+
 /** Up to this a body is small: nearly all deliveries are, and a large one has to give way first. */
 const SMALL_BYTES = 65_536;
 
@@ -11,23 +13,55 @@ export interface BodyShare {
    * @param bytes How many.
    */
   add(bytes: number): void;
+  /**
+   * Keeps a body that was proved genuine: it is not evicted any more. A large one has to wait until
+   * there is room to work on it, for what is made of it takes several times its size.
+   *
+   * @returns What resolves once there is room; undefined if there is.
+   * @throws {HttpError} 503 `OVERLOADED` if it was evicted before, or is closed while it waits.
+   */
+  keep(): Promise<void> | undefined;
   /** Gives back what the body held. */
   close(): void;
 }
 
+/** When a sender that can try again should: bodies have arrived by then, or are given up. */
+const RETRY_AFTER_SECONDS = "10";
+
 /**
- * Bounds what the bodies that are being read hold together: without it 300 slow uploads of 25 MiB would
- * take 7.5 GB, and none of their senders needs to have proved anything.
+ * Makes the error for a body that there is no room for.
+ *
+ * @returns The error, 503 `OVERLOADED` with `Retry-After`.
+ */
+export function overloaded(): HttpError {
+  return new HttpError(503, "Service Unavailable", {
+    code: "OVERLOADED",
+    headers: { "Retry-After": RETRY_AFTER_SECONDS },
+  });
+}
+
+/**
+ * Bounds what bodies hold together, from their first byte until they are stored: without it 300 slow
+ * uploads of 25 MiB would take 7.5 GB, and none of their senders needs to have proved anything.
  *
  * Past the bound, the body that has been over 64 KiB for the longest is evicted, and only where there is
  * none, the oldest small one. So uploads that are begun and then stand still cannot keep genuine ones
- * out: those would have to be overtaken by as many bytes as the whole budget while they arrive.
+ * out: those would have to be overtaken by as many bytes as the whole budget while they arrive and are
+ * proved. What was proved is kept, and what comes then is refused.
+ *
+ * Of the large ones that were proved, as many are worked on at once as fit a quarter of the budget: of 1
+ * MB of JSON text and objects are made, and parts to be stored, 4 MB or more.
  */
 export class BodyBudget {
   readonly #maxBytes: number;
   /** Both in the order in which bodies came to be in them. */
   readonly #small = new Set<Share>();
   readonly #large = new Set<Share>();
+  /** Those that were proved: their bytes, and what is worked on of them. */
+  readonly #kept = new Set<Share>();
+  #keptBytes = 0;
+  #atWork = 0;
+  readonly #waiting = new Set<Share>();
   #bytes = 0;
   #reserved = 0;
 
@@ -58,7 +92,11 @@ export class BodyBudget {
    * @returns The body's share. Close it once the body is read, or given up.
    */
   open(evict: () => void): BodyShare {
-    const share = new Share(evict, (added) => this.#add(share, added), () => this.#close(share));
+    const share: Share = new Share(evict, {
+      add: (added) => this.#add(share, added),
+      keep: () => this.#keep(share),
+      close: () => this.#close(share),
+    });
     this.#small.add(share);
     return share;
   }
@@ -67,10 +105,12 @@ export class BodyBudget {
    * Sets room aside for a body that cannot be given up while it arrives.
    *
    * @param bytes How many bytes it has.
-   * @returns What gives the room back; null if half of the budget is not enough for all such bodies.
+   * @returns What gives the room back; null if half of the budget is not enough for all such bodies,
+   * or what is kept leaves no room.
    */
   reserve(bytes: number): (() => void) | null {
-    if (this.#reserved + bytes > this.#maxBytes / 2) return null;
+    const reserved = this.#reserved + bytes;
+    if (reserved > this.#maxBytes / 2 || this.#keptBytes + reserved > this.#maxBytes) return null;
     this.#reserved += bytes;
     this.#bytes += bytes;
     this.#evict();
@@ -99,7 +139,9 @@ export class BodyBudget {
   }
 
   #evict(): void {
-    while (this.#bytes > this.#maxBytes) this.#evictOne();
+    while (this.#bytes > this.#maxBytes && this.#small.size + this.#large.size > 0) {
+      this.#evictOne();
+    }
   }
 
   #evictOne(): void {
@@ -108,22 +150,69 @@ export class BodyBudget {
     victim!.giveUp();
   }
 
+  #keep(share: Share): Promise<void> | undefined {
+    if (share.isEvicted) throw overloaded();
+    if (!this.#large.delete(share) && !this.#small.delete(share)) return undefined;
+    this.#kept.add(share);
+    this.#keptBytes += share.bytes;
+    if (share.bytes <= SMALL_BYTES) return undefined;
+    if (this.#waiting.size === 0 && this.#hasRoomFor(share)) {
+      this.#work(share);
+      return undefined;
+    }
+    this.#waiting.add(share);
+    return share.wait();
+  }
+
+  /** The largest body has to have its turn as well. */
+  #hasRoomFor(share: Share): boolean {
+    return this.#atWork === 0 || this.#atWork + share.bytes <= this.#maxBytes / 4;
+  }
+
+  #work(share: Share): void {
+    share.isAtWork = true;
+    this.#atWork += share.bytes;
+  }
+
   #close(share: Share): void {
-    if (!this.#large.delete(share) && !this.#small.delete(share)) return;
+    if (this.#kept.delete(share)) this.#closeKept(share);
+    else if (!this.#large.delete(share) && !this.#small.delete(share)) return;
     this.#bytes -= share.bytes;
   }
+
+  #closeKept(share: Share): void {
+    this.#keptBytes -= share.bytes;
+    if (share.isAtWork) this.#atWork -= share.bytes;
+    else if (this.#waiting.delete(share)) share.stopWaiting(overloaded());
+    for (const next of this.#waiting) {
+      if (!this.#hasRoomFor(next)) return;
+      this.#waiting.delete(next);
+      this.#work(next);
+      next.stopWaiting();
+    }
+  }
+}
+
+interface ShareParts {
+  readonly add: (bytes: number) => void;
+  readonly keep: () => Promise<void> | undefined;
+  readonly close: () => void;
 }
 
 class Share implements BodyShare {
   isEvicted = false;
+  isAtWork = false;
   bytes = 0;
+  readonly keep: () => Promise<void> | undefined;
+  readonly close: () => void;
   readonly #evict: () => void;
   readonly #add: (bytes: number) => void;
-  readonly close: () => void;
+  #onRoom: ((error?: HttpError) => void) | undefined;
 
-  constructor(evict: () => void, add: (bytes: number) => void, close: () => void) {
+  constructor(evict: () => void, { add, keep, close }: ShareParts) {
     this.#evict = evict;
     this.#add = add;
+    this.keep = keep;
     this.close = close;
   }
 
@@ -134,5 +223,15 @@ class Share implements BodyShare {
   giveUp(): void {
     this.isEvicted = true;
     this.#evict();
+  }
+
+  wait(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#onRoom = (error) => error ? reject(error) : resolve();
+    });
+  }
+
+  stopWaiting(error?: HttpError): void {
+    this.#onRoom?.(error);
   }
 }

@@ -1,7 +1,7 @@
 import { type Context, Hono } from "@hono/hono";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import { BodyBudget } from "./body_budget.ts";
+import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
 import { checkIntakeName, type Delivery } from "./delivery.ts";
 import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
@@ -36,7 +36,7 @@ export interface IntakeOptions {
    */
   readonly bodyTimeoutMs?: number | undefined;
   /**
-   * How many bytes bodies may hold together while they arrive; one that is too much is answered 503
+   * How many bytes bodies may hold together, until they are stored; one that is too much is answered 503
    * `OVERLOADED`. See {@linkcode BodyBudget} for which one.
    *
    * @default {134_217_728} 128 MiB.
@@ -72,10 +72,14 @@ export interface Platform {
   authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
 
-/** Checks the rest of the proof, once the body is there, on another thread if the budget has room for it. */
+/**
+ * Checks the rest of the proof, once the body is there, on another thread if the budget has room for it.
+ * Until then its share may be evicted.
+ */
 export type VerifyBody = (
   body: Uint8Array<ArrayBuffer>,
   budget: BodyBudget,
+  share: BodyShare | undefined,
 ) => ProvedBy | Promise<ProvedBy>;
 
 /** A quarter of what the smallest instances of hosting platforms have. */
@@ -117,23 +121,34 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const budget = budgetOf(platform, maxTotalBodyBytes);
   const timer = new SharedTimer();
   const bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
-  const enqueue = enqueuing(store, new Timeouts(STORE_TIMEOUT_MS, timer), telemetry);
+  const storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
+  const enqueue = enqueuing(storeTimeouts, telemetry);
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
+    let share: BodyShare | undefined;
+    let storing: Promise<unknown> | undefined;
     try {
       checkSpelling(request.url);
       checkDeclaredBody(request.headers, maxBytes);
       const verifyBody = platform.verifyHead(request.headers);
-      const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget);
-      const proof = verifyBody(body, budget);
+      const hold = (read: BodyShare) => share = read;
+      const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget, hold);
+      const proof = verifyBody(body, budget, share);
       const provedBy = proof instanceof Promise ? await proof : proof;
+      const room = share?.keep();
+      if (room) await untilRoom(room, storeTimeouts);
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const parsed = platform.parse(request.headers, body);
       const delivery = parsed.intake === name ? parsed : { ...parsed, intake: name };
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
-        const { id, duplicate } = await enqueue(ordered, c.get("requestId"));
+        const accept: IntakeStore["accept"] = (...args) => {
+          const accepting = store.accept(...args);
+          storing = accepting;
+          return accepting;
+        };
+        const { id, duplicate } = await enqueue({ accept }, ordered, c.get("requestId"));
         const { deliveryId } = delivery;
         c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
         const outcome = duplicate ? "duplicate" : "accepted";
@@ -148,6 +163,11 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
         writeLog(logSinkOf(c), "warn", `delivery refused: ${message}`, fields);
       }
       throw error;
+    } finally {
+      // A store that has taken too long still holds the body, whatever its sender was told.
+      const close = () => share?.close();
+      if (storing) storing.then(close, close);
+      else close();
     }
     // With a status, for else Hono leaves the content type to the runtime, which spells it otherwise.
     return c.text("OK", 200);
@@ -156,15 +176,25 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
 }
 
 /** Stores deliveries, each in a span of its own where there are spans. */
-function enqueuing(store: IntakeStore, timeouts: Timeouts, telemetry: Telemetry | undefined) {
-  const enqueue = (delivery: Delivery, requestId?: string) =>
+function enqueuing(timeouts: Timeouts, telemetry: Telemetry | undefined) {
+  type Store = Pick<IntakeStore, "accept">;
+  const enqueue = (store: Store, delivery: Delivery, requestId?: string) =>
     enqueueWithin(timeouts, store, delivery, requestId);
   if (!telemetry) return enqueue;
-  return (delivery: Delivery, requestId?: string) =>
+  return (store: Store, delivery: Delivery, requestId?: string) =>
     telemetry.storing(
       { platform: delivery.platform, bytes: delivery.body.byteLength },
-      (traceparent) => enqueue({ ...delivery, traceparent }, requestId),
+      (traceparent) => enqueue(store, { ...delivery, traceparent }, requestId),
     );
+}
+
+/** Waits for room to work on a large body, and no longer than for the store: its sender gives up. */
+async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void> {
+  try {
+    await timeouts.limit(room);
+  } catch {
+    throw overloaded();
+  }
 }
 
 /**

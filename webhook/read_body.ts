@@ -1,6 +1,6 @@
 import { HttpError } from "../middleware/mod.ts";
 import { Timeouts } from "./timeouts.ts";
-import type { BodyBudget } from "./body_budget.ts";
+import { type BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
 import { invalidBody } from "./parse_json.ts";
 
 /** Options of {@linkcode readBody}. */
@@ -26,9 +26,6 @@ export interface ReadBodyOptions {
  * that took 20 µs instead of 11, and the stream's code another 2 ms at the start.
  */
 const WHOLE_BYTES = 32_768;
-
-/** When a sender that can try again should: bodies have arrived by then, or are given up. */
-const RETRY_AFTER_SECONDS = "10";
 
 /**
  * Reads a request's body, bounded in size and time. No more than the limit is ever held, whatever
@@ -56,6 +53,8 @@ export function readBody(
  * @param request The request.
  * @param maxBytes How many bytes are taken at most.
  * @param budget Bounds what this body and others hold together.
+ * @param hold Takes the share of a body that was read, to be closed once nothing holds the body any more.
+ * Without it, it is closed.
  * @returns The body.
  * @throws {HttpError} As {@linkcode readBody}.
  */
@@ -64,12 +63,18 @@ export function readBodyWithin(
   request: Request,
   maxBytes: number,
   budget: BodyBudget,
+  hold: HoldBody = closeShare,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = smallLengthOf(request.headers);
   const release = bytes === undefined ? null : budget.reserve(bytes);
-  if (release) return readWhole(timeouts, request, maxBytes, release);
-  return readStream(timeouts, request, maxBytes, budget);
+  if (release) return readWhole(timeouts, request, maxBytes, release, hold);
+  return readStream(timeouts, request, maxBytes, budget, hold);
 }
+
+/** Takes what a body that was read holds of the budget. */
+export type HoldBody = (share: BodyShare) => void;
+
+const closeShare: HoldBody = (share) => share.close();
 
 /** The declared length of a body, if that is small. */
 function smallLengthOf(headers: Headers): number | undefined {
@@ -85,20 +90,28 @@ function readWhole(
   request: Request,
   maxBytes: number,
   release: () => void,
+  hold: HoldBody,
 ): Promise<Uint8Array<ArrayBuffer>> {
   return new Promise((resolve, reject) => {
-    const timeout = timeouts.start(() => reject(timedOut()));
-    const end = () => {
-      timeout.cancel();
+    let isLate = false;
+    const timeout = timeouts.start(() => {
+      isLate = true;
+      reject(timedOut());
+    });
+    const fail = (error: HttpError) => {
       release();
+      reject(error);
     };
     request.arrayBuffer().then((buffer) => {
-      end();
-      if (buffer.byteLength <= maxBytes) resolve(new Uint8Array(buffer));
-      else reject(tooLarge(maxBytes));
+      timeout.cancel();
+      if (isLate) return release();
+      if (buffer.byteLength > maxBytes) return fail(tooLarge(maxBytes));
+      // What has room set aside is not evicted, and a small body need not wait.
+      hold({ isEvicted: false, add: () => {}, keep: () => undefined, close: release });
+      resolve(new Uint8Array(buffer));
     }, () => {
-      end();
-      reject(endedEarly());
+      timeout.cancel();
+      fail(endedEarly());
     });
   });
 }
@@ -108,6 +121,7 @@ async function readStream(
   request: Request,
   maxBytes: number,
   budget: BodyBudget | undefined,
+  hold: HoldBody = closeShare,
 ): Promise<Uint8Array<ArrayBuffer>> {
   if (!request.body) return new Uint8Array();
   const reader = request.body.getReader();
@@ -116,10 +130,14 @@ async function readStream(
   let reject!: (reason: HttpError) => void;
   const tooSlow = new Promise<never>((_resolve, fail) => reject = fail);
   const timeout = timeouts.start(() => reject(timedOut()));
+  let holdIfRead = hold;
   try {
-    return await Promise.race([collect(reader, chunks, maxBytes, budget), tooSlow]);
+    const collected = collect(reader, chunks, maxBytes, budget, (share) => holdIfRead(share));
+    return await Promise.race([collected, tooSlow]);
   } catch (error) {
-    chunks.length = 0; // Else they would be joined once the reader is cancelled.
+    // To cancel the reader ends the reading as if all were there.
+    holdIfRead = closeShare;
+    chunks.length = 0;
     reader.cancel().catch(() => {});
     if (error instanceof HttpError) throw error;
     throw endedEarly();
@@ -162,6 +180,7 @@ async function collect(
   chunks: Uint8Array<ArrayBuffer>[],
   maxBytes: number,
   budget: BodyBudget | undefined,
+  hold: HoldBody,
 ): Promise<Uint8Array<ArrayBuffer>> {
   let size = 0;
   const share = budget?.open(() => reader.cancel().catch(() => {}));
@@ -169,15 +188,18 @@ async function collect(
     for (;;) {
       const { done, value } = await reader.read();
       if (share?.isEvicted) throw overloaded();
-      if (done) return join(chunks);
+      if (done) break;
       size += value.byteLength;
       if (!(size <= maxBytes)) throw tooLarge(maxBytes);
       chunks.push(value);
       share?.add(value.byteLength);
     }
-  } finally {
+  } catch (error) {
     share?.close();
+    throw error;
   }
+  if (share) hold(share);
+  return join(chunks);
 }
 
 function join(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
@@ -193,13 +215,6 @@ function join(chunks: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffe
 
 function tooLarge(maxBytes: number): HttpError {
   return new HttpError(413, `Body larger than ${maxBytes} bytes`, { code: "BODY_TOO_LARGE" });
-}
-
-function overloaded(): HttpError {
-  return new HttpError(503, "Service Unavailable", {
-    code: "OVERLOADED",
-    headers: { "Retry-After": RETRY_AFTER_SECONDS },
-  });
 }
 
 function endedEarly(): HttpError {
