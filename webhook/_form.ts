@@ -1,3 +1,4 @@
+import { SLICE_BYTES } from "./_slices.ts";
 import { decodeUtf8 } from "./parse_json.ts";
 
 /** The media type of a form. */
@@ -7,9 +8,24 @@ export const FORM_TYPE = "application/x-www-form-urlencoded";
  * What a form consists of. The media type is not signed: without this a signed JSON document, which
  * always has a brace, could be sent as a form, and a text in it be taken for the payload.
  */
-const FORM = /^[\w*.~!'()+%&=:;,@/?$-]*$/;
+const FORM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*.~!'()=:;,@/?$-";
+
+const DIGITS = "0123456789abcdefABCDEF";
+
+const [MALFORMED, ESCAPE, END] = [-1, -2, -3];
 
 const encoder = new TextEncoder();
+
+/** What each byte of a form stands for. */
+const MEANING = new Int16Array(256).fill(MALFORMED);
+for (const byte of encoder.encode(FORM)) MEANING[byte] = byte;
+for (const [char, meaning] of [["+", 32], ["%", ESCAPE], ["&", END]] as const) {
+  MEANING[char.charCodeAt(0)] = meaning;
+}
+
+/** What each byte stands for as a hexadecimal digit; more than a byte holds if it is none. */
+const DIGIT = new Uint16Array(256).fill(256);
+for (const digit of DIGITS) DIGIT[digit.charCodeAt(0)] = parseInt(digit, 16);
 
 /**
  * Finds the one field of a name in a form. Not with `URLSearchParams`, which takes any text for a form
@@ -17,16 +33,83 @@ const encoder = new TextEncoder();
  *
  * @param body The form.
  * @param name The field's name.
- * @returns What the field holds; undefined if it is not there once, or the body is no form.
+ * @returns What the field holds; undefined if it is not there once, or the body is no form in UTF-8.
  */
 export function formField(body: Uint8Array, name: string): Uint8Array<ArrayBuffer> | undefined {
+  const prefix = encoder.encode(`${name}=`);
+  let [start, size, count] = [0, 0, 0];
+  let [isFirst, isIn] = [true, false];
+  for (let i = 0; i < body.length; i++) {
+    const meaning = MEANING[body[i]!]!;
+    if (meaning === MALFORMED) return undefined;
+    if (isFirst && startsWith(body, prefix, i)) {
+      [start, size, isIn] = [i + prefix.length, -prefix.length, true];
+      count++;
+    }
+    isFirst = meaning === END;
+    if (isFirst) isIn = false;
+    else if (isIn) size += meaning === ESCAPE ? -1 : 1;
+  }
+  if (count !== 1 || size < 0) return undefined;
+  const field = new Uint8Array(size);
+  const { isRight, next } = decode(body, start, field);
+  // An escape that the field's end cuts off makes it longer than what it holds.
+  const isWhole = next === body.length || MEANING[body[next]!] === END;
+  return isRight && isWhole && isUtf8(field) ? field : undefined;
+}
+
+/**
+ * Decodes the first field of a form, slice by slice: no more is looked at than is decoded, and no more
+ * is held than a slice.
+ *
+ * @param body The form.
+ * @param name The field's name.
+ * @yields What the next part of the field holds, until the next one takes its place.
+ * @returns Whether the field has this name, and could be decoded to its end.
+ */
+export function* firstField(
+  body: Uint8Array,
+  name: string,
+): Generator<Uint8Array<ArrayBuffer>, boolean> {
+  const prefix = encoder.encode(`${name}=`);
+  if (!startsWith(body, prefix, 0)) return false;
+  const slice = new Uint8Array(Math.min(SLICE_BYTES, body.length));
+  for (let at = prefix.length;;) {
+    const { isRight, size, next } = decode(body, at, slice);
+    if (!isRight) return false;
+    yield slice.subarray(0, size);
+    if (size < slice.length) return true;
+    at = next;
+  }
+}
+
+/** Decodes what a field holds from a place on, until its end or the target's. */
+function decode(body: Uint8Array, start: number, target: Uint8Array) {
+  let [next, size] = [start, 0];
+  for (; next < body.length && size < target.length; next++) {
+    let byte = MEANING[body[next]!]!;
+    if (byte === END) break;
+    if (byte === ESCAPE) {
+      byte = DIGIT[body[next + 1]!]! << 4 | DIGIT[body[next + 2]!]!;
+      next += 2;
+      // Behind the body's end there is no digit either.
+      if (!(next < body.length && byte <= 255)) return { isRight: false, size, next };
+    } else if (byte === MALFORMED) return { isRight: false, size, next };
+    target[size++] = byte;
+  }
+  return { isRight: true, size, next };
+}
+
+function startsWith(body: Uint8Array, prefix: Uint8Array, at: number): boolean {
+  for (let i = 0; i < prefix.length; i++) if (body[at + i] !== prefix[i]) return false;
+  return true;
+}
+
+function isUtf8(bytes: Uint8Array): boolean {
   try {
-    const form = decodeUtf8(body);
-    if (!FORM.test(form)) return undefined;
-    const fields = form.split("&").filter((field) => field.startsWith(`${name}=`));
-    const value = fields[0]?.slice(name.length + 1).replaceAll("+", " ");
-    return fields.length === 1 ? encoder.encode(decodeURIComponent(value!)) : undefined;
+    decodeUtf8(bytes);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }

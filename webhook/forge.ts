@@ -1,10 +1,11 @@
 import type { Hono } from "@hono/hono";
 import { checkSecrets, checkTokens } from "./_check_secrets.ts";
 import { isStandardSecret, standardKeyOf } from "./_standard_signature.ts";
+import { Slices } from "./_slices.ts";
 import { createIntake, type IntakeOptions } from "./intake.ts";
 import { parseForgeDelivery } from "./parse_forge_delivery.ts";
 import { withReplayWindow } from "./_replay_window.ts";
-import { verifyForgeHead, verifySigned } from "./verify_forge_delivery.ts";
+import { type SignedDelivery, verifyForgeHead, verifySigned } from "./verify_forge_delivery.ts";
 
 /** The largest payload that a code host sends: GitHub's limit. */
 const MAX_BODY_BYTES = 25 * 1024 * 1024;
@@ -79,12 +80,14 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
   const store = replayWindow === undefined
     ? options.store
     : withReplayWindow(options.store, replayWindow);
+  const slices = new Slices();
+  const verify = (delivery: SignedDelivery) => verifySigned(delivery, secrets, slices);
   return createIntake(
     {
       name: "forge",
       maxBodyBytes,
       hasSeveralSecrets: secrets.length + tokens.length > 1,
-      verifyHead: (headers) => verifyForgeHead(headers, secrets, tokens, verifySigned),
+      verifyHead: (headers) => verifyForgeHead(headers, secrets, tokens, verify),
       parse: parseForgeDelivery,
       authorize: () => true,
     },

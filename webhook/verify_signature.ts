@@ -82,10 +82,33 @@ export async function verifySignatureAsync(
   secret: string,
 ): Promise<boolean> {
   if (typeof secret !== "string" || secret === "" || !isSignature(signature)) return false;
+  return isSignatureOf(await hmacElsewhere(encoder.encode(secret), payload), signature);
+}
+
+/**
+ * Makes the HMAC-SHA256 of bytes by Web Crypto, which makes a copy of them.
+ *
+ * @param key The key.
+ * @param payload The bytes.
+ * @returns The digest.
+ */
+export async function hmacElsewhere(
+  key: Uint8Array<ArrayBuffer>,
+  payload: Uint8Array<ArrayBuffer>,
+): Promise<Uint8Array> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const bytes = encoder.encode(secret);
-  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
-  const digest = new Uint8Array(await crypto.subtle.sign("HMAC", key, payload));
+  const imported = await crypto.subtle.importKey("raw", key, algorithm, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, payload));
+}
+
+/**
+ * Compares a digest with a signature, in constant time.
+ *
+ * @param digest The digest.
+ * @param signature The signature, which has the form of one.
+ * @returns Whether the signature is right.
+ */
+export function isSignatureOf(digest: Uint8Array, signature: string): boolean {
   return isSame(signature, Array.from(digest, hexOf).join(""));
 }
 

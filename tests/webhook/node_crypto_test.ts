@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
 import { doesWithoutNodeCrypto, loadWantedNodeCrypto } from "../../webhook/node_crypto.ts";
-import { verifyHubAsync } from "../../webhook/verify_forge_delivery.ts";
+import { verifySignedAsync } from "../../webhook/verify_forge_delivery.ts";
 import { verifySignature, verifySignatureAsync } from "../../webhook/verify_signature.ts";
 import { FORGE_SECRET, sign } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
@@ -90,25 +90,25 @@ async function proof(signed: string, body = signed, headers: Record<string, stri
   return { signature, body: encoder.encode(body), headers: new Headers(headers) };
 }
 
-Deno.test("verifyHubAsync() tells which secret it was", async () => {
+Deno.test("verifySignedAsync() tells which secret it was", async () => {
   const delivery = await proof("{}");
-  assertEquals(await verifyHubAsync(delivery, [FORGE_SECRET, "another"]), "secret 1");
-  assertEquals(await verifyHubAsync(delivery, ["another", FORGE_SECRET]), "secret 2");
+  assertEquals(await verifySignedAsync(delivery, [FORGE_SECRET, "another"]), "secret 1");
+  assertEquals(await verifySignedAsync(delivery, ["another", FORGE_SECRET]), "secret 2");
 });
 
-Deno.test("verifyHubAsync() takes a form, signed as it is sent or by the document in it", async () => {
+Deno.test("verifySignedAsync() takes a form, signed as it is sent or by the document in it", async () => {
   const form = new URLSearchParams({ payload: '{"a":"é b"}' }).toString();
-  assertEquals(await verifyHubAsync(await proof(form, form, FORM), [FORGE_SECRET]), "secret 1");
+  assertEquals(await verifySignedAsync(await proof(form, form, FORM), [FORGE_SECRET]), "secret 1");
   const inner = await proof('{"a":"é b"}', form, FORM);
-  assertEquals(await verifyHubAsync(inner, ["another", FORGE_SECRET]), "secret 2");
+  assertEquals(await verifySignedAsync(inner, ["another", FORGE_SECRET]), "secret 2");
 });
 
-Deno.test("verifyHubAsync() refuses what is not signed", async () => {
+Deno.test("verifySignedAsync() refuses what is not signed", async () => {
   const form = new URLSearchParams({ payload: "{}" }).toString();
   for (
     const forged of [await proof("{}", "{ }"), await proof("{}", form), await proof("", "", FORM)]
   ) {
-    const error = await assertRejects(() => verifyHubAsync(forged, ["another"]), HttpError);
+    const error = await assertRejects(() => verifySignedAsync(forged, ["another"]), HttpError);
     assertEquals([error.status, error.code], [401, "INVALID_SIG"]);
   }
 });
