@@ -40,6 +40,16 @@ Deno.test("readBody() joins chunks in their order", async () => {
   assertEquals(await read(body), Uint8Array.of(0, 0, 1, 1, 2, 2, 3, 3, 4, 4));
 });
 
+Deno.test("readBody() holds no more than what has come, though chunks are parts of 64 KiB", async () => {
+  for (const count of [1, 3, 1_000]) {
+    const chunk = () => new Uint8Array(65_536).subarray(0, 100).fill(7);
+    const { body } = made((index) => index < count ? chunk() : null);
+    const bytes = await read(body, 200_000);
+    assertEquals(bytes, new Uint8Array(count * 100).fill(7));
+    assertEquals(bytes.buffer.byteLength, count * 100);
+  }
+});
+
 Deno.test("readBody() returns no bytes without a body", async () => {
   const request = new Request("http://localhost/", { method: "POST" });
   assertEquals(await readBody(request, { maxBytes: 1 }), new Uint8Array());
