@@ -6,12 +6,14 @@ function toBytes(value: ArrayBufferView | ArrayBufferLike | DataView): Uint8Arra
     : new Uint8Array(value);
 }
 
-/** Compares two buffers in constant time; buffers of different length are not equal. */
+/** Compares two buffers of the same length in constant time; of other lengths it throws. */
 export function timingSafeEqual(
   a: ArrayBufferView | ArrayBufferLike | DataView,
   b: ArrayBufferView | ArrayBufferLike | DataView,
 ): boolean {
-  if (a.byteLength !== b.byteLength) return false;
+  if (a.byteLength !== b.byteLength) {
+    throw new TypeError(`Cannot compare ${a.byteLength} bytes with ${b.byteLength}`);
+  }
   const [first, second] = [toBytes(a), toBytes(b)];
   let difference = 0;
   for (let i = 0; i < first.byteLength; i++) difference |= first[i]! ^ second[i]!;

@@ -95,13 +95,19 @@ function readWith(body: ReadableStream<Uint8Array>, timeoutMs?: number) {
   return outcome;
 }
 
+/** Moves time on, and lets what the timers have called come to its end. */
+async function pass(time: FakeTime, ms: number): Promise<void> {
+  await time.tickAsync(ms);
+  await time.tickAsync();
+}
+
 Deno.test("readBody() rejects with 408 after 10 s, and cancels the body", async () => {
   using time = new FakeTime();
   let cancelled = false;
   const outcome = readWith(new ReadableStream({ cancel: () => void (cancelled = true) }));
-  await time.tickAsync(9_999);
+  await pass(time, 9_999);
   assertEquals(outcome.error, undefined);
-  await time.tickAsync(1);
+  await pass(time, 1);
   assertEquals([outcome.error?.status, outcome.error?.code], [408, "BODY_TIMEOUT"]);
   assertEquals(outcome.error?.message, "Body not received in time");
   assert(cancelled);
@@ -110,9 +116,9 @@ Deno.test("readBody() rejects with 408 after 10 s, and cancels the body", async 
 Deno.test("readBody() rejects with 408 at the given deadline", async () => {
   using time = new FakeTime();
   const outcome = readWith(new ReadableStream(), 50);
-  await time.tickAsync(49);
+  await pass(time, 49);
   assertEquals(outcome.error, undefined);
-  await time.tickAsync(1);
+  await pass(time, 1);
   assertEquals(outcome.error?.status, 408);
 });
 
@@ -126,7 +132,7 @@ Deno.test("readBody() is not put off by a byte a second", async () => {
     cancel: () => clearInterval(timer),
   });
   const outcome = readWith(body);
-  await time.tickAsync(10_000);
+  for (let second = 0; second < 10; second++) await pass(time, 1_000);
   assertEquals(outcome.error?.status, 408);
 });
 
