@@ -1,3 +1,5 @@
+import { environmentOf } from "../tests/_inherited_env.ts";
+
 /** An app running in a process of its own, followed by what it logs. */
 export interface RunningApp extends AsyncDisposable {
   /** Where it takes deliveries. */
@@ -19,15 +21,10 @@ type Line = Readonly<Record<string, unknown>>;
  * @throws {Error} If it ends before it listens, or does not end with exit code 0.
  */
 export async function startApp(script: URL, env: Record<string, string>): Promise<RunningApp> {
-  const inherited = ["PATH", "HOME", "DENO_DIR"].flatMap((name) => {
-    const value = Deno.env.get(name);
-    return value === undefined ? [] : [[name, value]];
-  });
-  const variables = { ...Object.fromEntries(inherited), ...env, PORT: "0", HOST: "127.0.0.1" };
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "-A", script.href],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script.href],
     clearEnv: true,
-    env: variables,
+    env: environmentOf({ ...env, PORT: "0", HOST: "127.0.0.1" }),
     stdout: "piped",
     stderr: "inherit",
   }).spawn();

@@ -1,9 +1,19 @@
-/** What Deno itself needs to run, to find its cache, and to fetch what is missing there. */
+/**
+ * What Deno and npm need to run, to find their caches, and to reach a registry as the user's machine does:
+ * through its proxy, and with its certificates. Windows does not tell small letters from capitals, and
+ * proxies are set in both.
+ */
 const NEEDED = [
-  ...["PATH", "HOME", "DENO_DIR", "DENO_TLS_CA_STORE", "SSL_CERT_FILE", "JSR_URL"],
-  ...["DENO_KV_ACCESS_TOKEN"],
-  ...["SYSTEMROOT", "USERPROFILE", "LOCALAPPDATA", "TEMP"],
+  ...["PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"],
+  ...["USERPROFILE", "LOCALAPPDATA", "APPDATA", "SYSTEMROOT", "TEMP", "TMP"],
+  ...["DENO_DIR", "DENO_AUTH_TOKENS", "DENO_CERT", "DENO_TLS_CA_STORE", "JSR_URL"],
+  ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
+  ...["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"],
+  "DENO_KV_ACCESS_TOKEN",
 ];
+
+/** How npm's settings begin: its registry and its cache are among them. */
+const NPM_SETTING = "NPM_CONFIG_";
 
 /** Where the coverage of a test run is collected, also that of the processes it starts. */
 const COVERAGE = "DENO_COVERAGE_DIR";
@@ -11,10 +21,18 @@ const COVERAGE = "DENO_COVERAGE_DIR";
 /**
  * Makes the environment of a process that is to have none but its own variables. One that is traced is
  * not covered: Deno 2.9 does not always come to its end when it collects both.
+ *
+ * @param own Its own variables.
+ * @param all Those of this process.
  */
-export function environmentOf(own: Readonly<Record<string, string>>): Record<string, string> {
-  const needed = own.OTEL_DENO === undefined ? [...NEEDED, COVERAGE] : NEEDED;
-  const values = needed.map((name) => [name, Deno.env.get(name)] as const);
-  const set = values.filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return { NO_COLOR: "1", ...Object.fromEntries(set), ...own };
+export function environmentOf(
+  own: Readonly<Record<string, string>>,
+  all: Readonly<Record<string, string>> = Deno.env.toObject(),
+): Record<string, string> {
+  const needed = new Set(own.OTEL_DENO === undefined ? [...NEEDED, COVERAGE] : NEEDED);
+  const inherited = Object.entries(all).filter(([name]) => {
+    const upper = name.toUpperCase();
+    return needed.has(upper) || upper.startsWith(NPM_SETTING);
+  });
+  return { NO_COLOR: "1", ...Object.fromEntries(inherited), ...own };
 }

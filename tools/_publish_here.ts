@@ -16,9 +16,13 @@ export interface PublishedHere {
  * publish` checks is checked.
  *
  * @param fn Is given what was published, while the registry serves it.
+ * @param env Variables for `deno publish`, beside those of this process.
  * @throws {Error} If `deno publish` refuses.
  */
-export async function publishHere<T>(fn: (published: PublishedHere) => Promise<T>): Promise<T> {
+export async function publishHere<T>(
+  fn: (published: PublishedHere) => Promise<T>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "edge-base-publish-" });
   try {
     const staged = new URL(`file:///${folder.replaceAll("\\", "/").replace(/^\//, "")}/package/`);
@@ -28,18 +32,18 @@ export async function publishHere<T>(fn: (published: PublishedHere) => Promise<T
     }
     await removeLinks(staged);
     await using registry = await startRegistry();
-    await publish(staged, registry.url);
+    await publish(staged, { ...env, JSR_URL: registry.url, NO_COLOR: "1" });
     return await fn({ publication: registry.published.get(config.name)!, url: registry.url });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-async function publish(staged: URL, url: string): Promise<void> {
+async function publish(staged: URL, env: Record<string, string>): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["publish", "--allow-dirty", "--token", "none", "--quiet"],
     cwd: staged,
-    env: { JSR_URL: url, NO_COLOR: "1" },
+    env,
   }).output();
   if (success) return;
   const output = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("");

@@ -72,7 +72,7 @@ export function spawnOwnApp(options: OwnAppOptions, env: Record<string, string>)
   const script = new URL("./_own_app.ts", import.meta.url).href;
   const shared = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, PORT: "0", HOST: "127.0.0.1" };
   const command = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "-A", script, JSON.stringify(options)],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script, JSON.stringify(options)],
     clearEnv: true,
     env: environmentOf({ ...shared, ...env }),
     stdout: "piped",
@@ -89,7 +89,15 @@ function command(
 ): Deno.Command {
   const allowed = [...SHARED, ...OWN[app], "DENO_KV_ACCESS_TOKEN"].join();
   const args = [
-    ...["run", "--quiet", "--no-prompt", ...flags, `--allow-env=${allowed}`, "--allow-net"],
+    ...[
+      "run",
+      "--cached-only",
+      "--quiet",
+      "--no-prompt",
+      ...flags,
+      `--allow-env=${allowed}`,
+      "--allow-net",
+    ],
     ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
   ];
   const options = {

@@ -61,10 +61,15 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
   await Deno.copyFile(new URL("deno.lock", root), `${folder}/deno.lock`);
   await Deno.mkdir(`${folder}/data/${app}`, { recursive: true });
   const variables = { PORT: port, HOST: "127.0.0.1", KV_URL: `./data/${app}/kv.db` };
-  const command = (module: string, env: Readonly<Record<string, string>> = {}) =>
+  // What a module may import is a permission, too: to forbid it by a flag is for apps only.
+  const command = (
+    module: string,
+    env: Readonly<Record<string, string>> = {},
+    ...flags: string[]
+  ) =>
     new Deno.Command(Deno.execPath(), {
       args: [
-        ...["run", "--quiet", "--no-prompt", "--config", "./deno.json"],
+        ...["run", ...flags, "--quiet", "--no-prompt", "--config", "./deno.json"],
         ...[`-P=${app}`, new URL(module, root).href],
       ],
       cwd: folder,
@@ -74,7 +79,7 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
       stderr: "piped",
     });
   const start = (env: Readonly<Record<string, string>> = {}) =>
-    follow(command(`apps/${app}.ts`, env).spawn());
+    follow(command(`apps/${app}.ts`, env, "--cached-only").spawn());
   return { folder, command, start };
 }
 

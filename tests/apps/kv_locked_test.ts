@@ -25,7 +25,7 @@ const BODIES = ["{}", `{"repository":{"id":1}}`, JSON.stringify({ text: "a".repe
 /** Holds the write lock of a KV's file from another process while `fn` runs, and until it ends. */
 async function whileLocked(kvPath: string, fn: () => Promise<void>): Promise<void> {
   const script = new URL("./_hold_lock.ts", import.meta.url).href;
-  const args = ["run", "--quiet", "-A", script, kvPath, `${LOCKED_MS}`];
+  const args = ["run", "--cached-only", "--quiet", "-A", script, kvPath, `${LOCKED_MS}`];
   const command = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "piped" });
   await using holder = follow(command.spawn());
   await holder.line(({ message }) => message === "held");

@@ -7,9 +7,9 @@ const BATCH_SIZE = 300;
 
 /** The command line that runs the tool in a process of its own. */
 export function commandLine(...args: string[]): string[] {
-  const flags = ["--quiet", "--no-prompt", "--allow-read", "--allow-write", "--allow-env"];
-  const net = "--allow-net=127.0.0.1";
-  return [Deno.execPath(), "run", "--unstable-kv", ...flags, net, MAIN, "events", ...args];
+  const flags = ["--cached-only", "--quiet", "--no-prompt", "--unstable-kv"];
+  const granted = ["--allow-read", "--allow-write", "--allow-env", "--allow-net=127.0.0.1"];
+  return [Deno.execPath(), "run", ...flags, ...granted, MAIN, "events", ...args];
 }
 
 /** Starts the tool in a process of its own. */

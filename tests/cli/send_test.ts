@@ -258,7 +258,7 @@ testWith(["read"], "send asks for the variable that the app reads", async () => 
 
 testWith(["read", "run"], "send --help writes the options", async () => {
   const main = new URL("../../cli/main.ts", import.meta.url).href;
-  const args = ["run", "--quiet", "--no-prompt", main, "send", "--help"];
+  const args = ["run", "--cached-only", "--quiet", "--no-prompt", main, "send", "--help"];
   const { code, stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
   assertEquals(code, 0);
   assertStringIncludes(new TextDecoder().decode(stdout), "--bad FAULT");

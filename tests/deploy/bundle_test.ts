@@ -22,7 +22,7 @@ testWith(APP_NEEDS, "an app that was made one file takes deliveries and handles 
     assertEquals(code, 0, new TextDecoder().decode(stderr));
     await using app = follow(
       new Deno.Command(Deno.execPath(), {
-        args: ["run", "--quiet", "--no-prompt", "--unstable-kv", "-A", file],
+        args: ["run", "--cached-only", "--quiet", "--no-prompt", "--unstable-kv", "-A", file],
         clearEnv: true,
         env: environmentOf({
           ...{ PORT: "0", HOST: "127.0.0.1", KV_URL: `${folder}/kv.db` },

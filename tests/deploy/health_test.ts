@@ -8,7 +8,10 @@ async function check(url: string, ...expected: string[]): Promise<[number, strin
   const script = new URL("../../deploy/health.ts", import.meta.url).href;
   const { host } = new URL(url);
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-config", `--allow-net=${host}`, script, url, ...expected],
+    args: [
+      ...["run", "--cached-only", "--quiet", "--no-config", `--allow-net=${host}`],
+      ...[script, url, ...expected],
+    ],
     env: { NO_COLOR: "1" },
   }).output();
   return [code, new TextDecoder().decode(stderr).trim()];

@@ -31,7 +31,7 @@ function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
   });
   return follow(
     new Deno.Command(Deno.execPath(), {
-      args: ["run", "--allow-all", entrypoint, ...args],
+      args: ["run", "--cached-only", "--allow-all", entrypoint, ...args],
       ...{ cwd: ROOT, clearEnv: true, env, stdout: "piped", stderr: "piped" },
     }).spawn(),
   );

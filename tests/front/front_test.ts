@@ -39,7 +39,7 @@ async function deliverFrom(localAddress: string, port: number, forwarded: string
   const script = new URL("./_send_from.ts", import.meta.url).href;
   const sent = JSON.stringify({ ...options, headers: Object.fromEntries(headers) });
   // The tests may connect to 127.0.0.1, and be nobody else.
-  const args = ["run", "--quiet", "-A", script, sent, String(body)];
+  const args = ["run", "--cached-only", "--quiet", "-A", script, sent, String(body)];
   const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
   return Number(new TextDecoder().decode(stdout));
 }

@@ -36,8 +36,10 @@ testRow({
   probe: async (start) => {
     const subject = start === startEdgeBase ? "edge-base" : "plain";
     const script = new URL("../../bench/plain/addresses.ts", import.meta.url).href;
-    const args = ["run", "--quiet", "-A", "--v8-flags=--expose-gc", script, subject];
-    const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
+    const flags = ["--cached-only", "--quiet", "-A", "--v8-flags=--expose-gc"];
+    const command = new Deno.Command(Deno.execPath(), { args: ["run", ...flags, script, subject] });
+    const { success, stdout, stderr } = await command.output();
+    if (!success) throw new Error(new TextDecoder().decode(stderr));
     const mib = Number(new TextDecoder().decode(stdout));
     return mib <= 20 ? "at most 20 MiB" : mib > 60 ? "over 60 MiB" : `${mib} MiB`;
   },

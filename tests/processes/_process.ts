@@ -46,7 +46,7 @@ export async function startProcess(
   const script = new URL("./_app.ts", import.meta.url).href;
   const argument = JSON.stringify({ ...options, secret: FORGE_SECRET });
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", ...flags, script, argument],
+    args: ["run", "--cached-only", "--quiet", "-A", ...flags, script, argument],
     stdout: "piped",
     stderr: "null",
   }).spawn();

@@ -1,7 +1,5 @@
 import type { PublishedHere } from "../../tools/_publish_here.ts";
-
-/** Servers for Node's HTTP, and Hono itself: what `jsr:@hono/hono` is, from npm. */
-const PACKAGES = { "@hono/node-server": "2.1.8", hono: "4.13.19" };
+import { NPM, OFFLINE, PACKAGES } from "./_packages.ts";
 
 /** Why the package cannot be installed as npm does; undefined where it can. */
 export async function missingForNpm(): Promise<string | undefined> {
@@ -12,9 +10,6 @@ export async function missingForNpm(): Promise<string | undefined> {
   }
   return undefined;
 }
-
-/** On Windows it is a script, which cannot be started by its bare name. */
-const NPM = Deno.build.os === "windows" ? "npm.cmd" : "npm";
 
 /** Whether a program is there and ends well. */
 export async function succeeds(program: string, ...args: string[]): Promise<boolean> {
@@ -34,7 +29,7 @@ export async function run(
   program: string,
   ...args: string[]
 ): Promise<string> {
-  const command = new Deno.Command(program, { args, cwd: folder, env });
+  const command = new Deno.Command(program, { args, cwd: folder, env: { ...OFFLINE, ...env } });
   const { success, stdout, stderr } = await command.output();
   const output = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("");
   if (!success) throw new Error(`${program} ${args.join(" ")} failed:\n${output}`);
@@ -78,7 +73,7 @@ export async function installWithNpm(
   };
   const json = { private: true, type: "module", dependencies, overrides };
   await Deno.writeTextFile(`${project}/package.json`, JSON.stringify(json));
-  await run(project, env, NPM, "install", "--no-audit", "--no-fund", "--prefer-offline");
+  await run(project, env, NPM, "install", "--no-audit", "--no-fund", "--offline");
   return project;
 }
 

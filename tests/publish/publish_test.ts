@@ -4,6 +4,7 @@ import { dependenciesOf, reachableFrom } from "../../tools/_published_modules.ts
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { installWithNpm, missingForNpm, run, succeeds } from "./_installed.ts";
+import { OFFLINE } from "./_packages.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -29,7 +30,7 @@ testWith(
         "/deno.json",
       ]);
       return Promise.resolve();
-    });
+    }, OFFLINE);
   },
 );
 
@@ -47,8 +48,7 @@ testWith(NEEDS, "the package runs on Deno as JSR hands it out", async () => {
       assertStringIncludes(await deno("run", "--quiet", "--no-lock", "use.ts"), "200 false");
       const help = await deno("run", "--quiet", "-A", "jsr:@org/edge-base/cli", "send", "--help");
       assertStringIncludes(help, "send");
-    })
-  );
+    }), OFFLINE);
 });
 
 const NAME = "the middleware, the health routes and the proofs run from npm on";
@@ -72,7 +72,6 @@ if (runtimes.length > 0) {
           const output = await run(project, {}, runtime, "elsewhere.mjs");
           assert(output.includes("all of it runs"), `${runtime}: ${output}`);
         }
-      })
-    );
+      }), OFFLINE);
   });
 }

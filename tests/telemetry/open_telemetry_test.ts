@@ -11,7 +11,7 @@ async function open(flag: string, env: Record<string, string>): Promise<string> 
     console.log(typeof await openTelemetry());`;
   const source = `data:text/typescript,${encodeURIComponent(script)}`;
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", flag, source],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", flag, source],
     env: { ...env, NO_COLOR: "1" },
   }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);

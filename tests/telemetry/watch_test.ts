@@ -8,7 +8,7 @@ for (const way of ["rejects", "throws", "hangs"]) {
     await using collector = startCollector();
     const script = new URL("./_watching.ts", import.meta.url).href;
     const process = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "--no-prompt", script, way],
+      args: ["run", "--cached-only", "--quiet", "--no-prompt", script, way],
       env: telemetryOf(collector.url),
       stdout: "null",
     }).spawn();

@@ -43,7 +43,7 @@ async function* each<T>(values: Promise<T[]>): AsyncGenerator<T> {
 function startPeer(url: string, bell: BellKind): Peer {
   const script = new URL("./_peer.ts", import.meta.url).href;
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "-A", script, url, bell],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script, url, bell],
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",

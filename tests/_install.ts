@@ -1,0 +1,52 @@
+/**
+ * Installs what the tests need, so that nothing is downloaded inside one of them: `deno task test` begins
+ * with it. What is there already is not asked for again.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+import config from "../deno.json" with { type: "json" };
+import { NPM, PACKAGES } from "./publish/_packages.ts";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** Runs a program to its end, with the user's own environment: it tells where to download from. */
+async function run(cwd: URL | string, program: string, ...args: string[]): Promise<void> {
+  const command = new Deno.Command(program, { args, cwd, stdout: "null", stderr: "inherit" });
+  const { success } = await command.output();
+  if (!success) throw new Error(`Cannot install what the tests need: ${args.join(" ")} failed`);
+}
+
+const deno = (cwd: URL, ...args: string[]) => run(cwd, Deno.execPath(), ...args);
+
+async function installBundler(folder: string): Promise<void> {
+  const file = fileURLToPath(new URL("tests/_deno_version.ts", ROOT));
+  await deno(ROOT, "bundle", "--quiet", "--output", `${folder}/bundle.js`, file);
+}
+
+/** Into npm's cache. Without npm, the tests that need it are skipped. */
+async function installForNpm(folder: string): Promise<void> {
+  const telemetry = config.imports["@opentelemetry/api"].replace(/^.*@/, "");
+  const dependencies = { ...PACKAGES, "@opentelemetry/api": telemetry };
+  await Deno.writeTextFile(`${folder}/package.json`, JSON.stringify({ dependencies }));
+  try {
+    await run(folder, NPM, "install", "--no-audit", "--no-fund", "--prefer-offline", "--silent");
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+if (import.meta.main) {
+  console.log("Installing what the tests need");
+  await deno(ROOT, "install", "--quiet");
+  await deno(new URL("bench/", ROOT), "install", "--quiet");
+  // As a user of the package resolves its dependencies.
+  await deno(ROOT, "cache", "--quiet", "--no-lock", ...Object.values(config.exports));
+  const folder = await Deno.makeTempDir();
+  try {
+    await installBundler(folder);
+    await installForNpm(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
