@@ -6,9 +6,11 @@ import { testWith } from "../_permissions.ts";
 interface Step {
   readonly run?: string;
   readonly uses?: string;
+  readonly with?: Readonly<Record<string, unknown>>;
 }
 
 interface Job {
+  readonly needs?: string;
   readonly permissions?: Readonly<Record<string, string>>;
   readonly strategy?: { readonly matrix: Readonly<Record<string, readonly string[]>> };
   readonly steps: readonly Step[];
@@ -62,4 +64,42 @@ testWith(["read"], "continuous integration runs everywhere, with links and witho
     deno: ["v2.5.x", "v2.x"],
     packages: ["links", "jsr"],
   });
+});
+
+/** Where an action comes from: an owner's repository, at a digest that no one can change, and its version. */
+const PINNED = /^ +(?:- )?uses: ([\w-]+\/[\w-]+)@([0-9a-f]{40}) # v\d+\.\d+\.\d+$/;
+
+testWith(["read"], "the workflows take each action by one digest, with its version", async () => {
+  const digests = new Map<string, string>();
+  for (const name of NAMES) {
+    const text = await Deno.readTextFile(new URL(`.github/workflows/${name}.yml`, ROOT));
+    for (const line of text.split(/\r?\n/).filter((each) => each.includes("uses:"))) {
+      const [, action, digest] = PINNED.exec(line) ?? [];
+      assert(action !== undefined && digest !== undefined, `Not pinned: ${line}`);
+      assertEquals(digests.get(action) ?? digest, digest, action);
+      digests.set(action, digest);
+    }
+  }
+  assert(digests.size > 3);
+});
+
+testWith(["read"], "the job that publishes needs the tests, and runs none of them", async () => {
+  const { test, publish } = (await workflow("publish")).jobs;
+  assertEquals(publish!.needs, "test");
+  const tested = test!.steps.map(({ run }) => run);
+  assert(tested.includes("deno task ok") && tested.includes("deno task test"));
+  assertEquals(publish!.steps.map(({ uses, run }) => uses?.replace(/@.*/, "") ?? run), [
+    "actions/checkout",
+    "denoland/setup-deno",
+    "deno run --allow-read --allow-write tools/without_links.ts .",
+    "deno publish --allow-dirty",
+  ]);
+  assertEquals(publish!.steps.map((step) => step.with).filter((options) => options !== undefined), [
+    { "deno-version": "v2.x" },
+  ]);
+});
+
+testWith(["read"], "what the job that publishes runs of ours imports nothing", async () => {
+  const tool = await Deno.readTextFile(new URL("tools/without_links.ts", ROOT));
+  assertEquals(tool.match(/\b(?:import|from)\b *["'(].*/g), null);
 });
