@@ -103,3 +103,29 @@ testWith(["read"], "what the job that publishes runs of ours imports nothing", a
   const tool = await Deno.readTextFile(new URL("tools/without_links.ts", ROOT));
   assertEquals(tool.match(/\b(?:import|from)\b *["'(].*/g), null);
 });
+
+/** The commands by which the README says that all can be tried. */
+async function commandsOfReadme(): Promise<string[]> {
+  const readme = await Deno.readTextFile(new URL("README.md", ROOT));
+  return Array.from(readme.matchAll(/^npx -y (\S+ task \w+)$/gm), ([, command]) => command!);
+}
+
+testWith(["read"], "a job runs the README's commands on a new machine", async () => {
+  const { jobs: { readme } } = await workflow("ci");
+  const [checkout, ...others] = readme!.steps;
+  assertEquals(checkout!.uses?.replace(/@.*/, ""), "actions/checkout");
+  const commands = (await commandsOfReadme()).map((command) => `npx -y ${command}`);
+  assertEquals(commands.length, 2);
+  assertEquals(others, commands.map((run) => ({ run })));
+});
+
+testWith(["read"], ".ci/run begins with the README's commands, on empty caches", async () => {
+  const script = await Deno.readTextFile(new URL(".ci/run", ROOT));
+  const [, deno] = /^DENO="(.*)"$/m.exec(script)!;
+  const started = Array.from(script.matchAll(/npx -y "\$DENO" (task \w+)?/g));
+  const first = started.slice(0, 2).map(([, task]) => `${deno} ${task}`);
+  assertEquals(first, await commandsOfReadme());
+  const emptied = script.indexOf('export npm_config_cache="$work/npm" DENO_DIR="$work/deno"');
+  assert(emptied > 0 && emptied < started[0]!.index);
+  assert(script.indexOf("work=$(mktemp -d)") < emptied);
+});
