@@ -37,7 +37,7 @@ export async function startApp(
   const handledUrl = `http://127.0.0.1:${handledPort}/`;
   const start = performance.now();
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--no-prompt", "--unstable-kv", "-A", script.href],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", "--unstable-kv", "-A", script.href],
     env: {
       ...env,
       HOST: "127.0.0.1",

@@ -42,7 +42,7 @@ export async function runArrivals(options: ArrivalOptions): Promise<ArrivalResul
     const task: ArrivalTask = { port: Number(port), path, headers, bodyFile, perSecond, seconds };
     const script = new URL("./_open_loop_process.ts", import.meta.url).href;
     const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "-A", script, JSON.stringify(task)],
+      args: ["run", "--cached-only", "--quiet", "-A", script, JSON.stringify(task)],
     }).output();
     const text = new TextDecoder().decode(stdout);
     if (text === "") throw new Error(`No load: ${new TextDecoder().decode(stderr)}`);
