@@ -66,3 +66,9 @@ for (const task of ["test", "coverage", "plain"] as const) {
     assert(rest.some((command) => command.includes("deno test --cached-only")));
   });
 }
+
+for (const task of ["demo", "test", "coverage", "plain"] as const) {
+  Deno.test(`deno task ${task} reaches its own servers without the user's proxy`, () => {
+    assert(config.tasks[task].command.includes('&& NO_PROXY="127.0.0.1,$NO_PROXY" '));
+  });
+}
