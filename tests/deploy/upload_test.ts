@@ -23,7 +23,9 @@ async function filesOf(module: string): Promise<string[]> {
   const specifiers = modules.map(({ specifier }: { specifier: string }) => specifier);
   const local = specifiers.filter((specifier: string) => specifier.startsWith(ROOT.href));
   assert(local.length > 20);
-  const linked = (config.links ?? []).map((link) => `${link.replace("./", "")}/deno.json`);
+  // A clone of `denoland/std` is linked from beside the repository.
+  const own = (config.links ?? []).filter((link) => link.startsWith("./"));
+  const linked = own.map((link) => `${link.replace("./", "")}/deno.json`);
   const files = local.map((specifier: string) => specifier.slice(ROOT.href.length));
   return [...files, ...linked, "deno.json", "deno.lock"];
 }
