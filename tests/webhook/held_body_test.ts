@@ -21,6 +21,7 @@ function stuckIntake(maxTotalBodyBytes = 2 * LARGE) {
   const answers: PromiseWithResolvers<AcceptResult>[] = [];
   const store: IntakeStore = {
     maxPayloadBytes: LARGE,
+    retentionMs: LARGE,
     firstOf: () => Promise.resolve(null),
     accept: () => {
       const answer = Promise.withResolvers<AcceptResult>();
