@@ -1,21 +1,31 @@
+import { type LogSink, writeLog } from "./middleware/mod.ts";
+import type { Serving } from "./serve_app.ts";
 import { withDeadline } from "./webhook/deadline.ts";
 import type { EventWorker } from "./webhook/mod.ts";
 import { loadWantedNodeCrypto } from "./webhook/node_crypto.ts";
 
 /** What runs, and has to be ended. */
 export interface Running {
-  readonly server: Deno.HttpServer;
+  readonly server: Serving;
   readonly worker: EventWorker;
   readonly kv: Deno.Kv;
   readonly told: StopSignal;
   readonly inFlight: InFlight;
 }
 
-/** The signal that tells an app to stop. */
+/** Why an app stops. */
+export interface StopReason {
+  /** The signal that told it to; none after an error that nothing caught. */
+  readonly signal?: Deno.Signal;
+  /** What the process is to end with. */
+  readonly exitCode: 0 | 1;
+}
+
+/** Tells an app to stop. */
 export interface StopSignal {
-  /** The signal that told the app to stop. */
-  readonly signal: Promise<Deno.Signal>;
-  /** The app has started: from now on a signal lets it end in order. */
+  /** Resolves once the app is to stop. */
+  readonly reason: Promise<StopReason>;
+  /** The app has started: from now on it ends in order. */
   readonly wait: () => void;
   /** Throws once the app is told to stop. */
   readonly throwIfTold: () => void;
@@ -28,25 +38,46 @@ const SHUTDOWN_SHARE = 1 / 8;
 const DRAIN_MS = 500;
 
 /**
- * Listens for the signal to stop. It ends the process at once while the app still starts, and so does a
- * second one.
+ * Listens for what tells an app to stop. A signal ends the process at once while the app still starts,
+ * and so does a second one.
+ *
+ * An error that nothing catches, in a timer or a promise that a handler has not awaited, would end the
+ * process where it stands: it is logged, and the app ends in order. What it was about is not known, so it
+ * cannot go on either.
+ *
+ * @param name The app's name, for the log.
+ * @param log Where such an error is logged.
  */
-export function stopSignal(): StopSignal {
-  const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
-  let [waiting, told] = [false, false];
+export function stopSignal(name: string, log: LogSink): StopSignal {
+  const { promise, resolve } = Promise.withResolvers<StopReason>();
+  let [waiting, told, signalled] = [false, false, false];
+  const tell = (reason: StopReason) => {
+    told = true;
+    resolve(reason);
+  };
   const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
   for (const signal of signals) {
     Deno.addSignalListener(signal, () => {
-      if (told) Deno.exit(1);
+      if (signalled) Deno.exit(1);
       if (!waiting) Deno.exit(0);
-      told = true;
-      resolve(signal);
+      signalled = true;
+      tell({ signal, exitCode: 0 });
     });
   }
+  const fail = (event: Event, error: unknown) => {
+    event.preventDefault();
+    writeLog(log, "error", "uncaught error, stopping", { name, error });
+    tell({ exitCode: 1 });
+  };
+  const wait = () => {
+    waiting = true;
+    addEventListener("error", (event) => fail(event, event.error));
+    addEventListener("unhandledrejection", (event) => fail(event, event.reason));
+  };
   const throwIfTold = () => {
     if (told) throw new Error("The app is stopping");
   };
-  return { signal: promise, throwIfTold, wait: () => void (waiting = true) };
+  return { reason: promise, throwIfTold, wait };
 }
 
 /**

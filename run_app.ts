@@ -1,4 +1,4 @@
-import { type AppHandler, checkNumbers, type RunAppOptions } from "./app_options.ts";
+import { checkNumbers, type RunAppOptions } from "./app_options.ts";
 import { openAppStore, reasonOf } from "./app_store.ts";
 import {
   type AppVariables,
@@ -15,6 +15,7 @@ import {
   type LogSink,
   writeLog,
 } from "./middleware/mod.ts";
+import { serveApp } from "./serve_app.ts";
 import { isTelemetryOn, openTelemetry, type Telemetry } from "./telemetry/mod.ts";
 import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
 
@@ -41,7 +42,8 @@ interface Settings {
  *
  * What keeps the app from starting is written as one line to the standard error, and ends the process
  * with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are through
- * or the grace has passed; a second one ends it at once.
+ * or the grace has passed; a second one ends it at once. An error that nothing catches, such as that of a
+ * promise which a handler does not await, ends it in the same order, logged, and with 1.
  *
  * @typeParam TPayload What the handler takes the payload for.
  * @param options The name, the handler, how to make the app, and what the worker is to do otherwise
@@ -80,10 +82,11 @@ export async function runApp<TPayload = JsonObject>(
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
     Deno.exit(1);
   }
-  writeLog(log, "info", "stopping", { name, signal: await running.told.signal });
+  const { signal, exitCode } = await running.told.reason;
+  writeLog(log, "info", "stopping", { name, signal });
   await stop(running, graceMs);
   await stdout?.drain(DRAIN_LOG_MS);
-  Deno.exit(0);
+  Deno.exit(exitCode);
 }
 
 function readSettings(variables: AppVariables): Settings {
@@ -118,20 +121,23 @@ async function start<TPayload>(
   const createHandler = setup(variables);
   const started = Promise.withResolvers<EventWorker>();
   if (onDeploy(variables)) registerSweep(name, started.promise);
-  const told = stopSignal();
+  const told = stopSignal(name, log);
   const { kvUrl, bell, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore(kvUrl, { namespace: name, bell, retentionMs, log });
   const telemetry = await opening;
+  const summary = summingUp(log);
   const answer = createHandler({
     ...{ store, kv, trustedProxyHops, ready: told.throwIfTold },
     telemetry,
-    log: summingUp(log),
+    log: summary,
   });
   const inFlight = new InFlight();
-  const counted: AppHandler = (request, info) => inFlight.during(() => answer(request, info));
-  const server = serve(settings, counted, (address) => {
-    writeLog(log, "info", "listening", { name, ...address, bell: store.bell });
+  const { port, hostname } = settings;
+  const server = serveApp({
+    ...{ name, port, hostname, log: summary },
+    answer: (request, info) => inFlight.during(() => answer(request, info)),
+    onListen: (place) => writeLog(log, "info", "listening", { name, ...place, bell: store.bell }),
   });
   const worker = startWorker(store, handler, { ...options, telemetry });
   started.resolve(worker);
@@ -157,19 +163,6 @@ function summingUp(log: LogSink): LogSink {
   Deno.unrefTimer(setInterval(flush, SUMMARY_MS));
   addEventListener("unload", flush);
   return sink;
-}
-
-function serve(
-  { port, hostname }: Settings,
-  answer: AppHandler,
-  onListen: (address: { hostname: string; port: number }) => void,
-): Deno.HttpServer {
-  try {
-    const listening = ({ hostname, port }: Deno.NetAddr) => onListen({ hostname, port });
-    return Deno.serve({ port, hostname, onListen: listening }, answer);
-  } catch (error) {
-    throw new Error(`HOST and PORT cannot be listened on: ${reasonOf(error)}`, { cause: error });
-  }
 }
 
 /**

@@ -96,6 +96,34 @@ testOwnApp("runApp() gives handlers the grace that was asked", briefly, async (a
   assertEquals(await stateOf(kvPath, "forge:d1"), "queued");
 });
 
+for (const leaves of ["promise", "timer"] as const) {
+  const name =
+    `runApp() logs an error that nothing catches, of a ${leaves}, and ends in order with 1`;
+  testOwnApp(name, { leaves: [leaves], handlerMs: 1_000 }, async (app, kvPath) => {
+    await deliver(app, "d1");
+    await app.line(isMessage("stopping"));
+    const ready = await fetch(`${await app.url}/health/ready`);
+    assertEquals([ready.status, await ready.json()], [503, { error: "Service Unavailable" }]);
+    assertEquals([(await app.process.status).code, await app.ended], [1, ""]);
+    const { error, ...line } = await app.line(isMessage("uncaught error, stopping"));
+    assertEquals((error as Error).message, "Nobody waits for this");
+    assertEquals([line.level, line.name], ["error", "own"]);
+    assertEquals(await stateOf(kvPath, "d1"), "done");
+  });
+}
+
+const leaving = { leaves: ["promise", "timer"], handlerMs: 1_000 } as const;
+const second =
+  "runApp() goes on stopping when another error comes that nothing catches, or a signal";
+testOwnApp(second, leaving, async (app, kvPath) => {
+  await deliver(app, "d1");
+  await app.line(isMessage("stopping"));
+  app.process.kill("SIGTERM");
+  assertEquals([(await app.process.status).code, await app.ended], [1, ""]);
+  assertEquals([app.count("uncaught error, stopping"), app.count("stopping")], [2, 1]);
+  assertEquals(await stateOf(kvPath, "d1"), "done");
+});
+
 const marked = { mark: "own", fails: true };
 testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   await deliver(app, "d1");

@@ -37,6 +37,8 @@ export interface OwnAppOptions
   extends Partial<Omit<RunAppOptions, "name" | "handler" | "setup" | "log">> {
   /** How long its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
+  /** What its handler leaves behind that fails: a promise at once, a timer after 300 ms. */
+  readonly leaves?: readonly ("promise" | "timer")[];
   /** Whether its handler throws in the end. */
   readonly fails?: boolean;
   /** What its log sink adds to the records. */
@@ -67,12 +69,29 @@ export function spawnApp(
   return follow(command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored, flags).spawn());
 }
 
-/** Starts the app of `_own_app.ts`. */
-export function spawnOwnApp(options: OwnAppOptions, env: Record<string, string>): AppProcess {
+/**
+ * Starts the app of `_own_app.ts`. A `limit` is set by a shell before it starts: `ulimit -n 96`.
+ */
+export function spawnOwnApp(
+  options: OwnAppOptions,
+  env: Record<string, string>,
+  limit?: string,
+): AppProcess {
   const script = new URL("./_own_app.ts", import.meta.url).href;
   const shared = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, PORT: "0", HOST: "127.0.0.1" };
-  const command = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script, JSON.stringify(options)],
+  const args = [
+    "run",
+    "--cached-only",
+    "--quiet",
+    "--no-prompt",
+    "-A",
+    script,
+    JSON.stringify(options),
+  ];
+  const command = new Deno.Command(limit === undefined ? Deno.execPath() : "sh", {
+    args: limit === undefined
+      ? args
+      : ["-c", `${limit}; exec "$@"`, "sh", Deno.execPath(), ...args],
     clearEnv: true,
     env: environmentOf({ ...shared, ...env }),
     stdout: "piped",

@@ -11,8 +11,12 @@ import {
 } from "../../mod.ts";
 import type { OwnAppOptions } from "./_app.ts";
 
-const { handlerMs = 0, fails = false, mark, marksConsole = false, ...options }: OwnAppOptions = JSON
-  .parse(Deno.args[0]!);
+const given: OwnAppOptions = JSON.parse(Deno.args[0]!);
+const { handlerMs = 0, leaves = [], fails = false, mark, marksConsole = false, ...options } = given;
+
+const throwLeft = () => {
+  throw new Error("Nobody waits for this");
+};
 
 if (marksConsole) {
   const { log } = console;
@@ -27,6 +31,8 @@ await runApp({
   ...(mark === undefined ? {} : { log: (record) => consoleSink({ ...record, mark }) }),
   handler: async ({ deliveryId: id = "", payload }, { signal }) => {
     log("start", id);
+    if (leaves.includes("promise")) Promise.resolve().then(throwLeft);
+    if (leaves.includes("timer")) setTimeout(throwLeft, 300);
     const onAbort = () => log("aborted", id);
     signal.addEventListener("abort", onAbort);
     const ms = Number(payload.handlerMs ?? handlerMs);
