@@ -5,6 +5,7 @@ import {
   type HandlerContext,
   type WebhookEvent,
 } from "../webhook/mod.ts";
+import { textOf } from "../webhook/text_of.ts";
 
 /** A handler, and what its progress is noted by. */
 export interface NamedHandler {
@@ -122,13 +123,4 @@ function reasonsOf(failures: readonly Failure[]): string {
   });
   const more = failures.length - told.length;
   return [...reasons, ...more > 0 ? [`and ${more} more`] : []].join("; ");
-}
-
-/** Not every value has a text: one without a prototype throws. */
-function textOf(error: unknown): string {
-  try {
-    return String(error);
-  } catch {
-    return "A value without a text was thrown";
-  }
 }

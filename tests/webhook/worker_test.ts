@@ -141,6 +141,16 @@ Deno.test("startWorker() gives an event up after the last attempt, with its reas
   ]);
 });
 
+Deno.test("startWorker() keeps what was thrown that is no error, and not '[object Object]'", async () => {
+  await using sut = await memoryStore();
+  const handler = () => Promise.reject({ code: 42 });
+  await withWorker(sut, handler, { log: () => {}, retry: { maxAttempts: 1 } }, async () => {
+    const { id } = await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, id, "dead"));
+    assertEquals((await sut.store.get(id))?.errors[0]?.message, '{"code":42}');
+  });
+});
+
 Deno.test("startWorker() does not let a failing event hold up the others", async () => {
   await using sut = await memoryStore();
   const handled: string[] = [];

@@ -1,3 +1,4 @@
+import { textOf } from "../text_of.ts";
 import { read } from "./_reads.ts";
 import { isEventRecord, isPayloadOf } from "./_record_shape.ts";
 
@@ -198,15 +199,6 @@ function progressBytes(progress: readonly string[]): number {
 function textBytes(text: string): number {
   // deno-lint-ignore no-control-regex
   return /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length;
-}
-
-/** Not every value has a text: one without a prototype throws. */
-function textOf(error: unknown): string {
-  try {
-    return String(error);
-  } catch {
-    return "A value without a text was thrown";
-  }
 }
 
 /**
