@@ -124,7 +124,9 @@ async function start<TPayload>(
   const told = stopSignal(name, log);
   const { kvUrl, bell, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
-  const { kv, store } = await openAppStore(kvUrl, { namespace: name, bell, retentionMs, log });
+  const { kv, store } = await openAppStore({
+    ...{ kvUrl, onDeploy: onDeploy(variables), namespace: name, bell, retentionMs, log },
+  });
   const telemetry = await opening;
   const summary = summingUp(log);
   const answer = createHandler({

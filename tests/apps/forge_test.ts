@@ -165,6 +165,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   );
 }
 
+const ON_DEPLOY = { FORGE_WEBHOOK_SECRET: SECRET, DENO_DEPLOY: "true" };
+
 const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["its secret is missing", {}, /FORGE_WEBHOOK_SECRET is not set/],
   ["its secret is empty", { FORGE_WEBHOOK_SECRET: "" }, /FORGE_WEBHOOK_SECRET is blank/],
@@ -178,9 +180,30 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
     /TRUSTED_PROXY_HOPS must/,
   ],
   [
-    "the KV cannot be opened",
-    { ...ENV, KV_URL: "/no/such/folder/kv.db" },
-    /KV_URL.*cannot be used/,
+    "the folder of its KV is missing",
+    { ...ENV, KV_URL: "./no/such/folder/kv.db" },
+    /KV_URL names cannot be used: the folder .* does not exist/,
+  ],
+  ["its KV is a folder", { ...ENV, KV_URL: "." }, /KV_URL .* it is a folder/],
+  ["its KV is a file of another kind", { ...ENV, KV_URL: "deno.json" }, /KV_URL .* not a database/],
+  [
+    "its KV is at a URL that no KV has",
+    { ...ENV, KV_URL: "redis://user:in-the-url@127.0.0.1" },
+    /KV_URL .* neither a path nor a URL with http or https$/,
+  ],
+  [
+    "Deno Deploy gives it no database",
+    { ...ON_DEPLOY, DENO_KV_DEFAULT_PATH: ":memory:" },
+    /no database is assigned to this app/,
+  ],
+  [
+    "Deno Deploy gives it no database, and says so",
+    {
+      ...ON_DEPLOY,
+      DENO_KV_REQUIRES_DISTRIBUTED_DATABASE: "error",
+      DENO_KV_DEFAULT_PATH: "./kv.db",
+    },
+    /no (KV )?database is (assigned|attached) to this app/,
   ],
   [
     "addresses would be taken from a header",
@@ -202,6 +225,20 @@ for (const [when, env, expected] of BAD_START) {
     },
   );
 }
+
+testWith(APP_NEEDS, "apps/forge.ts does not start on a file on Deno Deploy", async () => {
+  await withFolder(async (folder) => {
+    const { code, stderr } = await runToEnd("forge", { ...ON_DEPLOY, KV_URL: `${folder}/kv.db` });
+    assertEquals(code, 1);
+    assertMatch(stderr, /KV_URL .* no database is assigned to this app/);
+  });
+});
+
+testWith(APP_NEEDS, "apps/forge.ts does not quote what is wrong with KV_URL", async () => {
+  for (const KV_URL of ["redis://user:in-the-url@127.0.0.1", "./in-the-url/kv.db"]) {
+    assert(!(await runToEnd("forge", { ...ENV, KV_URL })).stderr.includes("in-the-url"));
+  }
+});
 
 testWith(APP_NEEDS, "apps/forge.ts does not name its secret when it cannot start", async () => {
   const { stderr } = await runToEnd("forge", { ...ENV, PORT: "no" });
