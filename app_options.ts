@@ -1,4 +1,5 @@
 import type { AppVariables } from "./app_variables.ts";
+import { checkObject, met } from "./middleware/check_options.ts";
 import type { ConnectionBindings, LogSink } from "./middleware/mod.ts";
 import type { Telemetry } from "./telemetry/mod.ts";
 import type { EventHandler, EventStore, JsonObject, WorkerOptions } from "./webhook/mod.ts";
@@ -60,6 +61,9 @@ export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
   readonly log?: LogSink | undefined;
 }
 
+/** What cannot be done with wrong options. */
+const DOING = "run the app";
+
 /** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
 const MAX_TIMER_MS = 2_147_483_647;
 
@@ -67,21 +71,44 @@ const MAX_TIMER_MS = 2_147_483_647;
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
 /**
- * Checks the numbers among the options, so that nothing is opened with ones that make no sense.
+ * Checks the options, so that nothing is read or opened with ones that make no sense.
  *
  * @param options The options.
- * @throws {RangeError} If one makes no sense.
+ * @throws {TypeError} If one is something else than it should be.
+ * @throws {RangeError} If a number makes no sense.
  */
-export function checkNumbers(
-  options: Pick<RunAppOptions, "graceMs" | "retentionMs"> & WorkerOptions,
-): void {
+export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
+  checkObject(DOING, options);
+  const { name, handler, setup } = options;
+  if (typeof name !== "string" || name.trim() === "") {
+    throw new TypeError(`Cannot ${DOING}: 'name' must be a text, got ${met(name)}`);
+  }
+  for (const [each, value] of Object.entries({ handler, setup })) {
+    if (typeof value === "function") continue;
+    throw new TypeError(`Cannot ${DOING}: '${each}' must be a function, got ${met(value)}`);
+  }
   checkRange("graceMs", options.graceMs, 0, MAX_TIMER_MS);
   checkRange("retentionMs", options.retentionMs, 1, MAX_RETENTION_MS);
   withDefaults(options);
 }
 
+/**
+ * Checks what `setup` returns, and what that makes: either would fail at the first request only.
+ *
+ * @param what What returned it, for the message.
+ * @param returned What was returned.
+ * @param wanted What it must be, for the message.
+ * @throws {TypeError} If it is no function.
+ */
+export function checkReturned(what: string, returned: unknown, wanted: string): void {
+  if (typeof returned === "function") return;
+  throw new TypeError(`${what} must return ${wanted}, and returned ${met(returned)}`);
+}
+
 function checkRange(name: string, value: number | undefined, min: number, max: number): void {
   if (value === undefined) return;
   if (Number.isFinite(value) && value >= min && value <= max) return;
-  throw new RangeError(`Cannot run the app: '${name}' must be from ${min} to ${max}, got ${value}`);
+  throw new RangeError(
+    `Cannot ${DOING}: '${name}' must be from ${min} to ${max}, got ${met(value)}`,
+  );
 }

@@ -41,10 +41,10 @@ export function readSecrets(variables: AppVariables, name: string): string[] {
   const secret = variables.get(name);
   if (secret === undefined) throw new VariableError(`${name} is not set`);
   if (secret.trim() === "") throw new VariableError(`${name} is blank`);
-  warnOfShort(variables, name, secret);
+  warnOfOdd(variables, name, secret);
   const previous = variables.get(`${name}_PREVIOUS`);
   if (!previous?.trim()) return [secret];
-  warnOfShort(variables, `${name}_PREVIOUS`, previous);
+  warnOfOdd(variables, `${name}_PREVIOUS`, previous);
   return [secret, previous];
 }
 
@@ -74,9 +74,16 @@ export function readForgeSecrets(variables: AppVariables): ForgeSecrets {
   };
 }
 
-function warnOfShort(variables: AppVariables, name: string, secret: string): void {
-  if (secret.length >= MIN_SECRET_LENGTH) return;
-  variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);
+function warnOfOdd(variables: AppVariables, name: string, secret: string): void {
+  if (secret.length < MIN_SECRET_LENGTH) {
+    variables.warn(`${name} has under ${MIN_SECRET_LENGTH} characters: it can be guessed`);
+  }
+  if (secret === secret.trim()) return;
+  const where = secret === secret.trimStart() ? "ends" : "begins";
+  const what = /[\r\n]$/.test(secret) ? "ends with a line break" : `${where} with white space`;
+  variables.warn(
+    `${name} ${what}, which counts as part of it: all is refused if the sender has none`,
+  );
 }
 
 /**

@@ -15,7 +15,12 @@ import {
   notFoundHandler,
   type RateLimitOptions,
 } from "./middleware/mod.ts";
+import { checkFunctions, checkObject, checkPart } from "./middleware/check_options.ts";
+import { checkAllowedUsers } from "./webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "./telemetry/mod.ts";
+
+/** What cannot be done with wrong options. */
+const DOING = "create the app";
 
 /** Options of {@linkcode createBaseApp}. */
 export interface AppOptions {
@@ -84,7 +89,7 @@ export interface BaseEnv<TEnv extends object, TVariables extends object = object
  * @typeParam TVariables The variables of the app's own middleware, such as {@linkcode AuthVariables}.
  * @param options The app's name, and what it has.
  * @returns The app. Add routes to it, and serve it with {@linkcode bindEnv}.
- * @throws {TypeError} If `name` is not a text, or blank.
+ * @throws {TypeError} If `name` is not a text, or blank, or an option is something else.
  * @throws {RangeError} If the rate limit makes no sense.
  *
  * @example
@@ -107,11 +112,15 @@ export function createBaseApp<
   TEnv extends object = Record<string, unknown>,
   TVariables extends object = object,
 >(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
+  checkObject(DOING, options);
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
   const { telemetry, before = [] } = options;
   if (typeof name !== "string" || name.trim() === "") {
     throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
   }
+  checkFunctions(DOING, { ready });
+  if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', where it is no boolean,");
+  if (rateLimit !== undefined) checkObject(DOING, rateLimit, "'rateLimit'");
   const app = new Hono<BaseEnv<TEnv, TVariables>>();
   app.onError(errorHandler);
   app.notFound(notFoundHandler);
@@ -145,6 +154,7 @@ export interface BindableApp<TEnv extends object> {
  * @param app The app.
  * @param env The app's own values.
  * @returns The handler to serve.
+ * @throws {TypeError} If the app has no `fetch`, or `MESSENGER_ALLOWED_USERS` is no text.
  *
  * @example
  * ```ts
@@ -164,5 +174,8 @@ export function bindEnv<TEnv extends object>(
   app: BindableApp<TEnv>,
   env: TEnv,
 ): (request: Request, info: ConnectionBindings) => Response | Promise<Response> {
+  checkPart("bind the environment", app, "fetch", "the app must have a method 'fetch'");
+  const { MESSENGER_ALLOWED_USERS } = (env ?? {}) as Record<string, unknown>;
+  checkAllowedUsers("bind the environment", MESSENGER_ALLOWED_USERS);
   return (request, info) => app.fetch(request, { ...env, remoteAddr: info.remoteAddr });
 }

@@ -1,4 +1,4 @@
-import { checkNumbers, type RunAppOptions } from "./app_options.ts";
+import { checkOptions, checkReturned, type RunAppOptions } from "./app_options.ts";
 import { openAppStore, reasonOf } from "./app_store.ts";
 import {
   type AppVariables,
@@ -48,7 +48,8 @@ interface Settings {
  * @typeParam TPayload What the handler takes the payload for.
  * @param options The name, the handler, how to make the app, and what the worker is to do otherwise
  * than by default.
- * @throws {RangeError} If a number among the options makes no sense. Nothing is opened then.
+ * @throws {TypeError} If an option is something else than it should be. Nothing is opened then.
+ * @throws {RangeError} If a number among the options makes no sense. Nothing is opened then, either.
  *
  * @example
  * ```ts ignore
@@ -71,7 +72,7 @@ interface Settings {
 export async function runApp<TPayload = JsonObject>(
   options: RunAppOptions<TPayload>,
 ): Promise<void> {
-  checkNumbers(options);
+  checkOptions(options);
   const stdout = options.log || listensToConsole() ? undefined : createStdoutLog();
   if (stdout) addEventListener("unload", stdout.end);
   const { name, graceMs, log = stdout?.sink ?? consoleSink } = options;
@@ -119,6 +120,7 @@ async function start<TPayload>(
   };
   const settings = readSettings(variables);
   const createHandler = setup(variables);
+  checkReturned("setup()", createHandler, "a function that makes the app");
   const started = Promise.withResolvers<EventWorker>();
   if (onDeploy(variables)) registerSweep(name, started.promise);
   const told = stopSignal(name, log);
@@ -134,6 +136,7 @@ async function start<TPayload>(
     telemetry,
     log: summary,
   });
+  checkReturned("The function that setup() returns", answer, "what bindEnv(app, env) returns");
   const inFlight = new InFlight();
   const { port, hostname } = settings;
   const server = serveApp({

@@ -1,4 +1,5 @@
 import { type Context, Hono } from "@hono/hono";
+import { checkFunctions } from "../middleware/check_options.ts";
 import { HttpError } from "../middleware/mod.ts";
 
 /** How long an orchestrator may wait before it probes again: Kubernetes probes every 10 s. */
@@ -61,6 +62,7 @@ export function healthRoutes(
   options: HealthOptions = {},
 ): Hono {
   const { ready } = options;
+  checkFunctions("create the health routes", { ready });
   const probe: ProbeReport = { status: "ok" };
   const routes = new Hono();
   routes.get("/health", (c: Context) => {

@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { bearerAuth } from "@hono/hono/bearer-auth";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import { checkFunctions, checkObject } from "./check_options.ts";
 import { HttpError } from "./http_error.ts";
 
 /** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
@@ -80,7 +81,9 @@ export interface AuthVariables<TPrincipal = unknown> {
  * ```
  */
 export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables: AuthVariables }> {
+  checkObject("create the authentication", options);
   const { validate, header, realm = "api" } = options;
+  checkFunctions("create the authentication", { validate });
   const tokens = tokensOf(options);
   checkText("header", header ?? "Authorization", HEADER_NAME);
   checkText("realm", realm, REALM);

@@ -1,5 +1,6 @@
 import type { Context } from "@hono/hono";
 import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
+import { met } from "./check_options.ts";
 
 /** Options of {@linkcode clientIp}. */
 export interface ClientIpOptions {
@@ -57,7 +58,9 @@ export function checkClientIpOptions(what: string, options: ClientIpOptions): vo
   const { trustedProxyHops: hops = 0 } = options;
   if (Number.isSafeInteger(hops) && hops >= 0) return;
   throw new RangeError(
-    `Cannot create the ${what}: 'trustedProxyHops' must be zero or a positive integer, got ${hops}`,
+    `Cannot create the ${what}: 'trustedProxyHops' must be zero or a positive integer, got ${
+      met(hops)
+    }`,
   );
 }
 

@@ -1,4 +1,5 @@
 import { KvCounts } from "./_kv_counts.ts";
+import { checkPart, met } from "./check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "./log.ts";
 import {
   MemoryRateLimitStore,
@@ -82,6 +83,8 @@ export class KvRateLimitStore implements RateLimitStore {
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
     const { prefix = ["rate-limits"], log = consoleSink } = options;
     const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
+    const wanted = "the KV must be what Deno.openKv() resolves with";
+    checkPart("create the rate limit store", kv, "atomic", wanted);
     checkPositive({ timeoutMs, recoveryMs });
     this.#counts = new KvCounts(kv, prefix, timeoutMs);
     this.#timeoutMs = timeoutMs;
@@ -146,7 +149,7 @@ function checkPositive(times: Readonly<Record<string, number>>): void {
   for (const [name, ms] of Object.entries(times)) {
     if (Number.isFinite(ms) && ms > 0) continue;
     throw new RangeError(
-      `Cannot create the rate limit store: '${name}' must be a positive number, got ${ms}`,
+      `Cannot create the rate limit store: '${name}' must be a positive number, got ${met(ms)}`,
     );
   }
 }

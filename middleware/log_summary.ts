@@ -1,3 +1,4 @@
+import { checkFunctions, met } from "./check_options.ts";
 import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
 
 /** Options of {@linkcode createLogSummary}. */
@@ -78,6 +79,7 @@ const MAX_PATH_LENGTH = 200;
  */
 export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   const { sink = consoleSink, limit = 100, window = 10_000 } = options;
+  checkFunctions("create the log summary", { sink });
   if (!Number.isSafeInteger(limit) || limit < 1) throw rangeError("limit", limit);
   if (!Number.isFinite(window) || window <= 0) throw rangeError("window", window);
   const kinds = new Map<string, Kind>();
@@ -134,6 +136,6 @@ function inCommon({ code, status, path }: LogRecord): Readonly<Record<string, un
 
 function rangeError(name: string, got: unknown): RangeError {
   return new RangeError(
-    `Cannot create the log summary: '${name}' must be a positive number, got ${String(got)}`,
+    `Cannot create the log summary: '${name}' must be a positive number, got ${met(got)}`,
   );
 }

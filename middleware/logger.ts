@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { setResponseHeader } from "./_response_header.ts";
 import { mayStream, watchBody } from "./_watched_body.ts";
+import { checkFunctions } from "./check_options.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "./log.ts";
 
@@ -66,6 +67,7 @@ export interface LoggerVariables {
  *
  * @param options Where records go and which requests are left out.
  * @returns The middleware. Put it first.
+ * @throws {TypeError} If `sink` or `skip` is no function.
  * @throws {RangeError} If `trustedProxyHops` is neither zero nor a positive integer.
  *
  * @example
@@ -89,6 +91,7 @@ export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
   const { sink = consoleSink, skip, ...ipOptions } = options;
+  checkFunctions("create the logger", { sink, skip });
   checkClientIpOptions("logger", ipOptions);
 
   return async function logger(c, next) {

@@ -1,3 +1,5 @@
+import { met } from "./check_options.ts";
+
 /** How a key stands in its current window. */
 export interface RateLimitCount {
   /** How many requests were counted in the window. */
@@ -74,7 +76,9 @@ export class MemoryRateLimitStore implements RateLimitStore {
     const { maxKeys = 100_000 } = options;
     if (!Number.isSafeInteger(maxKeys) || maxKeys < 1) {
       throw new RangeError(
-        `Cannot create the rate limit store: 'maxKeys' must be a positive integer, got ${maxKeys}`,
+        `Cannot create the rate limit store: 'maxKeys' must be a positive integer, got ${
+          met(maxKeys)
+        }`,
       );
     }
     this.#maxKeys = maxKeys;

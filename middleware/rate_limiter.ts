@@ -1,5 +1,6 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { setResponseHeader } from "./_response_header.ts";
+import { checkFunctions, checkObject, checkPart, met } from "./check_options.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
 import { HttpError } from "./http_error.ts";
 import {
@@ -65,6 +66,7 @@ export interface RateLimitOptions extends ClientIpOptions {
  *
  * @param options The limit, and who and what is counted.
  * @returns The middleware.
+ * @throws {TypeError} If an option is something else than it should be.
  * @throws {RangeError} If `limit` is not a positive integer, `window` not a positive number, or
  * `trustedProxyHops` or `ipv6Prefix` makes no sense.
  *
@@ -149,6 +151,11 @@ function headersOf(limit: number, policy: string, state: RateLimitCount): [strin
 }
 
 function validate(options: RateLimitOptions): void {
+  checkObject(DOING, options);
+  checkFunctions(DOING, { key: options.key });
+  if (options.store !== undefined) {
+    checkPart(DOING, options.store, "increment", "'store' must be a store of counts");
+  }
   const { limit, window, ipv6Prefix = 64 } = options;
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw rangeError("limit", "a positive integer", limit);
@@ -162,8 +169,10 @@ function validate(options: RateLimitOptions): void {
   }
 }
 
+const DOING = "create the rate limiter";
+
 function rangeError(name: string, wanted: string, got: unknown): RangeError {
   return new RangeError(
-    `Cannot create the rate limiter: '${name}' must be ${wanted}, got ${String(got)}`,
+    `Cannot create the rate limiter: '${name}' must be ${wanted}, got ${met(got)}`,
   );
 }

@@ -1,3 +1,4 @@
+import { met } from "../middleware/check_options.ts";
 import { type EventHandler, GiveUpError, type WebhookEvent } from "../webhook/mod.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_name.ts";
@@ -136,8 +137,11 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     options?: HandlerOptions,
   ): this {
     const all: readonly unknown[] = [names].flat();
-    if (all.length === 0 || all.some((name) => typeof name !== "string" || name === "")) {
-      throw new TypeError("Cannot register the handler: it has no event's name");
+    if (all.length === 0 || !all.every(isName)) {
+      throw new TypeError(
+        "Cannot register the handler: it must be for the name of an event, or an array of names, " +
+          `got ${met(names)}`,
+      );
     }
     return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
   }
@@ -165,7 +169,9 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
 
   #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
     if (typeof handler !== "function") {
-      throw new TypeError(`Cannot register the handler: it must be a function, got ${handler}`);
+      throw new TypeError(
+        `Cannot register the handler: it must be a function, got ${met(handler)}`,
+      );
     }
     const id = keyOf(options);
     const route: Route = { handler, events: new Set(events), id };
@@ -189,8 +195,12 @@ function keyOf({ id }: { readonly id?: unknown }): string | undefined {
   if (typeof id === "string" && HANDLER_ID.test(id)) return `id(${id})`;
   throw new TypeError(
     "Cannot register the handler: the id must be 1 to 64 letters, digits, '.', '_', ':' or '-', " +
-      `got ${typeof id === "string" ? JSON.stringify(id) : typeof id}`,
+      `got ${met(id)}`,
   );
+}
+
+function isName(name: unknown): boolean {
+  return typeof name === "string" && name !== "";
 }
 
 /** The names of an event: its type and action where it has one, and its type. */

@@ -74,6 +74,26 @@ Deno.test("readSecrets() warns of a secret under 16 characters, without its valu
   assert(!warnings[0]!.includes("fifteen-letters"));
 });
 
+for (
+  const [text, what] of [
+    [`${SECRET}\n`, "ends with a line break"],
+    [`${SECRET}\r\n`, "ends with a line break"],
+    [`${SECRET} `, "ends with white space"],
+    [`\t${SECRET}`, "begins with white space"],
+    [`\n${SECRET}\n`, "ends with a line break"],
+  ] as const
+) {
+  Deno.test(`readSecrets() warns of a secret that ${what}: ${JSON.stringify(text)}`, () => {
+    for (const name of ["KEY", "KEY_PREVIOUS"]) {
+      const { secrets, warnings } = secretsOf({ KEY: SECRET, [name]: text });
+      assert(secrets.includes(text));
+      assertEquals(warnings.length, 1);
+      assertStringIncludes(warnings[0]!, `${name} ${what}`);
+      assert(!warnings[0]!.includes(SECRET));
+    }
+  });
+}
+
 Deno.test("readSecrets() warns of a short outgoing secret, which is accepted just the same", () => {
   const { warnings } = secretsOf({ KEY: SECRET, KEY_PREVIOUS: "guessable" });
   assertEquals(warnings.length, 1);

@@ -124,6 +124,14 @@ testOwnApp(second, leaving, async (app, kvPath) => {
   assertEquals(await stateOf(kvPath, "d1"), "done");
 });
 
+testOwnApp("runApp() does not start what cannot answer", { unbound: true }, async (app) => {
+  assertEquals([(await app.process.status).code, await app.ended], [
+    1,
+    "Cannot start own: The function that setup() returns must return what bindEnv(app, env) returns, " +
+    "and returned an object\n",
+  ]);
+});
+
 const marked = { mark: "own", fails: true };
 testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   await deliver(app, "d1");

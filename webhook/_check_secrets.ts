@@ -1,3 +1,5 @@
+import { met } from "../middleware/check_options.ts";
+
 /** What a header's value can bring unchanged. Telegram takes A-Z a-z 0-9 _ - only. */
 const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
 
@@ -11,13 +13,21 @@ const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
  */
 export function checkSecrets(what: string, secrets: readonly string[], name = "secrets"): void {
   if (!Array.isArray(secrets) || secrets.length === 0) {
+    // A text would be one secret that was meant: it is not quoted.
+    const got = typeof secrets === "string"
+      ? "a text"
+      : Array.isArray(secrets)
+      ? "an empty one"
+      : met(secrets);
     throw new TypeError(
-      `Cannot create the ${what} intake: '${name}' must hold at least one secret`,
+      `Cannot create the ${what} intake: '${name}' must be an array with at least one secret, got ${got}`,
     );
   }
-  const blank = secrets.findIndex((secret) => typeof secret !== "string" || secret.trim() === "");
-  if (blank < 0) return;
-  throw new TypeError(`Cannot create the ${what} intake: ${singular(name)} ${blank + 1} is blank`);
+  secrets.forEach((secret, i) => {
+    if (typeof secret === "string" && secret.trim() !== "") return;
+    const is = typeof secret === "string" ? "is blank" : `must be a text, got ${typeof secret}`;
+    throw new TypeError(`Cannot create the ${what} intake: ${singular(name)} ${i + 1} ${is}`);
+  });
 }
 
 /**
@@ -32,11 +42,11 @@ export function checkTokens(what: string, tokens: readonly string[], name = "sec
   checkSecrets(what, tokens, name);
   const bad = tokens.findIndex((token) => !TOKEN.test(token));
   if (bad < 0) return;
+  const has = TOKEN.test(tokens[bad]!.trim())
+    ? "begins or ends with white space, such as a line break, which"
+    : "has characters that";
   throw new TypeError(
-    `Cannot create the ${what} intake: ${singular(name)} ${
-      bad + 1
-    } has characters that no header ` +
-      "can bring",
+    `Cannot create the ${what} intake: ${singular(name)} ${bad + 1} ${has} no header can bring`,
   );
 }
 

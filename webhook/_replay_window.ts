@@ -1,3 +1,4 @@
+import { met } from "../middleware/check_options.ts";
 import type { IntakeStore } from "./intake.ts";
 
 /**
@@ -12,10 +13,10 @@ import type { IntakeStore } from "./intake.ts";
  */
 export function withReplayWindow(store: IntakeStore, windowMs: number): IntakeStore {
   // A document whose event is forgotten cannot be told from one whose event was never stored.
-  if (!(windowMs >= 1 && windowMs <= store.retentionMs)) {
+  if (!(Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= store.retentionMs)) {
     throw new RangeError(
       `Cannot create the forge intake: 'replayWindow' must be from 1 to ${store.retentionMs}, the ` +
-        `store's 'retentionMs', got ${windowMs}`,
+        `store's 'retentionMs', got ${met(windowMs)}`,
     );
   }
   return {

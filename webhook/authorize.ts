@@ -1,3 +1,4 @@
+import { met } from "../middleware/check_options.ts";
 import { HttpError } from "../middleware/mod.ts";
 import type { JsonObject } from "./parse_json.ts";
 
@@ -33,6 +34,7 @@ const USER_ID = /^[1-9]\d{0,15}$/;
  * @param env The bindings. Unset, empty or blank, `MESSENGER_ALLOWED_USERS` allows nobody.
  * @param userId The user's id; undefined, for an update without a user, is allowed only by `*`.
  * @returns Whether the user is allowed.
+ * @throws {TypeError} If `MESSENGER_ALLOWED_USERS` is no text.
  *
  * @example
  * ```ts
@@ -50,9 +52,26 @@ export function isUserAuthorized(
   env: AllowedUsersEnv,
   userId: number | string | undefined,
 ): boolean {
-  const entries = env?.MESSENGER_ALLOWED_USERS?.split(",").map((entry) => entry.trim()) ?? [];
+  const list = env?.MESSENGER_ALLOWED_USERS;
+  checkAllowedUsers("check the user", list);
+  const entries = list?.split(",").map((entry) => entry.trim()) ?? [];
   return entries.includes("*") ||
     (userId !== undefined && USER_ID.test(String(userId)) && entries.includes(String(userId)));
+}
+
+/**
+ * Checks that the allowed users are a text: of a number or an array none would be found.
+ *
+ * @param doing What cannot be done otherwise, for the message.
+ * @param list The allowed users.
+ * @throws {TypeError} If they are something else than a text, or undefined.
+ */
+export function checkAllowedUsers(doing: string, list: unknown): void {
+  if (list === undefined || list === null || typeof list === "string") return;
+  throw new TypeError(
+    `Cannot ${doing}: 'MESSENGER_ALLOWED_USERS' must be a text of user ids separated by commas, got ` +
+      met(list),
+  );
 }
 
 /**

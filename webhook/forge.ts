@@ -2,7 +2,7 @@ import type { Hono } from "@hono/hono";
 import { checkSecrets, checkTokens } from "./_check_secrets.ts";
 import { isStandardSecret, standardKeyOf } from "./_standard_signature.ts";
 import { Slices } from "./_slices.ts";
-import { createIntake, type IntakeOptions } from "./intake.ts";
+import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
 import { parseForgeDelivery } from "./parse_forge_delivery.ts";
 import { withReplayWindow } from "./_replay_window.ts";
 import { type SignedDelivery, verifyForgeHead, verifySigned } from "./verify_forge_delivery.ts";
@@ -75,6 +75,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
  * ```
  */
 export function createForgeIntake(options: ForgeIntakeOptions): Hono {
+  checkIntakeOptions("forge", options);
   const { secrets = [], tokens = [], maxBodyBytes = MAX_BODY_BYTES, replayWindow } = options;
   checkForgeSecrets(secrets, tokens);
   const store = replayWindow === undefined

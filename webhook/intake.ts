@@ -1,4 +1,5 @@
 import { type Context, Hono } from "@hono/hono";
+import { checkFunctions, checkObject, checkPart, met } from "../middleware/check_options.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
@@ -116,6 +117,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const { name = platform.name, telemetry } = options;
   checkIntakeName(name);
   const { maxBodyBytes: maxBytes } = platform;
+  checkFunctions(`create the ${platform.name} intake`, { orderBy });
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
   checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
   const budget = budgetOf(platform, maxTotalBodyBytes);
@@ -175,6 +177,20 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   return intake;
 }
 
+/**
+ * Checks what an intake cannot do without.
+ *
+ * @param name The platform, for the message.
+ * @param options The options.
+ * @throws {TypeError} If they are none, or have no store.
+ */
+export function checkIntakeOptions(name: string, options: IntakeOptions): void {
+  const doing = `create the ${name} intake`;
+  checkObject(doing, options);
+  const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
+  checkPart(doing, options.store, "accept", wanted);
+}
+
 /** Stores deliveries, each in a span of its own where there are spans. */
 function enqueuing(timeouts: Timeouts, telemetry: Telemetry | undefined) {
   type Store = Pick<IntakeStore, "accept">;
@@ -228,7 +244,7 @@ function budgetOf({ name, maxBodyBytes }: Platform, maxBytes: number): BodyBudge
   if (Number.isSafeInteger(maxBytes) && maxBytes >= maxBodyBytes) return new BodyBudget(maxBytes);
   throw new RangeError(
     `Cannot create the ${name} intake: 'maxTotalBodyBytes' must be a whole number from ` +
-      `${maxBodyBytes}, got ${maxBytes}`,
+      `${maxBodyBytes}, got ${met(maxBytes)}`,
   );
 }
 
@@ -236,6 +252,6 @@ function checkInteger(platform: string, name: string, value: number, max: number
   if (Number.isInteger(value) && value >= 1 && value <= max) return;
   throw new RangeError(
     `Cannot create the ${platform} intake: '${name}' must be a whole number from 1 to ${max}, ` +
-      `got ${value}`,
+      `got ${met(value)}`,
   );
 }

@@ -1,4 +1,5 @@
 import type { Context, Hono } from "@hono/hono";
+import { checkFunctions, met } from "../middleware/check_options.ts";
 import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
 import {
   type AllowedUsersEnv,
@@ -10,7 +11,7 @@ import {
 import { type Delivery, mediaTypeOf } from "./delivery.ts";
 import { failingOnce } from "./_authorize_update.ts";
 import { checkTokens } from "./_check_secrets.ts";
-import { createIntake, type IntakeOptions } from "./intake.ts";
+import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
 import { invalidBody, type JsonObject, parseJsonObject } from "./parse_json.ts";
 import { positionOf, type ProvedBy } from "./proved_by.ts";
 import { verifySecretToken } from "./verify_secret_token.ts";
@@ -22,6 +23,9 @@ const TOKEN_HEADERS = [
   "X-Messenger-Bot-Api-Secret-Token",
   "X-Telegram-Bot-Api-Secret-Token",
 ] as const;
+
+/** What cannot be done with wrong options. */
+const DOING = "create the messenger intake";
 
 /** Options of {@linkcode createMessengerIntake}. */
 export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
@@ -81,9 +85,15 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
 export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
   options: MessengerIntakeOptions<TEnv>,
 ): Hono {
+  checkIntakeOptions("messenger", options);
   const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
   const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
   checkTokens("messenger", secrets);
+  checkFunctions(DOING, { isAuthorized });
+  if (unauthorized !== "reject" && unauthorized !== "ignore") {
+    const got = met(unauthorized);
+    throw new TypeError(`Cannot ${DOING}: 'unauthorized' must be "reject" or "ignore", got ${got}`);
+  }
   const decide = failingOnce<TEnv>(isAuthorized);
   return createIntake(
     {

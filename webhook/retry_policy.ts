@@ -1,3 +1,5 @@
+import { checkObject, met } from "../middleware/check_options.ts";
+
 /** When a failed event is tried again, and when it is given up. */
 export interface RetryPolicy {
   /**
@@ -33,21 +35,24 @@ const MAX_DELAY_MS = 365 * 86_400_000;
  * Checks a policy.
  *
  * @param policy The policy.
+ * @throws {TypeError} If it is no object.
  * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` no positive integer.
  */
 export function checkRetryPolicy(policy: RetryPolicy): void {
+  checkObject("start the worker", policy, "'retry'");
   const { minDelayMs = 0, maxDelayMs = 0, maxAttempts = 1 } = policy;
   for (const [name, value] of Object.entries({ minDelayMs, maxDelayMs })) {
-    if (!(value >= 0 && value <= MAX_DELAY_MS)) throw outOfRange(name, value);
+    if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) continue;
+    throw outOfRange(name, `from 0 to ${MAX_DELAY_MS}`, value);
   }
   if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
-    throw outOfRange("maxAttempts", maxAttempts);
+    throw outOfRange("maxAttempts", "a whole number from 1", maxAttempts);
   }
 }
 
-function outOfRange(name: string, value: unknown): RangeError {
+function outOfRange(name: string, wanted: string, value: unknown): RangeError {
   return new RangeError(
-    `Cannot start the worker: 'retry.${name}' makes no sense: ${String(value)}`,
+    `Cannot start the worker: 'retry.${name}' must be ${wanted}, got ${met(value)}`,
   );
 }
 

@@ -1,3 +1,4 @@
+import { checkObject, checkPart, met } from "../middleware/check_options.ts";
 import { writeLog } from "../middleware/mod.ts";
 import { withDeadline } from "./deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
@@ -28,6 +29,9 @@ export interface EventWorker {
   stop(graceMs?: number): Promise<void>;
 }
 
+/** What cannot be done with wrong options. */
+const DOING = "start the worker";
+
 /** How long a claim may take. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
@@ -49,7 +53,8 @@ const REPAIR_TIMEOUT_MS = 300_000;
  * @param handler What handles the events.
  * @param options How many at the same time, how leased, how retried.
  * @returns The worker.
- * @throws {RangeError} If an option makes no sense.
+ * @throws {TypeError} If the store, the handler or an option is something else.
+ * @throws {RangeError} If a number among the options makes no sense.
  *
  * @example
  * ```ts ignore
@@ -65,6 +70,11 @@ export function startWorker<TPayload = JsonObject>(
   handler: EventHandler<TPayload>,
   options: WorkerOptions = {},
 ): EventWorker {
+  checkPart(DOING, store, "listen", "the store must be what openEventStore() resolves with");
+  checkObject(DOING, options);
+  if (typeof handler !== "function") {
+    throw new TypeError(`Cannot ${DOING}: the handler must be a function, got ${met(handler)}`);
+  }
   return new StoreWorker(store, handler as EventHandler, options);
 }
 

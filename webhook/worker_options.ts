@@ -1,3 +1,4 @@
+import { checkFunctions, met } from "../middleware/check_options.ts";
 import { consoleSink, type LogSink } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
@@ -51,7 +52,8 @@ export interface WorkerOptions {
  *
  * @param options The options.
  * @returns The options with all members.
- * @throws {RangeError} If one makes no sense.
+ * @throws {TypeError} If `log` is no function, or `retry` no object.
+ * @throws {RangeError} If a number makes no sense.
  */
 export function withDefaults(options: WorkerOptions): {
   readonly concurrency: number;
@@ -63,6 +65,7 @@ export function withDefaults(options: WorkerOptions): {
 } {
   const { concurrency = 10, leaseMs = 30_000, sweepMs = 1_000 } = options;
   const { retry = {}, log = consoleSink, telemetry } = options;
+  checkFunctions("start the worker", { log: options.log });
   checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
   checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
   checkInteger("sweepMs", sweepMs, MAX_TIMER_MS);
@@ -73,6 +76,6 @@ export function withDefaults(options: WorkerOptions): {
 function checkInteger(name: string, value: number, max: number): void {
   if (Number.isInteger(value) && value >= 1 && value <= max) return;
   throw new RangeError(
-    `Cannot start the worker: '${name}' must be a whole number from 1 to ${max}, got ${value}`,
+    `Cannot start the worker: '${name}' must be a whole number from 1 to ${max}, got ${met(value)}`,
   );
 }

@@ -41,6 +41,8 @@ export interface OwnAppOptions
   readonly leaves?: readonly ("promise" | "timer")[];
   /** Whether its handler throws in the end. */
   readonly fails?: boolean;
+  /** Whether it forgets `bindEnv`. */
+  readonly unbound?: boolean;
   /** What its log sink adds to the records. */
   readonly mark?: string;
   /** Whether what goes through its console is marked with `byConsole`. */

@@ -1,5 +1,6 @@
 /** An app as a user writes one with `runApp`. Its argument is JSON, see `OwnAppOptions`. */
 import {
+  type AppHandler,
   bindEnv,
   byRepository,
   consoleSink,
@@ -12,7 +13,8 @@ import {
 import type { OwnAppOptions } from "./_app.ts";
 
 const given: OwnAppOptions = JSON.parse(Deno.args[0]!);
-const { handlerMs = 0, leaves = [], fails = false, mark, marksConsole = false, ...options } = given;
+const { handlerMs = 0, leaves = [], fails = false, unbound = false } = given;
+const { mark, marksConsole = false, ...options } = given;
 
 const throwLeft = () => {
   throw new Error("Nobody waits for this");
@@ -46,7 +48,7 @@ await runApp({
     return ({ store, ready, telemetry }) => {
       const app = createBaseApp({ name: "own", ready, logger: false, telemetry });
       app.route("/", createForgeIntake({ secrets, store, orderBy: byRepository, telemetry }));
-      return bindEnv(app, {});
+      return unbound ? app as unknown as AppHandler : bindEnv(app, {});
     };
   },
 });

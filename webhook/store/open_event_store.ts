@@ -1,3 +1,4 @@
+import { checkFunctions, checkPart, met } from "../../middleware/check_options.ts";
 import { consoleSink } from "../../middleware/mod.ts";
 import { DueGroups } from "./_due_groups.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
@@ -17,7 +18,7 @@ const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
  * @param kv The KV. The store does not close it.
  * @param options The namespace, bell and retention.
  * @returns The store.
- * @throws {TypeError} If the KV cannot ring the wanted bell.
+ * @throws {TypeError} If the KV or an option is something else, or the KV cannot ring the wanted bell.
  * @throws {RangeError} If the retention makes no sense.
  *
  * @example
@@ -36,12 +37,7 @@ export async function openEventStore(
 ): Promise<EventStore> {
   const { namespace = "events", bell = "auto", retentionMs = 604_800_000, log = consoleSink } =
     options;
-  if (!(retentionMs >= 1 && retentionMs <= MAX_RETENTION_MS)) {
-    throw new RangeError(
-      `Cannot open the event store: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ` +
-        String(retentionMs),
-    );
-  }
+  check(kv, { namespace, bell, retentionMs, log });
   const kind = bell === "watch" ? bell : await detectBell(kv, namespace);
   if (bell === "enqueue" && kind !== "enqueue") {
     throw new TypeError("Cannot open the event store: bell 'enqueue' needs a KV with queues");
@@ -61,4 +57,31 @@ export async function openEventStore(
     retentionMs,
     log,
   });
+}
+
+const DOING = "open the event store";
+
+const BELLS: readonly unknown[] = ["auto", "enqueue", "watch"];
+
+function check(
+  kv: Deno.Kv,
+  { namespace, bell, retentionMs, log }: Required<EventStoreOptions>,
+): void {
+  checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
+  checkFunctions(DOING, { log });
+  if (typeof namespace !== "string" || namespace === "") {
+    throw new TypeError(
+      `Cannot ${DOING}: 'namespace' must be a text that is not empty, got ${met(namespace)}`,
+    );
+  }
+  if (!BELLS.includes(bell)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'bell' must be "auto", "enqueue" or "watch", got ${met(bell)}`,
+    );
+  }
+  const isInRange = Number.isFinite(retentionMs) && retentionMs! >= 1;
+  if (isInRange && retentionMs! <= MAX_RETENTION_MS) return;
+  throw new RangeError(
+    `Cannot ${DOING}: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ${met(retentionMs)}`,
+  );
 }

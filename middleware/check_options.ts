@@ -1,0 +1,62 @@
+/** How much of a text is quoted. */
+const MAX_QUOTED = 40;
+
+/**
+ * Tells a value as it was met, for the message of an error: texts in quotes, so that `"50"` is not taken
+ * for `50`, and of functions and objects only what they are.
+ *
+ * @param value The value. Not for secrets.
+ * @returns Its description.
+ */
+export function met(value: unknown): string {
+  if (typeof value === "string") {
+    const rest = value.length > MAX_QUOTED ? "…" : "";
+    return `${JSON.stringify(value.slice(0, MAX_QUOTED))}${rest}`;
+  }
+  if (typeof value === "function") return "a function";
+  if (Array.isArray(value)) return "an array";
+  if (value instanceof Promise) return "a promise: await it";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
+}
+
+/**
+ * Checks that options are an object.
+ *
+ * @param doing What cannot be done without, for the message, such as `create the app`.
+ * @param options The options.
+ * @param name What they are called in the message.
+ * @throws {TypeError} If they are none.
+ */
+export function checkObject(doing: string, options: unknown, name = "the options"): void {
+  if (typeof options === "object" && options !== null) return;
+  throw new TypeError(`Cannot ${doing}: ${name} must be an object, got ${met(options)}`);
+}
+
+/**
+ * Checks those options that have to be functions where they are given.
+ *
+ * @param doing What cannot be done otherwise, for the message, such as `create the app`.
+ * @param functions The options, by name.
+ * @throws {TypeError} If one is something else.
+ */
+export function checkFunctions(doing: string, functions: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(functions)) {
+    if (value === undefined || typeof value === "function") continue;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be a function, got ${met(value)}`);
+  }
+}
+
+/**
+ * Checks that a part is what it should be, by one of its methods: what is made by hand will do as well.
+ *
+ * @param doing What cannot be done without, for the message, such as `start the worker`.
+ * @param part What was given.
+ * @param method The name of a method that it must have.
+ * @param wanted What it must be, for the message.
+ * @throws {TypeError} If it has no such method.
+ */
+export function checkPart(doing: string, part: unknown, method: string, wanted: string): void {
+  const methods = part as Record<string, unknown> | null | undefined;
+  if (typeof methods?.[method] === "function") return;
+  throw new TypeError(`Cannot ${doing}: ${wanted}, got ${met(part)}`);
+}
