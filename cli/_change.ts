@@ -1,7 +1,6 @@
 import type { BulkOptions, BulkResult, EventFilter, EventStore } from "../webhook/mod.ts";
 import type { CommandName } from "./_commands.ts";
 import type { CliOptions } from "./_options.ts";
-import { jsonOf } from "./_output.ts";
 import { ProgressLine } from "./_progress.ts";
 import type { CliWorld } from "./_world.ts";
 
@@ -55,7 +54,7 @@ export async function change(
       line.clear();
     });
   const interrupted = signal.aborted && { interrupted: true };
-  if (json) out(jsonOf({ [done]: changed, left, ...interrupted }));
+  if (json) out(JSON.stringify({ [done]: changed, left, ...interrupted }));
   else {
     out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
     for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id)})`);

@@ -31,6 +31,9 @@ export async function answered<T>(answer: Promise<T>): Promise<T> {
  * @throws {UsageError} If there can be no KV.
  */
 export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
+  if (typeof Deno.openKv !== "function") {
+    throw new UsageError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
+  }
   if (kv !== undefined && !isHttp(kv)) await checkFile(kv);
   try {
     return await answered(Deno.openKv(kv));
@@ -44,9 +47,13 @@ export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
  * Takes credentials out of a text: a URL shows no more than its host, and nothing that was given is shown
  * which may be one.
  */
-export function withoutCredentials(text: string, given: readonly string[]): string {
+export function withoutCredentials(
+  text: string,
+  given: readonly string[],
+  what = "the given KV",
+): string {
   let safe = text;
-  for (const each of given.filter(mayHoldSecrets)) safe = safe.replaceAll(each, "the given KV");
+  for (const each of given.filter(mayHoldSecrets)) safe = safe.replaceAll(each, what);
   return safe.replaceAll(/\w+:\/\/\S+/g, hostOf);
 }
 

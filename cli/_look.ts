@@ -1,7 +1,7 @@
 import type { EventRecord, EventStore, StoredEvent } from "../webhook/mod.ts";
 import type { CliOptions } from "./_options.ts";
 import { lastOf } from "./_last_of.ts";
-import { agoOf, jsonOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
+import { agoOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
 import { ProgressLine } from "./_progress.ts";
 import type { CliWorld } from "./_world.ts";
 
@@ -12,7 +12,7 @@ export async function list(
   { out }: CliWorld,
 ): Promise<boolean> {
   const events = store.list(filter);
-  const write = (event: StoredEvent) => out(json ? jsonOf(event) : lineOf(event));
+  const write = (event: StoredEvent) => out(json ? JSON.stringify(event) : lineOf(event));
   if (limit === Infinity) { for await (const event of events) write(event); }
   else for (const event of await lastOf(events, limit)) write(event);
   return true;
@@ -30,7 +30,7 @@ export async function show(
     missing.delete(event.id);
     const payload = event.state === "unreadable" ? {} : await payloadOf(store, event);
     if ("payloadError" in payload) isWhole = false;
-    out(json ? jsonOf({ ...event, ...payload }) : readableJsonOf(event, payload));
+    out(json ? JSON.stringify({ ...event, ...payload }) : readableJsonOf(event, payload));
   }
   for (const id of missing) err(`There is no event ${id}`);
   return isWhole && missing.size === 0;
@@ -46,7 +46,7 @@ export async function stats(
   const result = await store.stats(filter, { onProgress: line.show }).finally(() => line.clear());
   const { oldestWaitingAt, ...counts } = result;
   if (json) {
-    out(jsonOf(result));
+    out(JSON.stringify(result));
     return true;
   }
   for (const [state, count] of Object.entries(counts)) out(`${state.padEnd(STATE_WIDTH)} ${count}`);

@@ -3,6 +3,9 @@ import type { EventRecord, StoredEvent } from "../webhook/mod.ts";
 /** What a terminal would act on: an error's message may quote what a stranger has sent. */
 const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
+/** The same, but for the line breaks between the lines of a text. */
+const CONTROL_IN_LINES = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
 /** The fields of a record that are times. */
 const TIMES = ["at", "until", "receivedAt", "dueAt", "settledAt"];
 
@@ -11,9 +14,17 @@ export const STATE_WIDTH = "unreadable".length;
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
 
-/** Writes a value as JSON in one line, for programs. */
-export function jsonOf(value: unknown): string {
-  return escapeControl(JSON.stringify(value));
+/**
+ * Makes a text that a terminal only shows: all that the tool writes passes here. What is escaped is
+ * written as JSON has it, so that JSON stays what it is: outside of its texts it has nothing of that.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(CONTROL_IN_LINES, escaped);
+}
+
+/** Makes one line of a text, without what a terminal would act on. */
+export function oneLine(text: string): string {
+  return text.replaceAll(CONTROL, " ");
 }
 
 /** Writes a record as JSON for people: over several lines, its times as dates. */
@@ -22,8 +33,7 @@ export function readableJsonOf(record: object, payload: object): string {
     record,
     (key, value) => typeof value === "number" && TIMES.includes(key) ? isoOf(value) : value,
   );
-  return JSON.stringify({ ...JSON.parse(dated), ...payload }, null, 2)
-    .split("\n").map(escapeControl).join("\n");
+  return JSON.stringify({ ...JSON.parse(dated), ...payload }, null, 2);
 }
 
 /** Writes an event as a line. */
@@ -31,7 +41,7 @@ export function lineOf(event: StoredEvent): string {
   const columns = event.state === "unreadable"
     ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, versionOf(event.v)]
     : columnsOf(event);
-  return columns.join("  ").replaceAll(CONTROL, " ").trimEnd();
+  return oneLine(columns.join("  ")).trimEnd();
 }
 
 /** Writes a time as a date and how long ago it was. */
@@ -56,14 +66,8 @@ function isoOf(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** JSON takes an escape in the place of any letter of a text, and has none of these outside of texts. */
-function escapeControl(json: string): string {
-  return json.replaceAll(
-    CONTROL,
-    (text) =>
-      Array.from(
-        { length: text.length },
-        (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`,
-      ).join(""),
-  );
+/** A character beyond the first 65,536 is escaped as the two that UTF-16 makes of it. */
+function escaped(character: string): string {
+  return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
 }

@@ -5,6 +5,7 @@ import { answered, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { list, show, stats } from "./_look.ts";
 import { findStore } from "./_namespace.ts";
 import { type CliOptions, readOptions } from "./_options.ts";
+import { printable } from "./_output.ts";
 import { runSend, SEND_HELP } from "./send.ts";
 import { UsageError } from "./_usage_error.ts";
 import type { CliWorld } from "./_world.ts";
@@ -14,7 +15,12 @@ import type { CliWorld } from "./_world.ts";
  *
  * @returns The exit code.
  */
-export async function runCli(args: readonly string[], world: CliWorld): Promise<number> {
+export async function runCli(args: readonly string[], ownWorld: CliWorld): Promise<number> {
+  const world: CliWorld = {
+    ...ownWorld,
+    out: (line) => ownWorld.out(printable(line)),
+    err: (line) => ownWorld.err(printable(line)),
+  };
   try {
     if (args[0] === "send") return await send(args.slice(1), world) ? 0 : 1;
     const request = readOptions(args, world.now());
@@ -28,12 +34,12 @@ export async function runCli(args: readonly string[], world: CliWorld): Promise<
   }
 }
 
-async function send(args: readonly string[], { out, env }: CliWorld): Promise<boolean> {
+async function send(args: readonly string[], { out, err, env }: CliWorld): Promise<boolean> {
   if (args.includes("--help") || args.includes("-h")) {
     out(SEND_HELP);
     return true;
   }
-  return await runSend(args, { out, variable: env });
+  return await runSend(args, { out, err, variable: env });
 }
 
 async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
@@ -70,6 +76,7 @@ function fail(error: unknown, given: readonly string[], { err }: CliWorld): numb
   // The one who reads has gone, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return 0;
   const message = error instanceof Error ? error.message : String(error);
-  err(withoutCredentials(message, given).replaceAll(/\s+/g, " "));
+  const what = given[0] === "send" ? "the given URL" : "the given KV";
+  err(withoutCredentials(message, given, what).replaceAll(/\s+/g, " "));
   return error instanceof UsageError ? 2 : 1;
 }

@@ -27,6 +27,13 @@ export interface SendOptions {
 /** Reads a variable of the environment. */
 export type ReadVariable = (name: string) => string | undefined;
 
+/** What is needed to read the options. */
+interface OptionsIo {
+  readonly variable: ReadVariable;
+  /** Writes a line for the one who runs the tool. */
+  readonly err: (line: string) => void;
+}
+
 /** Who can send to which platform; the first is the default. */
 const SENDERS = {
   forge: ["github", "gitea", "forgejo", "gitlab", "gitlab-token", "forge"],
@@ -47,14 +54,15 @@ const OPTIONS = {
   id: { type: "string" },
   json: { type: "boolean" },
   repeat: { type: "string" },
-  secret: { type: "string" },
+  "secret-file": { type: "string" },
   text: { type: "string" },
   url: { type: "string" },
   user: { type: "string" },
 } as const;
 
 /** Reads the command line of `send`: `PLATFORM TYPE [--OPTION ...]`. */
-export function readSendOptions(args: readonly string[], variable: ReadVariable): SendOptions {
+export function readSendOptions(args: readonly string[], io: OptionsIo): SendOptions {
+  const { variable } = io;
   const { values, positionals } = parse(args);
   const [platform, type, ...rest] = positionals;
   if (platform !== "forge" && platform !== "messenger") {
@@ -68,7 +76,7 @@ export function readSendOptions(args: readonly string[], variable: ReadVariable)
     ...{ platform, type, file: values.file, id: values.id },
     from: oneOf("--from", values.from ?? SENDERS[platform][0], SENDERS[platform]),
     url: urlOf(values.url ?? `http://localhost:${variable("PORT")?.trim() || PORTS[platform]}`),
-    secret: values.secret,
+    secret: undefined,
     form: values.form === true,
     user: integerOf("--user", values.user ?? "42"),
     chat: values.chat === undefined ? undefined : integerOf("--chat", values.chat),
@@ -78,12 +86,22 @@ export function readSendOptions(args: readonly string[], variable: ReadVariable)
     json: values.json === true,
   };
   checkFault(options);
-  return { ...options, secret: options.secret ?? secretIn(options, variable) };
+  const file = values["secret-file"];
+  return {
+    ...options,
+    secret: file === undefined ? secretIn(options, variable) : secretOf(file, io),
+  };
 }
 
 const firstOf = { forge: "push", messenger: "message" } as const;
 
 function parse(args: readonly string[]) {
+  if (args.some((arg) => /^--secret(=|$)/.test(arg))) {
+    throw new UsageError(
+      "--secret is no more, since the list of processes showed the secret: set FORGE_WEBHOOK_SECRET, " +
+        "FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN, or name a file by --secret-file",
+    );
+  }
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
@@ -99,8 +117,28 @@ function secretIn({ platform, from }: SendOptions, variable: ReadVariable): stri
     ? "FORGE_WEBHOOK_TOKEN"
     : "FORGE_WEBHOOK_SECRET";
   const secret = variable(name);
-  if (!secret) throw new UsageError(`Give the app's secret by --secret, or set ${name}`);
+  if (!secret) throw new UsageError(`Set ${name}, or name a file with the secret by --secret-file`);
   return secret;
+}
+
+/** The secret that a file holds: editors and `echo` end it with a line break. */
+function secretOf(path: string, { err }: OptionsIo): string {
+  const text = readText(path);
+  const secret = text.replace(/\r?\n$/, "");
+  if (secret.trim() === "") throw new UsageError("The file of --secret-file is blank");
+  if (secret !== text) {
+    err("The line break at the end of the secret's file is left out: an app does not do that");
+  }
+  return secret;
+}
+
+function readText(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    const reason = error instanceof Error ? error.name : String(error);
+    throw new UsageError(`The file of --secret-file cannot be read: ${reason}`);
+  }
 }
 
 function checkFault({ bad, from, platform, form }: SendOptions): void {

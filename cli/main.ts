@@ -5,7 +5,7 @@
  * @example
  * ```sh
  * deno run --unstable-kv -A jsr:@org/edge-base/cli events list --state dead --kv ./forge.db
- * deno run -A jsr:@org/edge-base/cli send forge push --secret 'a long random text'
+ * FORGE_WEBHOOK_SECRET='a long random text' deno run -A jsr:@org/edge-base/cli send forge push
  * ```
  *
  * @module

@@ -1,3 +1,4 @@
+import { oneLine } from "./_output.ts";
 import { payloadOf } from "./_payloads.ts";
 import { requestOf } from "./_requests.ts";
 import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
@@ -6,6 +7,8 @@ import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_op
 export interface SendIo {
   /** Writes a line. */
   readonly out: (line: string) => void;
+  /** Writes a line for the one who runs the tool. */
+  readonly err: (line: string) => void;
   /** Reads a variable. */
   readonly variable: ReadVariable;
 }
@@ -28,8 +31,10 @@ What
 
 Where
   --url URL        the app (http://localhost:8000 for a forge, :8001 for a messenger; or at PORT)
-  --secret TEXT    its secret (else FORGE_WEBHOOK_SECRET, FORGE_WEBHOOK_TOKEN,
-                   MESSENGER_SECRET_TOKEN)
+                   Its secret is taken from the variable that the app reads: FORGE_WEBHOOK_SECRET,
+                   FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN
+  --secret-file PATH
+                   a file with the secret, in their place; a line break at its end is left out
   --repeat N       so often, one after the other, each with an id of its own
 
   --json           one JSON document per line
@@ -57,7 +62,7 @@ interface Answer {
  * @throws {UsageError} If the command line cannot be understood.
  */
 export async function runSend(args: readonly string[], io: SendIo): Promise<boolean> {
-  const options = readSendOptions(args, io.variable);
+  const options = readSendOptions(args, io);
   const payload = await payloadOf(options);
   const answers: Answer[] = [];
   for (let i = 0; i < options.repeat; i++) {
@@ -78,8 +83,13 @@ async function send(options: SendOptions, payload: object): Promise<Answer> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const request = { method, headers, body, signal, redirect: "manual" } as const;
   const response = await fetch(options.url, request).catch((error) => {
-    const reason = error.cause?.message ?? error.message;
-    throw new Error(`The app at ${new URL(options.url).host} gives no answer: ${reason}`);
+    const { host } = new URL(options.url);
+    const reason = String(error.cause?.message ?? error.message);
+    throw new Error(
+      /refused/i.test(reason)
+        ? `Nothing listens at ${host}: start the app, or name its address by --url or PORT`
+        : `The app at ${host} gives no answer: ${reason}`,
+    );
   });
   const text = await response.text();
   const ms = Math.round((performance.now() - start) * 100) / 100;
@@ -90,7 +100,7 @@ function lineOf({ status, code, text, ms }: Answer): string {
   const answered = [
     status,
     code,
-    text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ").slice(0, 200),
+    oneLine(text).slice(0, 200),
   ];
   return `${answered.filter((part) => part).join(" ")}  ${ms} ms`;
 }

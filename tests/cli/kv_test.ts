@@ -1,3 +1,5 @@
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openEventStore } from "../../webhook/mod.ts";
 import { withFolder } from "../_folder.ts";
@@ -5,6 +7,7 @@ import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 import { delivery } from "../webhook/store/_events.ts";
 import { runHere, testCli } from "./_cli.ts";
+import { ended } from "./_process.ts";
 
 const COMMANDS: readonly (readonly string[])[] = [
   ["list"],
@@ -69,6 +72,66 @@ testWith(
         }
       }
       assertEquals((await Array.fromAsync(Deno.readDir(folder))).length, 2);
+    }),
+);
+
+testCli(
+  "events writes nothing of a KV that a terminal would act on",
+  async ({ cli, kv, store }) => {
+    const odd = "o\x9b31m\u202et\u2028her";
+    await store.accept(delivery("d1"));
+    await (await openEventStore(kv, { namespace: odd })).accept(delivery("d2"));
+    await store.accept({ ...delivery("d3"), type: odd });
+    for (
+      const args of [
+        ["list"],
+        ["list", "--namespace", "bot"],
+        ["list", "--namespace", "bot", "--json"],
+        ["show", odd, "--namespace", "bot"],
+        ["replay", odd, "--namespace", "bot"],
+        ["replay", odd, "--namespace", "bot", "--json"],
+        ["list", "--state", odd],
+      ]
+    ) {
+      const { out, err } = await cli(...args);
+      const text = [...out, ...err].join("\n");
+      assertEquals(text.match(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu), null, args.join(" "));
+      if (args.at(-1) === "--json") assertStringIncludes(JSON.stringify(out.map(parsed)), "her");
+    }
+  },
+);
+
+const parsed = (line: string) => JSON.parse(line);
+
+testWith(
+  ["read", "write", "run", "env"],
+  "events tells what it lacks without --unstable-kv",
+  () =>
+    withFolder(async (folder) => {
+      const root = new URL("../../", import.meta.url);
+      const { imports, links } = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+      // Deno 2.5 takes the path of a link as one that is relative to the configuration.
+      const toRoot = relative(folder, fileURLToPath(root)).replaceAll("\\", "/");
+      const moved = links?.map((link: string) => `${toRoot}/${link}`);
+      await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify({ imports, links: moved }));
+      const main = new URL("cli/main.ts", root).href;
+      const process = new Deno.Command(Deno.execPath(), {
+        args: [
+          "run",
+          "--quiet",
+          "--no-lock",
+          `--config=${folder}/deno.json`,
+          "-A",
+          main,
+          "events",
+          "list",
+        ],
+        ...{ env: { NO_COLOR: "1" }, stdout: "piped", stderr: "piped" },
+      }).spawn();
+      assertEquals(await ended(process), {
+        ...{ code: 2, out: "" },
+        err: "Deno.openKv is missing: run the tool with deno run --unstable-kv\n",
+      });
     }),
 );
 

@@ -15,12 +15,15 @@ import {
   type EventStore,
   openEventStore,
 } from "../../webhook/mod.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { runHere } from "./_cli.ts";
 
 interface Sent {
   /** Whether the app answered as it should. */
   readonly ok: boolean;
   readonly out: readonly string[];
+  readonly err: readonly string[];
 }
 
 type Send = (...args: string[]) => Promise<Sent>;
@@ -46,13 +49,19 @@ function testSend(
     const env = { MESSENGER_ALLOWED_USERS: "42" };
     await using server = Deno.serve(quiet, bindEnv(app, env));
     const url = `http://127.0.0.1:${server.addr.port}`;
-    const own = { forge: signing, messenger };
     const send: Send = async (...args) => {
-      const out: string[] = [];
-      const secret = args.includes("--secret") ? [] : ["--secret", own[platform]];
-      const all = [platform, ...args, "--url", url, ...secret];
-      const ok = await runSend(all, { out: (line) => out.push(line), variable: () => undefined });
-      return { ok, out };
+      const [out, err]: [string[], string[]] = [[], []];
+      const variables: Record<string, string> = {
+        FORGE_WEBHOOK_SECRET: args.includes("gitlab") ? gitlab : signing,
+        FORGE_WEBHOOK_TOKEN: gitlabToken,
+        MESSENGER_SECRET_TOKEN: messenger,
+      };
+      const ok = await runSend([platform, ...args, "--url", url], {
+        out: (line) => out.push(line),
+        err: (line) => err.push(line),
+        variable: (name) => variables[name],
+      });
+      return { ok, out, err };
     };
     await fn(send, () => eventsOf(store), store);
   });
@@ -111,8 +120,8 @@ testSend(
     try {
       await Deno.writeTextFile(path, "{}");
       const args = ["merge_request", "--file", path, "--from"];
-      assert((await send(...args, "gitlab", "--secret", gitlab)).ok);
-      assert((await send(...args, "gitlab-token", "--secret", gitlabToken)).ok);
+      assert((await send(...args, "gitlab")).ok);
+      assert((await send(...args, "gitlab-token")).ok);
     } finally {
       await Deno.remove(path);
     }
@@ -165,12 +174,54 @@ for (const [fault, answer] of Object.entries({ ...FAULTS, json: "400 INVALID_BOD
 }
 
 testSend("forge", "send --bad stale is answered 401 STALE_SIG", async (send) => {
-  const args = ["push", "--from", "gitlab", "--secret", gitlab, "--file", "deno.json"];
+  const args = ["push", "--from", "gitlab", "--file", "deno.json"];
   assertStringIncludes((await send(...args, "--bad", "stale")).out[0]!, "401 STALE_SIG");
 });
 
 testSend("forge", "send fails where the app does not answer as it should", async (send) => {
-  assertEquals((await send("push", "--secret", "another secret")).ok, false);
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/secret`, "another secret");
+    assertEquals((await send("push", "--secret-file", `${folder}/secret`)).ok, false);
+  });
+});
+
+testSend("forge", "send --secret-file takes the secret from a file", async (send) => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/secret`;
+    for (const [end, lines] of [["", 0], ["\n", 1], ["\r\n", 1]] as const) {
+      await Deno.writeTextFile(path, signing + end);
+      const { ok, err } = await send("push", "--secret-file", path);
+      assertEquals([ok, err.length], [true, lines]);
+    }
+    await Deno.writeTextFile(path, `${signing}\n\n`);
+    assertEquals((await send("push", "--secret-file", path)).ok, false);
+    await Deno.writeTextFile(path, "\n");
+    await assertRejects(() => send("push", "--secret-file", path), Error, "is blank");
+  });
+});
+
+for (const args of [["--secret", "in-the-list"], ["--secret=in-the-list"]]) {
+  Deno.test(`send refuses ${args.join(" ")}, and says what to do`, async () => {
+    const { code, out, err } = await runHere(["send", "forge", "push", ...args]);
+    assertEquals([code, out, err.length], [2, [], 1]);
+    assertStringIncludes(err[0]!, "--secret-file");
+    assertStringIncludes(err[0]!, "FORGE_WEBHOOK_SECRET");
+    assert(!err[0]!.includes("in-the-list"));
+  });
+}
+
+testWith(["net"], "send writes nothing of an answer that a terminal would act on", async () => {
+  const text = "\x1b]0;a\x07\x9b31m\u202eb\u2028c\u{e0041}d\ne";
+  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  await using server = Deno.serve(quiet, () => new Response(text));
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  const env = () => "a secret";
+  for (const json of [[], ["--json"]]) {
+    const { out } = await runHere(["send", "messenger", "message", "--url", url, ...json], { env });
+    assertEquals(out.length, 1);
+    assertEquals(out[0]!.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu), null);
+    if (json.length > 0) assertEquals(JSON.parse(out[0]!).text, text);
+  }
 });
 
 testSend("messenger", "send messenger sends a message of a user", async (send, events) => {
@@ -206,53 +257,62 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [["forge", "push", "--repeat", "0"], "--repeat must be a number"],
   [["forge", "push", "--url", "ftp://x"], "Not a URL"],
   [["forge", "push", "--file", "/no/such/file"], "The file cannot be read"],
+  [["forge", "push", "--secret-file", "/no/such/file"], "--secret-file cannot be read: NotFound"],
   [["forge", "push", "--unknown"], "--unknown"],
 ];
 
 for (const [args, message] of MISTAKES) {
   testWith(["read"], `send explains: ${args.join(" ")}`, async () => {
     const variable = (name: string) => name === "PORT" ? undefined : "a secret";
-    const io = { out: () => {}, variable };
+    const io = { out: () => {}, err: () => {}, variable };
     const { name, message: text } = await assertRejects(() => runSend(args, io), Error);
     assertEquals(name, "UsageError");
     assertStringIncludes(text, message);
   });
 }
 
-testWith(
-  ["net", "read"],
-  "send tells that the app gives no answer, and where it looked",
-  async () => {
-    const free = Deno.listen({ port: 0, hostname: "127.0.0.1" });
-    const { port } = free.addr;
-    free.close();
-    const io = {
-      out: () => {},
-      variable: (name: string) => name === "PORT" ? undefined : "a secret",
-    };
-    const args = ["messenger", "message", "--url", `http://127.0.0.1:${port}`];
-    const message = `The app at 127.0.0.1:${port} gives no answer: `;
-    await assertRejects(() => runSend(args, io), Error, message);
-  },
-);
+testWith(["net"], "send tells that nothing listens, and where it looked", async () => {
+  const free = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const { port } = free.addr;
+  free.close();
+  const args = ["send", "messenger", "message", "--url", `http://127.0.0.1:${port}`];
+  const { code, err } = await runHere(args, { env: () => "a secret" });
+  assertEquals([code, err], [1, [
+    `Nothing listens at 127.0.0.1:${port}: start the app, or name its address by --url or PORT`,
+  ]]);
+});
+
+testWith(["net"], "send tells that the app gives no answer", async () => {
+  using listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const { port } = listener.addr;
+  const closing = listener.accept().then((connection) => connection.close());
+  const args = ["send", "messenger", "message", "--url", `http://127.0.0.1:${port}`];
+  const { code, err } = await runHere(args, { env: () => "a secret" });
+  await closing;
+  assertEquals(code, 1);
+  assertStringIncludes(err[0]!, `The app at 127.0.0.1:${port} gives no answer: `);
+});
 
 Deno.test("send looks for the apps where they listen by default", () => {
   const urlOf = (platform: string, port?: string) =>
-    readSendOptions([platform, "x"], (name) => name === "PORT" ? port : "a secret").url;
+    readSendOptions([platform, "x"], {
+      err: () => {},
+      variable: (name) => name === "PORT" ? port : "a secret",
+    }).url;
   assertEquals(urlOf("forge"), "http://localhost:8000/webhook");
   assertEquals(urlOf("messenger"), "http://localhost:8001/webhook");
   assertEquals(urlOf("messenger", "9000"), "http://localhost:9000/webhook");
 });
 
 testWith(["read"], "send asks for the variable that the app reads", async () => {
-  const io = { out: () => {}, variable: () => undefined };
+  const io = { out: () => {}, err: () => {}, variable: () => undefined };
   const wanted = {
     "forge push": "FORGE_WEBHOOK_SECRET",
     "forge push --from gitlab-token": "FORGE_WEBHOOK_TOKEN",
     "messenger message": "MESSENGER_SECRET_TOKEN",
   };
   for (const [line, name] of Object.entries(wanted)) {
-    await assertRejects(() => runSend(line.split(" "), io), Error, `or set ${name}`);
+    await assertRejects(() => runSend(line.split(" "), io), Error, `Set ${name}, or name`);
   }
 });
 
