@@ -30,7 +30,7 @@ function mistakeOf([name, ...rest]: readonly string[]): string | undefined {
   try {
     if (name === "events") readOptions(["events", ...rest], Date.now());
     else if (!rest.includes("--help")) {
-      readSendOptions(rest, variable);
+      readSendOptions(rest, { variable, err: () => {} });
     }
     return undefined;
   } catch (error) {
