@@ -1,6 +1,6 @@
 import type { AppHandler } from "./app_options.ts";
 import { reasonOf } from "./app_store.ts";
-import { HttpError, type LogSink, writeLog } from "./middleware/mod.ts";
+import { BrokenBodyError, HttpError, type LogSink, writeLog } from "./middleware/mod.ts";
 
 /** Where an app listens. */
 export interface Place {
@@ -106,6 +106,8 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
 
 /** Answers a request that Deno could not even hand on: with tracing on, it reads the URL first. */
 function failedBefore(error: unknown, log: LogSink): Response {
+  // What broke off midway is in the log by now, and nothing is sent any more.
+  if (error instanceof BrokenBodyError) return new Response(null, { status: 500 });
   if (!(error instanceof TypeError) || !INVALID_URL.test(error.message)) return failed(error, log);
   const requestId = crypto.randomUUID();
   const refusal = new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
