@@ -197,7 +197,6 @@ function progressBytes(progress: readonly string[]): number {
 
 /** V8 writes a text with one byte for each character, or with two if one of them needs that. */
 function textBytes(text: string): number {
-  // deno-lint-ignore no-control-regex
   return /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length;
 }
 

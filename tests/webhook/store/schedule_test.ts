@@ -5,7 +5,7 @@ import { withFolder } from "../../_folder.ts";
 import { testKv } from "../../_kvs.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
+import { claimAll, delivery, idsOf, keysOf } from "./_events.ts";
 
 /** Values that no version up to this one has written as an entry of the schedule. */
 const UNKNOWN_VALUES: readonly unknown[] = [
