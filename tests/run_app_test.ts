@@ -108,7 +108,7 @@ for (const leaves of ["promise", "timer"] as const) {
     const { error, ...line } = await app.line(isMessage("uncaught error, stopping"));
     assertEquals((error as Error).message, "Nobody waits for this");
     assertEquals([line.level, line.name], ["error", "own"]);
-    assertEquals(await stateOf(kvPath, "d1"), "done");
+    assertEquals(await stateOf(kvPath, "forge:d1"), "done");
   });
 }
 
@@ -121,7 +121,7 @@ testOwnApp(second, leaving, async (app, kvPath) => {
   app.process.kill("SIGTERM");
   assertEquals([(await app.process.status).code, await app.ended], [1, ""]);
   assertEquals([app.count("uncaught error, stopping"), app.count("stopping")], [2, 1]);
-  assertEquals(await stateOf(kvPath, "d1"), "done");
+  assertEquals(await stateOf(kvPath, "forge:d1"), "done");
 });
 
 testOwnApp("runApp() does not start what cannot answer", { unbound: true }, async (app) => {

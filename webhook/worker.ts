@@ -226,7 +226,7 @@ class StoreWorker implements EventWorker {
       const repairing = store.repairSchedule();
       const events = await withDeadline(repairing, REPAIR_TIMEOUT_MS, this.#ended.signal);
       if (events > 0) {
-        writeLog(log, "warn", "events scheduled anew: a clock was ahead", { events });
+        writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
         this.#wake();
       }
       if (now < this.#tidyAt) return;

@@ -14,7 +14,13 @@ interface UnreadApp extends AsyncDisposable {
 async function startUnread(): Promise<UnreadApp> {
   const variables = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:", PORT: "0" };
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "-A", new URL("../../apps/forge.ts", import.meta.url).href],
+    args: [
+      "run",
+      "--cached-only",
+      "--quiet",
+      "-A",
+      new URL("../../apps/forge.ts", import.meta.url).href,
+    ],
     clearEnv: true,
     env: environmentOf({ ...variables, HOST: "127.0.0.1" }),
     stdout: "piped",

@@ -118,6 +118,7 @@ testWith(
       const process = new Deno.Command(Deno.execPath(), {
         args: [
           "run",
+          "--cached-only",
           "--quiet",
           "--no-lock",
           `--config=${folder}/deno.json`,

@@ -33,7 +33,7 @@ testWith(APP_NEEDS, "an app that was made one file takes deliveries and handles 
       }).spawn(),
     );
     assertEquals((await deliver(app, "d1")).status, 200);
-    await app.line(({ message, id }) => message === "event handled" && id === "d1");
+    await app.line(({ message, deliveryId }) => message === "event handled" && deliveryId === "d1");
     app.process.kill("SIGTERM");
     assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
   });

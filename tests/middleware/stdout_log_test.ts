@@ -119,6 +119,8 @@ Deno.test("createStdoutLog() holds lines back while the disk is full, and tries 
   await time.tickAsync(5);
   reader.fails = false;
   await time.tickAsync(1_000);
+  await settle();
+  await time.tickAsync(5);
   assertEquals(reader.numbers, [1, 2]);
 });
 

@@ -245,7 +245,7 @@ Deno.test("createForgeIntake() logs no position where there is one secret only",
 });
 
 const BAD: readonly (readonly [Secrets, string])[] = [
-  [{ secrets: [], tokens: [] }, "'secrets' must hold at least one secret"],
+  [{ secrets: [], tokens: [] }, "'secrets' must be an array with at least one secret"],
   [{ secrets: ["good"], tokens: [""] }, "token 1 is blank"],
   [{ secrets: [""], tokens: ["good"] }, "secret 1 is blank"],
   [{ secrets: ["good", "whsec_!"] }, "secret 2 begins with whsec_ and is not base64"],

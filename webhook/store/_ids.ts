@@ -1,5 +1,6 @@
 import type { Draft, Mutations } from "./_draft.ts";
 import type { StoreParts } from "./_parts.ts";
+import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import type { EventRecord } from "./event_record.ts";
 
 const DAY_MS = 86_400_000;
@@ -22,7 +23,8 @@ export function setId(
 /** Whether the entry of an event's id has to be written with a change, to last as long as it should. */
 function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
   if (state === "done") return idKept === true || isOld(receivedAt);
-  return !idKept;
+  // Of a dead one also where it should be there: whoever looks after it goes by its id.
+  return !idKept || state === "dead";
 }
 
 /**
@@ -37,15 +39,18 @@ export function keepId(
   record: EventRecord,
 ): EventRecord | Promise<EventRecord> {
   if (!hasToBeWritten(record)) return record;
-  if (isOld(record.receivedAt) && !record.idKept) return keepOldId(draft, parts, record);
+  const mayBeOthers = isOld(record.receivedAt) && !record.idKept;
+  if (mayBeOthers || record.state === "dead") return keepOldId(draft, parts, record);
   return writeId(draft, parts, record);
 }
 
 /** An id whose entry has expired may be another event's by now: its delivery was sent again. */
 async function keepOldId(draft: Draft, parts: StoreParts, record: EventRecord) {
-  const entry = await parts.kv.get(parts.keys.id(record.id));
-  if (entry.value !== null && entry.value !== record.receivedAt) return record;
-  return writeId(draft.check(entry), parts, record);
+  const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
+  if (typeof value === "number" && value !== record.receivedAt) return record;
+  // No check holds of an entry that cannot be decoded.
+  if (versionstamp !== UNKNOWN_VERSION) draft.check({ key, versionstamp });
+  return writeId(draft, parts, record);
 }
 
 function writeId(draft: Draft, { keys, retentionMs }: StoreParts, record: EventRecord) {

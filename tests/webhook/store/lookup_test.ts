@@ -63,6 +63,9 @@ testWith(
       assertEquals(await store.get(id), null);
       assertEquals([await store.cancel(id), await store.replay(id)], [false, false]);
       assert(await store.complete(lease!));
+      // That it is done is written with its id.
+      assertEquals(await store.accept(delivery("d1")), { id, duplicate: true });
+      damage("id", "d1");
       assertEquals(await store.accept(delivery("d1")), { id, duplicate: false });
       assertEquals(idsOf(await claimAll(store)), [id]);
       // A record that cannot be decoded either has events read by their ids.
