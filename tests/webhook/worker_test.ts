@@ -491,7 +491,7 @@ Deno.test("startWorker() tries again in a second what a clock an hour ahead has 
   assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
     ["warn", -60],
   ]);
-  const anew = records.filter(({ message }) => message.startsWith("events scheduled anew"));
+  const anew = records.filter(({ message }) => message.startsWith("schedule put right"));
   assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
 });
 
