@@ -70,3 +70,34 @@ Deno.test("a delivery that is sent again as its event dies in the same milliseco
     await worker.stop();
   }
 });
+
+Deno.test("a worker keeps its room where a reading fails while an event of a key dies", async () => {
+  using kv = await Deno.openKv(":memory:");
+  let fails = false;
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => {
+    if (name !== "get") return kv[name].bind(kv);
+    return (key: Deno.KvKey) => {
+      if (fails && key[1] === "id") return Promise.reject(new Error("connection lost"));
+      return kv.get(key);
+    };
+  };
+  const store = await openEventStore(new Proxy(kv, { get } as ProxyHandler<Deno.Kv>));
+  let handled = 0;
+  const handler = ({ id }: { readonly id: string }) => {
+    handled++;
+    fails = id.startsWith("dies");
+    if (fails) setTimeout(() => fails = false, 20);
+    if (fails) throw new GiveUpError("no");
+  };
+  const worker = startWorker(store, handler, { concurrency: 2, log: () => {} });
+  for (let i = 0; i < 4; i++) {
+    await Promise.all(
+      [`dies${i}`, `next${i}`].map((id) => store.accept(delivery(id, "{}", "key"))),
+    );
+    await worker.sweep();
+  }
+  await store.accept(delivery("after"));
+  await worker.sweep();
+  assertEquals(handled, 9);
+  await worker.stop();
+});

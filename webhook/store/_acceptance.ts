@@ -16,9 +16,10 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
-import { notBefore, revive } from "./_revive.ts";
+import { nextRun, notBefore, revive } from "./_revive.ts";
 import { setDue } from "./_schedule.ts";
 import { UNKNOWN_VERSION } from "./_reads.ts";
+import { isEventId, MAX_ID_LENGTH } from "./_record_shape.ts";
 import type { EventRecord, Known, PayloadRef } from "./event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import { RecentIds } from "./_recent_ids.ts";
@@ -52,6 +53,9 @@ export class Acceptance {
   async accept(delivery: Delivery, requestId: string | undefined): Promise<AcceptResult> {
     const record = newRecord(delivery, requestId);
     const { payload, id } = record;
+    if (!isEventId(id)) {
+      throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
+    }
     if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, delivery);
     let found: Found = { entry: null, versionstamp: null };
     if (this.#recent.has(id)) {
@@ -100,7 +104,7 @@ export class Acceptance {
       const draft = this.#instead(found, id);
       draft.isIntake = true;
       addContent?.(draft);
-      const due = { ...record, ...notBefore(found.record, record.receivedAt) };
+      const due = { ...record, ...notBefore(found.record, record.receivedAt), ...kept(found) };
       if (await this.#inLane(due, delivery.orderingKey ?? null, draft, delivery)) {
         this.#recent.add(id);
         return { id, duplicate: false };
@@ -136,7 +140,8 @@ export class Acceptance {
     delivery?: Delivery,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, draft, delivery);
-    const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH);
+    // A KV keeps half a character, as a cut may leave it, as another one: the place would not be found.
+    const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH).toWellFormed();
     const key = inIntake(record.intake, cut);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
@@ -175,6 +180,12 @@ export class Acceptance {
     setId(draft, this.#parts, record);
     setDue(draft, this.#keys, record);
   }
+}
+
+/** What stays of a dead event that is delivered again. */
+function kept({ record }: Known): Partial<EventRecord> {
+  if (!record) return {};
+  return { run: nextRun(record), ...(record.progress && { progress: record.progress }) };
 }
 
 function isLive({ record }: Known): boolean {

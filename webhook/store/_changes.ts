@@ -55,8 +55,10 @@ async function changeAlone(
   lease: Lease,
   change: Change,
 ): Promise<Lease | null> {
-  const record: EventRecord = { ...lease.record, ...change.set };
-  const changed = await finish(parts, startOf(parts, lease, change), lease, record, change);
+  const draft = startOf(parts, lease, change);
+  const prepared = prepare(parts, draft, lease, { ...lease.record, ...change.set });
+  const record = prepared instanceof Promise ? await prepared : prepared;
+  const changed = await finish(parts, draft, lease, record, change);
   if (changed || !change.effects || await isChanged(parts, lease)) return changed;
   throw new Error("A check among the effects does not hold");
 }
@@ -72,6 +74,8 @@ async function changeInLane(
   const lanes = new Lanes(parts);
   if (!isFirst) await lanes.hold(place.key);
   const draft = startOf(parts, lease, change);
+  // Before the next event is taken: what fails from then on has to give that up.
+  const record = await prepare(parts, draft, lease, { ...lease.record, ...change.set, lane: null });
   let taking: Taking | undefined;
   const before = await lanes.leave(draft, place, lease.record.id, {
     busyUntil: change.nextNotBefore,
@@ -80,7 +84,6 @@ async function changeInLane(
       return taking?.record ?? next;
     },
   });
-  const record: EventRecord = { ...lease.record, ...change.set, lane: null };
   // Others wait for the lane, so this waits for nobody.
   const changed = await finish(parts, draft, lease, record, { ...change, withinMs: 0 }, taking);
   if (changed) return changed;
@@ -97,17 +100,25 @@ function startOf({ keys }: StoreParts, { record, versionstamp }: Lease, change: 
   return draft;
 }
 
+/** Adds what a record needs beside itself: its payload, and its id for as long as it is wanted. */
+function prepare(
+  parts: StoreParts,
+  draft: Draft,
+  { body }: Lease,
+  after: EventRecord,
+): EventRecord | Promise<EventRecord> {
+  return keepId(draft, parts, alone(draft, parts.keys, after, body));
+}
+
 async function finish(
   parts: StoreParts,
   draft: Draft,
-  { record: before, body }: Lease,
-  after: EventRecord,
+  { record: before }: Lease,
+  record: EventRecord,
   { expireIn, withinMs, lease }: Change,
   taking?: Taking,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
-  const kept = keepId(draft, parts, alone(draft, keys, after, body));
-  const record = kept instanceof Promise ? await kept : kept;
   const leased = lease && new LeasedRecord(keys, record, lease);
   if (before.dueGroup) draft.leaving = before;
   deleteDue(draft, keys, before);

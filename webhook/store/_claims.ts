@@ -150,9 +150,9 @@ export class Claims {
     return repaired;
   }
 
-  async #mend({ entry }: Due, known: Known): Promise<boolean> {
+  async #mend(due: Due, known: Known): Promise<boolean> {
     const { record, versionstamp, body } = known;
-    if (!record || !isOf(entry, known)) return false;
+    if (!record || !isOf(due.entry, known)) return await this.#bringForward(due);
     const delayMs = plannedDelay(record);
     if (!isMisplaced(record.dueAt!, delayMs)) return false;
     // Who holds a lease has to have its length to renew it by the clock as it is now.
@@ -164,6 +164,14 @@ export class Claims {
       ...(busyUntil !== undefined && { busyUntil: Math.min(busyUntil, dueAt) }),
     };
     return await this.#change({ record, versionstamp: versionstamp!, body }, { set }) !== null;
+  }
+
+  /** Moves an entry that an event was put off by: its record has another place in the schedule. */
+  async #bringForward({ entry, isShared, ...due }: Due): Promise<boolean> {
+    if (isShared) return false;
+    const draft = new Draft().check(entry).delete(entry.key);
+    this.#defer(draft, due, entry.value.delayMs ?? 0, due.lane);
+    return (await this.#parts.commits.commit(draft)).ok;
   }
 
   async #read(events: readonly Due[]): Promise<Known[]> {

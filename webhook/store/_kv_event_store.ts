@@ -105,7 +105,8 @@ export class KvEventStore implements EventStore {
 
   async recover({ record: held }: Lease): Promise<Lease | null> {
     const { record, versionstamp, body } = await readRecord(this.#kv, this.#keys.event(held));
-    const isSame = record?.state === "running" && record.attempt === held.attempt &&
+    const isSame = record?.state === "running" && record.run === held.run &&
+      record.attempt === held.attempt &&
       record.lease?.owner === held.lease?.owner;
     return isSame ? { record, versionstamp: versionstamp!, body } : null;
   }

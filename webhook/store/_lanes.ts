@@ -209,7 +209,7 @@ export class Lanes {
     // No check holds of what cannot be decoded: that nobody has joined since tells the same.
     if (versionstamp !== UNKNOWN_VERSION) draft.check({ key: laneKey, versionstamp });
     else draft.check({ key: this.#keys.lanePlace(key, next), versionstamp: null });
-    const busyUntil = Math.max(notBefore, known?.busyUntil ?? 0);
+    const busyUntil = Math.max(notBefore, known ? busyUntilIn(known) : 0);
     const passedOver = await this.#goOnAt(draft, key, places, busyUntil, (event) => event);
     this.#set(draft, key, { next, size: places.length - passedOver, busyUntil }, Date.now());
     draft.rings = true;
@@ -347,9 +347,14 @@ function laneOf(
     return { key, next: 0, size: 0, busyUntil: 0, heldUntil: 0, versionstamp };
   }
   if (!isLaneRecord(value)) return undefined;
-  const { next, size, busyMs = Infinity, heldUntil = 0 } = value;
-  const busyUntil = Math.min(value.busyUntil ?? 0, Date.now() + busyMs);
+  const { next, size, heldUntil = 0 } = value;
+  const busyUntil = busyUntilIn(value);
   return { key, next, size, busyUntil, heldUntil, versionstamp };
+}
+
+/** Until when a lane is busy: no longer than was meant, whatever a clock has said that was set back since. */
+function busyUntilIn({ busyUntil = 0, busyMs = Infinity }: LaneRecord): number {
+  return Math.min(busyUntil, Date.now() + busyMs);
 }
 
 /** The number of a place; -1 for none. */

@@ -11,8 +11,14 @@ const MAX_TIME = 8.64e15;
 /** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
 export const MAX_CHUNKS = 900;
 
-/** A key of a KV takes 2,048 bytes, so no id is longer. */
-const MAX_ID_LENGTH = 1_900;
+/** A key of a KV takes 2,048 bytes, three of them for a character at most. */
+export const MAX_ID_LENGTH = 600;
+
+/** A commit that stores events together holds 100 checks, one of each. */
+const MAX_SHARING = 500;
+
+/** Beyond that a number that is counted up could not be told from the next one. */
+const MAX_NEXT = 2 ** 52;
 
 type Check = (value: unknown) => boolean;
 
@@ -29,7 +35,8 @@ const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
 
 const isId: Check = (value) => isText(value) && (value as string).length <= MAX_ID_LENGTH;
 const isRef = shape({ id: isId, receivedAt: isTime });
-const isRefs: Check = (value) => Array.isArray(value) && value.every(isRef);
+const isRefs: Check = (value) =>
+  Array.isArray(value) && value.length <= MAX_SHARING && value.every(isRef);
 // The first entries had no version.
 const isEntryVersion: Check = (value) => value === undefined || value === 1;
 const isEntry = shape({
@@ -59,6 +66,7 @@ const isRecord = shape(
     requestId: orNull(isText),
     receivedAt: isTime,
     state: (value) => STATES.includes(value as EventState),
+    run: orNone(isCount),
     attempt: isCount,
     dueAt: orNull(isTime),
     delayMs: orNone(isTime),
@@ -91,6 +99,11 @@ export function isEventRef(value: unknown): value is EventRef {
   return isRef(value);
 }
 
+/** Tells whether a text can be an event's id: keys with it have to be read. */
+export function isEventId(value: unknown): value is string {
+  return isId(value);
+}
+
 /** Tells whether a value is a time, in milliseconds since the epoch. */
 export function isTimestamp(value: unknown): value is number {
   return isTime(value);
@@ -98,7 +111,9 @@ export function isTimestamp(value: unknown): value is number {
 
 /** Tells whether a value is what is stored of a lane. No more events are in one than have joined it. */
 export function isLaneRecord(value: unknown): value is LaneRecord {
-  return isLaneShape(value) && (value as LaneRecord).size <= (value as LaneRecord).next;
+  if (!isLaneShape(value)) return false;
+  const { next, size } = value as LaneRecord;
+  return size <= next && next <= MAX_NEXT;
 }
 
 /** Tells whether a value is the mark of an upload. */

@@ -20,8 +20,14 @@ export function notBefore(
   return until > now ? { dueAt: until, busyUntil: until, delayMs: until - now } : { dueAt: now };
 }
 
+/** The run that begins when a dead event is put back: the leases of the one before are no longer good. */
+export function nextRun({ run = 0 }: EventRecord): number {
+  return run + 1;
+}
+
 /** Makes the record of a dead event that is put back, as if it had just been received. */
 export function revive(record: EventRecord): EventRecord {
   const start = { delayMs: 0, ...notBefore(record, Date.now()) };
-  return { ...record, ...start, state: "queued", attempt: 0, lease: null, settledAt: null };
+  const run = nextRun(record);
+  return { ...record, ...start, state: "queued", run, attempt: 0, lease: null, settledAt: null };
 }

@@ -4,7 +4,7 @@ import type { StoreKeys } from "./_keys.ts";
 import { lookUp } from "./_lookup.ts";
 import { FIRST, LAST, NumberedEntries } from "./_numbered_entries.ts";
 import type { StoreParts } from "./_parts.ts";
-import { isScheduleEntry, isTimestamp } from "./_record_shape.ts";
+import { isEventId, isScheduleEntry, isTimestamp } from "./_record_shape.ts";
 import type { EventRecord, EventRef, LanePlace } from "./event_record.ts";
 
 /** How many entries are read at a time. */
@@ -133,7 +133,7 @@ function isReadable(entry: Deno.KvEntry<unknown>): entry is DueEntry {
 
 /** Whether a key has a time and an id, as those of all versions have. */
 function isOwnKey(key: Deno.KvKey): boolean {
-  return key.length === 4 && isTimestamp(key[2]) && typeof key[3] === "string";
+  return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
 }
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */

@@ -94,7 +94,7 @@ export class Taking implements Leased {
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one.
         const isThis = record?.state === "running" &&
-          record.attempt === this.record.attempt &&
+          record.run === this.record.run && record.attempt === this.record.attempt &&
           record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
         return isThis ? this.#take(record, versionstamp!) : this.#reservation.cancel();
       } catch (error) {

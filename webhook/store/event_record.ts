@@ -70,6 +70,8 @@ export interface EventRecord {
   readonly receivedAt: number;
   /** Where it stands. */
   readonly state: EventState;
+  /** How often it was put back after it had died, by a replay or a new delivery; none is never. */
+  readonly run?: number | undefined;
   /** How many attempts were begun. */
   readonly attempt: number;
   /**

@@ -158,7 +158,7 @@ export interface EventStore extends EventOperations {
 
   /**
    * Notes that a part of an event's handling is done. That stays with the event, also when it dies and
-   * is replayed; a new delivery of a dead event begins anew.
+   * is replayed or delivered again.
    *
    * @param lease The lease.
    * @param part The part's name.

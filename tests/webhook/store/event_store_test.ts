@@ -320,3 +320,23 @@ Deno.test("openEventStore() rings through the queue where the KV has one", async
   await using sut = await memoryStore();
   assertEquals(sut.store.bell, "enqueue");
 });
+
+testStore("recover() does not take a new run of an event for the old one", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  const old = await claimOne(store);
+  assert(await store.bury(old, new Error("no")));
+  assert(await store.replay("d1"));
+  const again = await claimOne(store);
+  assertEquals([again.record.attempt, await store.recover(old)], [old.record.attempt, null]);
+  assert(await store.bury(again, new Error("no")));
+  await store.accept(delivery("d1"));
+  await claimOne(store);
+  assertEquals(await store.recover(again), null);
+});
+
+testStore("accept() refuses an id that keys with it could not be read by", async ({ store }) => {
+  const tooLong = () => store.accept(delivery("\u00e9".repeat(601)));
+  await assertRejects(tooLong, RangeError, "its id has over 600 characters");
+  const { id } = await store.accept(delivery("\u20ac".repeat(600)));
+  assertEquals((await claimOne(store)).record.id, id);
+});

@@ -174,3 +174,11 @@ Deno.test("complete() comes to it while other processes join its key all the tim
   await joining;
   assertEquals((await drain(near)).length, joined);
 });
+
+testStore("events of a key that a KV cannot keep as it is are all leased", async ({ store }) => {
+  const keys = ["caf\ud83d", "\udc00", `${"x".repeat(255)}\u{1F600}`];
+  for (const [i, key] of keys.entries()) {
+    await acceptInOrder(store, key, ...[1, 2, 3].map((n) => `d${i}-${n}`));
+  }
+  assertEquals((await drain(store)).toSorted().length, 9);
+});

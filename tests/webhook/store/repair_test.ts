@@ -203,3 +203,19 @@ Deno.test("any number of records that cannot be read do not hold up their key", 
   await completeNext(store, "last");
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
 });
+
+Deno.test("repairSchedule() brings an event forward that a clock ahead has put off", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await store.accept(delivery("d1"));
+  const [own] = await keysOf(kv, "due");
+  const { value } = await kv.get<object>(own!);
+  // As a claim puts off what it cannot lease: the record says another time than its entry.
+  await kv.atomic().delete(own!)
+    .set(["events", "due", Date.now() + 86_400_000, "d1"], { ...value, delayMs: 60_000 })
+    .commit();
+  assertEquals(await store.repairSchedule(), 1);
+  assertEquals(await store.repairSchedule(), 0);
+  const [moved] = await keysOf(kv, "due");
+  assert(Number(moved!.at(-2)) - Date.now() <= 60_000);
+});

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { claimOne, delivery } from "./_events.ts";
-import { memoryStore, testStore } from "./_stores.ts";
+import { claimOne, delivery, keysOf } from "./_events.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -59,4 +59,14 @@ Deno.test("firstOf() forgets a document when its window is over", async () => {
   assertEquals(await sut.store.firstOf(delivery("d2"), 60_000), "d1");
   time.tick(1);
   assertEquals(await sut.store.firstOf(delivery("d3"), 60_000), null);
+});
+
+testStoreInOneProcess("firstOf() takes what it cannot read for nothing", async ({ kv, store }) => {
+  await store.firstOf(delivery("d1"), HOUR_MS);
+  const [key] = await keysOf(kv, "content");
+  const day = Date.now() + 24 * HOUR_MS;
+  for (const seen of [null, 5, {}, { id: 5, at: 1 }, { id: "a", at: 5n }, { id: "a", at: day }]) {
+    await kv.set(key!, seen);
+    assertEquals(await store.firstOf(delivery("d1"), HOUR_MS), null);
+  }
 });

@@ -175,3 +175,14 @@ testFile("an event whose entry cannot be decoded is cancelled and replayed", asy
   assert(await store.replay(id));
   assertEquals(idsOf(await claimAll(store)), [id]);
 });
+
+Deno.test("entries whose ids make keys that cannot be read hold nobody up", () =>
+  withStore(async ({ kv, store }) => {
+    const refs = (id: string, n = 1) => Array.from({ length: n }, () => ({ id, receivedAt: 1 }));
+    await kv.set(["events", "due", 1_000, "g1"], { v: 1, events: refs("\u00e9".repeat(1_500)) });
+    await kv.set(["events", "due", 1_000, "g2"], { v: 1, events: refs("\0".repeat(1_500)) });
+    await kv.set(["events", "due", 1_000, "g3"], { v: 1, events: refs("a", 1_200) });
+    await kv.set(["events", "due", 1_000, "x".repeat(2_020)], { receivedAt: 1, lane: null });
+    await store.accept(delivery("d1"));
+    assertEquals(idsOf(await claimAll(store)), ["d1"]);
+  }));
