@@ -15,7 +15,7 @@ import {
   notFoundHandler,
   type RateLimitOptions,
 } from "./middleware/mod.ts";
-import { checkFunctions, checkObject, checkPart } from "./middleware/check_options.ts";
+import { checkFunctions, checkObject, checkPart, met } from "./middleware/check_options.ts";
 import { checkAllowedUsers } from "./webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "./telemetry/mod.ts";
 
@@ -119,6 +119,14 @@ export function createBaseApp<
     throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
   }
   checkFunctions(DOING, { ready });
+  if (!Array.isArray(before)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'before' must be an array of middleware, got ${met(before)}`,
+    );
+  }
+  before.forEach((each, i) => checkFunctions(DOING, { [`before[${i}]`]: each ?? null }));
+  const wanted = "'telemetry' must be what openTelemetry() resolves with";
+  if (telemetry !== undefined) checkPart(DOING, telemetry, "countDelivery", wanted);
   if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', where it is no boolean,");
   if (rateLimit !== undefined) checkObject(DOING, rateLimit, "'rateLimit'");
   const app = new Hono<BaseEnv<TEnv, TVariables>>();

@@ -69,10 +69,10 @@ export function stopSignal(name: string, log: LogSink): StopSignal {
     writeLog(log, "error", "uncaught error, stopping", { name, error });
     tell({ exitCode: 1 });
   };
+  addEventListener("error", (event) => fail(event, event.error));
+  addEventListener("unhandledrejection", (event) => fail(event, event.reason));
   const wait = () => {
     waiting = true;
-    addEventListener("error", (event) => fail(event, event.error));
-    addEventListener("unhandledrejection", (event) => fail(event, event.reason));
   };
   const throwIfTold = () => {
     if (told) throw new Error("The app is stopping");

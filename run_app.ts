@@ -60,8 +60,8 @@ interface Settings {
  *   handler: (event) => console.log(event.type),
  *   setup: (variables) => {
  *     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
- *     return ({ store, ready }) => {
- *       const app = createBaseApp({ name: "my-bot", ready });
+ *     return ({ store, ready, log }) => {
+ *       const app = createBaseApp({ name: "my-bot", ready, logger: { sink: log } });
  *       app.route("/", createForgeIntake({ secrets, store }));
  *       return bindEnv(app, {});
  *     };
@@ -118,12 +118,12 @@ async function start<TPayload>(
     get: (variable) => Deno.env.get(variable),
     warn: (message) => writeLog(log, "warn", message, { name }),
   };
+  const told = stopSignal(name, log);
   const settings = readSettings(variables);
   const createHandler = setup(variables);
   checkReturned("setup()", createHandler, "a function that makes the app");
   const started = Promise.withResolvers<EventWorker>();
   if (onDeploy(variables)) registerSweep(name, started.promise);
-  const told = stopSignal(name, log);
   const { kvUrl, bell, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore({

@@ -6,6 +6,7 @@ import {
   type TestDelivery,
 } from "../testing/mod.ts";
 import type { SendOptions } from "./_send_options.ts";
+import { UsageError } from "./_usage_error.ts";
 
 /** A secret that is nobody's, whatever the sender proves with it. */
 const OTHER_SECRET = `whsec_${btoa("not the secret")}`;
@@ -32,9 +33,18 @@ export function requestOf(options: SendOptions, payload: object): TestDelivery {
     ? forgeDelivery(type.split(".", 1)[0]!, document, {
       ...{ from: from as ForgeSender, secret, form, sentAt, id: options.id },
     })
-    : messengerUpdate(document, { from: from as MessengerSender, secret });
+    : messengerUpdate(numbered(document, options.id), { from: from as MessengerSender, secret });
   if (bad === "missing") { for (const name of PROOFS) delivery.headers.delete(name); }
   return bad === "body" ? { ...delivery, body: withSpace(delivery.body) } : delivery;
+}
+
+/** An update's id is in it. */
+function numbered(update: object | string, id: string | undefined): object | string {
+  if (id === undefined || typeof update !== "object" || update instanceof Uint8Array) return update;
+  if (!/^\d{1,15}$/.test(id)) {
+    throw new UsageError(`--id of an update is its number, update_id: got ${JSON.stringify(id)}`);
+  }
+  return { update_id: Number(id), ...update };
 }
 
 function withSpace(body: string | Uint8Array): string | Uint8Array<ArrayBuffer> {

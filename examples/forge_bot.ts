@@ -69,8 +69,12 @@ if (import.meta.main) {
     handler: handleEvent,
     setup: (variables) => {
       const secrets = readForgeSecrets(variables);
-      return ({ store, ready, telemetry }) => {
-        const app = createBaseApp({ name: "forge-bot", ready, telemetry });
+      return ({ store, ready, trustedProxyHops, log, telemetry }) => {
+        const app = createBaseApp({
+          ...{ name: "forge-bot", ready, telemetry },
+          logger: { sink: log, trustedProxyHops },
+          rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
+        });
         app.route("/", createForgeIntake({ ...secrets, store, telemetry }));
         return bindEnv(app, {});
       };

@@ -66,8 +66,12 @@ if (import.meta.main) {
     setup: (variables) => {
       const secrets = readSecrets(variables, "MESSENGER_SECRET_TOKEN");
       const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
-      return ({ store, ready, telemetry }) => {
-        const app = createBaseApp({ name: "messenger-bot", ready, telemetry });
+      return ({ store, ready, trustedProxyHops, log, telemetry }) => {
+        const app = createBaseApp({
+          ...{ name: "messenger-bot", ready, telemetry },
+          logger: { sink: log, trustedProxyHops },
+          rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
+        });
         app.route("/", createMessengerIntake({ secrets, store, orderBy: byChat, telemetry }));
         return bindEnv(app, { MESSENGER_ALLOWED_USERS });
       };

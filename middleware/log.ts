@@ -126,8 +126,18 @@ function writableOrText(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value, writable) ?? "null");
   } catch {
-    return value instanceof Error ? `${value.name}: ${value.message}` : "[not writable]";
+    return textOrNone(value);
   }
+}
+
+/** What is told of a value that JSON cannot hold: some throw at every look. */
+function textOrNone(value: unknown): string {
+  try {
+    if (value instanceof Error) return `${value.name}: ${value.message}`;
+  } catch {
+    // Nothing can be told of it.
+  }
+  return "[not writable]";
 }
 
 function writable(_key: string, value: unknown): unknown {

@@ -136,11 +136,19 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     handler: EventHandler<EventPayload<TEvents, TName>>,
     options?: HandlerOptions,
   ): this {
-    const all: readonly unknown[] = [names].flat();
+    const all = [names].flat() as readonly string[];
     if (all.length === 0 || !all.every(isName)) {
       throw new TypeError(
         "Cannot register the handler: it must be for the name of an event, or an array of names, " +
           `got ${met(names)}`,
+      );
+    }
+    const narrow = all.find((name) => name.includes(".") && all.includes(typeOf(name)));
+    if (narrow !== undefined && options?.id === undefined) {
+      throw new TypeError(
+        `Cannot register the handler: an event can have both of the names ${typeOf(narrow)} and ` +
+          `${narrow}, and a later version could not tell by which it was handled. Give the handler an ` +
+          'id of its own: { id: "..." }',
       );
     }
     return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
@@ -197,6 +205,11 @@ function keyOf({ id }: { readonly id?: unknown }): string | undefined {
     "Cannot register the handler: the id must be 1 to 64 letters, digits, '.', '_', ':' or '-', " +
       `got ${met(id)}`,
   );
+}
+
+/** The type in an event's name: `issues` of `issues.opened`. */
+function typeOf(name: string): string {
+  return name.split(".", 1)[0]!;
 }
 
 function isName(name: unknown): boolean {

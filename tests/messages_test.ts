@@ -33,6 +33,19 @@ const handler = () => {};
 /** Mistakes that can be made, and what is said of them at once. */
 const MISTAKES: readonly [string, () => unknown][] = [
   [
+    "Cannot create the app: 'before' must be an array of middleware, got a function",
+    () => createBaseApp({ name: "bot", before: wrong(() => {}) }),
+  ],
+  [
+    "Cannot create the app: 'before[1]' must be a function, got \"/api\"",
+    () => createBaseApp({ name: "bot", before: [() => Promise.resolve(), wrong("/api")] }),
+  ],
+  [
+    "Cannot create the app: 'telemetry' must be what openTelemetry() resolves with, got a promise: " +
+    "await it",
+    () => createBaseApp({ name: "bot", telemetry: wrong(Promise.resolve()) }),
+  ],
+  [
     "Cannot start the worker: the handler must be a function, got undefined",
     () => startWorker(store, wrong(undefined)),
   ],

@@ -7,6 +7,7 @@ import { addEffects } from "./_effects.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
 import type { JsonObject } from "./parse_json.ts";
+import { lookable } from "./text_of.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
 
@@ -106,7 +107,7 @@ export class Job {
       if (this.#attempt) await this.#attempt.run(() => this.#handle());
       else await this.#handle();
     } catch (error) {
-      this.#failure = { error };
+      this.#failure = { error: lookable(error) };
     }
     // Until it is settled others are handled: what is not let go is copied by the garbage collector.
     this.#content = undefined;

@@ -1,3 +1,4 @@
+import { met } from "../middleware/check_options.ts";
 import { HttpError } from "../middleware/mod.ts";
 import type { JsonObject } from "./parse_json.ts";
 
@@ -45,13 +46,21 @@ const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
  * Checks an intake's name.
  *
  * @param name The name.
- * @throws {TypeError} If it is no letter followed by up to 31 letters, digits, `_` and `-`.
+ * @param platform The intake's platform.
+ * @throws {TypeError} If it is no letter followed by up to 31 letters, digits, `_` and `-`, or what the
+ * other platform's intake is called by default.
  */
-export function checkIntakeName(name: string): void {
+export function checkIntakeName(name: string, platform: PlatformName): void {
+  const other = platform === "forge" ? "messenger" : "forge";
+  if (name === other) {
+    throw new TypeError(
+      `Cannot create the intake: 'name' must not be ${met(name)}, which is the other platform's`,
+    );
+  }
   if (typeof name === "string" && INTAKE_NAME.test(name)) return;
   throw new TypeError(
     "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
-      `got ${JSON.stringify(name)}`,
+      `got ${met(name)}`,
   );
 }
 

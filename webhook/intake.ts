@@ -3,7 +3,7 @@ import { checkFunctions, checkObject, checkPart, met } from "../middleware/check
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { checkIntakeName, type Delivery } from "./delivery.ts";
+import { checkIntakeName, type Delivery, type PlatformName } from "./delivery.ts";
 import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
@@ -60,7 +60,7 @@ export interface IntakeOptions {
 /** What differs between platforms: how a request is proved, parsed and authorized. */
 export interface Platform {
   /** Its name, for the log. */
-  readonly name: string;
+  readonly name: PlatformName;
   /** How many bytes a body may have. */
   readonly maxBodyBytes: number;
   /** Whether there are several secrets, so that the log has to tell them apart. */
@@ -115,7 +115,7 @@ const WARNED: ReadonlySet<string> = new Set([
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
   const { name = platform.name, telemetry } = options;
-  checkIntakeName(name);
+  checkIntakeName(name, platform.name);
   const { maxBodyBytes: maxBytes } = platform;
   checkFunctions(`create the ${platform.name} intake`, { orderBy });
   checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);

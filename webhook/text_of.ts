@@ -34,3 +34,17 @@ function jsonOf(value: unknown): string | undefined {
     return undefined; // Circular, or with a getter that throws.
   }
 }
+
+/**
+ * Makes something that can be looked at of anything that can be thrown: a proxy may throw at every look.
+ *
+ * @param thrown What was thrown.
+ * @returns The same, or an error in its place.
+ */
+export function lookable(thrown: unknown): unknown {
+  try {
+    return thrown instanceof Error ? thrown : Object(thrown) && thrown;
+  } catch {
+    return new Error(NO_TEXT);
+  }
+}

@@ -120,14 +120,16 @@ testCli("events stats counts what a filter lets through", async ({ cli, store })
 
 testCli("events show finds an event by its delivery's id alone", async ({ cli, store }) => {
   await store.accept({ ...delivery("d1"), intake: "forge" });
-  const { code, out } = await cli("show", "d1", "--json");
-  assertEquals([code, JSON.parse(out[0]!).id], [0, "forge:d1"]);
+  await store.accept({ ...delivery("d2"), intake: "gitea" });
+  const { code, out } = await cli("show", "d1", "d2", "--json");
+  const ids = out.map((line) => JSON.parse(line).id);
+  assertEquals([code, ids.toSorted()], [0, ["forge:d1", "gitea:d2"]]);
 });
 
 testCli("events cancel refuses the id of two intakes' deliveries", async ({ cli, store }) => {
-  for (const intake of ["forge", "messenger"]) await store.accept({ ...delivery("7"), intake });
+  for (const intake of ["forge", "gitea"]) await store.accept({ ...delivery("7"), intake });
   const { code, err } = await cli("cancel", "7");
   assertEquals(code, 2);
-  assertEquals(err, ["7 is the delivery id of several events: forge:7, messenger:7"]);
+  assertEquals(err, ["7 is the delivery id of several events: forge:7, gitea:7"]);
   assertEquals((await cli("cancel", "forge:7")).out, ["1 cancelled"]);
 });

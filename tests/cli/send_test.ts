@@ -232,6 +232,16 @@ testSend("messenger", "send messenger sends a message of a user", async (send, e
   assertEquals((await send("message", "--user", "43")).out[0]?.slice(0, 12), "403 AUTH_001");
 });
 
+testSend(
+  "messenger",
+  "send messenger --id sends the same update twice",
+  async (send, events, store) => {
+    for (let i = 0; i < 2; i++) assert((await send("message", "--id", "77")).ok);
+    assertEquals((await events()).length, 1);
+    assertEquals((await store.get("messenger:77"))?.deliveryId, "77");
+  },
+);
+
 testSend("messenger", "send messenger sends updates of several kinds", async (send, events) => {
   const kinds = ["edited_message", "callback_query", "inline_query", "message_reaction"];
   for (const kind of [...kinds, "my_chat_member", "poll_answer"]) assert((await send(kind)).ok);
@@ -250,6 +260,10 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [["forge", "push", "--from", "gitlab"], "give a payload by --file"],
   [["forge", "push", "--bad", "luck"], "--bad must be one of signature"],
   [["forge", "push", "--bad", "stale"], "only --from gitlab signs the time"],
+  [
+    ["messenger", "message", "--id", "abc"],
+    '--id of an update is its number, update_id: got "abc"',
+  ],
   [["messenger", "message", "--bad", "body"], "telegram does not sign the body"],
   [["messenger", "message", "--form"], "telegram does not send forms"],
   [["messenger", "message", "--user", "ada"], "--user must be a number"],

@@ -128,8 +128,8 @@ Deno.test("a handler of several names is the same with more of them, fewer, or i
   const versions: (readonly string[])[] = [
     ["issues.opened"],
     ["issues.opened", "issues.closed"],
-    ["issues.reopened", "issues", "issues.opened"],
-    ["issues.opened", "issues"],
+    ["issues.reopened", "issues.closed", "issues.opened"],
+    ["issues.opened"],
   ];
   const { called } = await tryIn(
     versions.map((names) => (router, { ok, fails }) =>
@@ -204,4 +204,15 @@ Deno.test("createEventRouter() refuses ids that are none, or another handler's",
     "is another handler's",
   );
   router.on("push", () => {}, { id: "x".repeat(64) }).on("push", () => {}, { id: undefined });
+});
+
+Deno.test("createEventRouter() refuses a handler for a type and its action without an id", () => {
+  for (const names of [["issues", "issues.opened"], ["issues.opened", "push", "issues"]] as const) {
+    assertThrows(
+      () => createEventRouter().on(names as readonly "issues"[], () => {}),
+      TypeError,
+      "both of the names issues and issues.opened",
+    );
+    createEventRouter().on(names as readonly "issues"[], () => {}, { id: "all" });
+  }
 });

@@ -1,5 +1,6 @@
 /** Several intakes on one store. */
 import { assertEquals, assertThrows } from "@std/assert";
+import { met } from "../../middleware/check_options.ts";
 import { createBaseApp } from "../../base_app.ts";
 import {
   byChat,
@@ -81,6 +82,12 @@ Deno.test("createForgeIntake() refuses a name that cannot begin an id", async ()
   await using sut = await memoryStore();
   for (const name of ["", "a:b", "a b", "1", "-", "ä", "x".repeat(33), 7, null]) {
     const create = () => forgeTo(sut.store, { name: name as string });
-    assertThrows(create, TypeError, `got ${JSON.stringify(name)}`);
+    assertThrows(create, TypeError, `got ${met(name)}`);
   }
+});
+
+Deno.test("createForgeIntake() refuses the name of a messenger's intake", async () => {
+  await using sut = await memoryStore();
+  const create = () => forgeTo(sut.store, { name: "messenger" });
+  assertThrows(create, TypeError, "which is the other platform's");
 });

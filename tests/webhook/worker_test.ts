@@ -672,3 +672,18 @@ Deno.test("startWorker() refuses options that make no sense", async () => {
     );
   }
 });
+
+Deno.test("startWorker() tries an event again whose handler throws what cannot be looked at", async () => {
+  await using sut = await memoryStore();
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const handler = ({ attempt }: WebhookEvent) => {
+    if (attempt === 1) throw proxy;
+  };
+  await withWorker(sut, handler, { retry: { minDelayMs: 1 }, sweepMs: 5 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "done"));
+    const errors = (await sut.store.get("d1"))?.errors.map(({ message }) => message);
+    assertEquals(errors, ["Error: A value without a text was thrown"]);
+  });
+});
