@@ -40,7 +40,7 @@ interface Kind {
   held: number;
 }
 
-/** Codes are constants of the program, and paths are not: past this, the rest counts as one kind. */
+/** Past this the rest counts as one kind for each level: of codes, and of paths. */
 const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";
@@ -82,13 +82,18 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   checkFunctions("create the log summary", { sink });
   if (!Number.isSafeInteger(limit) || limit < 1) throw rangeError("limit", limit);
   if (!Number.isFinite(window) || window <= 0) throw rangeError("window", window);
-  const kinds = new Map<string, Kind>();
-  let startedAt = 0;
+  // Codes are constants of the program, and paths are anybody's: they must not use up each other's room.
+  const codes = new Map<string, Kind>();
+  const paths = new Map<string, Kind>();
+  let startedAt: number | undefined;
 
   const flush = () => {
+    if (startedAt === undefined) return;
     const periodMs = Math.round(performance.now() - startedAt);
-    const summedUp = [...kinds.values()].filter(({ held }) => held > 0);
-    kinds.clear();
+    const summedUp = [...codes.values(), ...paths.values()].filter(({ held }) => held > 0);
+    startedAt = undefined;
+    codes.clear();
+    paths.clear();
     for (const { level, fields, held } of summedUp) {
       writeLog(sink, level, "records summed up", { ...fields, count: held, periodMs });
     }
@@ -97,10 +102,10 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   return {
     flush,
     sink: (record) => {
-      if (kinds.size > 0 && performance.now() - startedAt >= window) flush();
+      if (startedAt !== undefined && performance.now() - startedAt >= window) flush();
       if (!isAnybodys(record)) return sink(record);
-      if (kinds.size === 0) startedAt = performance.now();
-      const kind = kindOf(kinds, record);
+      startedAt ??= performance.now();
+      const kind = kindOf(typeof record.code === "string" ? codes : paths, record);
       if (kind.written === limit) return void kind.held++;
       kind.written++;
       sink(record);
@@ -116,15 +121,16 @@ function isAnybodys({ code, requestId, status, eventId }: LogRecord): boolean {
 function kindOf(kinds: Map<string, Kind>, record: LogRecord): Kind {
   const { level, message } = record;
   const common = inCommon(record);
-  const key = [message, ...Object.values(common)].join(" ");
+  const key = [level, message, ...Object.values(common)].join(" ");
   const known = kinds.get(key);
   if (known) return known;
   const isOther = kinds.size >= MAX_KINDS;
-  const other = isOther ? kinds.get(OTHER_KINDS) : undefined;
+  const otherKey = `${OTHER_KINDS} ${level}`;
+  const other = isOther ? kinds.get(otherKey) : undefined;
   if (other) return other;
   const fields = isOther ? { of: OTHER_KINDS, code: OTHER_KINDS } : { of: message, ...common };
   const kind: Kind = { level, fields, written: 0, held: 0 };
-  kinds.set(isOther ? OTHER_KINDS : key, kind);
+  kinds.set(isOther ? otherKey : key, kind);
   return kind;
 }
 

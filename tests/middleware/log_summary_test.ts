@@ -95,6 +95,35 @@ Deno.test("createLogSummary() is bounded whatever paths there are, and however l
   assertEquals(summaries.map(({ path }) => String(path ?? "").length), [200, 0]);
 });
 
+Deno.test("createLogSummary() hides no code behind a flood of paths", () => {
+  const { records, log } = recorded({ limit: 1 });
+  for (let i = 0; i < 1_000; i++) log.sink(request({ path: `/${i}`, status: 204 }));
+  const failure: LogRecord = { ...refusal("INTERNAL", "request failed"), level: "error" };
+  for (const record of [refusal(), failure]) {
+    log.sink(record);
+    assertEquals(records.at(-1), record);
+  }
+});
+
+Deno.test("createLogSummary() hides no error behind a flood of other paths", () => {
+  const { records, log } = recorded({ limit: 1 });
+  for (let i = 0; i < 1_000; i++) log.sink(request({ path: `/${i}` }));
+  const broken: LogRecord = { ...request({ path: "/new" }), level: "error" };
+  flood(log, 3, broken);
+  assertEquals(records.at(-1), broken);
+  log.flush();
+  const summaries = records.filter(({ of }) => of === "other");
+  assertEquals(summaries.map(({ level, count }) => [level, count]), [["info", 899], ["error", 2]]);
+});
+
+Deno.test("createLogSummary() counts the levels of one code apart", () => {
+  const { records, log } = recorded({ limit: 1 });
+  const failure: LogRecord = { ...refusal("UPSTREAM"), level: "error" };
+  flood(log, 3, refusal("UPSTREAM"));
+  log.sink(failure);
+  assertEquals(records.at(-1), failure);
+});
+
 Deno.test("createLogSummary() lets all other records pass", () => {
   const { records, log } = recorded({ limit: 1 });
   flood(log, 1_000, passed);
