@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 import { logSinkOf, writeLog } from "./log.ts";
+import { pathOf } from "./_path_of.ts";
 import { mayStream } from "./_watched_body.ts";
 import { type ErrorBody, HttpError } from "./http_error.ts";
 
@@ -212,12 +213,12 @@ function dropReplacedHeaders(c: Context): void {
 }
 
 function logCause(error: Error, { status, code }: Rendering, c: Context): void {
-  const { method, path } = c.req;
+  const { method } = c.req;
   const requestId: string | undefined = c.get("requestId");
   writeLog(logSinkOf(c), "error", "request failed", {
     requestId,
     method,
-    path,
+    path: pathOf(c),
     status,
     code,
     error,

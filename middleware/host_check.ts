@@ -5,8 +5,8 @@ import { HttpError } from "./http_error.ts";
 /** A registered name, an IPv4 address or a bracketed IPv6 one, with or without a port (RFC 3986, 3.2). */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?$/i;
 
-/** The part of a URL before its path. */
-const ORIGIN = /^[^:/?#]*:\/\/([^/?#]*)/;
+/** The part of a URL before its path, and how that begins, if there is one. */
+const ORIGIN = /^([^:/?#]*:\/\/([^/?#]*))(\/?)/;
 
 /** Only HTTP/1 has these: a stream of HTTP/2 that brings one is malformed (RFC 9113, section 8.2.2). */
 const HTTP1_HEADERS = [
@@ -24,6 +24,8 @@ const HTTP1_HEADERS = [
  * `/webhook`, past whatever stands in front and judges by the path. And `Host: 256.256.256.256` makes a
  * URL that `new URL()` throws at. HTTP/2 has `:authority` in its place.
  *
+ * A target without a path is refused as well: in `http://x?/webhook` Hono would take that of the query.
+ *
  * Where neither is there, Deno makes up the address that it listens at, and nothing tells such a request
  * from one over HTTP/2 for that address. So it is refused only if a header shows that it came over
  * HTTP/1, such as `Connection`. A request that is made in the process needs neither.
@@ -32,11 +34,11 @@ const HTTP1_HEADERS = [
  */
 export function createHostCheck(): MiddlewareHandler {
   return async function hostCheck(c, next) {
-    const [origin, authority] = ORIGIN.exec(c.req.url) ?? [];
+    const [, origin, authority, slash] = ORIGIN.exec(c.req.url) ?? [];
     const host = c.req.header("Host") ?? sentAs(c, authority);
     // The target of a request may name another host than the header, and the URL has that one then.
     const isUrl = origin === undefined || URL.canParse(origin);
-    if (!isUrl || (host !== undefined && !isHost(host, authority))) {
+    if (!isUrl || slash === "" || (host !== undefined && !isHost(host, authority))) {
       throw new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
     }
     await next();

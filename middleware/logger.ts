@@ -1,4 +1,5 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
+import { pathOf } from "./_path_of.ts";
 import { setResponseHeader } from "./_response_header.ts";
 import { mayStream, watchBody } from "./_watched_body.ts";
 import { checkFunctions } from "./check_options.ts";
@@ -138,7 +139,7 @@ function recordOf(
     message: "request",
     requestId: c.get("requestId"),
     method: c.req.method,
-    path: c.req.path,
+    path: pathOf(c),
     status,
     durationMs: roundMs(durationMs),
     ip,

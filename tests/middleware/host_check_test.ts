@@ -113,3 +113,11 @@ for (const host of NO_HOSTS) {
     assertEquals((await requestTo(host)).status, 400, "beside another one in the target");
   });
 }
+
+Deno.test("createHostCheck() answers 400 to a target without a path", async () => {
+  for (
+    const url of ["http://x?/", "http://x?q=/", "http://x#/", "http://x?", "http://x", "http://x*"]
+  ) {
+    assertEquals(await statusAt(url, { Host: "x" }), 400, url);
+  }
+});

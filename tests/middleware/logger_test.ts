@@ -99,6 +99,18 @@ Deno.test("createLogger() never logs the query string", async () => {
   }
 });
 
+Deno.test("createLogger() logs no query string of a URL without a path, nor does an error", async () => {
+  for (const url of ["http://x?token=a/secret", "http://x?/secret", "http://x#/secret"]) {
+    const { app, records } = logged({}, throwing(new Error("failed")));
+    // `new Request()` would put a path in.
+    await app.fetch(Object.defineProperty(new Request("http://x/"), "url", { value: url }));
+    assertEquals(records.map(({ message, path }) => [message, path]), [
+      ["request failed", "/"],
+      ["request", "/"],
+    ]);
+  }
+});
+
 Deno.test("createLogger() logs no header but the request id", async () => {
   const headers = { Authorization: "Bearer secret", Cookie: "secret", "User-Agent": "secret" };
   const record = await recordOf("/", { headers, method: "POST", body: "secret" });

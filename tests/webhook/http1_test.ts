@@ -204,6 +204,18 @@ for (const host of ["a%20b", "256.256.256.256", "1.2.3.4.5", "a:99999", "xn--"])
   });
 }
 
+testWith(["net"], "HTTP/1.1: no path is taken out of a query string", async () => {
+  await using forge = await serveForge();
+  const body = `Connection: close\r\n${await signed()}Content-Length: 2\r\n\r\n{}`;
+  const targets = ["http://x?/webhook", "http://x?token=a/webhook", "http://256.1.1.1?q=/webhook"];
+  for (const target of targets) {
+    const sent = `POST ${target} HTTP/1.1\r\nHost: x\r\n${body}`;
+    assertEquals((await exchange(forge.port, sent)).statuses, [400], target);
+  }
+  assertEquals(await forge.events(), []);
+  assertEquals(forge.records.map(({ path }) => path), ["/", "/", "/"]);
+});
+
 const HALF = `POST /webhook HTTP/1.1\r\n${HOST}X-Hub-Signature-256: sha2`;
 
 testWith(
