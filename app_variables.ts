@@ -1,3 +1,4 @@
+import { flawOfSecret, flawOfToken } from "./webhook/flaw_of_secret.ts";
 import type { BellKind } from "./webhook/mod.ts";
 
 /** Where an app's variables come from, and where what is odd about them is reported. */
@@ -38,14 +39,20 @@ const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
  * @throws {VariableError} If it is not set, or blank.
  */
 export function readSecrets(variables: AppVariables, name: string): string[] {
-  const secret = variables.get(name);
-  if (secret === undefined) throw new VariableError(`${name} is not set`);
-  if (secret.trim() === "") throw new VariableError(`${name} is blank`);
-  warnOfOdd(variables, name, secret);
-  const previous = variables.get(`${name}_PREVIOUS`);
-  if (!previous?.trim()) return [secret];
-  warnOfOdd(variables, `${name}_PREVIOUS`, previous);
-  return [secret, previous];
+  return readAll(variables, name, () => undefined);
+}
+
+/**
+ * Reads a secret that is sent along in a header, as Telegram's secret token is, and the outgoing one of
+ * a rotation from the same name with `_PREVIOUS`.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @returns The secrets that are accepted, the current one first.
+ * @throws {VariableError} If it is not set, or blank, or one has characters that no header can bring.
+ */
+export function readTokens(variables: AppVariables, name: string): string[] {
+  return readAll(variables, name, flawOfToken);
 }
 
 /** What a forge's deliveries are proved by. */
@@ -62,16 +69,45 @@ export interface ForgeSecrets {
  *
  * @param variables The variables.
  * @returns The secrets and the tokens.
- * @throws {VariableError} If neither is set, or one is blank.
+ * @throws {VariableError} If neither is set, or one is blank, or of no use, or both are the same.
  */
 export function readForgeSecrets(variables: AppVariables): ForgeSecrets {
   const [secret, token] = ["FORGE_WEBHOOK_SECRET", "FORGE_WEBHOOK_TOKEN"] as const;
   const hasToken = variables.get(token) !== undefined;
   const hasSecret = variables.get(secret) !== undefined;
-  return {
-    secrets: hasSecret || !hasToken ? readSecrets(variables, secret) : [],
-    tokens: hasToken ? readSecrets(variables, token) : [],
-  };
+  const secrets = hasSecret || !hasToken ? readAll(variables, secret, flawOfSecret) : [];
+  const tokens = hasToken ? readTokens(variables, token) : [];
+  const both = tokens.findIndex((each) => secrets.includes(each));
+  if (both >= 0) {
+    const isAs = nameAt(secret, secrets.indexOf(tokens[both]!));
+    throw new VariableError(
+      `${nameAt(token, both)} is the same as ${isAs}: it would be sent along`,
+    );
+  }
+  return { secrets, tokens };
+}
+
+function readAll(
+  variables: AppVariables,
+  name: string,
+  flawOf: (secret: string) => string | undefined,
+): string[] {
+  const secret = variables.get(name);
+  if (secret === undefined) throw new VariableError(`${name} is not set`);
+  if (secret.trim() === "") throw new VariableError(`${name} is blank`);
+  const previous = variables.get(nameAt(name, 1));
+  const secrets = previous?.trim() ? [secret, previous] : [secret];
+  secrets.forEach((each, i) => {
+    const flaw = flawOf(each);
+    if (flaw) throw new VariableError(`${nameAt(name, i)} ${flaw}`);
+  });
+  secrets.forEach((each, i) => warnOfOdd(variables, nameAt(name, i), each));
+  return secrets;
+}
+
+/** The variable of the current secret, or of the outgoing one. */
+function nameAt(name: string, position: number): string {
+  return position === 0 ? name : `${name}_PREVIOUS`;
 }
 
 function warnOfOdd(variables: AppVariables, name: string, secret: string): void {

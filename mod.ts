@@ -33,6 +33,7 @@ export {
   readForgeSecrets,
   readInteger,
   readSecrets,
+  readTokens,
   VariableError,
 } from "./app_variables.ts";
 export {

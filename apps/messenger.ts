@@ -16,7 +16,7 @@ import {
   createMessengerIntake,
   type EventHandler,
   readAllowedUsers,
-  readSecrets,
+  readTokens,
   runApp,
 } from "../mod.ts";
 
@@ -50,7 +50,7 @@ if (import.meta.main) {
     name: "messenger",
     handler: handleEvent,
     setup: (variables) => {
-      const secrets = readSecrets(variables, "MESSENGER_SECRET_TOKEN");
+      const secrets = readTokens(variables, "MESSENGER_SECRET_TOKEN");
       const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
       return (context) =>
         bindEnv(createMessengerApp(secrets, context), { MESSENGER_ALLOWED_USERS });

@@ -18,7 +18,7 @@ import {
   type EventHandler,
   type HandlerContext,
   readAllowedUsers,
-  readSecrets,
+  readTokens,
   runApp,
 } from "@org/edge-base";
 
@@ -64,7 +64,7 @@ if (import.meta.main) {
     name: "messenger-bot",
     handler: handleEvent,
     setup: (variables) => {
-      const secrets = readSecrets(variables, "MESSENGER_SECRET_TOKEN");
+      const secrets = readTokens(variables, "MESSENGER_SECRET_TOKEN");
       const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
       return ({ store, ready, trustedProxyHops, log, telemetry }) => {
         const app = createBaseApp({

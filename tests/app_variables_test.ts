@@ -6,6 +6,7 @@ import {
   readForgeSecrets,
   readInteger,
   readSecrets,
+  readTokens,
   refuseProxyHeaders,
   VariableError,
 } from "../app_variables.ts";
@@ -120,6 +121,55 @@ Deno.test("readForgeSecrets() throws without any, or with a blank one beside a g
   bad.push({ FORGE_WEBHOOK_SECRET: SIGNED, FORGE_WEBHOOK_TOKEN: "" });
   bad.push({ FORGE_WEBHOOK_SECRET: " ", FORGE_WEBHOOK_TOKEN: SENT });
   for (const set of bad) assertThrows(() => readForgeSecrets(variablesOf(set)), VariableError);
+});
+
+const NO_HEADER = "has characters that no header can bring";
+const [SECRET_NAME, TOKEN_NAME] = ["FORGE_WEBHOOK_SECRET", "FORGE_WEBHOOK_TOKEN"] as const;
+
+const OF_NO_USE: readonly (readonly [Record<string, string>, message: string])[] = [
+  [{ [SECRET_NAME]: "whsec_%%%" }, `${SECRET_NAME} begins with whsec_ and is not base64`],
+  [
+    { [SECRET_NAME]: SIGNED, [`${SECRET_NAME}_PREVIOUS`]: "whsec_&&" },
+    `${SECRET_NAME}_PREVIOUS begins with whsec_ and is not base64`,
+  ],
+  [{ [TOKEN_NAME]: "tökenmitumlautundlang" }, `${TOKEN_NAME} ${NO_HEADER}`],
+  [
+    { [TOKEN_NAME]: SENT, [`${TOKEN_NAME}_PREVIOUS`]: "a\nb" },
+    `${TOKEN_NAME}_PREVIOUS ${NO_HEADER}`,
+  ],
+  [
+    { [SECRET_NAME]: SENT, [TOKEN_NAME]: SENT },
+    `${TOKEN_NAME} is the same as ${SECRET_NAME}: it would be sent along`,
+  ],
+  [
+    { [SECRET_NAME]: SIGNED, [`${SECRET_NAME}_PREVIOUS`]: SENT, [TOKEN_NAME]: SENT },
+    `${TOKEN_NAME} is the same as ${SECRET_NAME}_PREVIOUS: it would be sent along`,
+  ],
+];
+
+for (const [set, message] of OF_NO_USE) {
+  Deno.test(`readForgeSecrets() throws and names the variable: ${message}`, () => {
+    const error = assertThrows(() => readForgeSecrets(variablesOf(set)), VariableError);
+    assertEquals(error.message, message);
+  });
+}
+
+Deno.test("readTokens() returns the token, and the outgoing one", () => {
+  const variables = variablesOf({ KEY: SENT, KEY_PREVIOUS: SECRET });
+  assertEquals(readTokens(variables, "KEY"), [SENT, SECRET]);
+});
+
+Deno.test("readTokens() says once that no header can bring a token, and names the variable", () => {
+  const ends = "begins or ends with white space, such as a line break, which no header can bring";
+  for (
+    const [token, flaw] of [["short\n", ends], [`${SENT} `, ends], ["a\tb", NO_HEADER]] as const
+  ) {
+    for (const name of ["KEY", "KEY_PREVIOUS"]) {
+      const variables = variablesOf({ KEY: SENT, [name]: token });
+      const error = assertThrows(() => readTokens(variables, "KEY"), VariableError);
+      assertEquals([error.message, variables.warnings], [`${name} ${flaw}`, []]);
+    }
+  }
 });
 
 Deno.test("readAllowedUsers() returns a list of ids as it is", () => {

@@ -1,7 +1,5 @@
 import { met } from "../middleware/check_options.ts";
-
-/** What a header's value can bring unchanged. Telegram takes A-Z a-z 0-9 _ - only. */
-const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
+import { flawOfToken } from "./flaw_of_secret.ts";
 
 /**
  * Checks the secrets that an intake is given.
@@ -40,14 +38,29 @@ export function checkSecrets(what: string, secrets: readonly string[], name = "s
  */
 export function checkTokens(what: string, tokens: readonly string[], name = "secrets"): void {
   checkSecrets(what, tokens, name);
-  const bad = tokens.findIndex((token) => !TOKEN.test(token));
-  if (bad < 0) return;
-  const has = TOKEN.test(tokens[bad]!.trim())
-    ? "begins or ends with white space, such as a line break, which"
-    : "has characters that";
-  throw new TypeError(
-    `Cannot create the ${what} intake: ${singular(name)} ${bad + 1} ${has} no header can bring`,
-  );
+  checkEach(what, tokens, name, flawOfToken);
+}
+
+/**
+ * Checks each secret on its own.
+ *
+ * @param what The intake, for the message.
+ * @param secrets The secrets.
+ * @param name The option's name, for the message.
+ * @param flawOf Tells why one is of no use.
+ * @throws {TypeError} If one is of no use.
+ */
+export function checkEach(
+  what: string,
+  secrets: readonly string[],
+  name: string,
+  flawOf: (secret: string) => string | undefined,
+): void {
+  secrets.forEach((secret, i) => {
+    const flaw = flawOf(secret);
+    if (!flaw) return;
+    throw new TypeError(`Cannot create the ${what} intake: ${singular(name)} ${i + 1} ${flaw}`);
+  });
 }
 
 function singular(name: string): string {

@@ -1,6 +1,6 @@
 import type { Hono } from "@hono/hono";
-import { checkSecrets, checkTokens } from "./_check_secrets.ts";
-import { isStandardSecret, standardKeyOf } from "./_standard_signature.ts";
+import { checkEach, checkSecrets, checkTokens } from "./_check_secrets.ts";
+import { flawOfSecret } from "./flaw_of_secret.ts";
 import { Slices } from "./_slices.ts";
 import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
 import { parseForgeDelivery } from "./parse_forge_delivery.ts";
@@ -107,12 +107,7 @@ function checkForgeSecrets(secrets: readonly string[], tokens: readonly string[]
       } is a secret as well: it would be sent along`,
     );
   }
-  const broken = secrets.findIndex((each) => isStandardSecret(each) && !standardKeyOf(each));
-  if (broken >= 0) {
-    throw new TypeError(
-      `Cannot create the forge intake: secret ${broken + 1} begins with whsec_ and is not base64`,
-    );
-  }
+  checkEach("forge", secrets, "secrets", flawOfSecret);
 }
 
 function isEmpty(list: unknown): boolean {

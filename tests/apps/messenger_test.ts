@@ -73,6 +73,11 @@ testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so
 const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["its secret token is missing", {}, /MESSENGER_SECRET_TOKEN is not set/],
   ["its secret token is blank", { MESSENGER_SECRET_TOKEN: " " }, /MESSENGER_SECRET_TOKEN is blank/],
+  [
+    "its secret token ends with a line break",
+    { MESSENGER_SECRET_TOKEN: "long-enough-a-token\n" },
+    /^Cannot start messenger: MESSENGER_SECRET_TOKEN begins or ends with white space/,
+  ],
   ["a user is no id", { ...ENV, MESSENGER_ALLOWED_USERS: "42,@ada" }, /entry 2 is neither/],
 ];
 
