@@ -102,6 +102,11 @@ export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
  */
 export function checkReturned(what: string, returned: unknown, wanted: string): void {
   if (typeof returned === "function") return;
+  if (returned instanceof Promise) {
+    throw new TypeError(
+      `${what} must not be async: it must return ${wanted}, and returned a promise`,
+    );
+  }
   throw new TypeError(`${what} must return ${wanted}, and returned ${met(returned)}`);
 }
 

@@ -1,4 +1,12 @@
-import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
+import { checkReturned } from "../app_options.ts";
 import { openEventStore, runApp } from "../mod.ts";
 import { withFolder } from "./_folder.ts";
 import { testWith } from "./_permissions.ts";
@@ -130,6 +138,15 @@ testOwnApp("runApp() does not start what cannot answer", { unbound: true }, asyn
     "Cannot start own: The function that setup() returns must return what bindEnv(app, env) returns, " +
     "and returned an object\n",
   ]);
+});
+
+Deno.test("runApp() says that what makes the app must not be async", async () => {
+  const returned = Promise.resolve(() => {});
+  const check = () => checkReturned("setup()", returned, "a function that makes the app");
+  const message = "setup() must not be async: it must return a function that makes the app, " +
+    "and returned a promise";
+  assertEquals(assertThrows(check, TypeError).message, message);
+  await returned;
 });
 
 const marked = { mark: "own", fails: true };
