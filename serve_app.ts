@@ -47,12 +47,12 @@ const INVALID_URL = /^Invalid URL/;
 export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOptions): Serving {
   const handler: AppHandler = async (request, info) => {
     try {
-      return await answer(request, info);
+      return sendable(await answer(request, info));
     } catch (error) {
       return failed(error, log);
     }
   };
-  const onError = (error: unknown) => failedBefore(error, log);
+  const onError = (error: unknown) => failedOutside(error, log);
   const listen = (at: Place, onListen: (address: Deno.NetAddr) => void) =>
     Deno.serve({ port: at.port, hostname: at.hostname, onListen, onError }, handler);
 
@@ -104,11 +104,24 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
   };
 }
 
-/** Answers a request that Deno could not even hand on: with tracing on, it reads the URL first. */
-function failedBefore(error: unknown, log: LogSink): Response {
+/** Throws at what Deno would throw at: past the handler, it can no longer be told what failed. */
+function sendable(response: Response): Response {
+  if (response instanceof Response && response.status !== 0 && !response.bodyUsed) return response;
+  throw new TypeError("The app returned what is no response, or one that cannot be sent");
+}
+
+/**
+ * What Deno calls with an error that is not the handler's: before, where with tracing on it reads the URL
+ * first and cannot hand the request on; or afterwards, when a body fails that `createLogger` took for a
+ * whole text. The response's head is set then, and what is returned here would be added to it.
+ */
+function failedOutside(error: unknown, log: LogSink): Response {
   // What broke off midway is in the log by now, and nothing is sent any more.
   if (error instanceof BrokenBodyError) return new Response(null, { status: 500 });
-  if (!(error instanceof TypeError) || !INVALID_URL.test(error.message)) return failed(error, log);
+  if (!(error instanceof TypeError) || !INVALID_URL.test(error.message)) {
+    writeLog(log, "error", "response broke off", { status: 500, code: "INTERNAL", error });
+    return new Response(null, { status: 500 });
+  }
   const requestId = crypto.randomUUID();
   const refusal = new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
   // The error holds the URL, and that may hold a query string.

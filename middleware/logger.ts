@@ -65,6 +65,8 @@ export interface LoggerVariables {
  * The record tells of the response as it was ready. A stream that breaks midway gets a second one,
  * `response broke off` with the error; so does a stream, or a response that took over 0.2 s, which the
  * client did not wait for: `client gone`.
+ * A stream that is sent as JSON, text or HTML without a `Transfer-Encoding` is taken for a whole text, and
+ * not watched.
  *
  * @param options Where records go and which requests are left out.
  * @returns The middleware. Put it first.

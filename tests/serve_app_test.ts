@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { AppHandler, LogRecord } from "../mod.ts";
 import { serveApp } from "../serve_app.ts";
 import { testWith } from "./_permissions.ts";
@@ -24,6 +24,12 @@ const FAILING: readonly [string, AppHandler][] = [
   }],
   ["throws what is no error", () => Promise.reject("connect ECONNREFUSED 10.0.0.7")],
   ["returns no response", () => undefined as unknown as Response],
+  ["returns Response.error()", () => Response.error()],
+  ["returns a response whose body was read", async () => {
+    const response = new Response("read");
+    await response.text();
+    return response;
+  }],
 ];
 
 for (const [what, answer] of FAILING) {
@@ -45,6 +51,48 @@ for (const [what, answer] of FAILING) {
     },
   );
 }
+
+/** What the logger does not look into: it looks like `c.json()`. */
+const JSON_HEADERS = { "Content-Type": "application/json", "X-Request-Id": "request-1" };
+
+testWith(["net"], "serveApp() adds nothing to the head of a response with a reader", async () => {
+  const { response, records } = await ask(() => {
+    const locked = new Response(new ReadableStream(), { headers: JSON_HEADERS });
+    locked.body!.getReader();
+    return locked;
+  });
+  const names = ["X-Request-Id", "Content-Type", "Cache-Control"];
+  assertEquals(
+    [response.status, ...names.map((name) => response.headers.get(name))],
+    [500, "request-1", "application/json", null],
+  );
+  assertEquals(records.map(({ message, code, requestId }) => [message, code, requestId]), [
+    ["response broke off", "INTERNAL", undefined],
+  ]);
+});
+
+testWith(["net"], "serveApp() logs that a stream broke off which looked like a text", async () => {
+  const cause = new Error("the database is gone");
+  const records: LogRecord[] = [];
+  const { promise, resolve } = Promise.withResolvers<number>();
+  let sent = 0;
+  const server = serveApp({
+    ...{ name: "own", hostname: "127.0.0.1", port: 0 },
+    answer: () => {
+      const pull = (controller: ReadableStreamDefaultController<Uint8Array>) =>
+        sent++ < 3 ? controller.enqueue(new Uint8Array(10)) : controller.error(cause);
+      return new Response(new ReadableStream({ pull }), { headers: JSON_HEADERS });
+    },
+    log: (record) => records.push(record),
+    onListen: ({ port }) => resolve(port),
+  });
+  const base = `http://127.0.0.1:${await promise}`;
+  await assertRejects(async () => await (await fetch(base)).bytes());
+  await server.shutdown();
+  assertEquals(records.map(({ message, level, error }) => [message, level, error]), [
+    ["response broke off", "error", cause],
+  ]);
+});
 
 testWith(["net"], "serveApp() names the address that cannot be listened on", async () => {
   using taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
