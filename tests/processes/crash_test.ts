@@ -93,12 +93,12 @@ testWith(NEEDS, "a process that was frozen past its lease settles nothing", asyn
 
 testWith(NEEDS, "a second process that starts does not start what the first handles", async () => {
   await withFolder(async (folder) => {
-    const options = { kv: `${folder}/kv.db`, leaseMs: 500, handlerMs: 3_000 };
+    const options = { kv: `${folder}/kv.db`, leaseMs: 1_500, handlerMs: 4_000 };
     await using first = await startProcess(options);
     assertEquals(await first.deliver("d1"), 200);
     await until(() => first.count("start") === 1, 2_000);
     await using second = await startProcess(options);
-    await until(() => first.count("end") === 1, 5_000);
+    await until(() => first.count("end") === 1, 6_000);
     assertEquals(second.count("start"), 0);
     assert(first.count("abort") === 0);
   });
