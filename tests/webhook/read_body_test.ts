@@ -78,6 +78,19 @@ Deno.test("readBody() stops an endless body at the limit, and cancels it", async
   assert(state.cancelled);
 });
 
+Deno.test("readBody() gives up a body of many pieces of a byte, and leaves the rest unread", async () => {
+  const { body, state } = made(() => new Uint8Array(1));
+  const { status, code, message } = await assertRejects(() => read(body, 10_000), HttpError);
+  assertEquals([status, code], [408, "BODY_TIMEOUT"]);
+  assertEquals(message, "Body comes in too small pieces");
+  assertEquals(state, { pulled: 1_025, cancelled: false });
+});
+
+Deno.test("readBody() reads a body of many pieces that are as large as a slow network's", async () => {
+  const { body } = made((index) => index < 5_000 ? new Uint8Array(256) : null);
+  assertEquals((await read(body, 2_000_000)).byteLength, 5_000 * 256);
+});
+
 Deno.test("readBody() rejects with 400 for a body that ends early", async () => {
   const { body } = made((index) => {
     if (index === 1) throw new Error("connection reset by 192.0.2.1");
