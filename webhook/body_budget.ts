@@ -1,6 +1,6 @@
 import { HttpError } from "../middleware/mod.ts";
 
-/** Up to this a body is small: nearly all deliveries are, and a large one has to give way first. */
+/** Up to this a body is small: nearly all deliveries are, and large ones do not crowd them out. */
 const SMALL_BYTES = 65_536;
 
 /** What one body holds of a {@linkcode BodyBudget}. */
@@ -44,10 +44,11 @@ export function overloaded(): HttpError {
  * Bounds what bodies hold together, from their first byte until they are stored: without it 300 slow
  * uploads of 25 MiB would take 7.5 GB, and none of their senders needs to have proved anything.
  *
- * Past the bound, the body that has been over 64 KiB for the longest is evicted, and only where there is
- * none, the oldest small one. So uploads that are begun and then stand still cannot keep genuine ones
- * out: those would have to be overtaken by as many bytes as the whole budget while they arrive and are
- * proved. What was proved is kept, and what comes then is refused.
+ * Past the bound, either small bodies (up to 64 KiB) or large ones give way, whichever hold more: of the
+ * small ones the oldest is evicted, of the large ones the one that has been large for the longest. So
+ * uploads that are begun and then stand still cannot keep genuine ones out, be they small or large: those
+ * would have to be overtaken by half of what is not set aside or kept, while they arrive and are proved.
+ * What was proved is kept, and what comes then is refused.
  *
  * Of the large ones that were proved, as many are worked on at once as fit a quarter of the budget: of 1
  * MB of JSON text and objects are made, and parts to be stored, 4 MB or more.
@@ -57,6 +58,7 @@ export class BodyBudget {
   /** Both in the order in which bodies came to be in them. */
   readonly #small = new Set<Share>();
   readonly #large = new Set<Share>();
+  #largeBytes = 0;
   /** Those that were proved: their bytes, and what is worked on of them. */
   readonly #kept = new Set<Share>();
   #keptBytes = 0;
@@ -105,12 +107,28 @@ export class BodyBudget {
    * Sets room aside for a body that cannot be given up while it arrives.
    *
    * @param bytes How many bytes it has.
-   * @returns What gives the room back; null if half of the budget is not enough for all such bodies,
+   * @returns What gives the room back; null if an eighth of the budget is not enough for all such bodies,
    * or what is kept leaves no room.
    */
   reserve(bytes: number): (() => void) | null {
+    return this.#reserve(bytes, this.#maxBytes / 8);
+  }
+
+  /**
+   * Sets room aside if it is free: nothing is given up for it.
+   *
+   * @param bytes How many bytes.
+   * @returns What gives the room back; null if so many are not free, or half of the budget would be set
+   * aside.
+   */
+  reserveFree(bytes: number): (() => void) | null {
+    if (this.#bytes + bytes > this.#maxBytes) return null;
+    return this.#reserve(bytes, this.#maxBytes / 2);
+  }
+
+  #reserve(bytes: number, most: number): (() => void) | null {
     const reserved = this.#reserved + bytes;
-    if (reserved > this.#maxBytes / 2 || this.#keptBytes + reserved > this.#maxBytes) return null;
+    if (reserved > most || this.#keptBytes + reserved > this.#maxBytes) return null;
     this.#reserved += bytes;
     this.#bytes += bytes;
     this.#evict();
@@ -120,21 +138,15 @@ export class BodyBudget {
     };
   }
 
-  /**
-   * Sets room aside if it is free: nothing is given up for it.
-   *
-   * @param bytes How many bytes.
-   * @returns What gives the room back; null if so many are not free, or {@linkcode reserve} has none.
-   */
-  reserveFree(bytes: number): (() => void) | null {
-    return this.#bytes + bytes > this.#maxBytes ? null : this.reserve(bytes);
-  }
-
   #add(share: Share, bytes: number): void {
-    const isNowLarge = share.bytes <= SMALL_BYTES && share.bytes + bytes > SMALL_BYTES;
+    const wasLarge = this.#large.has(share);
     share.bytes += bytes;
     this.#bytes += bytes;
-    if (isNowLarge && this.#small.delete(share)) this.#large.add(share);
+    if (wasLarge) this.#largeBytes += bytes;
+    else if (share.bytes > SMALL_BYTES && this.#small.delete(share)) {
+      this.#large.add(share);
+      this.#largeBytes += share.bytes;
+    }
     this.#evict();
   }
 
@@ -145,14 +157,25 @@ export class BodyBudget {
   }
 
   #evictOne(): void {
-    const [victim] = this.#large.size > 0 ? this.#large : this.#small;
+    const smallBytes = this.#bytes - this.#reserved - this.#keptBytes - this.#largeBytes;
+    const isSmall = this.#large.size === 0 ||
+      (this.#small.size > 0 && smallBytes > this.#largeBytes);
+    const [victim] = isSmall ? this.#small : this.#large;
     this.#close(victim!);
     victim!.giveUp();
   }
 
+  /** Takes out a body that is neither kept nor closed; tells whether it was one. */
+  #takeArriving(share: Share): boolean {
+    if (this.#small.delete(share)) return true;
+    if (!this.#large.delete(share)) return false;
+    this.#largeBytes -= share.bytes;
+    return true;
+  }
+
   #keep(share: Share): Promise<void> | undefined {
     if (share.isEvicted) throw overloaded();
-    if (!this.#large.delete(share) && !this.#small.delete(share)) return undefined;
+    if (!this.#takeArriving(share)) return undefined;
     this.#kept.add(share);
     this.#keptBytes += share.bytes;
     if (share.bytes <= SMALL_BYTES) return undefined;
@@ -176,7 +199,7 @@ export class BodyBudget {
 
   #close(share: Share): void {
     if (this.#kept.delete(share)) this.#closeKept(share);
-    else if (!this.#large.delete(share) && !this.#small.delete(share)) return;
+    else if (!this.#takeArriving(share)) return;
     this.#bytes -= share.bytes;
   }
 

@@ -53,12 +53,53 @@ Deno.test("BodyBudget evicts the body that has been large for the longest", () =
   assertEquals([evicted, old.isEvicted, young.isEvicted], [["old"], true, false]);
 });
 
-Deno.test("BodyBudget evicts a small body only where there is no large one", () => {
+Deno.test("BodyBudget evicts the oldest small body where there is no large one", () => {
   const { evicted, open } = sharesOf(new BodyBudget(100_000));
   open("a").add(50_000);
   open("b").add(50_000);
   open("c").add(50_000);
   assertEquals(evicted, ["a"]);
+});
+
+Deno.test("BodyBudget lets a large body in where small ones stand still", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(10 * 65_536));
+  for (let i = 0; i < 10; i++) open(`small ${i}`).add(65_536);
+  const large = open("large");
+  for (let i = 0; i < 5; i++) large.add(65_536);
+  assertEquals(evicted, ["small 0", "small 1", "small 2", "small 3", "small 4"]);
+  assertEquals(large.isEvicted, false);
+});
+
+Deno.test("BodyBudget lets a small body in where small and large ones stand still", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(10 * 65_536));
+  for (let i = 0; i < 4; i++) open(`small ${i}`).add(65_536);
+  for (let i = 0; i < 3; i++) open(`large ${i}`).add(2 * 65_536);
+  open("genuine").add(65_536);
+  assertEquals(evicted, ["large 0"]);
+});
+
+Deno.test("BodyBudget counts no more as large what is closed, evicted or kept", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(1_000_000));
+  const [closed, kept] = [open("closed"), open("kept")];
+  closed.add(500_000);
+  kept.add(300_000);
+  closed.close();
+  kept.keep();
+  open("evicted").add(700_001);
+  open("small").add(60_000);
+  open("large").add(70_000);
+  for (let i = 0; i < 10; i++) open(`later ${i}`).add(60_000);
+  assertEquals(evicted, ["evicted", "small"]);
+});
+
+Deno.test("BodyBudget lets a large body in where all is set aside that may be", () => {
+  const budget = new BodyBudget(16 * 65_536);
+  const { evicted, open } = sharesOf(budget);
+  while (budget.reserve(32_768));
+  for (let i = 0; i < 16; i++) open(`small ${i}`).add(65_536);
+  const large = open("large");
+  large.add(6 * 65_536);
+  assertEquals([large.isEvicted, evicted.length], [false, 8]);
 });
 
 Deno.test("BodyBudget evicts as many as it takes", () => {
