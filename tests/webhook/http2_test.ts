@@ -90,7 +90,7 @@ const HEADS: readonly (readonly [what: string, fields: readonly Field[], answer:
   ["no path", without(":path"), "reset"],
   ["an empty path", pseudo({ ":path": "" }), "reset"],
   ["a path without a slash", pseudo({ ":path": "health" }), 200], // The parser puts it in.
-  ["a star for its path", pseudo({ ":path": "*" }), 404],
+  ["a star for its path", pseudo({ ":path": "*" }), 400],
   ["a URL for its path", pseudo({ ":path": "http://localhost/health" }), 404],
   ["a backslash in its path", pseudo({ ":path": "\\\\health" }), 404],
   ["another scheme", pseudo({ ":scheme": "javascript" }), 200],
