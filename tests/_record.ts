@@ -120,7 +120,8 @@ function recordProcesses(write: Write, kvs: string): void {
     readonly #options: Deno.CommandOptions;
 
     constructor(path: string | URL, options: Deno.CommandOptions = {}) {
-      const inMemory = options.env?.KV_URL === ":memory:";
+      // On Deno Deploy no app starts on a file.
+      const inMemory = options.env?.KV_URL === ":memory:" && !options.env.DENO_DEPLOY;
       const used = inMemory
         ? { ...options, env: { ...options.env, KV_URL: newFile(kvs) } }
         : options;
