@@ -210,7 +210,9 @@ testWith(["net"], "HTTP/1.1: no path is taken out of a query string", async () =
   const targets = ["http://x?/webhook", "http://x?token=a/webhook", "http://256.1.1.1?q=/webhook"];
   for (const target of targets) {
     const sent = `POST ${target} HTTP/1.1\r\nHost: x\r\n${body}`;
-    assertEquals((await exchange(forge.port, sent)).statuses, [400], target);
+    // Deno 2.5 adds the path that is missing; it can be no more of the host that is not one.
+    const expected = ON_DENO_2_5 && !target.includes("256") ? 404 : 400;
+    assertEquals((await exchange(forge.port, sent)).statuses, [expected], target);
   }
   assertEquals(await forge.events(), []);
   assertEquals(forge.records.map(({ path }) => path), ["/", "/", "/"]);
