@@ -24,7 +24,7 @@
  * @module
  */
 export * from "./router/mod.ts";
-export type { AppContext, AppHandler, RunAppOptions } from "./app_options.ts";
+export type { AppContext, AppHandler, RunAppOptions } from "./app/app_options.ts";
 export {
   type AppVariables,
   type ForgeSecrets,
@@ -35,16 +35,16 @@ export {
   readSecrets,
   readTokens,
   VariableError,
-} from "./app_variables.ts";
+} from "./app/app_variables.ts";
 export {
   type AppOptions,
   type BaseEnv,
   type BindableApp,
   bindEnv,
   createBaseApp,
-} from "./base_app.ts";
+} from "./app/base_app.ts";
 export * from "./health/mod.ts";
 export * from "./middleware/mod.ts";
-export { runApp } from "./run_app.ts";
+export { runApp } from "./app/run_app.ts";
 export * from "./telemetry/mod.ts";
 export * from "./webhook/mod.ts";

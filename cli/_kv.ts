@@ -1,4 +1,4 @@
-import { withDeadline } from "../webhook/deadline.ts";
+import { withDeadline } from "../core/deadline.ts";
 import { UsageError } from "./_usage_error.ts";
 
 /** A remote KV that does not answer is tried for ever. */

@@ -1,6 +1,6 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions } from "../middleware/check_options.ts";
-import { HttpError } from "../middleware/mod.ts";
+import { checkFunctions } from "../core/check_options.ts";
+import { HttpError } from "../core/mod.ts";
 
 /** How long an orchestrator may wait before it probes again: Kubernetes probes every 10 s. */
 const RETRY_AFTER_SECONDS = "10";

@@ -1,8 +1,8 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { bearerAuth } from "@hono/hono/bearer-auth";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { checkFunctions, checkObject } from "./check_options.ts";
-import { HttpError } from "./http_error.ts";
+import { checkFunctions, checkObject } from "../core/check_options.ts";
+import { HttpError } from "../core/http_error.ts";
 
 /** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;

@@ -1,6 +1,6 @@
 import type { Context } from "@hono/hono";
 import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
-import { met } from "./check_options.ts";
+import { met } from "../core/check_options.ts";
 
 /** Options of {@linkcode clientIp}. */
 export interface ClientIpOptions {

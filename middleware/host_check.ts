@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { remoteOf } from "./client_ip.ts";
-import { HttpError } from "./http_error.ts";
+import { HttpError } from "../core/http_error.ts";
 
 /** A registered name, an IPv4 address or a bracketed IPv6 one, with or without a port (RFC 3986, 3.2). */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?$/i;

@@ -1,6 +1,6 @@
 import { KvCounts } from "./_kv_counts.ts";
-import { checkPart, met } from "./check_options.ts";
-import { consoleSink, type LogSink, writeLog } from "./log.ts";
+import { checkPart, met } from "../core/check_options.ts";
+import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,

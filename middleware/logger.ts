@@ -2,9 +2,9 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import { pathOf } from "./_path_of.ts";
 import { setResponseHeader } from "./_response_header.ts";
 import { mayStream, watchBody } from "./_watched_body.ts";
-import { checkFunctions } from "./check_options.ts";
+import { checkFunctions } from "../core/check_options.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
-import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "./log.ts";
+import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "../core/log.ts";
 
 /** What an inbound `X-Request-Id` must be to be kept: a UUID has 36 characters, a trace header 55. */
 const REQUEST_ID = /^[\w=-]{1,128}$/;

@@ -29,7 +29,12 @@ export {
   notFoundHandler,
 } from "./error_handler.ts";
 export { createHostCheck } from "./host_check.ts";
-export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
+export {
+  type ErrorBody,
+  type ErrorCode,
+  HttpError,
+  type HttpErrorOptions,
+} from "../core/http_error.ts";
 export { KvRateLimitStore, type KvRateLimitStoreOptions } from "./kv_rate_limit_store.ts";
 export {
   consoleSink,
@@ -39,8 +44,8 @@ export {
   type LogSink,
   logSinkOf,
   writeLog,
-} from "./log.ts";
-export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
+} from "../core/log.ts";
+export { createLogSummary, type LogSummary, type LogSummaryOptions } from "../core/log_summary.ts";
 export {
   createLogger,
   type LoggerOptions,
@@ -60,4 +65,4 @@ export {
   type LogOutput,
   type StdoutLog,
   type StdoutLogOptions,
-} from "./stdout_log.ts";
+} from "../core/stdout_log.ts";

@@ -1,4 +1,4 @@
-import { met } from "./check_options.ts";
+import { met } from "../core/check_options.ts";
 
 /** How a key stands in its current window. */
 export interface RateLimitCount {

@@ -1,8 +1,8 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { setResponseHeader } from "./_response_header.ts";
-import { checkFunctions, checkObject, checkPart, met } from "./check_options.ts";
+import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
-import { HttpError } from "./http_error.ts";
+import { HttpError } from "../core/http_error.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,

@@ -5,7 +5,7 @@ import {
   type HandlerContext,
   type WebhookEvent,
 } from "../webhook/mod.ts";
-import { textOf } from "../webhook/text_of.ts";
+import { textOf } from "../core/text_of.ts";
 
 /** A handler, and what its progress is noted by. */
 export interface NamedHandler {

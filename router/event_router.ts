@@ -1,4 +1,4 @@
-import { met } from "../middleware/check_options.ts";
+import { met } from "../core/check_options.ts";
 import { type EventHandler, GiveUpError, type WebhookEvent } from "../webhook/mod.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_name.ts";

@@ -1,7 +1,7 @@
 import type { Hono } from "@hono/hono";
-import { createBaseApp } from "../base_app.ts";
-import type { LogRecord } from "../middleware/mod.ts";
-import { withDeadline } from "../webhook/deadline.ts";
+import { createBaseApp } from "../app/base_app.ts";
+import type { LogRecord } from "../core/mod.ts";
+import { withDeadline } from "../core/deadline.ts";
 import {
   createForgeIntake,
   createMessengerIntake,

@@ -1,4 +1,4 @@
-import type { LogRecord } from "../middleware/mod.ts";
+import type { LogRecord } from "../core/mod.ts";
 import {
   type EventHandler,
   type EventRecord,

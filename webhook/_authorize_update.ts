@@ -1,4 +1,4 @@
-import { HttpError, type LogSink, writeLog } from "../middleware/mod.ts";
+import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
 import { type AuthorizeUser, userIdOf } from "./authorize.ts";
 import type { Delivery } from "./delivery.ts";
 

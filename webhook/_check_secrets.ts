@@ -1,4 +1,4 @@
-import { met } from "../middleware/check_options.ts";
+import { met } from "../core/check_options.ts";
 import { flawOfToken } from "./flaw_of_secret.ts";
 
 /**

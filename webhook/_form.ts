@@ -1,5 +1,5 @@
 import { SLICE_BYTES } from "./_slices.ts";
-import { decodeUtf8 } from "./parse_json.ts";
+import { decodeUtf8 } from "../core/parse_json.ts";
 
 /** The media type of a form. */
 export const FORM_TYPE = "application/x-www-form-urlencoded";

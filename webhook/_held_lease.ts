@@ -1,5 +1,5 @@
-import { type Timeout, Timeouts } from "./timeouts.ts";
-import { withDeadline } from "./deadline.ts";
+import { type Timeout, Timeouts } from "../core/timeouts.ts";
+import { withDeadline } from "../core/deadline.ts";
 import type { EventRecord, EventStore, Lease } from "./store/mod.ts";
 
 /** After which part of its length a lease is renewed. */

@@ -1,4 +1,4 @@
-import { nodeCrypto } from "./node_crypto.ts";
+import { nodeCrypto } from "../core/node_crypto.ts";
 
 /** What an event is known by. */
 export interface KeyedEvent {

@@ -1,13 +1,13 @@
-import { type LogLevel, type LogSink, writeLog } from "../middleware/mod.ts";
+import { type LogLevel, type LogSink, writeLog } from "../core/mod.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../telemetry/mod.ts";
 import { HeldLease } from "./_held_lease.ts";
-import type { Timeouts } from "./timeouts.ts";
-import { withDeadline } from "./deadline.ts";
+import type { Timeouts } from "../core/timeouts.ts";
+import { withDeadline } from "../core/deadline.ts";
 import { addEffects } from "./_effects.ts";
 import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
 import { GiveUpError } from "./give_up_error.ts";
-import type { JsonObject } from "./parse_json.ts";
-import { lookable } from "./text_of.ts";
+import type { JsonObject } from "../core/parse_json.ts";
+import { lookable } from "../core/text_of.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 import type { CommitEffects, EventStore, Lease } from "./store/mod.ts";
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { nodeCrypto } from "./node_crypto.ts";
+import { nodeCrypto } from "../core/node_crypto.ts";
 
 /** What a delivery says of itself by the Standard Webhooks specification. */
 export interface StandardSignature {

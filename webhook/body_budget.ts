@@ -1,4 +1,4 @@
-import { HttpError } from "../middleware/mod.ts";
+import { HttpError } from "../core/mod.ts";
 
 /** Up to this a body is small: nearly all deliveries are, and large ones do not crowd them out. */
 const SMALL_BYTES = 65_536;

@@ -1,6 +1,6 @@
-import { met } from "../middleware/check_options.ts";
-import { HttpError } from "../middleware/mod.ts";
-import type { JsonObject } from "./parse_json.ts";
+import { met } from "../core/check_options.ts";
+import { HttpError } from "../core/mod.ts";
+import type { JsonObject } from "../core/parse_json.ts";
 
 /** A platform: each has an app and secrets of its own. */
 export type PlatformName = "forge" | "messenger";

@@ -1,5 +1,5 @@
-import { HttpError } from "../middleware/mod.ts";
-import { Timeouts } from "./timeouts.ts";
+import { HttpError } from "../core/mod.ts";
+import { Timeouts } from "../core/timeouts.ts";
 import type { Delivery } from "./delivery.ts";
 import type { AcceptResult, EventStore } from "./store/mod.ts";
 

@@ -1,4 +1,4 @@
-import type { LogSink } from "../middleware/mod.ts";
+import type { LogSink } from "../core/mod.ts";
 import type { CommitEffects, EventRecord } from "./store/mod.ts";
 import { idempotencyKeyOf } from "./_idempotency_key.ts";
 import {
@@ -10,7 +10,7 @@ import {
   repositoryOf,
   updateSenderOf,
 } from "./event_subject.ts";
-import { type JsonObject, parseJsonObject } from "./parse_json.ts";
+import { type JsonObject, parseJsonObject } from "../core/parse_json.ts";
 
 /** An event, as a handler gets it. */
 export interface WebhookEvent<TPayload = JsonObject> {

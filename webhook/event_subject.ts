@@ -1,5 +1,5 @@
 import { updateKindOf, userOf } from "./authorize.ts";
-import type { JsonObject } from "./parse_json.ts";
+import type { JsonObject } from "../core/parse_json.ts";
 
 /** The repository that a forge's event is of. */
 export interface EventRepository {

@@ -1,6 +1,6 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions, checkObject, checkPart, met } from "../middleware/check_options.ts";
-import { HttpError, type LogSink, logSinkOf, writeLog } from "../middleware/mod.ts";
+import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
+import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
 import { checkIntakeName, type Delivery, type PlatformName } from "./delivery.ts";
@@ -9,7 +9,7 @@ import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
 import type { EventStore } from "./store/mod.ts";
-import { SharedTimer, Timeouts } from "./timeouts.ts";
+import { SharedTimer, Timeouts } from "../core/timeouts.ts";
 
 /** What an intake needs of an event store. */
 export type IntakeStore = Pick<

@@ -1,4 +1,4 @@
-import { type LogSink, writeLog } from "../middleware/mod.ts";
+import { type LogSink, writeLog } from "../core/mod.ts";
 import type { EventHandler } from "./event.ts";
 
 /**

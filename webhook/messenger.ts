@@ -1,6 +1,6 @@
 import type { Context, Hono } from "@hono/hono";
-import { checkFunctions, met } from "../middleware/check_options.ts";
-import { HttpError, logSinkOf, writeLog } from "../middleware/mod.ts";
+import { checkFunctions, met } from "../core/check_options.ts";
+import { HttpError, logSinkOf, writeLog } from "../core/mod.ts";
 import {
   type AllowedUsersEnv,
   type AuthorizeUser,
@@ -12,7 +12,7 @@ import { type Delivery, mediaTypeOf } from "./delivery.ts";
 import { failingOnce } from "./_authorize_update.ts";
 import { checkTokens } from "./_check_secrets.ts";
 import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
-import { invalidBody, type JsonObject, parseJsonObject } from "./parse_json.ts";
+import { invalidBody, type JsonObject, parseJsonObject } from "../core/parse_json.ts";
 import { positionOf, type ProvedBy } from "./proved_by.ts";
 import { verifySecretToken } from "./verify_secret_token.ts";
 

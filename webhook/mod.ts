@@ -48,7 +48,7 @@ export {
 } from "./messenger.ts";
 export { byChat, byRepository, type OrderBy } from "./ordering.ts";
 export { parseForgeDelivery } from "./parse_forge_delivery.ts";
-export { type JsonObject, parseJsonObject } from "./parse_json.ts";
+export { type JsonObject, parseJsonObject } from "../core/parse_json.ts";
 export type { ProvedBy } from "./proved_by.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";

@@ -6,7 +6,7 @@ import {
   mediaTypeOf,
   type SourceHeader,
 } from "./delivery.ts";
-import { invalidBody, parseJsonObject } from "./parse_json.ts";
+import { invalidBody, parseJsonObject } from "../core/parse_json.ts";
 
 /** Forgejo sends all of these names but the first, Gitea its own and GitHub's: the own name leads. */
 const SOURCES = [

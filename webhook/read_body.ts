@@ -1,7 +1,7 @@
-import { HttpError } from "../middleware/mod.ts";
-import { Timeouts } from "./timeouts.ts";
+import { HttpError } from "../core/mod.ts";
+import { Timeouts } from "../core/timeouts.ts";
 import { type BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { invalidBody } from "./parse_json.ts";
+import { invalidBody } from "../core/parse_json.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {

@@ -1,4 +1,4 @@
-import { checkObject, met } from "../middleware/check_options.ts";
+import { checkObject, met } from "../core/check_options.ts";
 
 /** When a failed event is tried again, and when it is given up. */
 export interface RetryPolicy {

@@ -1,4 +1,4 @@
-import { HttpError } from "../middleware/mod.ts";
+import { HttpError } from "../core/mod.ts";
 import { firstField, FORM_TYPE } from "./_form.ts";
 import { SLICE_BYTES, Slices } from "./_slices.ts";
 import type { BodyBudget, BodyShare } from "./body_budget.ts";
@@ -12,7 +12,7 @@ import {
   type StandardSignature,
   standardSignatureOf,
 } from "./_standard_signature.ts";
-import { doesWithoutNodeCrypto, nodeCrypto } from "./node_crypto.ts";
+import { doesWithoutNodeCrypto, nodeCrypto } from "../core/node_crypto.ts";
 import { positionOf, type ProvedBy } from "./proved_by.ts";
 import { verifySecretToken } from "./verify_secret_token.ts";
 import {

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { nodeCrypto } from "./node_crypto.ts";
+import { nodeCrypto } from "../core/node_crypto.ts";
 
 /** The form of a signature: SHA-256 has 32 bytes. */
 const SIGNATURE = /^sha256=[0-9a-f]{64}$/;

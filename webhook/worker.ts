@@ -1,13 +1,13 @@
-import { checkObject, checkPart, met } from "../middleware/check_options.ts";
-import { writeLog } from "../middleware/mod.ts";
-import { withDeadline } from "./deadline.ts";
+import { checkObject, checkPart, met } from "../core/check_options.ts";
+import { writeLog } from "../core/mod.ts";
+import { withDeadline } from "../core/deadline.ts";
 import { ClockWatch } from "./_clock_watch.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import type { JobParts } from "./_job.ts";
 import { JobQueue } from "./_job_queue.ts";
-import { SharedTimer, Timeouts } from "./timeouts.ts";
+import { SharedTimer, Timeouts } from "../core/timeouts.ts";
 import type { EventHandler } from "./event.ts";
-import type { JsonObject } from "./parse_json.ts";
+import type { JsonObject } from "../core/parse_json.ts";
 import type { EventStore, Lease } from "./store/mod.ts";
 import { MAX_TIMER_MS, withDefaults, type WorkerOptions } from "./worker_options.ts";
 

@@ -1,5 +1,5 @@
-import { checkFunctions, met } from "../middleware/check_options.ts";
-import { consoleSink, type LogSink } from "../middleware/mod.ts";
+import { checkFunctions, met } from "../core/check_options.ts";
+import { consoleSink, type LogSink } from "../core/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 

@@ -5,7 +5,7 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import { readSendOptions } from "../../cli/_send_options.ts";
 import { runSend } from "../../cli/send.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";

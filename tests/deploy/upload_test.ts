@@ -30,9 +30,8 @@ async function filesOf(module: string): Promise<string[]> {
   return [...files, ...linked, "deno.json", "deno.lock"];
 }
 
-/** Whether a pattern names a file, or a folder that it is in. `*.ts` is the only one with a wildcard. */
+/** Whether a pattern names a file, or a folder that it is in. */
 function covers(pattern: string, file: string): boolean {
-  if (pattern === "*.ts") return /^[^/]+\.ts$/.test(file);
   return file === pattern || file.startsWith(`${pattern}/`);
 }
 

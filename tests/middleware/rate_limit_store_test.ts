@@ -6,7 +6,7 @@ import {
   assertLessOrEqual,
   assertThrows,
 } from "@std/assert";
-import { met } from "../../middleware/check_options.ts";
+import { met } from "../../core/check_options.ts";
 import { MemoryRateLimitStore } from "../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";

@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { met } from "../../middleware/check_options.ts";
+import { met } from "../../core/check_options.ts";
 import { type Handler, Hono } from "@hono/hono";
 import {
   createLogger,

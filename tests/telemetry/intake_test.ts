@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import type { CountedDelivery } from "../../telemetry/mod.ts";
 import {
   createForgeIntake,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "@hono/hono";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import { createRequestSpans } from "../../telemetry/mod.ts";
 import { recordTelemetry } from "./_recording.ts";
 

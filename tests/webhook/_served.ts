@@ -1,4 +1,4 @@
-import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
 import type { Delivery } from "../../webhook/delivery.ts";
 import { enqueueDelivery } from "../../webhook/enqueue.ts";

@@ -5,7 +5,7 @@ import { errorHandler, HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import type { AcceptResult, IntakeStore } from "../../webhook/mod.ts";
-import { nodeCrypto } from "../../webhook/node_crypto.ts";
+import { nodeCrypto } from "../../core/node_crypto.ts";
 import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.ts";
 
 const LARGE = 100_000;

@@ -1,6 +1,6 @@
 /** A messenger sends an update that was answered 5xx again for a day, and holds up the chat's later ones. */
 import { assertEquals } from "@std/assert";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";

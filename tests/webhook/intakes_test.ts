@@ -1,7 +1,7 @@
 /** Several intakes on one store. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { met } from "../../middleware/check_options.ts";
-import { createBaseApp } from "../../base_app.ts";
+import { met } from "../../core/check_options.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import {
   byChat,
   byRepository,

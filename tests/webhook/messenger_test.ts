@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
-import { parseJsonObject } from "../../webhook/parse_json.ts";
+import { parseJsonObject } from "../../core/parse_json.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";

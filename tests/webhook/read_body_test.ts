@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLessOrEqual, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { bindEnv, createBaseApp } from "../../base_app.ts";
+import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { checkDeclaredBody, readBody } from "../../webhook/read_body.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
-import { Timeouts } from "../../webhook/timeouts.ts";
+import { Timeouts } from "../../core/timeouts.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { readBodyWithin } from "../../webhook/read_body.ts";
 import { testWith } from "../_permissions.ts";

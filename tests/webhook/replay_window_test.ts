@@ -1,5 +1,5 @@
 import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { openEventStore } from "../../webhook/store/mod.ts";

@@ -1,6 +1,6 @@
 import examples from "@octokit/webhooks-examples" with { type: "json" };
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import {
   createForgeIntake,

@@ -1,6 +1,6 @@
 import type { Chat, ChatMember, Message, Update, User } from "@grammyjs/types";
 import { assertEquals } from "@std/assert";
-import { createBaseApp } from "../../base_app.ts";
+import { createBaseApp } from "../../app/base_app.ts";
 import { createMessengerIntake, openEventStore, userIdOf } from "../../webhook/mod.ts";
 
 const SECRET = "a-secret-token-for-tests";

@@ -8,7 +8,7 @@ import {
   type WebhookEvent,
   type WorkerOptions,
 } from "../../webhook/mod.ts";
-import { withDeadline } from "../../webhook/deadline.ts";
+import { withDeadline } from "../../core/deadline.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { recordKey } from "./store/_events.ts";

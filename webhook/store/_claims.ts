@@ -1,4 +1,4 @@
-import { writeLog } from "../../middleware/mod.ts";
+import { writeLog } from "../../core/mod.ts";
 import { type Change, changeRecord } from "./_changes.ts";
 import { isTooMuch } from "./_commit.ts";
 import { Draft } from "./_draft.ts";

@@ -1,4 +1,4 @@
-import { Timeouts } from "../timeouts.ts";
+import { Timeouts } from "../../core/timeouts.ts";
 
 /** A task that a remote KV swallows must not keep those behind it waiting for ever. */
 const TASK_TIMEOUT_MS = 5_000;

@@ -1,4 +1,4 @@
-import { writeLog } from "../../middleware/mod.ts";
+import { writeLog } from "../../core/mod.ts";
 import { commit } from "./_commit.ts";
 import { Draft } from "./_draft.ts";
 import { LAST, NumberedEntries } from "./_numbered_entries.ts";

@@ -1,4 +1,4 @@
-import type { LogSink } from "../../middleware/mod.ts";
+import type { LogSink } from "../../core/mod.ts";
 import type { DueGroups } from "./_due_groups.ts";
 import type { KeyedLock } from "./_keyed_lock.ts";
 import type { StoreKeys } from "./_keys.ts";

@@ -1,4 +1,4 @@
-import { writeLog } from "../../middleware/mod.ts";
+import { writeLog } from "../../core/mod.ts";
 import type { Mutations } from "./_draft.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { lookUp } from "./_lookup.ts";

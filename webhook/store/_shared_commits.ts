@@ -1,4 +1,4 @@
-import { SharedTimer, Timeouts } from "../timeouts.ts";
+import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
 import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit, isTooMuch } from "./_commit.ts";
 import type { Draft } from "./_draft.ts";

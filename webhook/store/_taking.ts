@@ -1,4 +1,4 @@
-import { withDeadline } from "../deadline.ts";
+import { withDeadline } from "../../core/deadline.ts";
 import type { Delivery } from "../delivery.ts";
 import type { Leased, Mutations } from "./_draft.ts";
 import { setId } from "./_ids.ts";

@@ -1,4 +1,4 @@
-import { textOf } from "../text_of.ts";
+import { textOf } from "../../core/text_of.ts";
 import { read } from "./_reads.ts";
 import { isEventRecord, isPayloadOf } from "./_record_shape.ts";
 

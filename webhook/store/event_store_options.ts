@@ -1,4 +1,4 @@
-import type { LogSink } from "../../middleware/mod.ts";
+import type { LogSink } from "../../core/mod.ts";
 import type { BellKind } from "./doorbell.ts";
 
 /** Options of {@linkcode openEventStore}. */

@@ -1,5 +1,5 @@
-import { checkFunctions, checkPart, met } from "../../middleware/check_options.ts";
-import { consoleSink } from "../../middleware/mod.ts";
+import { checkFunctions, checkPart, met } from "../../core/check_options.ts";
+import { consoleSink } from "../../core/mod.ts";
 import { DueGroups } from "./_due_groups.ts";
 import { KeyedLock } from "./_keyed_lock.ts";
 import { storeKeys } from "./_keys.ts";

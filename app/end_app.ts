@@ -1,8 +1,8 @@
-import { type LogSink, writeLog } from "./middleware/mod.ts";
+import { type LogSink, writeLog } from "../core/mod.ts";
 import type { Serving } from "./serve_app.ts";
-import { withDeadline } from "./webhook/deadline.ts";
-import type { EventWorker } from "./webhook/mod.ts";
-import { loadWantedNodeCrypto } from "./webhook/node_crypto.ts";
+import { withDeadline } from "../core/deadline.ts";
+import type { EventWorker } from "../webhook/mod.ts";
+import { loadWantedNodeCrypto } from "../core/node_crypto.ts";
 
 /** What runs, and has to be ended. */
 export interface Running {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { textOf } from "../../webhook/text_of.ts";
+import { textOf } from "../../core/text_of.ts";
 
 class Coded {
   readonly code = 42;

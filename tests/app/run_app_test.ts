@@ -6,14 +6,14 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import { checkReturned } from "../app_options.ts";
-import { openEventStore, runApp } from "../mod.ts";
-import { withFolder } from "./_folder.ts";
-import { testWith } from "./_permissions.ts";
-import { openSqlite } from "./_sqlite.ts";
-import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./apps/_app.ts";
-import { deliver } from "./apps/_deliver.ts";
-import { until } from "./processes/_process.ts";
+import { checkReturned } from "../../app/app_options.ts";
+import { openEventStore, runApp } from "../../mod.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { openSqlite } from "../_sqlite.ts";
+import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "../apps/_app.ts";
+import { deliver } from "../apps/_deliver.ts";
+import { until } from "../processes/_process.ts";
 
 /** Options that make no sense. */
 const NONSENSE: readonly OwnAppOptions[] = [

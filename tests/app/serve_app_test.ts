@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { AppHandler, LogRecord } from "../mod.ts";
-import { serveApp } from "../serve_app.ts";
-import { ON_DENO_2_5 } from "./_deno_version.ts";
-import { testWith } from "./_permissions.ts";
+import type { AppHandler, LogRecord } from "../../mod.ts";
+import { serveApp } from "../../app/serve_app.ts";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
+import { testWith } from "../_permissions.ts";
 
 /** Serves what answers, and asks it once. */
 async function ask(answer: AppHandler): Promise<{ response: Response; records: LogRecord[] }> {

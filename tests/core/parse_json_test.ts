@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
-import { decodeUtf8, parseJsonObject } from "../../webhook/parse_json.ts";
+import { decodeUtf8, parseJsonObject } from "../../core/parse_json.ts";
 
 const encoder = new TextEncoder();
 

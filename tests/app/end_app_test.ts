@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { InFlight } from "../end_app.ts";
-import { doesWithoutNodeCrypto } from "../webhook/node_crypto.ts";
+import { InFlight } from "../../app/end_app.ts";
+import { doesWithoutNodeCrypto } from "../../core/node_crypto.ts";
 
 Deno.test("InFlight has Node's module loaded once the first answer that did without it is out", async () => {
   const inFlight = new InFlight();

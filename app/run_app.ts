@@ -14,10 +14,10 @@ import {
   createStdoutLog,
   type LogSink,
   writeLog,
-} from "./middleware/mod.ts";
+} from "../core/mod.ts";
 import { serveApp } from "./serve_app.ts";
-import { isTelemetryOn, openTelemetry, type Telemetry } from "./telemetry/mod.ts";
-import { type BellKind, type EventWorker, type JsonObject, startWorker } from "./webhook/mod.ts";
+import { isTelemetryOn, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
+import { type BellKind, type EventWorker, type JsonObject, startWorker } from "../webhook/mod.ts";
 
 /** For how long the end waits for whoever reads the log. */
 const DRAIN_LOG_MS = 250;

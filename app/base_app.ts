@@ -1,6 +1,6 @@
 import { Hono, type MiddlewareHandler } from "@hono/hono";
 import { methodNotAllowed } from "@hono/hono/method-not-allowed";
-import { healthRoutes } from "./health/mod.ts";
+import { healthRoutes } from "../health/mod.ts";
 import {
   catchNonErrors,
   type ConnectionBindings,
@@ -14,10 +14,10 @@ import {
   methodNotAllowedHandler,
   notFoundHandler,
   type RateLimitOptions,
-} from "./middleware/mod.ts";
-import { checkFunctions, checkObject, checkPart, met } from "./middleware/check_options.ts";
-import { checkAllowedUsers } from "./webhook/authorize.ts";
-import { createRequestSpans, type Telemetry } from "./telemetry/mod.ts";
+} from "../middleware/mod.ts";
+import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
+import { checkAllowedUsers } from "../webhook/authorize.ts";
+import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
 /** What cannot be done with wrong options. */
 const DOING = "create the app";

@@ -1,5 +1,5 @@
-import { flawOfSecret, flawOfToken } from "./webhook/flaw_of_secret.ts";
-import type { BellKind } from "./webhook/mod.ts";
+import { flawOfSecret, flawOfToken } from "../webhook/flaw_of_secret.ts";
+import type { BellKind } from "../webhook/mod.ts";
 
 /** Where an app's variables come from, and where what is odd about them is reported. */
 export interface AppVariables {

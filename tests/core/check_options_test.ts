@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { met } from "../../middleware/check_options.ts";
+import { met } from "../../core/check_options.ts";
 
 const MET: readonly [unknown, string][] = [
   ["50", '"50"'],

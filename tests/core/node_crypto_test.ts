@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
-import { doesWithoutNodeCrypto, loadWantedNodeCrypto } from "../../webhook/node_crypto.ts";
+import { doesWithoutNodeCrypto, loadWantedNodeCrypto } from "../../core/node_crypto.ts";
 import { verifySignedAsync } from "../../webhook/verify_forge_delivery.ts";
 import { verifySignature, verifySignatureAsync } from "../../webhook/verify_signature.ts";
 import { FORGE_SECRET, sign } from "../_deliveries.ts";
@@ -44,8 +44,8 @@ Deno.test("nodeCrypto() is done without for a while, and then loaded", async () 
 });
 
 testWith(["read"], "loadWantedNodeCrypto() loads what was wanted", async () => {
-  const url = new URL("../../webhook/node_crypto.ts", import.meta.url).href;
-  const fresh: typeof import("../../webhook/node_crypto.ts") = await import(`${url}#fresh`);
+  const url = new URL("../../core/node_crypto.ts", import.meta.url).href;
+  const fresh: typeof import("../../core/node_crypto.ts") = await import(`${url}#fresh`);
   assertEquals(fresh.doesWithoutNodeCrypto(), true);
   fresh.loadWantedNodeCrypto();
   await pause(10);

@@ -3,15 +3,15 @@ import { FakeTime } from "@std/testing/time";
 import { Hono } from "@hono/hono";
 import { cors } from "@hono/hono/cors";
 import { HTTPException } from "@hono/hono/http-exception";
-import { type AppOptions, bindEnv, createBaseApp } from "../base_app.ts";
+import { type AppOptions, bindEnv, createBaseApp } from "../../app/base_app.ts";
 import {
   type ConnectionBindings,
   createAuth,
   HttpError,
   type LogRecord,
-} from "../middleware/mod.ts";
-import { testWith } from "./_permissions.ts";
-import type { RequestOptions } from "./_request_options.ts";
+} from "../../middleware/mod.ts";
+import { testWith } from "../_permissions.ts";
+import type { RequestOptions } from "../_request_options.ts";
 
 const HEALTH_PATHS = ["/health", "/health/live", "/health/ready"];
 

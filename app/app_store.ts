@@ -1,6 +1,6 @@
-import { withDeadline } from "./webhook/deadline.ts";
-import { type EventStore, type EventStoreOptions, openEventStore } from "./webhook/mod.ts";
-import { textOf } from "./webhook/text_of.ts";
+import { withDeadline } from "../core/deadline.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../webhook/mod.ts";
+import { textOf } from "../core/text_of.ts";
 
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
 const KV_TIMEOUT_MS = 10_000;

@@ -9,7 +9,7 @@ import {
   readTokens,
   refuseProxyHeaders,
   VariableError,
-} from "../app_variables.ts";
+} from "../../app/app_variables.ts";
 
 const SECRET = "16-characters-ok";
 

@@ -1,6 +1,7 @@
 import type { AppHandler } from "./app_options.ts";
 import { reasonOf } from "./app_store.ts";
-import { BrokenBodyError, HttpError, type LogSink, writeLog } from "./middleware/mod.ts";
+import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
+import { BrokenBodyError } from "../middleware/mod.ts";
 
 /** Where an app listens. */
 export interface Place {

@@ -1,0 +1,27 @@
+/**
+ * What everything else of the package stands on: errors, the log, time limits, checks of options, JSON. It
+ * imports nothing of the package.
+ *
+ * @module
+ */
+export { checkFunctions, checkObject, checkPart, met } from "./check_options.ts";
+export { withDeadline } from "./deadline.ts";
+export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
+export {
+  consoleSink,
+  formatLogLine,
+  type LogLevel,
+  type LogRecord,
+  type LogSink,
+  logSinkOf,
+  writeLog,
+  writeRecord,
+} from "./log.ts";
+export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
+export {
+  createStdoutLog,
+  type LogOutput,
+  type StdoutLog,
+  type StdoutLogOptions,
+} from "./stdout_log.ts";
+export { lookable, textOf } from "./text_of.ts";
