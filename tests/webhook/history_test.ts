@@ -88,7 +88,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 });
 
 /** How many histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
-const RUNS = ON_DENO_2_5 ? 2 : 100;
+const RUNS = ON_DENO_2_5 ? 4 : 100;
 
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */
 const ONCE_BROKEN: readonly Scenario[] = [
