@@ -47,8 +47,9 @@ export class SharedTimer {
     if (at >= this.#at) return;
     this.#clear();
     this.#at = at;
-    // Parts of a millisecond are cut off.
-    this.#timer = setTimeout(this.#wake, Math.ceil(at - performance.now()));
+    // Parts of a millisecond are cut off. A process that stood still may be late for it already.
+    const delayMs = Math.max(0, Math.ceil(at - performance.now()));
+    this.#timer = setTimeout(this.#wake, delayMs);
   }
 
   #clear(): void {

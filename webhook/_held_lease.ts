@@ -38,6 +38,8 @@ export class HeldLease {
   /** The changes so far: the lease's version is known only once they are through. */
   #changes: Promise<unknown> = Promise.resolve();
   #isLost = false;
+  /** Whether a renewal was tried since the last one that succeeded. */
+  #hasTried = false;
   #timeout: Timeout | undefined;
   #wake: (() => void) | undefined;
 
@@ -80,7 +82,7 @@ export class HeldLease {
     if (this.#isLost) return;
     const { renewals, leaseMs } = this.#parts;
     const remainingMs = this.#until - performance.now();
-    const isShort = remainingMs < leaseMs * RENEWAL;
+    const isShort = remainingMs > 0 && remainingMs < leaseMs * RENEWAL;
     this.#timeout = (isShort ? new Timeouts(remainingMs) : renewals).start(this.#tick);
   }
 
@@ -155,8 +157,9 @@ export class HeldLease {
   }
 
   readonly #tick = (): void => {
-    // Without a renewal another worker takes the event over: by then this one has to have stopped.
-    if (performance.now() >= this.#until) {
+    // Without a renewal another worker takes the event over: by then this one has to have stopped. If
+    // this process stood still instead, nobody may have, and the first renewal since then tells.
+    if (performance.now() >= this.#until && this.#hasTried) {
       return this.lose("lease not renewed in time, handler aborted");
     }
     this.#renew();
@@ -166,14 +169,16 @@ export class HeldLease {
   async #renew(): Promise<void> {
     const { store, leaseMs } = this.#parts;
     let start = 0;
+    this.#hasTried = true;
     const renew = (lease: Lease) => {
       start = performance.now();
       return store.renew(lease, leaseMs);
     };
     try {
       const renewed = await this.change(renew, leaseMs * RENEWAL);
-      if (renewed) this.#until = start + leaseMs * EXPIRY_MARGIN;
-      else this.lose("lease lost, handler aborted");
+      if (!renewed) return this.lose("lease lost, handler aborted");
+      this.#until = start + leaseMs * EXPIRY_MARGIN;
+      this.#hasTried = false;
     } catch (error) {
       this.#holder.onError(error);
     }

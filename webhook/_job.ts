@@ -68,6 +68,16 @@ export class Job {
     this.bytes = content?.body.byteLength ?? 0;
   }
 
+  /** The event's id. */
+  get id(): string {
+    return this.#lease.record.id;
+  }
+
+  /** Whether the event is no longer this worker's. */
+  get isLost(): boolean {
+    return this.#lease.isLost;
+  }
+
   /** For how long the event has been leased, in milliseconds. */
   get ageMs(): number {
     return this.#lease.ageMs;

@@ -89,6 +89,12 @@ export class JobQueue {
     return Math.min(MAX_CLAIM, Math.floor(Math.min(own, this.#roomWith(ahead))));
   }
 
+  /** Whether an event is leased here, as far as this worker knows. */
+  readonly holds = (id: string): boolean => {
+    for (const job of this.#jobs) if (job.id === id && !job.isLost) return true;
+    return false;
+  };
+
   /** Takes an event while it is stored, unless those that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
     const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;

@@ -169,7 +169,8 @@ class StoreWorker implements EventWorker {
     const { store, leaseMs } = this.#parts;
     const takeOver = !this.#clock.hasJumped();
     const start = performance.now();
-    const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver });
+    const { holds } = this.#queue;
+    const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       this.#queue.add(leases, limit, start);

@@ -224,6 +224,24 @@ Deno.test("startWorker() starts a handler ten leases long once", async () => {
   assertEquals(starts, 1);
 });
 
+Deno.test("startWorker() keeps an event when its process stands still for longer than a lease", async () => {
+  await using sut = await memoryStore();
+  let starts = 0;
+  const handler: EventHandler = async (_event, { signal }) => {
+    starts++;
+    await later(20);
+    const end = performance.now() + 300;
+    while (performance.now() < end);
+    await later(300);
+    signal.throwIfAborted();
+  };
+  await withWorker(sut, handler, { leaseMs: 200, sweepMs: 20 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(isState(sut.store, "d1", "done"));
+  });
+  assertEquals(starts, 1);
+});
+
 Deno.test("startWorker() aborts a handler whose lease was lost, and settles nothing", async () => {
   await using sut = await memoryStore();
   const aborted = Promise.withResolvers<void>();

@@ -227,7 +227,7 @@ export class Claims {
   }
 
   async #leaseDue(due: Due, known: Known, options: ClaimOptions): Promise<Lease | null> {
-    const { owner, leaseMs, takeOver = true } = options;
+    const { owner, leaseMs, takeOver = true, holds } = options;
     const now = Date.now();
     const { entry } = due;
     const { record, versionstamp, body } = known;
@@ -236,7 +236,7 @@ export class Claims {
       return due.isShared ? null : await this.#drop(entry);
     }
     const takenOver = record.state === "running";
-    if (takenOver && !takeOver) return null;
+    if (takenOver && (!takeOver || holds?.(record.id))) return null;
     const errors = takenOver ? withError(record, LEASE_EXPIRED, now) : record.errors;
     const lease = await this.#change({ record, versionstamp: versionstamp!, body }, {
       set: { attempt: record.attempt + 1, errors },

@@ -39,6 +39,12 @@ export interface ClaimOptions {
    * @default {true}
    */
   readonly takeOver?: boolean | undefined;
+  /**
+   * Whether the claimer still works on an event: it renews the lease itself, and is not to take it over.
+   *
+   * @default {undefined} It works on none.
+   */
+  readonly holds?: ((id: string) => boolean) | undefined;
 }
 
 /**
