@@ -23,15 +23,15 @@
  *
  * @module
  */
-export * from "./router/mod.ts";
+export * from "./events/mod.ts";
 export type { AppContext, AppHandler, RunAppOptions } from "./app/app_options.ts";
 export {
   type AppVariables,
   type ForgeSecrets,
   readAllowedUsers,
-  readBell,
   readForgeSecrets,
   readInteger,
+  readNotifier,
   readSecrets,
   readTokens,
   VariableError,

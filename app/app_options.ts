@@ -3,8 +3,9 @@ import { checkObject, met } from "../core/check_options.ts";
 import type { LogSink } from "../core/mod.ts";
 import type { ConnectionBindings } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import type { EventHandler, EventStore, JsonObject, WorkerOptions } from "../webhook/mod.ts";
-import { withDefaults } from "../webhook/worker_options.ts";
+import type { EventHandler, EventStore, WorkerOptions } from "../events/mod.ts";
+import type { JsonObject } from "../webhook/mod.ts";
+import { withDefaults } from "../events/worker/worker_options.ts";
 
 /** What an app is made of beside its own variables. */
 export interface AppContext {

@@ -1,5 +1,5 @@
 import { withDeadline } from "../core/deadline.ts";
-import { type EventStore, type EventStoreOptions, openEventStore } from "../webhook/mod.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
 import { textOf } from "../core/text_of.ts";
 
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
@@ -58,9 +58,9 @@ const NOT_ASSIGNED =
  */
 async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<EventStore> {
   // Who asks for the queue knows that there is one.
-  if (options.bell === "enqueue") return await openEventStore(kv, options);
-  const store = await openEventStore(kv, { ...options, bell: "auto" });
-  if (store.bell !== "enqueue") return store;
+  if (options.notifier === "enqueue") return await openEventStore(kv, options);
+  const store = await openEventStore(kv, { ...options, notifier: "auto" });
+  if (store.notifier !== "enqueue") return store;
   kv.close();
   throw new Error(NOT_ASSIGNED);
 }

@@ -1,5 +1,5 @@
 import { flawOfSecret, flawOfToken } from "../webhook/flaw_of_secret.ts";
-import type { BellKind } from "../webhook/mod.ts";
+import type { NotifierKind } from "../events/mod.ts";
 
 /** Where an app's variables come from, and where what is odd about them is reported. */
 export interface AppVariables {
@@ -168,13 +168,13 @@ export function readInteger(
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @returns The bell. `auto` becomes `watch` on Deno Deploy, which has no KV queues.
+ * @returns The notifier. `auto` becomes `watch` on Deno Deploy, which has no KV queues.
  * @throws {VariableError} If it is none of `auto`, `enqueue` and `watch`.
  */
-export function readBell(variables: AppVariables, name: string): BellKind | "auto" {
-  const bell = variables.get(name)?.trim() || "auto";
-  if (bell === "enqueue" || bell === "watch") return bell;
-  if (bell !== "auto") throw new VariableError(`${name} must be auto, enqueue or watch`);
+export function readNotifier(variables: AppVariables, name: string): NotifierKind | "auto" {
+  const notifier = variables.get(name)?.trim() || "auto";
+  if (notifier === "enqueue" || notifier === "watch") return notifier;
+  if (notifier !== "auto") throw new VariableError(`${name} must be auto, enqueue or watch`);
   return onDeploy(variables) ? "watch" : "auto";
 }
 

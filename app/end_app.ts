@@ -1,7 +1,7 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import type { Serving } from "./serve_app.ts";
 import { withDeadline } from "../core/deadline.ts";
-import type { EventWorker } from "../webhook/mod.ts";
+import type { EventWorker } from "../events/mod.ts";
 import { loadWantedNodeCrypto } from "../core/node_crypto.ts";
 
 /** What runs, and has to be ended. */

@@ -3,8 +3,8 @@ import { openAppStore, reasonOf } from "./app_store.ts";
 import {
   type AppVariables,
   onDeploy,
-  readBell,
   readInteger,
+  readNotifier,
   refuseProxyHeaders,
 } from "./app_variables.ts";
 import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
@@ -17,7 +17,8 @@ import {
 } from "../core/mod.ts";
 import { serveApp } from "./serve_app.ts";
 import { isTelemetryOn, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
-import { type BellKind, type EventWorker, type JsonObject, startWorker } from "../webhook/mod.ts";
+import { type EventWorker, type NotifierKind, startWorker } from "../events/mod.ts";
+import type { JsonObject } from "../webhook/mod.ts";
 
 /** For how long the end waits for whoever reads the log. */
 const DRAIN_LOG_MS = 250;
@@ -29,7 +30,7 @@ interface Settings {
   readonly port: number;
   readonly hostname: string;
   readonly kvUrl: string | undefined;
-  readonly bell: BellKind | "auto";
+  readonly notifier: NotifierKind | "auto";
   readonly trustedProxyHops: number;
 }
 
@@ -37,7 +38,7 @@ interface Settings {
  * Runs an app until it is told to stop: reads its variables, opens the KV, starts the worker, serves.
  *
  * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (unset: Deno's default database; else a
- * path, `:memory:` or the URL of a remote KV), `QUEUE_BELL` (`auto`, `enqueue`, `watch`),
+ * path, `:memory:` or the URL of a remote KV), `NOTIFIER` (`auto`, `enqueue`, `watch`),
  * `TRUSTED_PROXY_HOPS` (0), and those that `setup` reads.
  *
  * What keeps the app from starting is written as one line to the standard error, and ends the process
@@ -96,7 +97,7 @@ function readSettings(variables: AppVariables): Settings {
     port: readInteger(variables, "PORT", 8000, 65_535),
     hostname: variables.get("HOST")?.trim() || "0.0.0.0",
     kvUrl: variables.get("KV_URL")?.trim() || undefined,
-    bell: readBell(variables, "QUEUE_BELL"),
+    notifier: readNotifier(variables, "NOTIFIER"),
     trustedProxyHops: readInteger(variables, "TRUSTED_PROXY_HOPS", 0, 100),
   };
 }
@@ -124,10 +125,10 @@ async function start<TPayload>(
   checkReturned("setup()", createHandler, "a function that makes the app");
   const started = Promise.withResolvers<EventWorker>();
   if (onDeploy(variables)) registerSweep(name, started.promise);
-  const { kvUrl, bell, trustedProxyHops } = settings;
+  const { kvUrl, notifier, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore({
-    ...{ kvUrl, onDeploy: onDeploy(variables), namespace: name, bell, retentionMs, log },
+    ...{ kvUrl, onDeploy: onDeploy(variables), namespace: name, notifier, retentionMs, log },
   });
   const telemetry = await opening;
   const summary = summingUp(log);
@@ -142,7 +143,8 @@ async function start<TPayload>(
   const server = serveApp({
     ...{ name, port, hostname, log: summary },
     answer: (request, info) => inFlight.during(() => answer(request, info)),
-    onListen: (place) => writeLog(log, "info", "listening", { name, ...place, bell: store.bell }),
+    onListen: (place) =>
+      writeLog(log, "info", "listening", { name, ...place, notifier: store.notifier }),
   });
   const worker = startWorker(store, handler, { ...options, telemetry });
   started.resolve(worker);
@@ -177,5 +179,5 @@ function summingUp(log: LogSink): LogSink {
  */
 function registerSweep(name: string, worker: Promise<EventWorker>): void {
   if (typeof Deno.cron !== "function") return;
-  Deno.cron(`${name} events`, "* * * * *", async () => await (await worker).sweep());
+  Deno.cron(`${name} events`, "* * * * *", async () => await (await worker).poll());
 }

@@ -1,4 +1,4 @@
-import type { BulkOptions, BulkResult, EventFilter, EventStore } from "../webhook/mod.ts";
+import type { BulkOptions, BulkResult, EventFilter, EventStore } from "../events/mod.ts";
 import type { CommandName } from "./_commands.ts";
 import type { CliOptions } from "./_options.ts";
 import { ProgressLine } from "./_progress.ts";

@@ -1,4 +1,4 @@
-import type { StoredEvent } from "../webhook/mod.ts";
+import type { StoredEvent } from "../events/mod.ts";
 
 /** The options that there are. A text in brackets stands for what follows one. */
 export const OPTIONS = {

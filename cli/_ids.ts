@@ -1,4 +1,4 @@
-import type { EventFilter, EventStore } from "../webhook/mod.ts";
+import type { EventFilter, EventStore } from "../events/mod.ts";
 import { UsageError } from "./_usage_error.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { StoredEvent } from "../webhook/mod.ts";
+import type { StoredEvent } from "../events/mod.ts";
 
 /** Keeps the last events of a list. */
 export async function lastOf(

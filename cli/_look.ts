@@ -1,4 +1,4 @@
-import type { EventRecord, EventStore, StoredEvent } from "../webhook/mod.ts";
+import type { EventRecord, EventStore, StoredEvent } from "../events/mod.ts";
 import type { CliOptions } from "./_options.ts";
 import { lastOf } from "./_last_of.ts";
 import { agoOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";

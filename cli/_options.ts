@@ -1,4 +1,4 @@
-import type { EventFilter, StoredEvent } from "../webhook/mod.ts";
+import type { EventFilter, StoredEvent } from "../events/mod.ts";
 import { hint, readArguments, refuseForeign } from "./_arguments.ts";
 import { type CommandName, COMMANDS, type OptionName } from "./_commands.ts";
 import { helpOf } from "./_help.ts";

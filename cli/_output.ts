@@ -1,4 +1,4 @@
-import type { EventRecord, StoredEvent } from "../webhook/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
 
 /** What a terminal would act on: an error's message may quote what a stranger has sent. */
 const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

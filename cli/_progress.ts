@@ -1,4 +1,4 @@
-import type { BulkProgress } from "../webhook/mod.ts";
+import type { BulkProgress } from "../events/mod.ts";
 
 /** How often the line is written: no eye sees more. */
 const PERIOD_MS = 100;

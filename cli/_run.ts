@@ -1,4 +1,4 @@
-import { type EventStore, openEventStore } from "../webhook/mod.ts";
+import { type EventStore, openEventStore } from "../events/mod.ts";
 import { change, InterruptedError, WAYS } from "./_change.ts";
 import { withEventIds } from "./_ids.ts";
 import { answered, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";

@@ -1,4 +1,4 @@
-import { HttpError } from "../core/mod.ts";
+import { HttpError } from "./mod.ts";
 
 /** A parsed JSON object. */
 export type JsonObject = { readonly [key: string]: unknown };

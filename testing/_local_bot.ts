@@ -2,13 +2,8 @@ import type { Hono } from "@hono/hono";
 import { createBaseApp } from "../app/base_app.ts";
 import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/deadline.ts";
-import {
-  createForgeIntake,
-  createMessengerIntake,
-  type EventStore,
-  type EventWorker,
-  type PlatformName,
-} from "../webhook/mod.ts";
+import type { EventStore, EventWorker, PlatformName } from "../events/mod.ts";
+import { createForgeIntake, createMessengerIntake } from "../webhook/mod.ts";
 import { TestClock } from "./_test_clock.ts";
 import type { TestDelivery } from "./forge_delivery.ts";
 import type { Outcome, TestBot, TestBotOptions } from "./test_bot.ts";
@@ -77,7 +72,7 @@ export class LocalBot implements TestBot {
   async #handled(): Promise<void> {
     const { timeoutMs = 10_000 } = this.#options;
     try {
-      await withDeadline(this.#worker.sweep(), timeoutMs);
+      await withDeadline(this.#worker.poll(), timeoutMs);
     } catch (cause) {
       throw new Error(`The events were not handled within ${timeoutMs} ms`, { cause });
     }

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import type { PlatformName } from "../webhook/mod.ts";
+import type { PlatformName } from "../events/mod.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
 /**

@@ -3,13 +3,11 @@ import {
   type EventHandler,
   type EventRecord,
   type EventStore,
-  type ForgeIntakeOptions,
-  type JsonObject,
-  type MessengerIntakeOptions,
   openEventStore,
   startWorker,
   type WorkerOptions,
-} from "../webhook/mod.ts";
+} from "../events/mod.ts";
+import type { ForgeIntakeOptions, JsonObject, MessengerIntakeOptions } from "../webhook/mod.ts";
 import { LocalBot } from "./_local_bot.ts";
 import type { TestDelivery } from "./forge_delivery.ts";
 

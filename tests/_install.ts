@@ -39,7 +39,7 @@ async function installForNpm(folder: string): Promise<void> {
 if (import.meta.main) {
   console.log("Installing what the tests need");
   await deno(ROOT, "install", "--quiet");
-  await deno(new URL("bench/", ROOT), "install", "--quiet");
+  await deno(new URL("dev/bench/", ROOT), "install", "--quiet");
   // As a user of the package resolves its dependencies.
   await deno(ROOT, "cache", "--quiet", "--no-lock", ...Object.values(config.exports));
   const folder = await Deno.makeTempDir();

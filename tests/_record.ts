@@ -1,5 +1,5 @@
 /**
- * Keeps what the tests' apps have answered, written and stored, for `tools/find_secrets.ts`. Deno loads it
+ * Keeps what the tests' apps have answered, written and stored, for `dev/tools/find_secrets.ts`. Deno loads it
  * before each module of tests, `deno task test --preload tests/_record.ts`; without `RECORD_FOLDER` it does
  * nothing. No test knows of it: what leads out of an app is wrapped where Deno provides it.
  *

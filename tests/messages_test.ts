@@ -197,8 +197,8 @@ const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
     () => openEventStore(wrong("./bot.db")),
   ],
   [
-    'Cannot open the event store: \'bell\' must be "auto", "enqueue" or "watch", got "ring"',
-    () => openEventStore(wrong({ atomic: () => {} }), { bell: wrong("ring") }),
+    'Cannot open the event store: \'notifier\' must be "auto", "enqueue" or "watch", got "ring"',
+    () => openEventStore(wrong({ atomic: () => {} }), { notifier: wrong("ring") }),
   ],
   [
     "Cannot open the event store: 'namespace' must be a text that is not empty, got \"\"",

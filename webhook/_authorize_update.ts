@@ -1,6 +1,6 @@
 import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
 import { type AuthorizeUser, userIdOf } from "./authorize.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery } from "../events/store/delivery.ts";
 
 /** For how many updates it is remembered that the check has failed. */
 const MAX_REMEMBERED = 1_000;

@@ -23,12 +23,12 @@ export function withReplayWindow(store: IntakeStore, windowMs: number): IntakeSt
     maxPayloadBytes: store.maxPayloadBytes,
     retentionMs: store.retentionMs,
     firstOf: (...args) => store.firstOf(...args),
-    async accept(delivery, requestId) {
+    async accept(delivery) {
       const deliveryId = delivery.deliveryId ?? crypto.randomUUID();
       const known = { ...delivery, deliveryId };
       const first = await store.firstOf(known, windowMs);
       if (first !== null) return { id: first, duplicate: true };
-      return await store.accept(known, requestId);
+      return await store.accept(known);
     },
   };
 }

@@ -1,7 +1,7 @@
 import { HttpError } from "../core/mod.ts";
 import { Timeouts } from "../core/timeouts.ts";
-import type { Delivery } from "./delivery.ts";
-import type { AcceptResult, EventStore } from "./store/mod.ts";
+import type { Delivery } from "../events/store/delivery.ts";
+import type { AcceptResult, EventStore } from "../events/mod.ts";
 
 /** How long the store may take: a sender gives up after 10 s (GitHub) and needs an answer before. */
 export const STORE_TIMEOUT_MS = 5_000;
@@ -14,7 +14,6 @@ const RETRY_AFTER_SECONDS = "5";
  *
  * @param store The event store.
  * @param delivery The delivery.
- * @param requestId The id of the request that brought it, for the logs.
  * @returns The event's id, and whether it is new.
  * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
  * than 5 s.
@@ -22,9 +21,8 @@ const RETRY_AFTER_SECONDS = "5";
 export function enqueueDelivery(
   store: Pick<EventStore, "accept">,
   delivery: Delivery,
-  requestId?: string,
 ): Promise<AcceptResult> {
-  return enqueueWithin(new Timeouts(STORE_TIMEOUT_MS), store, delivery, requestId);
+  return enqueueWithin(new Timeouts(STORE_TIMEOUT_MS), store, delivery);
 }
 
 /**
@@ -33,7 +31,6 @@ export function enqueueDelivery(
  * @param timeouts For how long it is waited.
  * @param store The event store.
  * @param delivery The delivery.
- * @param requestId The id of the request that brought it, for the logs.
  * @returns The event's id, and whether it is new.
  * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails or takes longer.
  */
@@ -41,10 +38,9 @@ export async function enqueueWithin(
   timeouts: Timeouts,
   store: Pick<EventStore, "accept">,
   delivery: Delivery,
-  requestId: string | undefined,
 ): Promise<AcceptResult> {
   try {
-    return await timeouts.limit(store.accept(delivery, requestId));
+    return await timeouts.limit(store.accept(delivery));
   } catch (cause) {
     throw new HttpError(503, "Service Unavailable", {
       code: "QUEUE_UNAVAILABLE",

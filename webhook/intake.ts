@@ -3,12 +3,13 @@ import { checkFunctions, checkObject, checkPart, met } from "../core/check_optio
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { checkIntakeName, type Delivery, type PlatformName } from "./delivery.ts";
+import { checkIntakeName } from "./platforms/headers.ts";
+import type { Delivery, PlatformName } from "../events/store/delivery.ts";
 import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
 import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
-import type { EventStore } from "./store/mod.ts";
+import type { EventStore } from "../events/mod.ts";
 import { SharedTimer, Timeouts } from "../core/timeouts.ts";
 
 /** What an intake needs of an event store. */
@@ -142,7 +143,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       if (room) await untilRoom(room, storeTimeouts);
       if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
       const parsed = platform.parse(request.headers, body);
-      const delivery = parsed.intake === name ? parsed : { ...parsed, intake: name };
+      const delivery = { ...parsed, intake: name, requestId: c.get("requestId") };
       if (await platform.authorize(c, delivery)) {
         const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
         const accept: IntakeStore["accept"] = (...args) => {
@@ -150,7 +151,7 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
           storing = accepting;
           return accepting;
         };
-        const { id, duplicate } = await enqueue({ accept }, ordered, c.get("requestId"));
+        const { id, duplicate } = await enqueue({ accept }, ordered);
         const { deliveryId } = delivery;
         c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
         const outcome = duplicate ? "duplicate" : "accepted";
@@ -194,13 +195,12 @@ export function checkIntakeOptions(name: string, options: IntakeOptions): void {
 /** Stores deliveries, each in a span of its own where there are spans. */
 function enqueuing(timeouts: Timeouts, telemetry: Telemetry | undefined) {
   type Store = Pick<IntakeStore, "accept">;
-  const enqueue = (store: Store, delivery: Delivery, requestId?: string) =>
-    enqueueWithin(timeouts, store, delivery, requestId);
+  const enqueue = (store: Store, delivery: Delivery) => enqueueWithin(timeouts, store, delivery);
   if (!telemetry) return enqueue;
-  return (store: Store, delivery: Delivery, requestId?: string) =>
+  return (store: Store, delivery: Delivery) =>
     telemetry.storing(
       { platform: delivery.platform, bytes: delivery.body.byteLength },
-      (traceparent) => enqueue(store, { ...delivery, traceparent }, requestId),
+      (traceparent) => enqueue(store, { ...delivery, traceparent }),
     );
 }
 

@@ -8,7 +8,9 @@ import {
   notAuthorized,
   updateKindOf,
 } from "./authorize.ts";
-import { type Delivery, mediaTypeOf } from "./delivery.ts";
+import { mediaTypeOf } from "./platforms/headers.ts";
+import { chatOf, updateSenderOf } from "./platforms/event_subject.ts";
+import type { Delivery } from "../events/store/delivery.ts";
 import { failingOnce } from "./_authorize_update.ts";
 import { checkTokens } from "./_check_secrets.ts";
 import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
@@ -153,6 +155,8 @@ export function parseMessengerUpdate(headers: Headers, body: Uint8Array<ArrayBuf
     source: headers.has(TOKEN_HEADERS[0]) ? "messenger" : "telegram",
     type,
     deliveryId: updateIdOf(payload),
+    chat: chatOf(payload),
+    sender: updateSenderOf(payload),
     body,
     payload,
   };

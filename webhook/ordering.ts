@@ -1,5 +1,5 @@
-import type { Delivery } from "./delivery.ts";
-import { chatIn, objectOf } from "./event_subject.ts";
+import type { Delivery } from "../events/store/delivery.ts";
+import { chatIn, objectOf } from "./platforms/event_subject.ts";
 
 /**
  * Tells which deliveries are handled one at a time and in the order received: those with the same key.

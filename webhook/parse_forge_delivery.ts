@@ -1,11 +1,7 @@
+import type { Delivery } from "../events/store/delivery.ts";
+import { actionOf, forgeSenderOf, repositoryOf } from "./platforms/event_subject.ts";
 import { FORM_TYPE, formField } from "./_form.ts";
-import {
-  type Delivery,
-  deliveryIdOf,
-  eventTypeOf,
-  mediaTypeOf,
-  type SourceHeader,
-} from "./delivery.ts";
+import { deliveryIdOf, eventTypeOf, mediaTypeOf, type SourceHeader } from "./platforms/headers.ts";
 import { invalidBody, parseJsonObject } from "../core/parse_json.ts";
 
 /** Forgejo sends all of these names but the first, Gitea its own and GitHub's: the own name leads. */
@@ -55,6 +51,9 @@ export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffe
     source,
     type,
     deliveryId,
+    action: actionOf(payload),
+    repository: repositoryOf(payload),
+    sender: forgeSenderOf(payload),
     body: document,
     payload,
   };

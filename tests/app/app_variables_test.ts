@@ -2,9 +2,9 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import {
   type AppVariables,
   readAllowedUsers,
-  readBell,
   readForgeSecrets,
   readInteger,
+  readNotifier,
   readSecrets,
   readTokens,
   refuseProxyHeaders,
@@ -34,7 +34,7 @@ function usersOf(list?: string) {
 const integerOf = (text?: string) =>
   readInteger(variablesOf(text === undefined ? {} : { PORT: text }), "PORT", 8000, 65_535);
 
-const bellOf = (values: Record<string, string>) => readBell(variablesOf(values), "BELL");
+const bellOf = (values: Record<string, string>) => readNotifier(variablesOf(values), "BELL");
 
 Deno.test("readSecrets() returns the one secret", () => {
   assertEquals(secretsOf({ KEY: SECRET }), { secrets: [SECRET], warnings: [] });
@@ -214,27 +214,27 @@ Deno.test("readInteger() refuses any other text, without repeating it", () => {
   }
 });
 
-Deno.test("readBell() reads the three bells", () => {
+Deno.test("readNotifier() reads the three notifiers", () => {
   assertEquals(bellOf({}), "auto");
-  for (const bell of ["auto", "enqueue", "watch"] as const) {
-    assertEquals(bellOf({ BELL: bell }), bell);
-    assertEquals(bellOf({ BELL: ` ${bell} ` }), bell);
+  for (const notifier of ["auto", "enqueue", "watch"] as const) {
+    assertEquals(bellOf({ BELL: notifier }), notifier);
+    assertEquals(bellOf({ BELL: ` ${notifier} ` }), notifier);
   }
   assertEquals(bellOf({ BELL: " " }), "auto");
 });
 
-Deno.test("readBell() makes auto watch on Deno Deploy, which has no queues", () => {
+Deno.test("readNotifier() makes auto watch on Deno Deploy, which has no queues", () => {
   assertEquals(bellOf({ DENO_DEPLOY: "true" }), "watch");
   assertEquals(bellOf({ DENO_DEPLOY: "1" }), "watch");
   assertEquals(bellOf({ BELL: "auto", DENO_DEPLOY: "true" }), "watch");
   assertEquals(bellOf({ DENO_DEPLOY: "false" }), "auto");
 });
 
-Deno.test("readBell() lets the variable decide on Deno Deploy too", () => {
+Deno.test("readNotifier() lets the variable decide on Deno Deploy too", () => {
   assertEquals(bellOf({ BELL: "enqueue", DENO_DEPLOY: "true" }), "enqueue");
 });
 
-Deno.test("readBell() refuses any other text, without repeating it", () => {
+Deno.test("readNotifier() refuses any other text, without repeating it", () => {
   for (const BELL of ["Auto", "queue", "enqueue,watch", "true"]) {
     const error = assertThrows(() => bellOf({ BELL }), VariableError);
     assertEquals(error.message, "BELL must be auto, enqueue or watch");

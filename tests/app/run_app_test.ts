@@ -21,7 +21,7 @@ const NONSENSE: readonly OwnAppOptions[] = [
   ...[0, NaN, 1e18].map((retentionMs) => ({ retentionMs })),
   ...[0, 1.5, 10_001].map((concurrency) => ({ concurrency })),
   ...[0, NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
-  { sweepMs: 0 },
+  { pollMs: 0 },
   { retry: { maxAttempts: 0 } },
   { retry: { minDelayMs: -1 } },
 ];
@@ -55,7 +55,7 @@ const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =
 
 async function stateOf(kvPath: string, id: string): Promise<string | undefined> {
   using kv = await Deno.openKv(kvPath);
-  return (await (await openEventStore(kv, { namespace: "own", bell: "watch" })).get(id))?.state;
+  return (await (await openEventStore(kv, { namespace: "own", notifier: "watch" })).get(id))?.state;
 }
 
 const twelve = { concurrency: 12, handlerMs: 60_000 };
@@ -69,7 +69,7 @@ testOwnApp("runApp() leases events for as long as asked", leased, async (app, kv
   await deliver(app, "d1");
   await app.line(isMessage("start"));
   using kv = await Deno.openKv(kvPath);
-  const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+  const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
   const remainingMs = (await store.get("forge:d1"))!.lease!.until - Date.now();
   assertGreater(remainingMs, 60_000);
   assertLess(remainingMs, 120_001);

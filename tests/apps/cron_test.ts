@@ -4,12 +4,12 @@ import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { until } from "../processes/_process.ts";
-import { delivery } from "../webhook/store/_events.ts";
+import { delivery } from "../events/store/_events.ts";
 import { APP_NEEDS, spawnApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
 /** Nothing but the cron can find an event that another process takes in: no timer of the worker does. */
-const NEVER_BY_TIMER = { sweepMs: 2 ** 31 - 1 };
+const NEVER_BY_TIMER = { pollMs: 2 ** 31 - 1 };
 
 /** Deno's own tests have a cron tick this often: each so many milliseconds, whatever its schedule. */
 const TICKING = { DENO_CRON_TEST_SCHEDULE_OFFSET: "100" };
@@ -31,7 +31,7 @@ async function isHandled(env: Record<string, string>, withinMs: number): Promise
     // The worker looks for more once it has settled an event, and then has no reason to.
     await new Promise((resolve) => setTimeout(resolve, 300));
     using kv = await Deno.openKv(kvPath);
-    const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+    const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
     await store.accept(delivery("d1"));
     handled = await until(() => app.count("end", "d1") === 1, withinMs).then(
       () => true,
@@ -43,7 +43,7 @@ async function isHandled(env: Record<string, string>, withinMs: number): Promise
 
 testWith(APP_NEEDS, "runApp() handles on Deno Deploy what the cron finds", async () => {
   // A file has a queue, and on Deno Deploy has to be asked for by it.
-  const env = { ...TICKING, DENO_DEPLOY: "true", QUEUE_BELL: "enqueue" };
+  const env = { ...TICKING, DENO_DEPLOY: "true", NOTIFIER: "enqueue" };
   assertEquals(await isHandled(env, 10_000), true);
 });
 

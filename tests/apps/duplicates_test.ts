@@ -25,7 +25,7 @@ for (const [kind, count, body] of KINDS) {
       const expected = Array.from({ length: count }, () => [200, "OK"]);
       assertEquals(answers.map(({ status, text }) => [status, text]), expected);
       using kv = await Deno.openKv(kvPath);
-      const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+      const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
       await until(async () => (await store.stats()).done === 1, 10_000);
       assertEquals(await Array.fromAsync(store.list(), ({ id }) => id), ["forge:d1"]);
       assertEquals(app.count("start"), 1);

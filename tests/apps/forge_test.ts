@@ -3,7 +3,7 @@ import { openEventStore } from "../../mod.ts";
 import { forgeDelivery, sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
 
 const SECRET = "It's a Secret to Everybody";
@@ -122,7 +122,7 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
       await Promise.allSettled(sending);
     }
     using kv = await Deno.openKv(`${folder}/kv.db`);
-    const store = await openEventStore(kv, { namespace: "forge", bell: "watch" });
+    const store = await openEventStore(kv, { namespace: "forge", notifier: "watch" });
     assert(acknowledged.length >= 50);
     for (const id of acknowledged) assertEquals((await store.get(`forge:${id}`))?.deliveryId, id);
   });
@@ -173,7 +173,7 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["its secret is blank", { FORGE_WEBHOOK_SECRET: " \t" }, /FORGE_WEBHOOK_SECRET is blank/],
   ["PORT is no number", { ...ENV, PORT: "http" }, /PORT must be a whole number/],
   ["PORT is too large", { ...ENV, PORT: "65536" }, /PORT must be a whole number/],
-  ["QUEUE_BELL is unknown", { ...ENV, QUEUE_BELL: "ring" }, /QUEUE_BELL must be/],
+  ["NOTIFIER is unknown", { ...ENV, NOTIFIER: "ring" }, /NOTIFIER must be/],
   [
     "TRUSTED_PROXY_HOPS is negative",
     { ...ENV, TRUSTED_PROXY_HOPS: "-1" },
@@ -247,28 +247,28 @@ testWith(APP_NEEDS, "apps/forge.ts does not name its secret when it cannot start
 
 testWith(APP_NEEDS, "apps/forge.ts does without queues on Deno Deploy", async () => {
   await using app = spawnApp("forge", { ...ENV, DENO_DEPLOY: "true" });
-  assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+  assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
   await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 
 testDenokv(APP_NEEDS, "apps/forge.ts works on a remote KV", async (url) => {
   await using app = spawnApp("forge", { ...ENV, KV_URL: url });
-  assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+  assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
   await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 
 testDenokv(
   APP_NEEDS,
-  "apps/forge.ts does not start with a bell that its KV cannot ring",
+  "apps/forge.ts does not start with a notifier that its KV cannot ring",
   async (url) => {
     const { code, stderr } = await runToEnd("forge", {
       ...ENV,
       KV_URL: url,
-      QUEUE_BELL: "enqueue",
+      NOTIFIER: "enqueue",
     });
     assertEquals(code, 1);
-    assertMatch(stderr, /^Cannot start forge: [^\n]*bell 'enqueue' needs a KV with queues$/);
+    assertMatch(stderr, /^Cannot start forge: [^\n]*notifier 'enqueue' needs a KV with queues$/);
   },
 );

@@ -57,7 +57,7 @@ function assertUnavailable({ status, headers, ms }: Answer): void {
 /** Fails unless all events are done, and nothing else is in the KV. */
 async function assertAllDone(kvPath: string, events: number): Promise<void> {
   using kv = await Deno.openKv(kvPath);
-  const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+  const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
   const counts = { queued: 0, running: 0, done: events, dead: 0, unreadable: 0 };
   assertEquals(await store.stats(), { ...counts, oldestWaitingAt: null });
   assertEquals((await store.purge({})).changed, events);

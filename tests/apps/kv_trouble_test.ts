@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
@@ -65,15 +65,15 @@ testWith(
 const prlimit = (pid: number, bytes: string) =>
   new Deno.Command("prlimit", { args: ["--pid", String(pid), `--fsize=${bytes}:`] }).output();
 
-for (const bell of ["enqueue", "watch"]) {
-  const fullDisk = `an app whose disk is full answers 503, and recovers, with bell ${bell}`;
+for (const notifier of ["enqueue", "watch"]) {
+  const fullDisk = `an app whose disk is full answers 503, and recovers, with notifier ${notifier}`;
   if (Deno.build.os !== "linux") {
     Deno.test({ name: `${fullDisk} (skipped: needs Linux)`, ignore: true, fn: () => {} });
     continue;
   }
   testWith(APP_NEEDS, fullDisk, async () => {
     await withFolder(async (folder) => {
-      const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, QUEUE_BELL: bell };
+      const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, NOTIFIER: notifier };
       await using app = spawnApp("forge", { ...env, KV_URL: `${folder}/kv.db` }, ["XFSZ"]);
       await assertHandles(app, "before");
       // A file that may not grow fails as a disk does that is full.

@@ -1,6 +1,6 @@
 import { assertEquals, assertLess, assertMatch } from "@std/assert";
 import { until } from "../processes/_process.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";

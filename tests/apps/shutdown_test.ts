@@ -21,7 +21,7 @@ function testSlowApp(
       await using app = spawnOwnApp({ handlerMs }, { KV_URL: kvPath });
       await fn(app, async (id) => {
         using kv = await Deno.openKv(kvPath);
-        const store = await openEventStore(kv, { namespace: "own", bell: "watch" });
+        const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
         return (await store.get(`forge:${id}`))?.state;
       });
     });

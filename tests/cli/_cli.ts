@@ -1,9 +1,9 @@
 import { runCli } from "../../cli/_run.ts";
 import type { CliWorld } from "../../cli/_world.ts";
-import { type EventStore, openEventStore } from "../../webhook/mod.ts";
+import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { claimOne, delivery } from "../webhook/store/_events.ts";
+import { claimOne, delivery } from "../events/store/_events.ts";
 
 /** What came of a run of the tool. */
 export interface Result {
@@ -72,5 +72,5 @@ export async function recordKey(kv: Deno.Kv, id: string): Promise<Deno.KvKey> {
 /** Makes an event's record one of another version. */
 export async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
   const key = await recordKey(kv, id);
-  await kv.set(key, { ...(await kv.get<object>(key)).value, v: 2 });
+  await kv.set(key, { ...(await kv.get<object>(key)).value, v: 99 });
 }

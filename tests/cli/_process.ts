@@ -1,4 +1,4 @@
-import type { EventRecord } from "../../webhook/mod.ts";
+import type { EventRecord } from "../../events/mod.ts";
 
 const MAIN = new URL("../../cli/main.ts", import.meta.url).href;
 
@@ -33,8 +33,8 @@ export async function ended(process: Deno.ChildProcess) {
 /** Writes the records of events that are done, many at once. */
 export async function writeDone(kv: Deno.Kv, namespace: string, count: number): Promise<void> {
   const record = (receivedAt: number, id: string): EventRecord => ({
-    ...{ v: 1, id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
-    ...{ state: "done", attempt: 1, dueAt: null, orderingKey: null, lane: null },
+    ...{ v: 2, id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
+    ...{ state: "done", attempt: 1, dueAt: null, orderingKey: null, group: null },
     ...{ lease: null, settledAt: 2, payload: null, errors: [] },
   });
   for (let start = 0; start < count; start += BATCH_SIZE) {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { claimOne, delivery } from "../webhook/store/_events.ts";
+import { claimOne, delivery } from "../events/store/_events.ts";
 import { bury, makeNewer, runHere, testCli } from "./_cli.ts";
 
 testCli("events replay puts dead events back, and tells which it could not", async (sut) => {

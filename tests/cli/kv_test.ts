@@ -1,11 +1,11 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { openEventStore } from "../../webhook/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
-import { delivery } from "../webhook/store/_events.ts";
+import { delivery } from "../events/store/_events.ts";
 import { runHere, testCli } from "./_cli.ts";
 import { ended } from "./_process.ts";
 

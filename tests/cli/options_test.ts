@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type CliOptions, readOptions } from "../../cli/_options.ts";
-import type { EventFilter } from "../../webhook/mod.ts";
+import type { EventFilter } from "../../events/mod.ts";
 import { runHere } from "./_cli.ts";
 
 const NOW = 1_000_000_000;

@@ -3,8 +3,8 @@ import { testWith } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
-import { delivery } from "../webhook/store/_events.ts";
-import { openEventStore } from "../../webhook/mod.ts";
+import { delivery } from "../events/store/_events.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { until } from "../processes/_process.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;

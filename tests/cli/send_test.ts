@@ -9,12 +9,8 @@ import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import { readSendOptions } from "../../cli/_send_options.ts";
 import { runSend } from "../../cli/send.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
-import {
-  createForgeIntake,
-  createMessengerIntake,
-  type EventStore,
-  openEventStore,
-} from "../../webhook/mod.ts";
+import { type EventStore, openEventStore } from "../../events/mod.ts";
+import { createForgeIntake, createMessengerIntake } from "../../webhook/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { runHere } from "./_cli.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { type AppProcess, startProcess, until } from "../processes/_process.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 import { runHere } from "./_cli.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
-import { Simulation } from "../webhook/_simulation.ts";
+import { Simulation } from "../events/worker/_simulation.ts";
 
 const SIXTY = Array.from({ length: 60 }, (_, i) => i);
 

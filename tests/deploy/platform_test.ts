@@ -4,7 +4,7 @@ import { environmentOf } from "../_inherited_env.ts";
 import { APP_NEEDS, type AppProcess } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { follow } from "../apps/_follow.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 
 /** After SIGINT, Deno Deploy waits so long before it kills. */
 const KILL_MS = 5_000;
@@ -64,7 +64,7 @@ for (const [name, delivery] of Object.entries(SENDERS)) {
     };
     {
       await using app = start(`apps/${name}.ts`, kv);
-      assertEquals((await app.line(({ message }) => message === "listening")).bell, "watch");
+      assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
       assertEquals(await send(app), false);
       await app.line(({ message }) => message === "event handled");
       await idle();

@@ -22,7 +22,7 @@ async function runTask(
   let result: Result = { code: -1, stdout: "", stderr: "" };
   await withFolder(async (folder) => {
     const { tasks } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
-    const command = tasks[task].command.replace("tools/", new URL("tools/", ROOT).href);
+    const command = tasks[task].command.replace("dev/tools/", new URL("dev/tools/", ROOT).href);
     const json = { tasks: { [task]: command, ok: checks } };
     await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(json));
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {

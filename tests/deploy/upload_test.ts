@@ -24,8 +24,8 @@ async function filesOf(module: string): Promise<string[]> {
   const local = specifiers.filter((specifier: string) => specifier.startsWith(ROOT.href));
   assert(local.length > 20);
   // A clone of `denoland/std` is linked from beside the repository.
-  const own = (config.links ?? []).filter((link) => link.startsWith("./"));
-  const linked = own.map((link) => `${link.replace("./", "")}/deno.json`);
+  const own = (config.links ?? []).filter((link) => link.startsWith(".//"));
+  const linked = own.map((link) => `${link.replace(".//", "")}/deno.json`);
   const files = local.map((specifier: string) => specifier.slice(ROOT.href.length));
   return [...files, ...linked, "deno.json", "deno.lock"];
 }

@@ -47,7 +47,7 @@ testWith(["read"], "ARCHITECTURE.md draws the changes that its table tells", asy
 
 testWith(["read"], "ARCHITECTURE.md knows the states of an event", async () => {
   const [, type] = /type EventState = ([^;]+);/.exec(
-    await read("webhook/store/event_record.ts"),
+    await read("events/store/event_record.ts"),
   )!;
   const states = type!.split("|").map((state) => state.trim().replaceAll('"', ""));
   const drawn = [...(await read("ARCHITECTURE.md")).matchAll(/--> (\w+):/g)].map(([, to]) => to!);

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { startApp } from "../../demo/running_app.ts";
+import { startApp } from "../../dev/demo/running_app.ts";
 import { forgeDelivery, TEST_SECRETS } from "../../testing/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { type ApiCall, type StandIn, startStandIn } from "./_stand_in.ts";

@@ -1,8 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { startApp } from "../../demo/running_app.ts";
+import { startApp } from "../../dev/demo/running_app.ts";
 import { messengerUpdate, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
-import { byChat, type EventRecord, type EventStore } from "../../webhook/mod.ts";
+import type { EventRecord, EventStore } from "../../events/mod.ts";
+import { byChat } from "../../webhook/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { type StandIn, startStandIn } from "./_stand_in.ts";
 

@@ -1,5 +1,5 @@
 import { openEventStore } from "../../mod.ts";
-import { delivery } from "../webhook/store/_events.ts";
+import { delivery } from "../events/store/_events.ts";
 import { startProcess, until } from "./_process.ts";
 
 /** How many events are taken in at a time. */
@@ -34,7 +34,7 @@ export async function drainBacklog(path: string, events: number): Promise<Drain>
 
 async function fill(path: string, events: number): Promise<void> {
   using kv = await Deno.openKv(path);
-  const store = await openEventStore(kv, { bell: "watch" });
+  const store = await openEventStore(kv, { notifier: "watch" });
   for (let i = 0; i < events; i += BATCH) {
     const ids = Array.from({ length: Math.min(BATCH, events - i) }, (_, k) => `d${i + k}`);
     await Promise.all(ids.map((id) => store.accept(delivery(id))));

@@ -42,7 +42,7 @@ testWith(NEEDS, "no acknowledged event is lost over 20 kills under load", async 
     }
     await using _app = await startProcess({ kv: kvPath, leaseMs: LEASE_MS });
     using kv = await Deno.openKv(kvPath);
-    const store = await openEventStore(kv, { bell: "watch" });
+    const store = await openEventStore(kv, { notifier: "watch" });
     const settled = async () => {
       const { queued, running } = await store.stats();
       return queued + running === 0;
@@ -84,7 +84,7 @@ testWith(NEEDS, "a process that was frozen past its lease settles nothing", asyn
     await until(() => frozen.count("end", "d1") === 1, 2_000);
     await until(() => frozen.lines.some(({ message }) => message.startsWith("lease ")), 2_000);
     using kv = await Deno.openKv(kvPath);
-    const store = await openEventStore(kv, { bell: "watch" });
+    const store = await openEventStore(kv, { notifier: "watch" });
     assertEquals((await store.get("forge:d1"))?.state, "running");
     await until(async () => (await store.get("forge:d1"))?.state === "done", 5_000);
     assertEquals([frozen.count("start"), other.count("start")], [1, 1]);

@@ -2,7 +2,7 @@ import { assertEquals, assertLess } from "@std/assert";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { testDenokv } from "../webhook/store/_denokv.ts";
+import { testDenokv } from "../events/store/_denokv.ts";
 import { type AppProcess, startProcess, until } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;

@@ -47,7 +47,7 @@ async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
     await Promise.all(load);
   }
   using kv = await Deno.openKv(path);
-  const store = await openEventStore(kv, { bell: "watch" });
+  const store = await openEventStore(kv, { notifier: "watch" });
   await until(async () => {
     const { queued, running } = await store.stats();
     return queued + running === 0;

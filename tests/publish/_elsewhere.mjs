@@ -14,7 +14,7 @@ import { createEventRouter } from "@org/edge-base/router";
 import { openTelemetry } from "@org/edge-base/telemetry";
 import { forgeDelivery, messengerUpdate, TEST_SECRETS } from "@org/edge-base/testing";
 import { verifyForgeDelivery, verifySecretToken, verifySignature } from "@org/edge-base/webhook";
-import { openEventStore } from "@org/edge-base/webhook/store";
+import { openEventStore } from "@org/edge-base/events";
 
 /** Serves an app on a free port, as this runtime does, and calls `use` with its URL. */
 async function served(app, use) {

@@ -1,4 +1,4 @@
-import type { PublishedHere } from "../../tools/_publish_here.ts";
+import type { PublishedHere } from "../../dev/tools/_publish_here.ts";
 import { NPM, OFFLINE, PACKAGES } from "./_packages.ts";
 
 /** Why the package cannot be installed as npm does; undefined where it can. */
@@ -85,7 +85,7 @@ async function pack(folder: string, env: Record<string, string>, to: string): Pr
 async function stdCrypto(): Promise<Map<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
   for (const path of ["/deno.json", "/timing_safe_equal.ts"]) {
-    const file = await Deno.readFile(new URL(`../../links/std-crypto${path}`, import.meta.url));
+    const file = await Deno.readFile(new URL(`../../dev/links/std-crypto${path}`, import.meta.url));
     files.set(path, file);
   }
   return files;

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { publishHere } from "../../tools/_publish_here.ts";
-import { dependenciesOf, reachableFrom } from "../../tools/_published_modules.ts";
+import { publishHere } from "../../dev/tools/_publish_here.ts";
+import { dependenciesOf, reachableFrom } from "../../dev/tools/_published_modules.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { installWithNpm, missingForNpm, run, succeeds } from "./_installed.ts";

@@ -8,7 +8,7 @@ import {
   type MessengerIntakeOptions,
 } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { memoryStore } from "../webhook/store/_stores.ts";
+import { memoryStore } from "../events/store/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

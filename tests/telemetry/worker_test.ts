@@ -4,9 +4,9 @@ import {
   GiveUpError,
   startWorker,
   type WorkerOptions,
-} from "../../webhook/mod.ts";
-import { claimOne, delivery, later } from "../webhook/store/_events.ts";
-import { memoryStore, type StoreUnderTest } from "../webhook/store/_stores.ts";
+} from "../../events/mod.ts";
+import { claimOne, delivery, later } from "../events/store/_events.ts";
+import { memoryStore, type StoreUnderTest } from "../events/store/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";
 
 /** How the attempts at one event end. */
@@ -20,10 +20,10 @@ async function outcomesOf(
   using _ = sut.kv;
   await before(sut);
   const telemetry = recordTelemetry();
-  const given = { log: () => {}, telemetry, sweepMs: 10, ...options };
+  const given = { log: () => {}, telemetry, pollMs: 10, ...options };
   const worker = startWorker(sut.store, handler, given);
   await during(sut);
-  await worker.sweep();
+  await worker.poll();
   await worker.stop(0);
   return telemetry.outcomes;
 }

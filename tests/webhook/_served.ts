@@ -1,7 +1,7 @@
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 
 /** A forge's app that is served on a free port, with its store and what it logs. */

@@ -3,7 +3,7 @@ import { HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import { readBody } from "../../webhook/read_body.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 
 /** Shares by name, and which of them were evicted, in order. */

@@ -2,11 +2,11 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
-import type { Delivery } from "../../webhook/delivery.ts";
+import type { Delivery } from "../../events/mod.ts";
 import { enqueueDelivery } from "../../webhook/enqueue.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import { createMessengerIntake } from "../../webhook/messenger.ts";
-import { type EventStore, openEventStore } from "../../webhook/store/mod.ts";
+import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 
 const body = new TextEncoder().encode('{"ref":"refs/heads/main"}');
@@ -46,7 +46,7 @@ Deno.test("enqueueDelivery() returns once the event is stored", async () => {
 Deno.test("enqueueDelivery() stores what the delivery says, and the request's id", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
-  const { id } = await enqueueDelivery(store, delivery(), "request-1");
+  const { id } = await enqueueDelivery(store, { ...delivery(), requestId: "request-1" });
   const { platform, source, type, requestId } = (await store.get(id))!;
   assertEquals([platform, source, type, requestId], ["forge", "github", "push", "request-1"]);
 });

@@ -4,7 +4,8 @@ import { FakeTime } from "@std/testing/time";
 import { errorHandler, HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
-import type { AcceptResult, IntakeStore } from "../../webhook/mod.ts";
+import type { AcceptResult } from "../../events/mod.ts";
+import type { IntakeStore } from "../../webhook/mod.ts";
 import { nodeCrypto } from "../../core/node_crypto.ts";
 import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.ts";
 

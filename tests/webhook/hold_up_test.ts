@@ -4,8 +4,8 @@ import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
-import { startWorker } from "../../webhook/worker.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { startWorker } from "../../events/worker/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 
 /** A messenger's app for everybody, and what updates are answered, by id. */
@@ -48,7 +48,7 @@ Deno.test("an update whose handler always throws is answered 200, and so are the
   };
   const worker = startWorker(bot.store, handler, { retry, log: () => {} });
   for (const id of [1, 1, 2, 3]) assertEquals(await bot.post(id), 200);
-  await worker.sweep();
+  await worker.poll();
   await worker.stop();
   assertEquals(handled.includes("2") && handled.includes("3"), true);
 });

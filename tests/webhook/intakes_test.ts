@@ -2,17 +2,17 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { met } from "../../core/check_options.ts";
 import { createBaseApp } from "../../app/base_app.ts";
+import type { EventStore } from "../../events/mod.ts";
 import {
   byChat,
   byRepository,
   createForgeIntake,
   createMessengerIntake,
-  type EventStore,
   type ForgeIntakeOptions,
 } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { claimAll, idsOf } from "./store/_events.ts";
-import { memoryStore } from "./store/_stores.ts";
+import { claimAll, idsOf } from "../events/store/_events.ts";
+import { memoryStore } from "../events/store/_stores.ts";
 
 /** Sends a delivery to a forge's intake. */
 function forgeTo(store: EventStore, options: Partial<ForgeIntakeOptions> = {}) {

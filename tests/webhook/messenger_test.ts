@@ -4,7 +4,7 @@ import type { LogRecord } from "../../middleware/mod.ts";
 import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
 import { parseJsonObject } from "../../core/parse_json.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import type { RequestOptions } from "../_request_options.ts";

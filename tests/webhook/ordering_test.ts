@@ -7,7 +7,7 @@ import {
 } from "../../webhook/mod.ts";
 import { createBaseApp } from "../../mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { memoryStore } from "./store/_stores.ts";
+import { memoryStore } from "../events/store/_stores.ts";
 
 const keyOf = (orderBy: typeof byChat, payload: Record<string, unknown>) =>
   orderBy({

@@ -4,7 +4,7 @@ import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { checkDeclaredBody, readBody } from "../../webhook/read_body.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 

@@ -2,11 +2,11 @@ import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
-import { openEventStore } from "../../webhook/store/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { claimOne } from "./store/_events.ts";
+import { claimOne } from "../events/store/_events.ts";
 import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
 
 const HOUR_MS = 3_600_000;

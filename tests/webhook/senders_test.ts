@@ -2,13 +2,8 @@ import examples from "@octokit/webhooks-examples" with { type: "json" };
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import {
-  createForgeIntake,
-  type ForgeIntakeOptions,
-  openEventStore,
-  startWorker,
-  type WebhookEvent,
-} from "../../webhook/mod.ts";
+import { openEventStore, startWorker, type WebhookEvent } from "../../events/mod.ts";
+import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/mod.ts";
 import type { RequestOptions } from "../_request_options.ts";
 import { type SenderOptions, SENDERS } from "../_senders.ts";
 
@@ -279,7 +274,7 @@ Deno.test("createForgeIntake() brings all of GitHub's examples to the handler by
       assertEquals((await app.request("/webhook", request)).status, 200);
     }
   }
-  await worker.sweep();
+  await worker.poll();
   await worker.stop();
   assert(sent.size > 200);
   assertEquals(handled.size, sent.size);

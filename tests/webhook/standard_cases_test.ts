@@ -5,7 +5,8 @@
  */
 import { assertEquals, assertThrows } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
-import { createForgeIntake, openEventStore } from "../../webhook/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { createForgeIntake } from "../../webhook/mod.ts";
 import { verifyForgeDelivery } from "../../webhook/verify_forge_delivery.ts";
 
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";

@@ -1,7 +1,8 @@
 import type { Chat, ChatMember, Message, Update, User } from "@grammyjs/types";
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
-import { createMessengerIntake, openEventStore, userIdOf } from "../../webhook/mod.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { createMessengerIntake, userIdOf } from "../../webhook/mod.ts";
 
 const SECRET = "a-secret-token-for-tests";
 

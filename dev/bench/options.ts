@@ -1,0 +1,51 @@
+import { parseArgs } from "node:util";
+import type { BenchSettings } from "./scenario.ts";
+
+/** What the command line asks for. */
+export interface BenchOptions extends BenchSettings {
+  /** The names of the scenarios wanted; all by default. */
+  readonly only: readonly string[] | undefined;
+  /** Whether the results are written to `dev/bench/results.md` and `dev/bench/results.svg`. */
+  readonly write: boolean;
+  readonly help: boolean;
+}
+
+/** How the command is called. */
+export const USAGE = `deno task bench [OPTIONS]
+
+  --rounds N       how often everything is measured (3)
+  --seconds N      how long each load lasts (10)
+  --backlog N      how many events wait where some do (50000)
+  --only A,B       these scenarios
+  --subjects A,B   these servers: plain, edge-base, ...
+  --write          write dev/bench/results.md and dev/bench/results.svg`;
+
+/** Reads the command line. */
+export function readOptions(args: readonly string[]): BenchOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      backlog: { type: "string", default: "50000" },
+      help: { type: "boolean", short: "h" },
+      only: { type: "string" },
+      rounds: { type: "string", default: "3" },
+      seconds: { type: "string", default: "10" },
+      subjects: { type: "string" },
+      write: { type: "boolean" },
+    },
+  });
+  return {
+    rounds: countOf("rounds", values.rounds),
+    seconds: countOf("seconds", values.seconds),
+    backlog: countOf("backlog", values.backlog),
+    subjects: values.subjects?.split(","),
+    only: values.only?.split(","),
+    write: values.write === true,
+    help: values.help === true,
+  };
+}
+
+function countOf(name: string, text: string): number {
+  if (/^[1-9]\d{0,4}$/.test(text)) return Number(text);
+  throw new TypeError(`--${name} must be a whole number of 1 or more, got ${text}`);
+}

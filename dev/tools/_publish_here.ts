@@ -1,0 +1,59 @@
+import config from "../../deno.json" with { type: "json" };
+import { type Publication, startRegistry } from "./_stand_in_registry.ts";
+import { removeLinks } from "./without_links.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** What `deno publish` has sent, and the registry that has it. */
+export interface PublishedHere {
+  readonly publication: Publication;
+  /** The value for `JSR_URL`. */
+  readonly url: string;
+}
+
+/**
+ * Publishes the package to a registry on this machine: a copy of it, without `links`. All that `deno
+ * publish` checks is checked.
+ *
+ * @param fn Is given what was published, while the registry serves it.
+ * @param env Variables for `deno publish`, beside those of this process.
+ * @throws {Error} If `deno publish` refuses.
+ */
+export async function publishHere<T>(
+  fn: (published: PublishedHere) => Promise<T>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: "edge-base-publish-" });
+  try {
+    const staged = new URL(`file:///${folder.replaceAll("\\", "/").replace(/^\//, "")}/package/`);
+    await Deno.mkdir(staged);
+    for (const name of config.publish.include) {
+      await copy(new URL(name, ROOT), new URL(name, staged));
+    }
+    await removeLinks(staged);
+    await using registry = await startRegistry();
+    await publish(staged, { ...env, JSR_URL: registry.url, NO_COLOR: "1" });
+    return await fn({ publication: registry.published.get(config.name)!, url: registry.url });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function publish(staged: URL, env: Record<string, string>): Promise<void> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["publish", "--allow-dirty", "--token", "none", "--quiet"],
+    cwd: staged,
+    env,
+  }).output();
+  if (success) return;
+  const output = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("");
+  throw new Error(`Cannot publish: deno publish refuses\n${output}`);
+}
+
+async function copy(from: URL, to: URL): Promise<void> {
+  if (!(await Deno.stat(from)).isDirectory) return await Deno.copyFile(from, to);
+  await Deno.mkdir(to);
+  for await (const { name } of Deno.readDir(from)) {
+    await copy(new URL(`${from}/${name}`), new URL(`${to}/${name}`));
+  }
+}

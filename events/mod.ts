@@ -1,0 +1,32 @@
+/**
+ * Events, from the store to the end of their handler: the event store, the worker and the router.
+ *
+ * @example
+ * ```ts
+ * import { openEventStore, startWorker } from "@org/edge-base/events";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * const handled = Promise.withResolvers<string>();
+ * const worker = startWorker(store, (event) => handled.resolve(event.type));
+ *
+ * const payload = { action: "opened" };
+ * await store.accept({
+ *   platform: "forge",
+ *   source: "github",
+ *   type: "issues",
+ *   deliveryId: "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+ *   body: new TextEncoder().encode(JSON.stringify(payload)),
+ *   payload,
+ * });
+ * assertEquals(await handled.promise, "issues");
+ * await worker.stop();
+ * ```
+ *
+ * @module
+ */
+export * from "./router/mod.ts";
+export * from "./store/kv/mod.ts";
+export * from "./store/mod.ts";
+export * from "./worker/mod.ts";

@@ -1,0 +1,222 @@
+import { met } from "../../core/check_options.ts";
+import { type EventHandler, GiveUpError, type WebhookEvent } from "../mod.ts";
+import { handleAll, type NamedHandler } from "./_handle_all.ts";
+import type { EventName, EventPayload, PlatformEvents } from "./event_name.ts";
+
+/** Options of a handler. */
+export interface HandlerOptions {
+  /**
+   * What the handler is known by in all versions of the bot: up to 64 letters, digits, `.`, `_`, `:`
+   * or `-`. No other handler of the router has it. Once it is changed, events that are tried again
+   * have a new handler.
+   *
+   * @default {undefined} It is known by the name it is registered for.
+   */
+  readonly id?: string | undefined;
+}
+
+/**
+ * Hands events to the handlers that are registered for them.
+ *
+ * An event that is tried again, be it by another version of the bot, is handed to those handlers that
+ * have not succeeded yet. A handler is known by its id, else by the name that it is registered for. So
+ * handlers may be moved, added, removed and renamed, and a second one for a name needs an id.
+ *
+ * @typeParam TEvents The payloads by type.
+ *
+ * @example
+ * ```ts
+ * import { createEventRouter } from "@org/edge-base/router";
+ * import { assertThrows } from "@std/assert";
+ *
+ * const router = createEventRouter()
+ *   .on("push", ({ payload }) => console.log("building", payload.ref))
+ *   .on("push", ({ payload }) => console.log("mirroring", payload.ref), { id: "mirror" });
+ *
+ * // A retry could not tell it from the first one.
+ * assertThrows(() => router.on("push", () => {}), TypeError, "Give this one an id of its own");
+ * ```
+ */
+export interface EventRouter<TEvents> {
+  /**
+   * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
+   * At GitLab the action is that of `object_attributes`.
+   *
+   * Without an id the handler is known by the name that the event has come under, and where it is
+   * registered for both by the one with the action. So names can be added to it and removed.
+   *
+   * @param names The name, or several.
+   * @param handler The handler.
+   * @param options Its id.
+   * @returns The router.
+   * @throws {TypeError} If the handler is no function, there is no name, the id is malformed or another
+   * handler's, or there is another handler without an id for one of the names.
+   */
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: EventHandler<EventPayload<TEvents, TName>>,
+    options?: HandlerOptions,
+  ): EventRouter<TEvents>;
+  /**
+   * Registers a handler for all events, beside those of their own.
+   *
+   * @param handler The handler.
+   * @param options Its id.
+   * @returns The router.
+   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * is another handler without an id for all events.
+   */
+  onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
+  /**
+   * Registers a handler for the events that {@linkcode EventRouter.on} names none for. One that does
+   * nothing drops them.
+   *
+   * @param handler The handler.
+   * @param options Its id.
+   * @returns The router.
+   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * is another handler without an id for these events.
+   */
+  onOther(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
+  /**
+   * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
+   * fails, the event is tried again, and then only by those that have not succeeded. An event without
+   * a handler is given up: kept as dead with its payload, and logged, until it is replayed or purged.
+   *
+   * This is the handler for {@linkcode startWorker} and {@linkcode runApp}.
+   */
+  readonly handle: EventHandler;
+}
+
+interface Route {
+  readonly handler: EventHandler;
+  /** What it is registered for: `on(push)`, `onAny` or `onOther`. */
+  readonly events: ReadonlySet<string>;
+  /** Its id as part of the records of events, in the place of what it is registered for. */
+  readonly id: string | undefined;
+}
+
+/** Without `/` and brackets, so that nothing of one handler can be taken for something of another. */
+const HANDLER_ID = /^[\w.:-]{1,64}$/;
+
+/** Actions are short words. What else a payload has in their place is none. */
+const ACTION = /^\w{1,100}$/;
+
+/**
+ * Creates a router for the events of one queue.
+ *
+ * @typeParam TEvents The payloads by type. By default those of GitHub and of Telegram.
+ * @returns The router, without handlers.
+ *
+ * @example
+ * ```ts
+ * import { createEventRouter, openEventStore, startWorker } from "@org/edge-base";
+ *
+ * const router = createEventRouter()
+ *   .on("push", ({ payload }) => console.log(payload.commits.length))
+ *   .on("issues.opened", ({ payload }) => console.log(payload.issue.title))
+ *   .on("message", ({ payload }) => console.log(payload.message.text))
+ *   .onAny(({ type, sender }) => console.log(type, sender?.name));
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const worker = startWorker(await openEventStore(kv), router.handle);
+ * await worker.stop();
+ * ```
+ */
+export function createEventRouter<TEvents extends object = PlatformEvents>(): EventRouter<TEvents> {
+  return new HandlerTable<TEvents>();
+}
+
+class HandlerTable<TEvents> implements EventRouter<TEvents> {
+  readonly #routes: Route[] = [];
+  readonly #keys = new Set<string>();
+
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: EventHandler<EventPayload<TEvents, TName>>,
+    options?: HandlerOptions,
+  ): this {
+    const all = [names].flat() as readonly string[];
+    if (all.length === 0 || !all.every(isName)) {
+      throw new TypeError(
+        "Cannot register the handler: it must be for the name of an event, or an array of names, " +
+          `got ${met(names)}`,
+      );
+    }
+    const narrow = all.find((name) => name.includes(".") && all.includes(typeOf(name)));
+    if (narrow !== undefined && options?.id === undefined) {
+      throw new TypeError(
+        `Cannot register the handler: an event can have both of the names ${typeOf(narrow)} and ` +
+          `${narrow}, and a later version could not tell by which it was handled. Give the handler an ` +
+          'id of its own: { id: "..." }',
+      );
+    }
+    return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
+  }
+
+  onAny(handler: EventHandler, options?: HandlerOptions): this {
+    return this.#add(["onAny"], handler, options);
+  }
+
+  onOther(handler: EventHandler, options?: HandlerOptions): this {
+    return this.#add(["onOther"], handler, options);
+  }
+
+  readonly handle: EventHandler = async (event, context) => {
+    const names = namesOf(event);
+    const own = names.map((name) => `on(${name})`);
+    const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
+    const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
+    const handlers = this.#routes.flatMap(({ handler, events, id }): NamedHandler | [] => {
+      const match = wanted.find((each) => events.has(each));
+      return match === undefined ? [] : { key: id ?? match, handler };
+    });
+    if (handlers.length === 0) throw new GiveUpError(`No handler for ${names[0]}`);
+    await handleAll(handlers, event, context);
+  };
+
+  #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
+    if (typeof handler !== "function") {
+      throw new TypeError(
+        `Cannot register the handler: it must be a function, got ${met(handler)}`,
+      );
+    }
+    const id = keyOf(options);
+    const route: Route = { handler, events: new Set(events), id };
+    const keys = id === undefined ? [...route.events] : [id];
+    const taken = keys.find((key) => this.#keys.has(key));
+    if (taken !== undefined) {
+      const reason = taken === id
+        ? `the id ${JSON.stringify(options.id)} is another handler's`
+        : `there is one for ${taken} already, and a retry could not tell them apart. Give this one ` +
+          'an id of its own: { id: "..." }';
+      throw new TypeError(`Cannot register the handler: ${reason}`);
+    }
+    this.#routes.push(route);
+    for (const key of keys) this.#keys.add(key);
+    return this;
+  }
+}
+
+function keyOf({ id }: { readonly id?: unknown }): string | undefined {
+  if (id === undefined) return undefined;
+  if (typeof id === "string" && HANDLER_ID.test(id)) return `id(${id})`;
+  throw new TypeError(
+    "Cannot register the handler: the id must be 1 to 64 letters, digits, '.', '_', ':' or '-', " +
+      `got ${met(id)}`,
+  );
+}
+
+/** The type in an event's name: `issues` of `issues.opened`. */
+function typeOf(name: string): string {
+  return name.split(".", 1)[0]!;
+}
+
+function isName(name: unknown): boolean {
+  return typeof name === "string" && name !== "";
+}
+
+/** The names of an event: its type and action where it has one, and its type. */
+function namesOf({ type, action }: WebhookEvent): readonly string[] {
+  return action !== undefined && ACTION.test(action) ? [`${type}.${action}`, type] : [type];
+}

@@ -1,0 +1,198 @@
+import { commit } from "./_commit.ts";
+import type { KeyedLock } from "./_keyed_lock.ts";
+import type { Mutations } from "./_write.ts";
+import type { StoreKeys } from "./_keys.ts";
+import { listAround, type ReadKeys } from "./_reads.ts";
+import { isPayloadOf, isUploadMark, MAX_CHUNKS } from "../_record_shape.ts";
+import type { Known, PayloadRef } from "../event_record.ts";
+
+/** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
+const CHUNK_BYTES = 65_000;
+
+/** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
+const CHUNKS_PER_COMMIT = 12;
+
+/** What a record has room for beside all else that it may hold. */
+const RECORD_BYTES = 32_768;
+
+/** The largest payload that can be stored, in bytes. */
+export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
+
+/** The mark of an upload, as it is expected to be found when its event becomes visible. */
+export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
+
+/** What tells of a payload that is still being written. */
+export interface UploadMark {
+  readonly startedAt: number;
+  readonly chunks: number;
+}
+
+/** Describes a payload that is about to be written; a larger one than can be makes a `RangeError`. */
+export function newPayloadRef(body: Uint8Array): PayloadRef {
+  const chunks = Math.max(1, Math.ceil(body.byteLength / CHUNK_BYTES));
+  if (body.byteLength > MAX_PAYLOAD_BYTES) {
+    throw new RangeError(
+      `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
+    );
+  }
+  // In the order of time, as all that is written for each event.
+  return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
+}
+
+/** Tells whether a payload fits into the commit that makes its event visible. */
+export function fitsOneCommit(ref: PayloadRef): boolean {
+  return ref.chunks <= CHUNKS_PER_COMMIT;
+}
+
+/** Tells whether an event's record may hold its payload: the published examples stay below 27 KB. */
+export function fitsRecord(ref: PayloadRef): boolean {
+  return ref.size <= RECORD_BYTES;
+}
+
+/** Adds a payload that was in its event's record to a commit, as a part of its own. */
+export function unpack(
+  commit: Mutations,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+): PayloadRef {
+  const payload = { ...ref, chunks: 1 };
+  setChunks(commit, keys, payload, body);
+  return payload;
+}
+
+/** Tells whether a payload is in one part. */
+export function fitsOneChunk(ref: PayloadRef): boolean {
+  return ref.chunks === 1;
+}
+
+/** Adds a payload's parts to a commit. */
+export function setChunks(
+  commit: Mutations,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+  start = 0,
+  end = ref.chunks,
+): void {
+  for (let i = start; i < end; i++) {
+    commit.set(keys.chunk(ref.id, i), body.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES));
+  }
+}
+
+/** Adds the deletion of a payload's parts to a commit. */
+export function deleteChunks(
+  commit: Mutations,
+  keys: StoreKeys,
+  ref: Pick<PayloadRef, "id" | "chunks">,
+): void {
+  for (let i = 0; i < ref.chunks; i++) commit.delete(keys.chunk(ref.id, i));
+}
+
+/**
+ * Writes a payload that does not fit one commit but for its end, which is for the commit that makes its
+ * event visible. Until that deletes it, a mark tells of the upload. Uploads take turns with their
+ * commits, of 780,000 bytes each: small deliveries beside them would have to wait for all of those.
+ */
+export async function upload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: PayloadRef,
+  body: Uint8Array,
+  startedAt: number,
+  turns: KeyedLock,
+): Promise<Upload> {
+  const key = keys.upload(ref.id);
+  let versionstamp: string | undefined;
+  for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
+    const operation = kv.atomic();
+    if (versionstamp) operation.check({ key, versionstamp });
+    else operation.set(key, { startedAt, chunks: ref.chunks } satisfies UploadMark);
+    setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
+    const result = await turns.run("upload", () => commit(operation));
+    if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was swept");
+    versionstamp ??= result.versionstamp;
+  }
+  return { key, versionstamp: versionstamp! };
+}
+
+/** From which part on a payload is for the commit that makes its event visible. */
+export function lastPartOf({ chunks }: PayloadRef): number {
+  return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
+}
+
+/** Reads a payload back, and makes sure that all of it is there. */
+export async function readPayload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: PayloadRef,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (fitsOneChunk(ref)) {
+    const { value } = await kv.get<Uint8Array>(keys.chunk(ref.id, 0));
+    if (isPayloadOf({ payload: ref }, value)) return value;
+    const size = (value as Uint8Array | null)?.byteLength ?? 0;
+    throw new Error(`Cannot read the payload: ${size} of ${ref.size} bytes are there`);
+  }
+  const body = new Uint8Array(ref.size);
+  let [offset, count] = [0, 0];
+  const entries = kv.list<Uint8Array>(keys.chunks(ref.id), { batchSize: CHUNKS_PER_COMMIT });
+  for await (const { value } of entries) {
+    if (!(value instanceof Uint8Array) || offset + value.byteLength > ref.size) break;
+    body.set(value, offset);
+    offset += value.byteLength;
+    count++;
+  }
+  if (offset !== ref.size || count !== ref.chunks) {
+    throw new Error(`Cannot read the payload: ${offset} of ${ref.size} bytes are there`);
+  }
+  return body;
+}
+
+/** Reads the payloads that are in one part, of several events; undefined where one is not to be had. */
+export async function readSmallPayloads(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  events: readonly Known[],
+  readKeys: ReadKeys,
+): Promise<(Uint8Array<ArrayBuffer> | undefined)[]> {
+  const refs = events.map(({ record }) => record?.payload ?? undefined);
+  const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
+  const chunks = small.map(({ id }) => keys.chunk(id, 0));
+  const values = (await readKeys(kv, chunks)).values();
+  return refs.map((ref) => {
+    if (!ref || !fitsOneChunk(ref)) return undefined;
+    const value: unknown = values.next().value?.value;
+    return isPayloadOf({ payload: ref }, value) ? value : undefined;
+  });
+}
+
+/** Deletes an upload that does not become an event, and nothing once it has become one. */
+export async function discardUpload(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ref: Pick<PayloadRef, "id" | "chunks">,
+  mark: Upload,
+): Promise<void> {
+  const operation = kv.atomic().check(mark).delete(mark.key);
+  deleteChunks(operation, keys, ref);
+  await commit(operation);
+}
+
+/**
+ * Deletes the uploads that were begun before a time and never became an event. What this version cannot
+ * read may be an upload of another one, which polls it.
+ */
+export async function deleteStaleUploads(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  before: number,
+): Promise<number> {
+  let swept = 0;
+  for await (const { key, value, versionstamp } of listAround(kv, keys.uploads)) {
+    if (!isUploadMark(value) || value.startedAt >= before) continue;
+    const ref = { id: String(key.at(-1)), chunks: value.chunks };
+    await discardUpload(kv, keys, ref, { key, versionstamp });
+    swept++;
+  }
+  return swept;
+}

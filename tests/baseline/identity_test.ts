@@ -1,0 +1,61 @@
+/** Identity and limits: who is counted, and who is not kept out. See `_rows.ts`. */
+import { forgeDelivery } from "../_deliveries.ts";
+import { FORGED } from "../apps/_raw.ts";
+import { running, testRow } from "./_rows.ts";
+import { startEdgeBase } from "./_subject.ts";
+
+testRow({
+  what: "an attacker who makes addresses up is limited",
+  probe: running(async ({ send }) => {
+    for (let i = 0; i < 150; i++) {
+      const headers = { ...FORGED, "X-Forwarded-For": `192.0.2.${i}` };
+      if ((await send(await forgeDelivery("{}", headers)))?.status === 429) return "limited";
+    }
+    return "never limited";
+  }),
+  wanted: "limited",
+  plain: "never limited",
+});
+
+testRow({
+  what: "2,000 genuine deliveries from one address are all taken",
+  probe: running(async ({ send }) => {
+    const delivery = async () => (await send(await forgeDelivery("{}")))?.status;
+    const answers: unknown[] = [];
+    for (let i = 0; i < 100; i++) {
+      answers.push(...await Promise.all(Array.from({ length: 20 }, delivery)));
+    }
+    return answers.filter((status) => status === 200).length;
+  }),
+  wanted: 2_000,
+  plain: 100,
+});
+
+testRow({
+  what: "300,000 addresses take no more than 20 MiB",
+  probe: async (start) => {
+    const subject = start === startEdgeBase ? "edge-base" : "plain";
+    const script = new URL("../../dev/bench/baseline/addresses.ts", import.meta.url).href;
+    const flags = ["--cached-only", "--quiet", "-A", "--v8-flags=--expose-gc"];
+    const command = new Deno.Command(Deno.execPath(), { args: ["run", ...flags, script, subject] });
+    const { success, stdout, stderr } = await command.output();
+    if (!success) throw new Error(new TextDecoder().decode(stderr));
+    const mib = Number(new TextDecoder().decode(stdout));
+    return mib <= 20 ? "at most 20 MiB" : mib > 60 ? "over 60 MiB" : `${mib} MiB`;
+  },
+  wanted: "at most 20 MiB",
+  plain: "over 60 MiB",
+});
+
+testRow({
+  what: "it is not started where a header of anybody's can end the process",
+  probe: async (start) => {
+    await using subject = await start({ env: { DENO_TRUST_PROXY_HEADERS: "1" } });
+    if (subject === undefined) return "it does not start";
+    const { send } = subject;
+    await send({ headers: { "X-Deno-Client-Address": "no address" } }, "/address");
+    return (await send({}, "/health"))?.status ?? "it has ended";
+  },
+  wanted: "it does not start",
+  plain: "it has ended",
+});

@@ -1,0 +1,366 @@
+import {
+  assert,
+  assertEquals,
+  assertLess,
+  assertMatch,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
+import {
+  createEventRouter,
+  type EventRouter,
+  type PlatformEvents,
+} from "../../../events/router/mod.ts";
+import {
+  type EventHandler,
+  type EventRecord,
+  GiveUpError,
+  startWorker,
+  type WorkerOptions,
+} from "../../../events/mod.ts";
+import type { LogRecord } from "../../../middleware/mod.ts";
+import { actionOf } from "../../../webhook/platforms/event_subject.ts";
+import type { JsonObject } from "../../../core/parse_json.ts";
+import { delivery } from "../store/_events.ts";
+import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
+
+type Router = EventRouter<PlatformEvents>;
+
+interface Outcome {
+  readonly record: EventRecord;
+  readonly logged: readonly string[];
+}
+
+const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Has a router handle what is due, until nothing waits any more. */
+async function work(
+  { store }: StoreUnderTest,
+  { handle }: Router,
+  options: WorkerOptions = {},
+): Promise<Outcome> {
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const worker = startWorker(store, handle, { log, retry: { minDelayMs: 0 }, ...options });
+  do await worker.poll(); while ((await store.get("d1"))?.state === "queued");
+  await worker.stop();
+  const logged = records.map(({ level, message }) => `${level}: ${message}`);
+  return { record: (await store.get("d1"))!, logged };
+}
+
+/** Has a router handle one event in a store of its own. */
+async function route(router: Router, type: string, payload: JsonObject = {}): Promise<Outcome> {
+  await using sut = await memoryStore();
+  await sut.store.accept({
+    ...delivery("d1", JSON.stringify(payload)),
+    type,
+    action: actionOf(payload),
+  });
+  return await work(sut, router);
+}
+
+/** Which of these handlers is called for an event? */
+async function calledFor(type: string, payload: JsonObject = {}): Promise<string[]> {
+  const called: string[] = [];
+  const router = createEventRouter()
+    .on("issues", () => called.push("issues"))
+    .on("issues.opened", () => called.push("issues.opened"))
+    .on(["issues.closed", "push"], () => called.push("issues.closed|push"))
+    .onAny(() => called.push("*"));
+  await route(router, type, payload);
+  return called;
+}
+
+Deno.test("createEventRouter() hands events on by type, and by type and action", async () => {
+  assertEquals(await calledFor("push"), ["issues.closed|push", "*"]);
+  assertEquals(await calledFor("issues", { action: "opened" }), ["issues", "issues.opened", "*"]);
+  assertEquals(await calledFor("issues", { action: "edited" }), ["issues", "*"]);
+  assertEquals(await calledFor("issue_comment", { action: "opened" }), ["*"]);
+});
+
+Deno.test("createEventRouter() takes GitLab's action from the attributes", async () => {
+  const attributes = { object_attributes: { action: "opened" } };
+  assertEquals(await calledFor("issues", attributes), ["issues", "issues.opened", "*"]);
+});
+
+Deno.test("createEventRouter() takes nothing odd for an action", async () => {
+  for (const action of [null, 7, {}, "", "a b", "x".repeat(1_000), ["opened"]]) {
+    assertEquals(await calledFor("issues", { action }), ["issues", "*"]);
+  }
+});
+
+Deno.test("createEventRouter() calls a handler of several names once", async () => {
+  let calls = 0;
+  const router = createEventRouter().on(["issues", "issues.opened"], () => calls++, {
+    id: "all",
+  });
+  await route(router, "issues", { action: "opened" });
+  assertEquals(calls, 1);
+});
+
+Deno.test("createEventRouter() hands on what no handler is named for", async () => {
+  const called: string[] = [];
+  const router = createEventRouter()
+    .onOther(({ type }) => called.push(`other ${type}`))
+    .on("issues.opened", () => called.push("issues.opened"))
+    .onAny(({ type }) => called.push(`any ${type}`));
+  await route(router, "issues", { action: "opened" });
+  await route(router, "issues", { action: "closed" });
+  assertEquals(called, ["issues.opened", "any issues", "other issues", "any issues"]);
+});
+
+Deno.test("createEventRouter() keeps and reports an event without a handler", async () => {
+  const { record, logged } = await route(createEventRouter().on("push", () => {}), "star", {
+    action: "created",
+  });
+  assertEquals([record.state, record.attempt, record.payload?.chunks], ["dead", 1, 1]);
+  assertEquals(record.errors[0]?.message, "GiveUpError: No handler for star.created");
+  assertEquals(logged, ["warn: event given up, now dead"]);
+});
+
+Deno.test("createEventRouter() handles an event that was kept, once there is a handler", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  await work(sut, createEventRouter());
+  assert(await sut.store.replay("d1"));
+  assertEquals((await work(sut, createEventRouter().on("star", () => {}))).record.state, "done");
+});
+
+Deno.test("createEventRouter() tries only those handlers again that have failed", async () => {
+  await using sut = await memoryStore();
+  const calls = { steady: 0, shaky: 0, any: 0 };
+  const router = createEventRouter()
+    .on("push", (_event, { settleWith }) => {
+      calls.steady++;
+      settleWith((commit) => commit.sum(["steady"], 1n));
+    })
+    .on("push", (_event, { settleWith }) => {
+      settleWith((commit) => commit.sum(["shaky"], 1n));
+      if (++calls.shaky < 3) throw new Error("not yet");
+    }, { id: "shaky" })
+    .onAny(() => calls.any++);
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+  assertEquals(calls, { steady: 1, shaky: 3, any: 1 });
+  for (const key of ["steady", "shaky"]) {
+    assertEquals((await sut.kv.get<Deno.KvU64>([key])).value?.value, 1n);
+  }
+  assertEquals(
+    record.errors[0]?.message,
+    "AggregateError: 1 of 3 handlers failed: id(shaky): Error: not yet",
+  );
+});
+
+Deno.test("createEventRouter() does not try a handler again that succeeded after one had failed", async () => {
+  const calls: string[] = [];
+  const router = createEventRouter()
+    .on("push", ({ attempt }) => {
+      calls.push("shaky");
+      if (attempt === 1) throw new Error("not yet");
+    })
+    .on("push", async () => {
+      calls.push("slow");
+      await later(0);
+    }, { id: "slow" });
+  assertEquals((await route(router, "push")).record.attempt, 2);
+  assertEquals(calls, ["shaky", "slow", "shaky"]);
+});
+
+Deno.test("createEventRouter() remembers what is done in another process, before all is", async () => {
+  await using sut = await memoryStore();
+  const thawed = Promise.withResolvers<void>();
+  const calls: string[] = [];
+  const router = (second: EventHandler) =>
+    createEventRouter().on("push", () => calls.push("first")).on("push", (event, context) => {
+      calls.push("second");
+      return second(event, context);
+    }, { id: "second" });
+  await sut.store.accept(delivery("d1"));
+  const frozen = startWorker(sut.store, router(() => thawed.promise).handle, { log: () => {} });
+  for (let i = 0; i < 1_000 && !(await sut.store.get("d1"))?.progress; i++) await later(1);
+  await frozen.stop(0);
+  assertEquals((await work(sut, router(() => {}))).record.state, "done");
+  assertEquals(calls, ["first", "second", "second"]);
+  thawed.resolve();
+});
+
+Deno.test("createEventRouter() fails with the error of the only handler itself", async () => {
+  const error = () => {
+    throw new GiveUpError("Never");
+  };
+  const { record } = await route(createEventRouter().on("push", error), "push");
+  assertEquals([record.state, record.errors[0]?.message], ["dead", "GiveUpError: Never"]);
+});
+
+Deno.test("createEventRouter() gives an event up only if all failed handlers do", async () => {
+  const giveUp = () => {
+    throw new GiveUpError("Never");
+  };
+  let calls = 0;
+  const fail = () => {
+    if (++calls === 1) throw Object.create(null);
+  };
+  const both = createEventRouter().on("push", giveUp).on("push", fail, { id: "b" }).onAny(() => {});
+  const { record } = await route(both, "push");
+  assertEquals([record.state, record.attempt], ["dead", 2]);
+  assertEquals(record.errors.map(({ message }) => message), [
+    "AggregateError: 2 of 3 handlers failed: on(push): GiveUpError: Never; " +
+    "id(b): A value without a text was thrown",
+    "GiveUpError: 1 of 3 handlers failed: on(push): GiveUpError: Never",
+  ]);
+});
+
+Deno.test("createEventRouter() gives each handler a progress of its own", async () => {
+  await using sut = await memoryStore();
+  const seen: string[] = [];
+  const step = (name: string): EventHandler => async ({ attempt }, { progress, checkpoint }) => {
+    seen.push(`${name}: ${progress.join()}`);
+    if (attempt === 1) await checkpoint("step");
+    if (attempt === 1) throw new Error("no");
+  };
+  const [a, b] = [step("a"), step("b")];
+  const router = createEventRouter().on("push", a).on("push", b, { id: "b" });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals(seen.toSorted(), ["a: ", "a: step", "b: ", "b: step"]);
+  assertEquals(record.progress?.slice(0, 2).toSorted(), ["id(b)/step", "on(push)/step"]);
+});
+
+Deno.test("createEventRouter() fails a handler whose effects cannot be committed, and no other", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  const taken = { key: ["taken"], versionstamp: null };
+  const calls: string[] = [];
+  const router = createEventRouter()
+    .on("push", ({ attempt }, { settleWith }) => {
+      calls.push("bad");
+      if (attempt === 1) settleWith((commit) => commit.check(taken));
+    })
+    .on("push", ({ attempt }, { settleWith }) => {
+      calls.push("late");
+      if (attempt < 3) settleWith(async () => await Promise.resolve());
+    }, { id: "late" })
+    .onAny(async () => {
+      calls.push("good");
+      await Promise.resolve();
+    });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+  assertEquals(calls, ["bad", "late", "good", "bad", "late", "late"]);
+});
+
+Deno.test("createEventRouter() refuses effects of a handler that has ended", async () => {
+  await using sut = await memoryStore();
+  let late: (() => void) | undefined;
+  const router = createEventRouter()
+    .on("push", (_event, { settleWith }) => {
+      late = () => settleWith((commit) => commit.set(["late"], 1));
+    })
+    .onAny(async () => {
+      await later(0);
+      assertThrows(() => late?.(), TypeError, "the handler has ended");
+    });
+  await sut.store.accept(delivery("d1"));
+  assertEquals((await work(sut, router)).record.attempt, 1);
+  assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() refuses checkpoints of a handler that has ended", async () => {
+  await using sut = await memoryStore();
+  let late: (() => Promise<void>) | undefined;
+  const router = createEventRouter()
+    .on("push", (_event, { checkpoint }) => {
+      late = () => checkpoint("late", (commit) => commit.set(["late"], 1));
+    })
+    .onAny(async () => {
+      await later(0);
+      await assertRejects(() => late!(), TypeError, "the handler has ended");
+    });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals(record.attempt, 1);
+  assertEquals(record.progress?.filter((part) => part.includes("late")), []);
+  assertEquals((await sut.kv.get(["late"])).value, null);
+});
+
+Deno.test("createEventRouter() fails a handler with several effects that are late, and nothing else", async () => {
+  await using sut = await memoryStore();
+  const late = async () => {
+    await Promise.resolve();
+    throw new Error("too late");
+  };
+  const router = createEventRouter().on("push", ({ attempt }, { settleWith }) => {
+    if (attempt < 3) { for (let i = 0; i < 2; i++) settleWith(late); }
+  }).onAny(async ({ attempt }) => {
+    if (attempt === 1) await later(0);
+  });
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt], ["done", 3]);
+});
+
+Deno.test("createEventRouter() commits nothing of a checkpoint that cannot be, and all of others", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  const taken = { key: ["taken"], versionstamp: null };
+  const router = createEventRouter()
+    .on("push", async ({ attempt }, { checkpoint, settleWith }) => {
+      settleWith((commit) => commit.sum(["settled"], 1n));
+      await checkpoint("fine", (commit) => commit.sum(["fine"], 1n));
+      if (attempt === 1) {
+        await checkpoint("bad", (commit) => commit.sum(["bad"], 1n).check(taken));
+      }
+    })
+    .onAny((_event, { settleWith }) => settleWith((commit) => commit.sum(["any"], 1n)));
+  await sut.store.accept(delivery("d1"));
+  const { record } = await work(sut, router);
+  assertEquals([record.state, record.attempt, record.errors.length], ["done", 2, 1]);
+  const sums = await sut.kv.getMany<Deno.KvU64[]>([["fine"], ["bad"], ["settled"], ["any"]]);
+  assertEquals(sums.map(({ value }) => value?.value), [2n, undefined, 1n, 1n]);
+});
+
+Deno.test("createEventRouter() shows a handler what a handler without a router is shown", async () => {
+  const seen: string[][] = [];
+  const look: EventHandler = (_event, context) => void seen.push(Object.keys(context).toSorted());
+  await route(createEventRouter().on("push", look), "push");
+  await route({ ...createEventRouter(), handle: look } as Router, "push");
+  assertEquals(seen[0], seen[1]);
+});
+
+Deno.test("createEventRouter() tells the reasons of many handlers in what a record keeps", async () => {
+  const router = createEventRouter();
+  for (let i = 0; i < 30; i++) {
+    router.on("push", () => {
+      throw new GiveUpError(`${i} `.repeat(1_000));
+    }, { id: `h${i}` });
+  }
+  const message = (await route(router, "push")).record.errors[0]!.message;
+  assertEquals(message.length < 1_000, true);
+  assertMatch(message, /^GiveUpError: 30 of 30 handlers failed: id\(h0\): GiveUpError: 0 0 0 /);
+  assertMatch(message, /…; id\(h9\): GiveUpError: 9 9 [9 ]+…; and 20 more$/);
+});
+
+Deno.test("createEventRouter() settles events without effects in commits that they share", async () => {
+  await using sut = await memoryStore();
+  for (let i = 0; i < 30; i++) await sut.store.accept(delivery(`d${i}`));
+  let commits = 0;
+  const atomic = sut.kv.atomic.bind(sut.kv);
+  sut.kv.atomic = () => (commits++, atomic());
+  await work(sut, createEventRouter().on("push", () => {}), { concurrency: 30 });
+  assertEquals((await sut.store.stats()).done, 30);
+  assertLess(commits, 15);
+});
+
+Deno.test("createEventRouter() refuses what is no handler, and names that are none", () => {
+  const router = createEventRouter();
+  for (const handler of [undefined, null, "push", {}] as unknown as EventHandler[]) {
+    assertThrows(() => router.on("push", handler), TypeError);
+    assertThrows(() => router.onAny(handler), TypeError);
+    assertThrows(() => router.onOther(handler), TypeError);
+  }
+  for (const names of [[], "", ["push", ""], undefined, ["push", 7]] as unknown as "push"[]) {
+    assertThrows(() => router.on(names, () => {}), TypeError);
+  }
+});

@@ -1,0 +1,184 @@
+import { assertEquals, assertLess, assertNotEquals } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import {
+  type BulkOptions,
+  type BulkProgress,
+  type BulkResult,
+  type EventRecord,
+  type EventStore,
+  openEventStore,
+} from "../../../events/mod.ts";
+import {
+  buryAll,
+  claimAll,
+  claimOne,
+  delivery,
+  idsOf,
+  keysOf,
+  listed,
+  oneOfEach,
+} from "./_events.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+
+const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i + 10}`);
+
+async function acceptAll(store: EventStore, ids: readonly string[], key?: string): Promise<void> {
+  for (const id of ids) await store.accept(delivery(id, "{}", key));
+}
+
+interface Way {
+  /** Makes events that it changes. */
+  readonly make: (store: EventStore, ids: readonly string[]) => Promise<void>;
+  readonly run: (store: EventStore, options: BulkOptions) => Promise<BulkResult>;
+}
+
+const WAYS: Readonly<Record<string, Way>> = {
+  replayAll: { make: buryAll, run: (store, options) => store.replayAll({}, options) },
+  cancelAll: { make: acceptAll, run: (store, options) => store.cancelAll({}, options) },
+  purge: { make: buryAll, run: (store, options) => store.purge({}, options) },
+};
+
+testStore("replayAll() puts dead events back, and no others", async ({ store }) => {
+  await oneOfEach(store);
+  await store.cancel("queued");
+  assertEquals(await store.replayAll({ type: "issues" }), { changed: 1, left: [] });
+  const { record } = await claimOne(store);
+  assertEquals([record.id, record.attempt, record.errors.length], ["dead", 1, 1]);
+  assertEquals(await listed(store, { state: "dead" }), ["queued"]);
+});
+
+testStore("replayAll() tells which of the ids it could not put back", async ({ store }) => {
+  await oneOfEach(store);
+  const ids = ["done", "dead", "running", "queued", "unknown"];
+  const left = ["done", "running", "queued", "unknown"];
+  assertEquals(await store.replayAll({ ids }), { changed: 1, left });
+  assertEquals((await store.replayAll({ ids, state: "queued" })).changed, 0);
+});
+
+testStore("replayAll() puts more events back than share a commit", async ({ store }) => {
+  const ids = numbered(25);
+  await buryAll(store, ids);
+  assertEquals((await store.replayAll({})).changed, 25);
+  assertEquals(idsOf(await claimAll(store)).toSorted(), ids);
+});
+
+Deno.test("replayAll() keeps the order in which events of a key were received", async () => {
+  using time = new FakeTime();
+  await using sut = await memoryStore();
+  const ids = ["d3", "d1", "d4", "d2"];
+  for (const id of ids) {
+    await buryAll(sut.store, [id], "key");
+    time.tick(1);
+  }
+  await sut.store.replayAll({});
+  const handled = [];
+  for (const _ of ids) {
+    const lease = await claimOne(sut.store);
+    handled.push(lease.record.id);
+    await sut.store.complete(lease);
+  }
+  assertEquals(handled, ids);
+});
+
+testStore("cancelAll() gives up what waits or runs, and no more", async ({ kv, store }) => {
+  await oneOfEach(store);
+  assertEquals(await store.cancelAll({ type: "issues" }), { changed: 0, left: [] });
+  const { changed, left } = await store.cancelAll({ ids: ["running", "queued", "done"] });
+  assertEquals([changed, left], [2, ["done"]]);
+  assertEquals(await listed(store, { state: "dead" }), ["dead", "queued", "running"]);
+  assertEquals(await keysOf(kv, "due"), []);
+});
+
+testStore("cancelAll() takes the lease of an event that runs", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  const lease = await claimOne(store);
+  await store.cancelAll({});
+  assertEquals([await store.renew(lease, 1_000), await store.complete(lease)], [null, false]);
+});
+
+testStore("cancelAll() gives up all that stand in line", async ({ store }) => {
+  await acceptAll(store, numbered(5), "key");
+  assertEquals((await store.cancelAll({})).changed, 5);
+  await acceptAll(store, ["d1"], "key");
+  assertEquals((await claimOne(store)).record.id, "d1");
+});
+
+testStore("purge() deletes more events than share a commit", async ({ kv, store }) => {
+  await buryAll(store, numbered(25));
+  assertEquals((await store.purge({})).changed, 25);
+  assertEquals([await keysOf(kv, "event"), await keysOf(kv, "payload")], [[], []]);
+});
+
+testStore("purge() deletes payloads of more parts than share a commit", async ({ kv, store }) => {
+  await buryAll(store, numbered(10));
+  for await (const { key, value } of kv.list<EventRecord>({ prefix: ["events", "event"] })) {
+    await kv.set(key, { ...value, payload: { ...value.payload, chunks: 100 } });
+  }
+  assertEquals((await store.purge({})).changed, 10);
+});
+
+testStore("replayAll() notifies", async ({ kv }) => {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await buryAll(store, ["d1"]);
+  await kv.delete(["events", "notifier"]);
+  await store.replayAll({});
+  assertNotEquals((await kv.get(["events", "notifier"])).value, null);
+});
+
+/** A KV in which something happens each time that a list has been read. */
+function afterLists(kv: Deno.Kv, happen: () => Promise<unknown>): Deno.Kv {
+  async function* list(...args: Parameters<Deno.Kv["list"]>) {
+    const all = await Array.fromAsync(kv.list(...args));
+    await happen();
+    yield* all;
+  }
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "list" ? list : kv[name].bind(kv);
+  return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
+}
+
+testStore("an event that changes meanwhile keeps no other from being purged", async (sut) => {
+  await buryAll(sut.store, numbered(9));
+  const kv = afterLists(sut.kv, () => sut.store.replay("d10"));
+  const store = await openEventStore(kv, { notifier: sut.store.notifier });
+  assertEquals(await store.purge({}), { changed: 8, left: [] });
+  assertEquals(await listed(sut.store), ["d10"]);
+});
+
+testStore("an event that changes meanwhile keeps no other from being cancelled", async (sut) => {
+  await acceptAll(sut.store, numbered(9));
+  const kv = afterLists(sut.kv, () => sut.store.cancel("d10"));
+  const store = await openEventStore(kv, { notifier: sut.store.notifier });
+  assertEquals(await store.cancelAll({}), { changed: 8, left: [] });
+});
+
+testStore("an event that changes meanwhile keeps no other from being replayed", async (sut) => {
+  await buryAll(sut.store, numbered(9));
+  const kv = afterLists(sut.kv, () => sut.store.purge({ ids: ["d10"] }));
+  const store = await openEventStore(kv, { notifier: sut.store.notifier });
+  assertEquals(await store.replayAll({}), { changed: 8, left: [] });
+  assertEquals(idsOf(await claimAll(sut.store)).toSorted(), numbered(9).slice(1));
+});
+
+for (const [name, { make, run }] of Object.entries(WAYS)) {
+  Deno.test(`${name}() tells how far it has come`, async () => {
+    await using sut = await memoryStore();
+    await make(sut.store, numbered(25));
+    const progress: BulkProgress[] = [];
+    await run(sut.store, { onProgress: (each) => progress.push(each) });
+    assertEquals(progress.at(-1), { seen: 25, changed: 25 });
+    const steps = progress.map(({ changed }) => changed);
+    assertEquals(steps, steps.toSorted((a, b) => a - b));
+  });
+
+  Deno.test(`${name}() ends between two commits, and keeps what was done`, async () => {
+    await using sut = await memoryStore();
+    await make(sut.store, numbered(400));
+    const ending = new AbortController();
+    const onProgress = ({ changed }: BulkProgress) => {
+      if (changed >= 20) ending.abort();
+    };
+    const { changed } = await run(sut.store, { onProgress, signal: ending.signal });
+    assertLess(changed, 400);
+    assertEquals((await run(sut.store, {})).changed, 400 - changed);
+  });
+}

@@ -1,0 +1,199 @@
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { openEventStore } from "../../../events/mod.ts";
+import { Write } from "../../../events/store/kv/_write.ts";
+import { SharedEntries } from "../../../events/store/kv/_shared_entries.ts";
+import { storeKeys } from "../../../events/store/kv/_keys.ts";
+import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
+import { createNotifier } from "../../../events/store/kv/notifier.ts";
+import { claimAll, delivery } from "./_events.ts";
+
+/** Notes what becomes of the commits of a KV, as they are made. */
+function watchCommits(kv: Deno.Kv): string[] {
+  const outcomes: string[] = [];
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      try {
+        const result = await commit();
+        outcomes.push(result.ok ? "made" : "stale");
+        return result;
+      } catch (error) {
+        outcomes.push(String(error));
+        throw error;
+      }
+    };
+    return operation;
+  };
+  return outcomes;
+}
+
+Deno.test("deliveries that come together fill commits, and none is too large", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const outcomes = watchCommits(kv);
+  const ids = Array.from({ length: 500 }, (_, i) => `d${i}`);
+  await Promise.all(ids.map((id) => store.accept(delivery(id))));
+  assertEquals(new Set(outcomes), new Set(["made"]));
+  assertLess(outcomes.length, 10);
+});
+
+/** Has the commits of a KV wait until they are let go. */
+function holdCommits(kv: Deno.Kv): (() => void)[] {
+  const held: (() => void)[] = [];
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      await new Promise<void>((resolve) => held.push(resolve));
+      return await commit();
+    };
+    return operation;
+  };
+  return held;
+}
+
+/** Whether a promise is settled once all that can happen by now has happened. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  promise.then(() => settled = true);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  return settled;
+}
+
+Deno.test("a delivery waits for no commit of work, and takes no more of it along", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await Promise.all(["a", "b", "c"].map((id) => store.accept(delivery(id))));
+  const [first, ...others] = await claimAll(store);
+  const held = holdCommits(kv);
+  const settling = store.complete(first!);
+  await isSettled(settling);
+  const waiting = Promise.all(others.map((lease) => store.complete(lease)));
+  const passing = store.accept(delivery("d"));
+  const next = store.accept(delivery("e"));
+  await isSettled(passing);
+  const last = store.accept(delivery("f"));
+  await isSettled(last);
+  assertEquals(held.length, 2);
+  held[1]!();
+  assertEquals(await Promise.all([passing, next].map(isSettled)), [true, true]);
+  assertEquals(await Promise.all([settling, waiting].map(isSettled)), [false, false]);
+  for (const release of held) release();
+  await isSettled(last);
+  for (const release of held) release();
+  await isSettled(last);
+  for (const release of held) release();
+  assertEquals(await Promise.all([settling, waiting, last].map(isSettled)), [true, true, true]);
+  assertEquals((await store.stats()).done, 3);
+});
+
+/** Has the first commit of a KV meet the lock of another process, and notes when each was tried. */
+function lockOnce(kv: Deno.Kv): { startedAt: number; endedAt: number }[] {
+  const tries: { startedAt: number; endedAt: number }[] = [];
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      const startedAt = performance.now();
+      const result = tries.length === 0 ? undefined : await commit();
+      tries.push({ startedAt, endedAt: performance.now() });
+      if (!result) throw new Error("database is locked");
+      return result;
+    };
+    return operation;
+  };
+  return tries;
+}
+
+Deno.test("commits leave a file that is shared with another process free in between", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const tries = lockOnce(kv);
+  const accepted: Promise<unknown>[] = [];
+  for (let i = 0; i < 6; i++) {
+    accepted.push(store.accept(delivery(`d${i}`)));
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  await Promise.all(accepted);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  const [locked, first, ...others] = tries;
+  assertLess(locked!.endedAt, first!.startedAt);
+  let before = first!;
+  for (const each of others) {
+    assertLess(before.endedAt + 0.9, each.startedAt);
+    before = each;
+  }
+  assertLess(0, others.length);
+});
+
+/** More commits than anything here can need. */
+const FAR_TOO_MANY = 200;
+
+/** Has a KV take only so many checks per commit: a remote one takes 10. Tells how many commits were tried. */
+function limitChecks(kv: Deno.Kv, max: number): { tried: number } {
+  const commits = { tried: 0 };
+  const atomic = kv.atomic.bind(kv);
+  kv.atomic = () => {
+    const operation = atomic();
+    const [check, commit] = [operation.check.bind(operation), operation.commit.bind(operation)];
+    let checks = 0;
+    operation.check = (...added) => {
+      checks += added.length;
+      return check(...added);
+    };
+    operation.commit = async () => {
+      if (++commits.tried > FAR_TOO_MANY) throw new Error("This has no end");
+      if (checks > max) throw new TypeError("Too many checks included in atomic write.");
+      return await commit();
+    };
+    return operation;
+  };
+  return commits;
+}
+
+/** Commits five changes of four checks each at once, and tells how many were made. */
+async function commitFive(kv: Deno.Kv): Promise<number> {
+  const notifier = createNotifier("watch", kv, "events");
+  const commits = new GroupCommit(kv, notifier, new SharedEntries(storeKeys("events")));
+  const writes = Array.from({ length: 5 }, (_, i) => {
+    const keys = Array.from({ length: 4 }, (_, j) => ["own", 10 * i + j]);
+    const write = new Write().set(["own", i], true);
+    for (const key of keys) write.check({ key, versionstamp: null });
+    return write;
+  });
+  const results = await Promise.all(writes.map((write) => commits.commit(write)));
+  return results.filter(({ ok }) => ok).length;
+}
+
+Deno.test("changes of four checks each are written by a KV that takes ten", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const commits = limitChecks(kv, 10);
+  assertEquals(await commitFive(kv), 5);
+  // All at once, then two at a time.
+  assertEquals(commits.tried, 4);
+});
+
+Deno.test("changes are written one by one by a KV that takes even fewer checks", async () => {
+  using kv = await Deno.openKv(":memory:");
+  limitChecks(kv, 4);
+  assertEquals(await commitFive(kv), 5);
+});
+
+Deno.test("effects with more checks than the KV takes fail once, and say so", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await store.accept(delivery("d1"));
+  const [lease] = await claimAll(store);
+  const commits = limitChecks(kv, 10);
+  const checks = Array.from({ length: 10 }, (_, i) => ({ key: ["own", i], versionstamp: null }));
+  await assertRejects(
+    () => store.complete(lease!, (commit) => commit.check(...checks)),
+    Error,
+    "Cannot commit the change: too many checks",
+  );
+  assertEquals(commits.tried, 1);
+});

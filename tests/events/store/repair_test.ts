@@ -1,0 +1,221 @@
+import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
+import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+
+const MINUTE_MS = 60_000;
+
+/** Does something by a clock that is ahead, as it was before it was set back. */
+async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
+  const { now } = Date;
+  Date.now = () => now() + byMs;
+  try {
+    return await fn();
+  } finally {
+    Date.now = now;
+  }
+}
+
+Deno.test("repairSchedule() makes an event due that a clock ahead has received", async () => {
+  await using sut = await memoryStore();
+  await ahead(MINUTE_MS, () => sut.store.accept(delivery("d1")));
+  assertEquals(await claimAll(sut.store), []);
+  assertEquals(await sut.store.repairSchedule(), 1);
+  assertEquals(idsOf(await claimAll(sut.store)), ["d1"]);
+});
+
+Deno.test("repairSchedule() leaves a lease alone that is longer than its worker's own", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store, 7_200_000);
+  assertEquals(await sut.store.repairSchedule(), 0);
+  assertEquals(await claimAll(sut.store), []);
+  assert(await sut.store.complete(lease));
+});
+
+Deno.test("repairSchedule() shortens a lease to its length, and its holder finds it again", async () => {
+  await using sut = await memoryStore();
+  const lease = await ahead(600_000, async () => {
+    await sut.store.accept(delivery("d1"));
+    return await claimOne(sut.store, MINUTE_MS);
+  });
+  assertEquals(await sut.store.repairSchedule(), 1);
+  const { lease: repaired } = (await sut.store.get("d1"))!;
+  assert(repaired!.until <= Date.now() + MINUTE_MS);
+  assertEquals(await sut.store.renew(lease, MINUTE_MS), null);
+  assert(await sut.store.complete((await sut.store.recover(lease))!));
+});
+
+const AHEAD_MS = 75 * MINUTE_MS;
+
+const dueInMs = async (store: EventStore, id: string) => (await store.get(id))!.dueAt! - Date.now();
+
+testStoreInOneProcess(
+  "repairSchedule() has a retry wait for its own delay that a clock ahead has scheduled",
+  async ({ store }) => {
+    const { id } = await ahead(AHEAD_MS, async () => {
+      const accepted = await store.accept(delivery());
+      await store.retry(await claimOne(store), 2_000, "no");
+      return accepted;
+    });
+    assertEquals(await store.oldestDueAt(), null);
+    assertEquals(await store.repairSchedule(), 1);
+    assertLessOrEqual(await dueInMs(store, id), 2_000);
+    assertEquals(await store.repairSchedule(), 0);
+  },
+);
+
+Deno.test("repairSchedule() leaves a retry alone that is not due", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery());
+  await sut.store.retry(await claimOne(sut.store), AHEAD_MS, "no");
+  assertEquals(await sut.store.repairSchedule(), 0);
+});
+
+/** Makes an event's record and entry as a version before has written them, which noted no delay. */
+async function makeOlder(kv: Deno.Kv): Promise<void> {
+  for (const key of [...await keysOf(kv, "due"), ...await keysOf(kv, "event")]) {
+    const { value } = await kv.get<{ readonly delayMs?: number }>(key);
+    const { delayMs: _, ...older } = value!;
+    await kv.set(key, older);
+  }
+}
+
+for (const [delayMs, repaired] of [[2_000, 1], [AHEAD_MS + MINUTE_MS, 0]] as const) {
+  const what = repaired ? "schedules a short retry anew" : "leaves a long retry alone";
+  Deno.test(`repairSchedule() ${what} of a version that noted no delay`, async () => {
+    await using sut = await memoryStore();
+    const byMs = repaired ? AHEAD_MS : 0;
+    await ahead(byMs, async () => {
+      await sut.store.accept(delivery());
+      await sut.store.retry(await claimOne(sut.store), delayMs, "no");
+    });
+    await makeOlder(sut.kv);
+    assertEquals(await sut.store.repairSchedule(), repaired);
+  });
+}
+
+Deno.test("repairSchedule() leaves what another machine has scheduled whose clock is right to a second", async () => {
+  await using sut = await memoryStore();
+  await ahead(900, async () => {
+    await sut.store.accept(delivery());
+    await claimOne(sut.store);
+    await sut.store.accept(delivery());
+  });
+  assertEquals(await sut.store.repairSchedule(), 0);
+});
+
+testStoreInOneProcess(
+  "the next of a key does not wait for what a clock ahead has noted",
+  async ({ store }) => {
+    await ahead(AHEAD_MS, async () => {
+      for (let i = 0; i < 3; i++) await store.accept(delivery(undefined, "{}", "key"));
+      await store.complete(await claimOne(store));
+    });
+    assertEquals(await store.repairSchedule(), 1);
+    await store.complete(await claimOne(store));
+    await store.complete(await claimOne(store));
+  },
+);
+
+testStoreInOneProcess(
+  "a handler that was cancelled by a clock ahead keeps its event and key for its lease at most",
+  async ({ store }) => {
+    const { id } = await ahead(AHEAD_MS, async () => {
+      const accepted = await store.accept(delivery(undefined, "{}", "key"));
+      await claimOne(store, MINUTE_MS);
+      await store.cancel(accepted.id);
+      return accepted;
+    });
+    const other = await store.accept(delivery(undefined, "{}", "key"));
+    assertLessOrEqual(await dueInMs(store, other.id), MINUTE_MS);
+    await store.cancel(other.id);
+    await store.replay(id);
+    assertLessOrEqual(await dueInMs(store, id), MINUTE_MS);
+    assertEquals(await store.repairSchedule(), 0);
+  },
+);
+
+testStore("recover() finds no lease that another has", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  const lost = await claimOne(store, 1);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const held = await claimOne(store);
+  assertEquals(await store.recover(lost), null);
+  assertEquals((await store.recover(held))?.versionstamp, held.versionstamp);
+  await store.complete(held);
+  assertEquals(await store.recover(held), null);
+});
+
+/** Makes records of another version, and tells how they were. */
+async function makeNewer(kv: Deno.Kv, ids: readonly string[]): Promise<Map<Deno.KvKey, unknown>> {
+  const before = new Map<Deno.KvKey, unknown>();
+  for (const key of await Promise.all(ids.map((id) => recordKey(kv, id)))) {
+    const { value } = await kv.get<object>(key);
+    before.set(key, value);
+    await kv.set(key, { ...value, v: 99 });
+  }
+  return before;
+}
+
+/** Has what was put off looked at now. */
+async function lookNow(kv: Deno.Kv): Promise<void> {
+  for (const key of await keysOf(kv, "due")) {
+    const { value } = await kv.get(key);
+    await kv.atomic().delete(key).set([...key.slice(0, 2), Date.now() - 1, key[3]!], value)
+      .commit();
+  }
+}
+
+async function completeNext(store: EventStore, id: string): Promise<void> {
+  const lease = await claimOne(store);
+  assertEquals(lease.record.id, id);
+  assert(await store.complete(lease));
+}
+
+testStoreInOneProcess(
+  "a record that can be read again takes no other's place in its lane",
+  async ({ kv }) => {
+    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+    for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+    const before = await makeNewer(kv, ["d1"]);
+    await claimAll(store);
+    await completeNext(store, "d2");
+    // Places begin anew, so d3 has the one that d1 had.
+    for (const id of ["d3", "d4"]) await store.accept(delivery(id, "{}", "key"));
+    for (const [key, value] of before) await kv.set(key, value);
+    await lookNow(kv);
+    const leases = await claimAll(store);
+    assertEquals(idsOf(leases).toSorted(), ["d1", "d3"]);
+    for (const lease of leases) assert(await store.complete(lease));
+    await completeNext(store, "d4");
+    assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
+  },
+);
+
+Deno.test("any number of records that cannot be read do not hold up their key", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { log: () => {} });
+  const ids = Array.from({ length: 120 }, (_, i) => `d${i}`);
+  for (const id of [...ids, "last"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, ids);
+  for (let i = 0; i < 3; i++) assertEquals(await claimAll(store), []);
+  await completeNext(store, "last");
+  assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
+});
+
+Deno.test("repairSchedule() brings an event forward that a clock ahead has put off", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await store.accept(delivery("d1"));
+  const [own] = await keysOf(kv, "due");
+  const { value } = await kv.get<object>(own!);
+  // As a claim puts off what it cannot lease: the record says another time than its entry.
+  await kv.atomic().delete(own!)
+    .set(["events", "due", Date.now() + 86_400_000, "d1"], { ...value, delayMs: 60_000 })
+    .commit();
+  assertEquals(await store.repairSchedule(), 1);
+  assertEquals(await store.repairSchedule(), 0);
+  const [moved] = await keysOf(kv, "due");
+  assert(Number(moved!.at(-2)) - Date.now() <= 60_000);
+});

@@ -1,0 +1,131 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { openEventStore } from "../../../events/mod.ts";
+import {
+  buryAll,
+  claimAll,
+  claimOne,
+  delivery,
+  idsOf,
+  keysOf,
+  listed,
+  recordKey,
+} from "./_events.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+
+/** Makes an event's record one of another version. */
+async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
+  const key = await recordKey(kv, id);
+  const { value } = await kv.get<object>(key);
+  await kv.set(key, { ...value, v: 99 });
+}
+
+testStore("list() and stats() show records that cannot be read", async ({ kv, store }) => {
+  await buryAll(store, ["d1", "d2", "d3"]);
+  await makeNewer(kv, "d2");
+  await kv.set(await recordKey(kv, "d3"), "garbage");
+  const found = await Array.fromAsync(store.list({ state: "unreadable" }));
+  const times = (await keysOf(kv, "event")).map((key) => Number(key.at(-2)));
+  assertEquals(found, [
+    { id: "d2", receivedAt: times[1]!, state: "unreadable", v: 99 },
+    { id: "d3", receivedAt: times[2]!, state: "unreadable", v: null },
+  ]);
+  assertEquals(await listed(store), ["d1", "d2", "d3"]);
+  const { dead, unreadable } = await store.stats();
+  assertEquals([dead, unreadable], [1, 2]);
+});
+
+Deno.test("a record that cannot be read has its time, and no type", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  const { receivedAt } = (await sut.store.get("d1"))!;
+  await makeNewer(sut.kv, "d1");
+  assertEquals(await listed(sut.store, { receivedAfter: receivedAt }), ["d1"]);
+  assertEquals(await listed(sut.store, { receivedBefore: receivedAt }), []);
+  assertEquals(await listed(sut.store, { type: "push" }), []);
+});
+
+Deno.test("get() rejects for a record that cannot be read", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  await makeNewer(sut.kv, "d1");
+  await assertRejects(() => sut.store.get("d1"), Error, "Cannot read the record of event d1");
+});
+
+/** What a record that says to be of this version can lack. */
+const DAMAGES: readonly Readonly<Record<string, unknown>>[] = [
+  { state: "asleep" },
+  { id: "other" },
+  { receivedAt: NaN },
+  { receivedAt: 1 },
+  { receivedAt: 1e16 },
+  { type: undefined },
+  { errors: [{ attempt: 1 }] },
+  { errors: null },
+  { payload: {} },
+  { group: { key: "key" } },
+  { dueAt: "now" },
+];
+
+Deno.test("a damaged record counts as one that cannot be read", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  const key = await recordKey(sut.kv, "d1");
+  const { value } = await sut.kv.get<object>(key);
+  for (const damage of DAMAGES) {
+    await sut.kv.set(key, { ...value, ...damage });
+    assertEquals((await sut.store.stats()).unreadable, 1, JSON.stringify(damage));
+  }
+  await sut.kv.set(key, value);
+  assertEquals((await sut.store.stats()).unreadable, 0);
+});
+
+testStore(
+  "purge() leaves what it cannot read, unless just that is meant",
+  async ({ kv, store }) => {
+    await buryAll(store, ["d1", "d2"]);
+    await makeNewer(kv, "d2");
+    assertEquals(await store.purge({ ids: ["d2"] }), { changed: 0, left: ["d2"] });
+    assertEquals(await store.purge({}), { changed: 1, left: [] });
+    assertEquals(await listed(store), ["d2"]);
+    assertEquals(await store.purge({ state: "unreadable" }), { changed: 1, left: [] });
+    assertEquals(await keysOf(kv, "event"), []);
+    assertEquals(await keysOf(kv, "payload"), []);
+  },
+);
+
+Deno.test("replayAll() and cancelAll() leave what they cannot read", async () => {
+  await using sut = await memoryStore();
+  await buryAll(sut.store, ["d1"]);
+  await makeNewer(sut.kv, "d1");
+  const key = await recordKey(sut.kv, "d1");
+  const before = await sut.kv.get(key);
+  assertEquals(await sut.store.replayAll({ ids: ["d1"] }), { changed: 0, left: ["d1"] });
+  assertEquals(await sut.store.cancelAll({ ids: ["d1"] }), { changed: 0, left: ["d1"] });
+  assertEquals(await sut.kv.get(key), before);
+});
+
+testStore("a purge of what cannot be read lets those behind it go on", async ({ kv, store }) => {
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, "d1");
+  await store.purge({ state: "unreadable" });
+  await store.accept(delivery("d1", "{}", "key"));
+  for (const id of ["d2", "d1"]) {
+    const lease = await claimOne(store);
+    assertEquals(lease.record.id, id);
+    await store.complete(lease);
+  }
+  assertEquals([await keysOf(kv, "lane"), await keysOf(kv, "place")], [[], []]);
+});
+
+testStore("a purge of what a worker could not read leaves its group alone", async ({ kv }) => {
+  const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, "d1");
+  await claimAll(store);
+  await store.purge({ state: "unreadable" });
+  await store.accept(delivery("d3", "{}", "key"));
+  const lease = await claimOne(store);
+  assertEquals(lease.record.id, "d2");
+  await store.complete(lease);
+  assertEquals(idsOf(await claimAll(store)), ["d3"]);
+});

@@ -1,0 +1,53 @@
+import { assertEquals } from "@std/assert";
+import { openEventStore } from "../../../events/mod.ts";
+import { withFolder } from "../../_folder.ts";
+import { testWith } from "../../_permissions.ts";
+import { openSqlite } from "../../_sqlite.ts";
+import { keysOf } from "./_events.ts";
+import { memoryStore } from "./_stores.ts";
+
+/** What no version has written as the mark of an upload. */
+const UNKNOWN = [null, undefined, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];
+
+Deno.test("deleteStaleUploads() leaves marks of an unknown shape, and polls the others", async () => {
+  await using sut = await memoryStore();
+  for (const [i, value] of UNKNOWN.entries()) {
+    await sut.kv.set(["events", "upload", `a${i}`], value);
+  }
+  await sut.kv.set(["events", "upload", "b"], { startedAt: 1, chunks: 1 });
+  await sut.kv.set(["events", "payload", "b", 0], new Uint8Array(1));
+  assertEquals(await sut.store.deleteStaleUploads(0), 1);
+  assertEquals((await keysOf(sut.kv, "upload")).length, UNKNOWN.length);
+  assertEquals(await keysOf(sut.kv, "payload"), []);
+});
+
+testWith(
+  ["read", "write"],
+  "deleteStaleUploads() polls around marks that cannot be decoded",
+  () =>
+    withFolder(async (folder) => {
+      using kv = await Deno.openKv(`${folder}/kv.db`);
+      const store = await openEventStore(kv, { notifier: "watch" });
+      for (const id of ["a", "b", "c"]) {
+        await kv.set(["events", "upload", id], { startedAt: 1, chunks: 1 });
+      }
+      using file = openSqlite(`${folder}/kv.db`);
+      const isMark = "hex(k) like '%' || hex('upload') || '00%' || hex('b') || '00'";
+      file.database.exec(`update kv set v = x'ff63' where ${isMark}`);
+      assertEquals(await store.deleteStaleUploads(0), 2);
+      assertEquals(await store.deleteStaleUploads(0), 0);
+    }),
+);
+
+Deno.test("a record that names more parts than a payload has is one that cannot be read", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await store.accept({
+    ...{ platform: "forge", source: "github", type: "push", deliveryId: "d1", payload: {} },
+    body: new Uint8Array(1),
+  });
+  const [key] = await keysOf(kv, "event");
+  const { value } = await kv.get<{ payload: object }>(key!);
+  await kv.set(key!, { ...value, payload: { ...value!.payload, chunks: 1e12 } });
+  assertEquals((await store.stats()).unreadable, 1);
+});

@@ -1,0 +1,44 @@
+import { openEventStore } from "../../../events/mod.ts";
+import type { Completion } from "./_history.ts";
+import { keysOf } from "../store/_events.ts";
+
+/** What the settlement of an event leaves in the KV, below the key `effects`. */
+export type Effect = Omit<Completion, "step">;
+
+/** Reads what settlements have left in a KV. The steps are those in which its versions came about. */
+export async function completionsIn(
+  kv: Deno.Kv,
+  steps: ReadonlyMap<string, number>,
+): Promise<Completion[]> {
+  const effects = kv.list<Effect>({ prefix: ["effects"] });
+  return await Array.fromAsync(effects, ({ value, versionstamp }) => ({
+    ...value,
+    step: steps.get(versionstamp)!,
+  }));
+}
+
+/** Reads how the events of a KV stand, by their ids. */
+export async function statesIn(kv: Deno.Kv): Promise<Map<string, string>> {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const states = new Map<string, string>();
+  for await (const { id, state } of store.list()) states.set(id, state);
+  return states;
+}
+
+/** Purges all events of a KV once nothing is due any more, and tells what is left then. */
+export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await store.purge({});
+  // A claim tidies up what is on the schedule without its event.
+  await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
+  await store.deleteStaleUploads(0);
+  const keys = (await keysOf(kv)).filter(([, part]) => part !== "notifier");
+  const isForgotten = await Promise.all(keys.map((key) => isEmptyLane(kv, key)));
+  return keys.filter((_, i) => !isForgotten[i]);
+}
+
+/** What a group remembers of a handler that was cancelled, until the KV forgets it, by its own clock. */
+async function isEmptyLane(kv: Deno.Kv, key: Deno.KvKey): Promise<boolean> {
+  if (key[1] !== "lane") return false;
+  return (await kv.get<{ readonly size: number }>(key)).value?.size === 0;
+}

@@ -1,0 +1,190 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  type EventHandler,
+  GiveUpError,
+  type HandlerContext,
+  openEventStore,
+  startWorker,
+  type WorkerOptions,
+} from "../../../events/mod.ts";
+import type { LogRecord } from "../../../middleware/mod.ts";
+import { failingOnce, type Fault } from "../_failing_kv.ts";
+import { delivery } from "../store/_events.ts";
+import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
+
+const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Handles one event with a handler, until nothing is due any more. */
+async function handle(
+  { store }: StoreUnderTest,
+  handler: EventHandler,
+  options: WorkerOptions = {},
+): Promise<LogRecord[]> {
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  await store.accept(delivery("d1"));
+  const worker = startWorker(store, handler, { log, retry: { minDelayMs: 0 }, ...options });
+  do await worker.poll(); while ((await store.get("d1"))?.state === "queued");
+  await worker.stop();
+  return records;
+}
+
+Deno.test("checkpoint() keeps what is done for the next attempt, its effects once", async () => {
+  await using sut = await memoryStore();
+  const seen: (readonly string[])[] = [];
+  await handle(sut, async ({ attempt }, { progress, checkpoint }) => {
+    seen.push(progress);
+    if (!progress.includes("a")) await checkpoint("a", (commit) => commit.sum(["count"], 1n));
+    if (attempt < 3) throw new Error("not yet");
+  });
+  assertEquals(seen, [[], ["a"], ["a"]]);
+  assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
+  assertEquals((await sut.store.get("d1"))?.state, "done");
+});
+
+Deno.test("checkpoint() goes together with the renewals of a long handler", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = async (_event, { checkpoint, signal }) => {
+    for (let i = 0; i < 20; i++) {
+      await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
+    }
+    assertEquals(signal.aborted, false);
+  };
+  const records = await handle(sut, handler, { leaseMs: 600 });
+  const { state, attempt, progress } = (await sut.store.get("d1"))!;
+  assertEquals([state, attempt, progress?.length, records], ["done", 1, 40, []]);
+});
+
+Deno.test("checkpoint() rejects once the event is another's, and its effects are not committed", async () => {
+  await using sut = await memoryStore();
+  const noted = Promise.withResolvers<unknown>();
+  let aborted = false;
+  await handle(sut, async (_event, { checkpoint, signal }) => {
+    await sut.store.cancel("d1");
+    await checkpoint("a", (commit) => commit.set(["a"], 1)).then(noted.resolve, noted.resolve);
+    aborted = signal.aborted;
+  });
+  assertEquals(String(await noted.promise), "Error: Cannot note progress: the lease was lost");
+  assertEquals(aborted, true);
+  assertEquals((await sut.kv.get(["a"])).value, null);
+});
+
+Deno.test("checkpoint() rejects when its effects cannot be committed, and the lease is kept", async () => {
+  await using sut = await memoryStore();
+  await sut.kv.set(["taken"], 1);
+  await handle(sut, async ({ attempt }, { checkpoint }) => {
+    if (attempt > 1) throw new GiveUpError("It has failed before");
+    const taken = { key: ["taken"], versionstamp: null };
+    await assertRejects(() => checkpoint("a", (commit) => commit.check(taken)), Error, "check");
+    await assertRejects(
+      () => checkpoint("a", async () => await Promise.resolve()),
+      TypeError,
+      "synchronous",
+    );
+    await checkpoint("b");
+  });
+  const { state, attempt, progress } = (await sut.store.get("d1"))!;
+  assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
+});
+
+Deno.test("checkpoint() rejects once the handler has ended, also by an error", async () => {
+  await using sut = await memoryStore();
+  const contexts: HandlerContext[] = [];
+  await handle(sut, ({ attempt }, context) => {
+    contexts.push(context);
+    if (attempt === 1) throw new Error("no");
+  });
+  for (const { checkpoint } of contexts) await assertRejects(() => checkpoint("a"), TypeError);
+  assertEquals(contexts.length, 2);
+});
+
+const countOne = (commit: Deno.AtomicOperation) => commit.sum(["count"], 1n);
+
+/** How an event stands that was handled at the first attempt, what was noted and how often that counted. */
+async function standing({ kv, store }: StoreUnderTest) {
+  const [event] = await Array.fromAsync(store.list({ state: "done" }));
+  const count = (await kv.get<Deno.KvU64>(["count"])).value?.value;
+  return { attempt: event?.attempt, progress: event?.progress, count };
+}
+
+/** Handles an event on a KV of which one commit fails, by a handler that is told to arm that. */
+async function handleOnFailing(
+  fault: Fault,
+  sut: StoreUnderTest,
+  handler: (context: HandlerContext, arm: () => void) => Promise<void>,
+): Promise<LogRecord[]> {
+  const failing = failingOnce(sut.kv, fault);
+  const store = await openEventStore(failing.kv);
+  return await handle({ ...sut, store }, (_event, context) => handler(context, failing.arm));
+}
+
+Deno.test("checkpoint() whose answer was lost is noted once, and the lease is kept", async () => {
+  await using sut = await memoryStore();
+  const records = await handleOnFailing("after", sut, async ({ checkpoint }, arm) => {
+    arm();
+    await checkpoint("a", countOne);
+    await checkpoint("b", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
+  assertEquals(records, []);
+});
+
+Deno.test("checkpoint() that was not committed rejects, and can be tried again", async () => {
+  await using sut = await memoryStore();
+  await handleOnFailing("before", sut, async ({ checkpoint }, arm) => {
+    arm();
+    await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+    await checkpoint("a", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+});
+
+Deno.test("checkpoint() finds a lease again whose renewal was not answered", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const records = await handle(sut, async ({ id }, { checkpoint }) => {
+    const lease = await store.recover({ record: (await store.get(id))!, versionstamp: "" });
+    await store.renew(lease!, 30_000);
+    await checkpoint("a", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+  assertEquals(records, []);
+});
+
+Deno.test("checkpoint() that is committed after its time is not noted a second time", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [checkpoint, renew] = [store.checkpoint.bind(store), store.renew.bind(store)];
+  let calls = 0;
+  store.renew = (...args) => late.promise.then(() => renew(...args));
+  store.checkpoint = async (...args) => {
+    if (++calls > 1) return await checkpoint(...args);
+    await open.promise;
+    return await checkpoint(...args).finally(() => late.resolve());
+  };
+  const handler: EventHandler = async ({ id }, { checkpoint, signal }) => {
+    await assertRejects(() => checkpoint("a", countOne), Error, "No answer");
+    const { until } = (await store.get(id))!.lease!;
+    open.resolve();
+    // The renewal finds the lease as that has left it.
+    while ((await store.get(id))!.lease!.until === until) await later(1);
+    await checkpoint("a", countOne);
+    assertEquals(signal.aborted, false);
+  };
+  await handle(sut, handler, { leaseMs: 600 });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+});
+
+Deno.test("GiveUpError has the event given up at once, and kept", async () => {
+  await using sut = await memoryStore();
+  const records = await handle(sut, () => {
+    throw new GiveUpError("Nothing to do");
+  });
+  const { state, attempt, errors, payload } = (await sut.store.get("d1"))!;
+  assertEquals([state, attempt, errors[0]?.message], ["dead", 1, "GiveUpError: Nothing to do"]);
+  assertEquals(payload?.chunks, 1);
+  assertEquals(records.map(({ level, message }) => `${level}: ${message}`), [
+    "warn: event given up, now dead",
+  ]);
+});

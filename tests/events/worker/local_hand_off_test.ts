@@ -1,0 +1,103 @@
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { GiveUpError, openEventStore, startWorker } from "../../../events/mod.ts";
+import { failingOnce, type Fault } from "../_failing_kv.ts";
+import { delivery, later } from "../store/_events.ts";
+
+/** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
+async function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
+  using kv = await Deno.openKv(":memory:");
+  const failing = failingOnce(kv, fault);
+  const store = await openEventStore(failing.kv);
+  const handled: string[] = [];
+  // It still runs when the commit is looked for.
+  const handler = ({ id }: { readonly id: string }) => (handled.push(id), later(1_300));
+  const worker = startWorker(store, handler, { log: () => {} });
+  await later(50);
+  failing.arm();
+  await assertRejects(() => store.accept(delivery("d1")), Error, "connection lost");
+  await fn(() => store.accept(delivery("d1")));
+  const start = performance.now();
+  while (handled.length === 0 && performance.now() - start < 5_000) await later(10);
+  assertLess(performance.now() - start, 3_000);
+  await later(1_500);
+  await worker.stop();
+  assertEquals(handled, ["d1"]);
+}
+
+Deno.test("an event whose commit was made, but not answered, is handled soon", async () => {
+  await withFault("after", async () => {});
+});
+
+Deno.test("an event that was taken in by a second delivery is handled once", async () => {
+  // Received within the same millisecond, its record has the place that the first one would have had.
+  const { now } = Date;
+  const time = now();
+  Date.now = () => time;
+  try {
+    await withFault("before", async (accept) => void await accept());
+  } finally {
+    Date.now = now;
+  }
+});
+
+Deno.test("an event whose commit was made, but not answered, is no second time another's", async () => {
+  await withFault("after", async (accept) => {
+    assertEquals(await accept(), { id: "d1", duplicate: true });
+  });
+});
+
+Deno.test("a delivery that is sent again as its event dies in the same millisecond is kept", async () => {
+  const { now } = Date;
+  const time = now();
+  Date.now = () => time;
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const handled: string[] = [];
+  const handler = ({ id }: { readonly id: string }) => {
+    handled.push(id);
+    if (handled.length === 1) throw new GiveUpError("not now");
+  };
+  const worker = startWorker(store, handler, { log: () => {} });
+  try {
+    for (const _ of [1, 2]) {
+      assertEquals(await store.accept(delivery("d1")), { id: "d1", duplicate: false });
+      await worker.poll();
+    }
+    assertEquals(handled, ["d1", "d1"]);
+    assertEquals((await store.get("d1"))?.state, "done");
+  } finally {
+    Date.now = now;
+    await worker.stop();
+  }
+});
+
+Deno.test("a worker keeps its room where a reading fails while an event of a key dies", async () => {
+  using kv = await Deno.openKv(":memory:");
+  let fails = false;
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => {
+    if (name !== "get") return kv[name].bind(kv);
+    return (key: Deno.KvKey) => {
+      if (fails && key[1] === "id") return Promise.reject(new Error("connection lost"));
+      return kv.get(key);
+    };
+  };
+  const store = await openEventStore(new Proxy(kv, { get } as ProxyHandler<Deno.Kv>));
+  let handled = 0;
+  const handler = ({ id }: { readonly id: string }) => {
+    handled++;
+    fails = id.startsWith("dies");
+    if (fails) setTimeout(() => fails = false, 20);
+    if (fails) throw new GiveUpError("no");
+  };
+  const worker = startWorker(store, handler, { concurrency: 2, log: () => {} });
+  for (let i = 0; i < 4; i++) {
+    await Promise.all(
+      [`dies${i}`, `next${i}`].map((id) => store.accept(delivery(id, "{}", "key"))),
+    );
+    await worker.poll();
+  }
+  await store.accept(delivery("after"));
+  await worker.poll();
+  assertEquals(handled, 9);
+  await worker.stop();
+});
