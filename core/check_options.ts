@@ -60,3 +60,36 @@ export function checkPart(doing: string, part: unknown, method: string, wanted: 
   if (typeof methods?.[method] === "function") return;
   throw new TypeError(`Cannot ${doing}: ${wanted}, got ${met(part)}`);
 }
+
+/** Range of {@linkcode checkInteger}. */
+export interface IntegerRange {
+  /**
+   * The smallest number allowed.
+   *
+   * @default {1}
+   */
+  readonly min?: number | undefined;
+  /** The largest number allowed. */
+  readonly max: number;
+}
+
+/**
+ * Checks that an option is a whole number within a range.
+ *
+ * @param doing The action that fails otherwise, for the message, such as `start the worker`.
+ * @param name The option's name.
+ * @param value The option's value.
+ * @param range The smallest and the largest number allowed.
+ * @throws {RangeError} If the value is not a whole number in the range.
+ */
+export function checkInteger(
+  doing: string,
+  name: string,
+  value: unknown,
+  { min = 1, max }: IntegerRange,
+): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return;
+  throw new RangeError(
+    `Cannot ${doing}: '${name}' must be a whole number from ${min} to ${max}, got ${met(value)}`,
+  );
+}

@@ -4,7 +4,14 @@
  *
  * @module
  */
-export { checkFunctions, checkObject, checkPart, met } from "./check_options.ts";
+export {
+  checkFunctions,
+  checkInteger,
+  checkObject,
+  checkPart,
+  type IntegerRange,
+  met,
+} from "./check_options.ts";
 export { withDeadline } from "./deadline.ts";
 export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
 export {
