@@ -1,8 +1,24 @@
+import { parseArgs } from "node:util";
 import type { EventFilter, StoredEvent } from "../events/mod.ts";
-import { hint, readArguments, refuseForeign } from "./_arguments.ts";
-import { type CommandName, COMMANDS, type OptionName } from "./_commands.ts";
-import { helpOf } from "./_help.ts";
-import { UsageError } from "./_usage_error.ts";
+import {
+  type CommandName,
+  COMMANDS,
+  COMMON_OPTIONS,
+  helpOf,
+  type OptionName,
+  OPTIONS,
+} from "./_commands.ts";
+import { UsageError } from "./_world.ts";
+
+const UNITS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** How many letters of a word may be wrong for it to be taken for another. */
+const MAX_DISTANCE = 2;
 
 /** What the command line asks for. */
 export interface CliOptions {
@@ -18,14 +34,15 @@ export interface CliOptions {
 /** What the command line asks for, or the help text that it asks for. */
 export type CliRequest = CliOptions | { readonly help: string };
 
-const UNITS: Readonly<Record<string, number>> = {
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
 type Values = ReadonlyMap<OptionName, string>;
+
+/** The command line, cut into its parts. */
+interface Arguments {
+  readonly command: CommandName | undefined;
+  readonly ids: readonly string[];
+  /** The values of options; a text where one takes a value, else an empty one. */
+  readonly values: ReadonlyMap<OptionName, string>;
+}
 
 /** Reads a command line. */
 export function readOptions(args: readonly string[], now: number): CliRequest {
@@ -106,4 +123,111 @@ function readLimit(text: string | undefined): number {
   if (text === undefined) return Infinity;
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new UsageError(`--limit must be a number from 1, got ${text}`);
+}
+
+/** Cuts a command line into its parts: `events COMMAND [ID...] [--OPTION ...]`. */
+function readArguments(args: readonly string[]): Arguments {
+  const options = Object.fromEntries(
+    Object.entries(OPTIONS).map(([name, { value }]) => [
+      name,
+      { type: value === undefined ? "boolean" as const : "string" as const },
+    ]),
+  );
+  const { tokens } = parseArgs({
+    args: args.map((arg) => arg === "-h" ? "--help" : arg),
+    options,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  });
+  const values = new Map<OptionName, string>();
+  const positionals: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === "positional") positionals.push(token.value);
+    if (token.kind !== "option") continue;
+    const name = nameOf(token.rawName);
+    if (values.has(name)) throw new UsageError(`--${name} is given twice`);
+    values.set(name, valueOf(name, token.value, token.inlineValue ?? false));
+  }
+  const [topic, command, ...ids] = positionals;
+  const isHelp = values.has("help");
+  if (topic === undefined && isHelp) return { command: undefined, ids, values };
+  if (topic !== "events") throw new UsageError(topicMessage(topic));
+  if (command === undefined && isHelp) return { command, ids, values };
+  return { command: commandOf(command), ids, values };
+}
+
+/** Refuses the options that a command does not have. */
+function refuseForeign(command: CommandName, names: Iterable<OptionName>): void {
+  const own: readonly OptionName[] = [...COMMANDS[command].options, ...COMMON_OPTIONS];
+  for (const name of names) {
+    if (!own.includes(name)) throw new UsageError(`events ${command} has no --${name}`);
+  }
+}
+
+function nameOf(rawName: string): OptionName {
+  const names = Object.keys(OPTIONS) as OptionName[];
+  const name = names.find((each) => `--${each}` === rawName);
+  if (name !== undefined) return name;
+  throw new UsageError(
+    `Unknown option ${rawName}${hint(rawName, names.map((each) => `--${each}`))}`,
+  );
+}
+
+function valueOf(name: OptionName, value: string | undefined, isInline: boolean): string {
+  const wanted = OPTIONS[name].value;
+  if (wanted === undefined) {
+    if (value !== undefined) throw new UsageError(`--${name} takes no value`);
+    return "";
+  }
+  // What begins with a dash is the next option, unless it is joined by "=".
+  if (!value || (!isInline && value.startsWith("-"))) {
+    throw new UsageError(`--${name} needs a value: --${name} ${wanted}`);
+  }
+  return value;
+}
+
+function commandOf(text: string | undefined): CommandName {
+  const names = Object.keys(COMMANDS) as CommandName[];
+  if (text === undefined) throw new UsageError(`Give a command: ${names.join(", ")}`);
+  const name = names.find((each) => each === text);
+  if (name !== undefined) return name;
+  throw new UsageError(`Unknown command: events ${text}${hint(text, names)}`);
+}
+
+function topicMessage(topic: string | undefined): string {
+  if (topic === undefined) return "Give a command: events list, for instance, or send";
+  if (Object.hasOwn(COMMANDS, topic)) {
+    return `Unknown command: ${topic}, did you mean events ${topic}?`;
+  }
+  return `Unknown command: ${topic}${hint(topic, ["events", "send"])}`;
+}
+
+/** What an unknown word may have been meant to be. */
+function hint(word: string, words: readonly string[]): string {
+  const meant = nearest(word, words);
+  return meant === undefined ? "" : `, did you mean ${meant}?`;
+}
+
+/** Finds the word that somebody may have meant; undefined if none is near. */
+function nearest(word: string, words: readonly string[]): string | undefined {
+  const [first] = words
+    .map((each) => ({ each, distance: each.startsWith(word) ? 0 : distanceOf(word, each) }))
+    .filter(({ distance, each }) => distance <= Math.min(MAX_DISTANCE, each.length - 2))
+    .sort((a, b) => a.distance - b.distance);
+  return first?.each;
+}
+
+/** The number of letters to insert, delete or replace (Levenshtein). */
+function distanceOf(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row.at(-1)!;
 }

@@ -1,14 +1,10 @@
 import { type EventStore, openEventStore } from "../events/mod.ts";
-import { change, InterruptedError, WAYS } from "./_change.ts";
-import { withEventIds } from "./_ids.ts";
-import { answered, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
-import { list, show, stats } from "./_look.ts";
-import { findStore } from "./_namespace.ts";
+import { change, InterruptedError, list, show, stats, WAYS, withEventIds } from "./_events.ts";
+import { answered, findStore, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { type CliOptions, readOptions } from "./_options.ts";
 import { printable } from "./_output.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
 import { runSend, SEND_HELP } from "./send.ts";
-import { UsageError } from "./_usage_error.ts";
-import type { CliWorld } from "./_world.ts";
 
 /**
  * Runs the tool.

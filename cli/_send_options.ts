@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { ForgeSender, MessengerSender } from "../testing/mod.ts";
-import { UsageError } from "./_usage_error.ts";
+import { UsageError } from "./_world.ts";
 
 /** What is wrong with a delivery that is to be refused. */
 export type Fault = "signature" | "missing" | "body" | "stale" | "json";

@@ -18,3 +18,8 @@ export interface CliWorld {
    */
   readonly onInterrupt: (listener: () => void) => () => void;
 }
+
+/** A command line that cannot be understood. The message says why, in one line. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}

@@ -1,6 +1,5 @@
+import { payloadOf, requestOf } from "./_deliveries.ts";
 import { oneLine } from "./_output.ts";
-import { payloadOf } from "./_payloads.ts";
-import { requestOf } from "./_requests.ts";
 import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
 
 /** Where `send` writes, and what it reads of the environment. */

@@ -1,9 +1,9 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
-import { logSinkOf, writeLog } from "../core/log.ts";
-import { pathOf } from "./_path_of.ts";
-import { mayStream } from "./_watched_body.ts";
 import { type ErrorBody, HttpError } from "../core/http_error.ts";
+import { logSinkOf, writeLog } from "../core/log.ts";
+import { mayStream } from "./_watched_body.ts";
+import { pathOf } from "./logger.ts";
 
 /** What is answered for a status whose error brings no code or message of its own. */
 const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {

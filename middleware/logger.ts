@@ -1,16 +1,18 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { pathOf } from "./_path_of.ts";
-import { setResponseHeader } from "./_response_header.ts";
-import { mayStream, watchBody } from "./_watched_body.ts";
 import { checkFunctions } from "../core/check_options.ts";
-import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "../core/log.ts";
+import { mayStream, watchBody } from "./_watched_body.ts";
+import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
+import { setResponseHeader } from "./response_headers.ts";
 
 /** What an inbound `X-Request-Id` must be to be kept: a UUID has 36 characters, a trace header 55. */
 const REQUEST_ID = /^[\w=-]{1,128}$/;
 
 /** After this a client may have given up: a response that took longer is watched until it is sent. */
 const SLOW_MS = 200;
+
+/** A URL up to its path. */
+const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
 
 /** The record of one request. */
 export interface RequestRecord extends LogRecord {
@@ -163,4 +165,12 @@ function writeUnsent(
 
 function roundMs(ms: number): number {
   return Math.round(ms * 1000) / 1000;
+}
+
+/**
+ * The path of a request, for the log. A target such as `http://x?token=a/b` leaves a URL without one, and
+ * Hono takes a part of its query for it: such a request is for `/`.
+ */
+export function pathOf({ req }: Context): string {
+  return TO_PATH.test(req.url) ? req.path : "/";
 }

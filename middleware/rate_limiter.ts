@@ -1,13 +1,13 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { setResponseHeader } from "./_response_header.ts";
 import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
-import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
 import { HttpError } from "../core/http_error.ts";
+import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,
   type RateLimitStore,
 } from "./rate_limit_store.ts";
+import { setResponseHeader } from "./response_headers.ts";
 
 /** Whose request it is where no address is known: all of those share one count. */
 const NO_ADDRESS = "unknown";

@@ -1,5 +1,4 @@
-import type { MiddlewareHandler } from "@hono/hono";
-import { setResponseHeader } from "./_response_header.ts";
+import type { Context, MiddlewareHandler } from "@hono/hono";
 
 /** Headers that the error shape brings, and that mean nothing on another response. */
 const ERROR_HEADERS = ["X-Error-Code", "WWW-Authenticate", "Retry-After", "Allow"];
@@ -22,4 +21,18 @@ export function createResponseHeaders(): MiddlewareHandler {
     setResponseHeader(c, "X-Content-Type-Options", "nosniff");
     if (!c.res.headers.has("Cache-Control")) setResponseHeader(c, "Cache-Control", "no-store");
   };
+}
+
+/**
+ * Sets a header on the response that is ready, or drops it. Hono drops what was set before a handler
+ * returned a `Response` of its own, so headers for every response are set afterwards, and here.
+ */
+export function setResponseHeader(c: Context, name: string, value: string | undefined): void {
+  try {
+    if (value === undefined) c.res.headers.delete(name);
+    else c.res.headers.set(name, value);
+  } catch {
+    // The headers of a response from `fetch` or `Response.redirect` are immutable: Hono copies it.
+    c.header(name, value);
+  }
 }

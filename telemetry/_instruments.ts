@@ -6,6 +6,9 @@ const OPERATION_S = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2
 /** From milliseconds to the day that retries go on for. */
 const EVENT_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300, 1_800, 7_200, 86_400];
 
+/** What a value is replaced by where there are too many, or it has not the form of one. */
+const OTHER = "_OTHER";
+
 /** What is measured. */
 export interface Instruments {
   readonly deliveries: Counter;
@@ -52,4 +55,25 @@ export function createInstruments(meter: Meter): Instruments {
       unit: "s",
     }),
   };
+}
+
+/** Values of a label as they are used, up to a number of them: each makes a time series of its own. */
+export class BoundedLabel {
+  readonly #max: number;
+  readonly #known = new Set<string>();
+
+  /**
+   * @param max How many values there may be beside `_OTHER`.
+   */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** The value, or `_OTHER`. */
+  of(value: string): string {
+    if (this.#known.has(value)) return value;
+    if (this.#known.size >= this.#max || !/^[\w.:-]{1,100}$/.test(value)) return OTHER;
+    this.#known.add(value);
+    return value;
+  }
 }

@@ -339,7 +339,7 @@ testWith(["read", "run"], "the published examples are loaded by send only", asyn
   const args = ["info", "--json", "--quiet", main];
   const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "null" }).output();
   const graph = new TextDecoder().decode(stdout);
-  assertStringIncludes(graph, "cli/_payloads.ts");
+  assertStringIncludes(graph, "cli/_deliveries.ts");
   assertEquals(JSON.parse(graph).modules.filter(isExamples), []);
 });
 

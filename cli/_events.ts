@@ -1,0 +1,231 @@
+import type {
+  BulkOptions,
+  BulkProgress,
+  BulkResult,
+  EventFilter,
+  EventRecord,
+  EventStore,
+  StoredEvent,
+} from "../events/mod.ts";
+import type { CommandName } from "./_commands.ts";
+import type { CliOptions } from "./_options.ts";
+import { agoOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
+
+/** The commands that change events. */
+export const WAYS = {
+  replay: {
+    done: "replayed",
+    run: (store, filter, options) => store.replayAll(filter, options),
+  },
+  cancel: {
+    done: "cancelled",
+    run: (store, filter, options) => store.cancelAll(filter, options),
+  },
+  purge: {
+    done: "purged",
+    run: (store, filter, options) => store.purge(filter, options),
+  },
+} as const satisfies Partial<Record<CommandName, Way>>;
+
+/** How often the line is written: no eye sees more. */
+const PERIOD_MS = 100;
+
+/** Goes to the beginning of the line, and clears it. */
+const CLEAR = "\r\x1b[K";
+
+/** How a command changes events. */
+interface Way {
+  readonly done: string;
+  readonly run: (
+    store: EventStore,
+    filter: EventFilter,
+    options: BulkOptions,
+  ) => Promise<BulkResult>;
+}
+
+/** Writes a line for each event. */
+export async function list(
+  store: EventStore,
+  { filter, limit, json }: CliOptions,
+  { out }: CliWorld,
+): Promise<boolean> {
+  const events = store.list(filter);
+  const write = (event: StoredEvent) => out(json ? JSON.stringify(event) : lineOf(event));
+  if (limit === Infinity) { for await (const event of events) write(event); }
+  else for (const event of await lastOf(events, limit)) write(event);
+  return true;
+}
+
+/** Writes events with their payloads. */
+export async function show(
+  store: EventStore,
+  { filter, json }: CliOptions,
+  { out, err }: CliWorld,
+): Promise<boolean> {
+  const missing = new Set(filter.ids);
+  let isWhole = true;
+  for await (const event of store.list(filter)) {
+    missing.delete(event.id);
+    const payload = event.state === "unreadable" ? {} : await payloadOf(store, event);
+    if ("payloadError" in payload) isWhole = false;
+    out(json ? JSON.stringify({ ...event, ...payload }) : readableJsonOf(event, payload));
+  }
+  for (const id of missing) err(`There is no event ${id}`);
+  return isWhole && missing.size === 0;
+}
+
+/** Writes how many events there are of each state. */
+export async function stats(
+  store: EventStore,
+  { filter, json }: CliOptions,
+  { out, terminal, now }: CliWorld,
+): Promise<boolean> {
+  const line = new ProgressLine(terminal, "");
+  const result = await store.stats(filter, { onProgress: line.show }).finally(() => line.clear());
+  const { oldestWaitingAt, ...counts } = result;
+  if (json) {
+    out(JSON.stringify(result));
+    return true;
+  }
+  for (const [state, count] of Object.entries(counts)) out(`${state.padEnd(STATE_WIDTH)} ${count}`);
+  if (oldestWaitingAt !== null) out(`oldest waiting since ${agoOf(oldestWaitingAt, now())}`);
+  return true;
+}
+
+async function payloadOf(store: EventStore, record: EventRecord): Promise<object> {
+  if (record.payload === null) return { payload: null };
+  try {
+    const body = await store.load({ record });
+    return { payload: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) };
+  } catch (error) {
+    const payloadError = error instanceof Error ? error.message : String(error);
+    return { payload: null, payloadError };
+  }
+}
+
+/** Keeps the last events of a list. */
+async function lastOf(
+  events: AsyncIterable<StoredEvent>,
+  limit: number,
+): Promise<StoredEvent[]> {
+  let kept: StoredEvent[] = [];
+  for await (const event of events) {
+    // Cut now and then: once for each event would move all of them each time.
+    if (kept.push(event) >= 2 * limit) kept = kept.slice(-limit);
+  }
+  return kept.slice(-limit);
+}
+
+/** Ended by the one who started it. */
+export class InterruptedError extends Error {}
+
+/** Changes events, and writes how many, and which of the given ids are left. */
+export async function change(
+  { done, run }: Way,
+  store: EventStore,
+  { filter, json }: CliOptions,
+  world: CliWorld,
+): Promise<boolean> {
+  const { out, terminal, onInterrupt } = world;
+  const line = new ProgressLine(terminal, done);
+  const ending = new AbortController();
+  const forget = onInterrupt(() => ending.abort());
+  const { signal } = ending;
+  const { changed, left } = await run(store, filter, { onProgress: line.show, signal })
+    .catch((error) => {
+      throw new Error(`${line.changed} ${done}, then: ${messageOf(error)}`, { cause: error });
+    })
+    .finally(() => {
+      forget();
+      line.clear();
+    });
+  const interrupted = signal.aborted && { interrupted: true };
+  if (json) out(JSON.stringify({ [done]: changed, left, ...interrupted }));
+  else {
+    out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
+    for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id)})`);
+  }
+  if (interrupted) throw new InterruptedError();
+  return left.length === 0;
+}
+
+async function whyLeft(store: EventStore, filter: EventFilter, id: string): Promise<string> {
+  for await (const { state } of store.list({ ...filter, ids: [id] })) return `it is ${state}`;
+  for await (const _ of store.list({ ids: [id] })) return "the filter leaves it out";
+  return "there is no such event";
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** A line on a terminal that shows how far long work has come. */
+class ProgressLine {
+  readonly #terminal: ((text: string) => void) | undefined;
+  readonly #done: string;
+  #shownAt = performance.now();
+  #shown = false;
+  #changed = 0;
+
+  /**
+   * Begins a line.
+   *
+   * @param terminal Writes to the terminal; undefined where there is none, and nothing is shown.
+   * @param done What is done with events, such as `purged`; an empty text if they are only looked at.
+   */
+  constructor(terminal: ((text: string) => void) | undefined, done: string) {
+    this.#terminal = terminal;
+    this.#done = done;
+  }
+
+  /** How many events have been changed. */
+  get changed(): number {
+    return this.#changed;
+  }
+
+  /** Shows how far the work has come, if it is time to. */
+  readonly show = ({ seen, changed }: BulkProgress): void => {
+    this.#changed = changed;
+    const now = performance.now();
+    if (!this.#terminal || now - this.#shownAt < PERIOD_MS) return;
+    this.#shownAt = now;
+    this.#shown = true;
+    const done = this.#done === "" ? "" : `, ${changed} ${this.#done}`;
+    this.#terminal(`${CLEAR}${seen} looked at${done}`);
+  };
+
+  /** Takes the line away. */
+  clear(): void {
+    if (this.#shown) this.#terminal?.(CLEAR);
+  }
+}
+
+/**
+ * Finds the events that are meant by delivery ids: an event's id begins with its intake's name, and the
+ * platforms' own pages show ids without. Only for those all events are looked through.
+ *
+ * @returns The filter, with the ids of events in the place of delivery ids.
+ * @throws {UsageError} If an id is that of several events.
+ */
+export async function withEventIds(store: EventStore, filter: EventFilter): Promise<EventFilter> {
+  const { ids } = filter;
+  if (!ids) return filter;
+  const others = new Set(ids);
+  for await (const { id } of store.list({ ids })) others.delete(id);
+  if (others.size === 0) return filter;
+  const found = new Map<string, string[]>();
+  for await (const { id } of store.list()) {
+    const deliveryId = id.slice(id.indexOf(":") + 1);
+    if (others.has(deliveryId)) found.set(deliveryId, [...found.get(deliveryId) ?? [], id]);
+  }
+  return { ...filter, ids: ids.map((id) => eventIdOf(id, found.get(id) ?? [])) };
+}
+
+/** An id that no event has stays as it is, and is told of as such. */
+function eventIdOf(id: string, found: readonly string[]): string {
+  if (found.length > 1) {
+    throw new UsageError(`${id} is the delivery id of several events: ${found.join(", ")}`);
+  }
+  return found[0] ?? id;
+}
