@@ -1,5 +1,5 @@
 import type { AppVariables } from "./app_variables.ts";
-import { checkObject, met } from "../core/check_options.ts";
+import { checkInteger, checkObject, MAX_TIMER_MS, met } from "../core/check_options.ts";
 import type { LogSink } from "../core/mod.ts";
 import type { ConnectionBindings } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
@@ -66,9 +66,6 @@ export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
 /** What cannot be done with wrong options. */
 const DOING = "run the app";
 
-/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
-const MAX_TIMER_MS = 2_147_483_647;
-
 /** The longest retention: 100 years, as the event store has it. */
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
@@ -89,8 +86,9 @@ export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
     if (typeof value === "function") continue;
     throw new TypeError(`Cannot ${DOING}: '${each}' must be a function, got ${met(value)}`);
   }
-  checkRange("graceMs", options.graceMs, 0, MAX_TIMER_MS);
-  checkRange("retentionMs", options.retentionMs, 1, MAX_RETENTION_MS);
+  const { graceMs = 0, retentionMs = 1 } = options;
+  checkInteger(DOING, "graceMs", graceMs, { min: 0, max: MAX_TIMER_MS });
+  checkInteger(DOING, "retentionMs", retentionMs, { max: MAX_RETENTION_MS });
   withDefaults(options);
 }
 
@@ -110,12 +108,4 @@ export function checkReturned(what: string, returned: unknown, wanted: string): 
     );
   }
   throw new TypeError(`${what} must return ${wanted}, and returned ${met(returned)}`);
-}
-
-function checkRange(name: string, value: number | undefined, min: number, max: number): void {
-  if (value === undefined) return;
-  if (Number.isFinite(value) && value >= min && value <= max) return;
-  throw new RangeError(
-    `Cannot ${DOING}: '${name}' must be from ${min} to ${max}, got ${met(value)}`,
-  );
 }

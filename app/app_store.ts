@@ -1,6 +1,6 @@
 import { withDeadline } from "../core/deadline.ts";
 import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
-import { textOf } from "../core/text_of.ts";
+import { reasonOf } from "../core/text_of.ts";
 
 /** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
 const KV_TIMEOUT_MS = 10_000;
@@ -81,15 +81,4 @@ async function fileReason(path: string, error: unknown): Promise<string | undefi
 /** The reason may quote the URL, which may hold a password. */
 function withoutUrl(reason: string, kvUrl: string): string {
   return reason.replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/\S*@/g, "//");
-}
-
-/**
- * Tells what a person can act on of an error.
- *
- * @param error The error.
- * @returns Its message, without a stack, and in one line.
- */
-export function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : textOf(error);
-  return message.replaceAll(/\s+/g, " ").slice(0, 500);
 }

@@ -141,21 +141,27 @@ export function readAllowedUsers(variables: AppVariables, name: string): string 
   return list;
 }
 
+/** Options of {@linkcode readInteger}. */
+export interface IntegerVariableOptions {
+  /** The number to use if the variable is not set, or blank. */
+  readonly fallback: number;
+  /** The largest number allowed. The smallest is 0. */
+  readonly max: number;
+}
+
 /**
  * Reads a whole number.
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @param fallback What it is where the variable is not set, or blank.
- * @param max The largest number allowed; the smallest is 0.
+ * @param options The default, and the largest number allowed.
  * @returns The number.
  * @throws {VariableError} If it is not a number in that range.
  */
 export function readInteger(
   variables: AppVariables,
   name: string,
-  fallback: number,
-  max: number,
+  { fallback, max }: IntegerVariableOptions,
 ): number {
   const text = variables.get(name)?.trim();
   if (!text) return fallback;

@@ -1,5 +1,5 @@
 import { checkOptions, checkReturned, type RunAppOptions } from "./app_options.ts";
-import { openAppStore, reasonOf } from "./app_store.ts";
+import { openAppStore } from "./app_store.ts";
 import {
   type AppVariables,
   onDeploy,
@@ -13,9 +13,11 @@ import {
   createLogSummary,
   createStdoutLog,
   type LogSink,
+  reasonOf,
   writeLog,
 } from "../core/mod.ts";
 import { serveApp } from "./serve_app.ts";
+import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
 import { isTelemetryOn, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
 import { type EventWorker, type NotifierKind, startWorker } from "../events/mod.ts";
 import type { JsonObject } from "../webhook/mod.ts";
@@ -62,7 +64,7 @@ interface Settings {
  *   setup: (variables) => {
  *     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
  *     return ({ store, ready, log }) => {
- *       const app = createBaseApp({ name: "my-bot", ready, logger: { sink: log } });
+ *       const app = createBaseApp({ name: "my-bot", ready, logger: { log } });
  *       app.route("/", createForgeIntake({ secrets, store }));
  *       return bindEnv(app, {});
  *     };
@@ -76,7 +78,7 @@ export async function runApp<TPayload = JsonObject>(
   checkOptions(options);
   const stdout = options.log || listensToConsole() ? undefined : createStdoutLog();
   if (stdout) addEventListener("unload", stdout.end);
-  const { name, graceMs, log = stdout?.sink ?? consoleSink } = options;
+  const { name, graceMs, log = stdout?.log ?? consoleSink } = options;
   let running: Running;
   try {
     running = await start({ ...options, log });
@@ -94,11 +96,14 @@ export async function runApp<TPayload = JsonObject>(
 function readSettings(variables: AppVariables): Settings {
   refuseProxyHeaders(variables);
   return {
-    port: readInteger(variables, "PORT", 8000, 65_535),
+    port: readInteger(variables, "PORT", { fallback: 8000, max: 65_535 }),
     hostname: variables.get("HOST")?.trim() || "0.0.0.0",
     kvUrl: variables.get("KV_URL")?.trim() || undefined,
     notifier: readNotifier(variables, "NOTIFIER"),
-    trustedProxyHops: readInteger(variables, "TRUSTED_PROXY_HOPS", 0, 100),
+    trustedProxyHops: readInteger(variables, "TRUSTED_PROXY_HOPS", {
+      fallback: 0,
+      max: MAX_PROXY_HOPS,
+    }),
   };
 }
 
@@ -166,10 +171,10 @@ async function openAppTelemetry(
 
 /** Sums floods up, each 10 s also where nothing more is logged, and whenever the process exits. */
 function summingUp(log: LogSink): LogSink {
-  const { sink, flush } = createLogSummary({ sink: log });
-  Deno.unrefTimer(setInterval(flush, SUMMARY_MS));
-  addEventListener("unload", flush);
-  return sink;
+  const summary = createLogSummary({ log });
+  Deno.unrefTimer(setInterval(summary.flush, SUMMARY_MS));
+  addEventListener("unload", summary.flush);
+  return summary.log;
 }
 
 /**

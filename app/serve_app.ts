@@ -1,6 +1,5 @@
 import type { AppHandler } from "./app_options.ts";
-import { reasonOf } from "./app_store.ts";
-import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
+import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { BrokenBodyError } from "../middleware/mod.ts";
 
 /** Where an app listens. */

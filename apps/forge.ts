@@ -39,7 +39,7 @@ export function createForgeApp(
     name: "forge",
     ready,
     telemetry,
-    logger: { trustedProxyHops, sink: log },
+    logger: { trustedProxyHops, log },
     // Code hosts do not send again: nothing genuine may be refused, however much is forged.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });

@@ -38,7 +38,7 @@ export function createMessengerApp(
     name: "messenger",
     ready,
     telemetry,
-    logger: { trustedProxyHops, sink: log },
+    logger: { trustedProxyHops, log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createMessengerIntake({ secrets, store, telemetry }));

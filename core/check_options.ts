@@ -1,4 +1,7 @@
-/** How much of a text is quoted. */
+/** Longest delay of a timer: 2^31 - 1 ms. A longer one fires at once. */
+export const MAX_TIMER_MS = 2_147_483_647;
+
+/** Longest quote of a text. */
 const MAX_QUOTED = 40;
 
 /**

@@ -71,33 +71,33 @@ export function consoleSink(record: LogRecord): void {
 /**
  * Writes a record with the current time.
  *
- * @param sink Where it goes.
+ * @param log Where it goes.
  * @param level How much it matters.
  * @param message What happened, in a few constant words.
  * @param fields Its further fields.
  */
 export function writeLog(
-  sink: LogSink,
+  log: LogSink,
   level: LogLevel,
   message: string,
   fields: Readonly<Record<string, unknown>>,
 ): void {
-  writeRecord(sink, { level, time: new Date().toISOString(), message, ...fields });
+  writeRecord(log, { level, time: new Date().toISOString(), message, ...fields });
 }
 
 /**
  * Hands a record to a sink. A sink that throws must not be able to fail a request or a worker: its
  * failure is written to the console.
  *
- * @param sink Where it goes.
+ * @param log Where it goes.
  * @param record The record.
  */
-export function writeRecord(sink: LogSink, record: LogRecord): void {
+export function writeRecord(log: LogSink, record: LogRecord): void {
   try {
-    sink(record);
+    log(record);
   } catch (error) {
     const { time } = record;
-    consoleSink({ level: "error", time, message: "log sink failed", error, record });
+    consoleSink({ level: "error", time, message: "log failed", error, record });
   }
 }
 
@@ -108,8 +108,8 @@ export function writeRecord(sink: LogSink, record: LogRecord): void {
  * @returns The sink.
  */
 export function logSinkOf(c: Context): LogSink {
-  const sink: unknown = c.get("logSink");
-  return typeof sink === "function" ? sink as LogSink : consoleSink;
+  const log: unknown = c.get("log");
+  return typeof log === "function" ? log as LogSink : consoleSink;
 }
 
 function stringify(record: LogRecord): string {

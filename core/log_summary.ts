@@ -1,4 +1,4 @@
-import { checkFunctions, met } from "./check_options.ts";
+import { checkFunctions, checkInteger } from "./check_options.ts";
 import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
 
 /** Options of {@linkcode createLogSummary}. */
@@ -8,7 +8,7 @@ export interface LogSummaryOptions {
    *
    * @default {consoleSink}
    */
-  readonly sink?: LogSink | undefined;
+  readonly log?: LogSink | undefined;
   /**
    * How many records of one kind are written one by one in a window.
    *
@@ -20,13 +20,13 @@ export interface LogSummaryOptions {
    *
    * @default {10_000}
    */
-  readonly window?: number | undefined;
+  readonly windowMs?: number | undefined;
 }
 
 /** A log that sums up floods. */
 export interface LogSummary {
   /** Where to send records. */
-  readonly sink: LogSink;
+  readonly log: LogSink;
   /** Writes what is held back so far. Call it before the end, and now and then where nothing is logged. */
   readonly flush: () => void;
 }
@@ -45,6 +45,8 @@ const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";
 
+const DOING = "create the log summary";
+
 /** A path beyond this is cut: kinds are kept for a window. */
 const MAX_PATH_LENGTH = 200;
 
@@ -60,7 +62,8 @@ const MAX_PATH_LENGTH = 200;
  *
  * @param options Where records go, and how many are written.
  * @returns The log.
- * @throws {RangeError} If `limit` is not a positive integer, or `window` not a positive number.
+ * @throws {TypeError} If `log` is not a function.
+ * @throws {RangeError} If `limit` or `windowMs` is not a positive whole number.
  *
  * @example
  * ```ts
@@ -68,20 +71,20 @@ const MAX_PATH_LENGTH = 200;
  * import { assertEquals } from "@std/assert";
  *
  * const records: LogRecord[] = [];
- * const log = createLogSummary({ limit: 2, sink: (record) => records.push(record) });
+ * const summary = createLogSummary({ limit: 2, log: (record) => records.push(record) });
  * const refusal = { level: "warn", time: "", message: "request", code: "INVALID_SIG" } as const;
- * for (let i = 0; i < 10_000; i++) log.sink(refusal);
- * log.flush();
+ * for (let i = 0; i < 10_000; i++) summary.log(refusal);
+ * summary.flush();
  *
  * assertEquals(records.length, 3);
  * assertEquals(records[2]?.count, 9_998);
  * ```
  */
 export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
-  const { sink = consoleSink, limit = 100, window = 10_000 } = options;
-  checkFunctions("create the log summary", { sink });
-  if (!Number.isSafeInteger(limit) || limit < 1) throw rangeError("limit", limit);
-  if (!Number.isFinite(window) || window <= 0) throw rangeError("window", window);
+  const { log = consoleSink, limit = 100, windowMs = 10_000 } = options;
+  checkFunctions(DOING, { log });
+  checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
+  checkInteger(DOING, "windowMs", windowMs, { max: Number.MAX_SAFE_INTEGER });
   // Codes are constants of the program, and paths are anybody's: they must not use up each other's room.
   const codes = new Map<string, Kind>();
   const paths = new Map<string, Kind>();
@@ -95,20 +98,20 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
     codes.clear();
     paths.clear();
     for (const { level, fields, held } of summedUp) {
-      writeLog(sink, level, "records summed up", { ...fields, count: held, periodMs });
+      writeLog(log, level, "records summed up", { ...fields, count: held, periodMs });
     }
   };
 
   return {
     flush,
-    sink: (record) => {
-      if (startedAt !== undefined && performance.now() - startedAt >= window) flush();
-      if (!isAnybodys(record)) return sink(record);
+    log: (record) => {
+      if (startedAt !== undefined && performance.now() - startedAt >= windowMs) flush();
+      if (!isAnybodys(record)) return log(record);
       startedAt ??= performance.now();
       const kind = kindOf(typeof record.code === "string" ? codes : paths, record);
       if (kind.written === limit) return void kind.held++;
       kind.written++;
-      sink(record);
+      log(record);
     },
   };
 }
@@ -138,10 +141,4 @@ function inCommon({ code, status, path }: LogRecord): Readonly<Record<string, un
   return typeof code === "string"
     ? { code }
     : { status, path: String(path).slice(0, MAX_PATH_LENGTH) };
-}
-
-function rangeError(name: string, got: unknown): RangeError {
-  return new RangeError(
-    `Cannot create the log summary: '${name}' must be a positive number, got ${met(got)}`,
-  );
 }

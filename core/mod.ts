@@ -10,6 +10,7 @@ export {
   checkObject,
   checkPart,
   type IntegerRange,
+  MAX_TIMER_MS,
   met,
 } from "./check_options.ts";
 export { withDeadline } from "./deadline.ts";
@@ -31,4 +32,4 @@ export {
   type StdoutLog,
   type StdoutLogOptions,
 } from "./stdout_log.ts";
-export { lookable, textOf } from "./text_of.ts";
+export { lookable, reasonOf, textOf } from "./text_of.ts";

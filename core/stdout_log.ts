@@ -1,3 +1,5 @@
+import { checkInteger } from "./check_options.ts";
+import { withDeadline } from "./deadline.ts";
 import { consoleSink, formatLogLine, type LogSink } from "./log.ts";
 
 /** Options of {@linkcode createStdoutLog}. */
@@ -7,7 +9,7 @@ export interface StdoutLogOptions {
    *
    * @default {4_194_304} About 14,000 requests.
    */
-  readonly maxWaiting?: number | undefined;
+  readonly maxWaitingChars?: number | undefined;
   /**
    * What is written to.
    *
@@ -37,7 +39,7 @@ export interface LogOutput {
 /** A log on the standard output that never waits for its reader. */
 export interface StdoutLog {
   /** Where to send records. */
-  readonly sink: LogSink;
+  readonly log: LogSink;
   /**
    * Writes what waits. Call it before the process ends.
    *
@@ -78,36 +80,33 @@ const LAST_WRITE_MS = 20;
  * `console.log` and `writeSync` stand still, signals included, once a pipe is full that nobody reads.
  *
  * Lines gather for up to 5 ms, and for as long as nobody reads them or the disk is full; past
- * `maxWaiting` they are dropped, and the line `log lines dropped` says how many once it flows again. What
+ * `maxWaitingChars` they are dropped, and the line `log lines dropped` says how many once it flows again. What
  * listens to the console does not see them: Deno's telemetry, the log of Deno Deploy, a debugger.
  * Elsewhere than on Deno they go to the console.
  *
  * @param options How much may wait.
  * @returns The log.
- * @throws {RangeError} If `maxWaiting` is not a positive number.
+ * @throws {RangeError} If `maxWaitingChars` is not a positive whole number.
  *
  * @example
  * ```ts
  * import { createBaseApp, createStdoutLog } from "@org/edge-base";
  *
- * const log = createStdoutLog();
- * addEventListener("unload", log.end);
- * const app = createBaseApp({ name: "my-bot", logger: { sink: log.sink } });
+ * const stdout = createStdoutLog();
+ * addEventListener("unload", stdout.end);
+ * const app = createBaseApp({ name: "my-bot", logger: { log: stdout.log } });
  * await app.request("/health");
- * await log.drain(1_000); // before Deno.exit()
+ * await stdout.drain(1_000); // before Deno.exit()
  * ```
  */
 export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
-  const { maxWaiting = 4_194_304, output = globalThis.Deno?.stdout } = options;
-  if (!(maxWaiting > 0)) {
-    throw new RangeError(
-      `Cannot create the log: 'maxWaiting' must be a positive number, got ${maxWaiting}`,
-    );
-  }
-  if (!output) return { sink: consoleSink, drain: () => Promise.resolve(), end: () => {} };
-  const lines = new WaitingLines(maxWaiting, output);
+  const { maxWaitingChars = 4_194_304, output = globalThis.Deno?.stdout } = options;
+  const max = Number.MAX_SAFE_INTEGER;
+  checkInteger("create the log", "maxWaitingChars", maxWaitingChars, { max });
+  if (!output) return { log: consoleSink, drain: () => Promise.resolve(), end: () => {} };
+  const lines = new WaitingLines(maxWaitingChars, output);
   return {
-    sink: (record) => lines.add(`${formatLogLine(record)}\n`),
+    log: (record) => lines.add(`${formatLogLine(record)}\n`),
     drain: (withinMs) => lines.drain(withinMs),
     end: () => lines.end(),
   };
@@ -115,7 +114,7 @@ export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
 
 /** Lines that are to be written, in order, one batch at a time. */
 class WaitingLines {
-  readonly #maxWaiting: number;
+  readonly #maxWaitingChars: number;
   readonly #output: LogOutput;
   readonly #encoder = new TextEncoder();
   #queue: (string | Gap)[] = [];
@@ -129,8 +128,8 @@ class WaitingLines {
   #drains = false;
   #ended = false;
 
-  constructor(maxWaiting: number, output: LogOutput) {
-    this.#maxWaiting = maxWaiting;
+  constructor(maxWaitingChars: number, output: LogOutput) {
+    this.#maxWaitingChars = maxWaitingChars;
     this.#output = output;
   }
 
@@ -138,7 +137,9 @@ class WaitingLines {
     const last = this.#queue.at(-1);
     const isGap = typeof last === "object";
     // Behind a gap only once there is room for many: lines and gaps would take turns.
-    if (this.#waiting + line.length <= (isGap ? this.#maxWaiting / 2 : this.#maxWaiting)) {
+    if (
+      this.#waiting + line.length <= (isGap ? this.#maxWaitingChars / 2 : this.#maxWaitingChars)
+    ) {
       this.#queue.push(line);
       this.#waiting += line.length;
     } else if (isGap) {
@@ -152,13 +153,10 @@ class WaitingLines {
 
   async drain(withinMs: number): Promise<void> {
     this.#drains = true;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const timeUp = new Promise<void>((resolve) => timer = setTimeout(resolve, withinMs));
     const writeAll = async () => {
       do await this.#write(); while (this.#drains && this.#hasMore && !this.#failed);
     };
-    await Promise.race([writeAll(), timeUp]);
-    clearTimeout(timer);
+    await withDeadline(writeAll(), withinMs).catch(() => {});
     this.#drains = false;
   }
 

@@ -36,6 +36,17 @@ function jsonOf(value: unknown): string | undefined {
 }
 
 /**
+ * Tells what a person can act on of an error.
+ *
+ * @param error The error.
+ * @returns Its message, without a stack, and in one line.
+ */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : textOf(error);
+  return message.replaceAll(/\s+/g, " ").slice(0, 500);
+}
+
+/**
  * Makes something that can be looked at of anything that can be thrown: a proxy may throw at every look.
  *
  * @param thrown What was thrown.

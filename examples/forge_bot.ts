@@ -72,7 +72,7 @@ if (import.meta.main) {
       return ({ store, ready, trustedProxyHops, log, telemetry }) => {
         const app = createBaseApp({
           ...{ name: "forge-bot", ready, telemetry },
-          logger: { sink: log, trustedProxyHops },
+          logger: { log, trustedProxyHops },
           rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
         });
         app.route("/", createForgeIntake({ ...secrets, store, telemetry }));

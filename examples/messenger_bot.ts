@@ -69,7 +69,7 @@ if (import.meta.main) {
       return ({ store, ready, trustedProxyHops, log, telemetry }) => {
         const app = createBaseApp({
           ...{ name: "messenger-bot", ready, telemetry },
-          logger: { sink: log, trustedProxyHops },
+          logger: { log, trustedProxyHops },
           rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
         });
         app.route("/", createMessengerIntake({ secrets, store, orderBy: byChat, telemetry }));

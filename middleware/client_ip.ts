@@ -1,6 +1,9 @@
 import type { Context } from "@hono/hono";
 import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
-import { met } from "../core/check_options.ts";
+import { checkInteger } from "../core/check_options.ts";
+
+/** Most proxies that a request is expected to pass. */
+export const MAX_PROXY_HOPS = 100;
 
 /** Options of {@linkcode clientIp}. */
 export interface ClientIpOptions {
@@ -50,18 +53,13 @@ export function clientIp(c: Context, options: ClientIpOptions = {}): string | un
 /**
  * Checks the number of trusted hops that something is created with.
  *
- * @param what What is created, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param options The options with the number.
- * @throws {RangeError} If it is neither zero nor a positive integer.
+ * @throws {RangeError} If it is not a whole number from 0 to 100.
  */
-export function checkClientIpOptions(what: string, options: ClientIpOptions): void {
+export function checkClientIpOptions(doing: string, options: ClientIpOptions): void {
   const { trustedProxyHops: hops = 0 } = options;
-  if (Number.isSafeInteger(hops) && hops >= 0) return;
-  throw new RangeError(
-    `Cannot create the ${what}: 'trustedProxyHops' must be zero or a positive integer, got ${
-      met(hops)
-    }`,
-  );
+  checkInteger(doing, "trustedProxyHops", hops, { min: 0, max: MAX_PROXY_HOPS });
 }
 
 /**

@@ -1,10 +1,13 @@
-import { checkPart, met } from "../core/check_options.ts";
+import { checkInteger, checkPart, MAX_TIMER_MS } from "../core/check_options.ts";
+import { withDeadline } from "../core/deadline.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,
   type RateLimitStore,
 } from "./rate_limit_store.ts";
+
+const DOING = "create the rate limit store";
 
 /** The longest pause before a locked file is tried again: a commit takes about 1 ms. */
 const MAX_PAUSE_MS = 10;
@@ -86,14 +89,15 @@ export class KvRateLimitStore implements RateLimitStore {
    *
    * @param kv The KV. The store does not close it.
    * @param options Where in it, and how long it may take.
-   * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a positive number.
+   * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a whole number from 1 to 2,147,483,647.
    */
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
     const { prefix = ["rate-limits"], log = consoleSink } = options;
     const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
     const wanted = "the KV must be what Deno.openKv() resolves with";
-    checkPart("create the rate limit store", kv, "atomic", wanted);
-    checkPositive({ timeoutMs, recoveryMs });
+    checkPart(DOING, kv, "atomic", wanted);
+    checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
+    checkInteger(DOING, "recoveryMs", recoveryMs, { max: MAX_TIMER_MS });
     this.#counts = new KvCounts(kv, prefix, timeoutMs);
     this.#timeoutMs = timeoutMs;
     this.#recoveryMs = recoveryMs;
@@ -133,16 +137,11 @@ export class KvRateLimitStore implements RateLimitStore {
     memory: () => RateLimitCount,
   ): Promise<RateLimitCount> {
     if (performance.now() < this.#failedUntil) return memory();
-    const timeout = Promise.withResolvers<never>();
-    const giveUp = () => timeout.reject(new Error(`No answer within ${this.#timeoutMs} ms`));
-    const timer = setTimeout(giveUp, this.#timeoutMs);
     try {
-      return await Promise.race([kv(), timeout.promise]);
+      return await withDeadline(kv(), this.#timeoutMs);
     } catch (error) {
       this.#fail(error);
       return memory();
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -150,15 +149,6 @@ export class KvRateLimitStore implements RateLimitStore {
     if (performance.now() < this.#failedUntil) return;
     this.#failedUntil = performance.now() + this.#recoveryMs;
     writeLog(this.#log, "error", "rate limits counted by this instance alone", { error });
-  }
-}
-
-function checkPositive(times: Readonly<Record<string, number>>): void {
-  for (const [name, ms] of Object.entries(times)) {
-    if (Number.isFinite(ms) && ms > 0) continue;
-    throw new RangeError(
-      `Cannot create the rate limit store: '${name}' must be a positive number, got ${met(ms)}`,
-    );
   }
 }
 

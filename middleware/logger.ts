@@ -39,7 +39,7 @@ export interface LoggerOptions extends ClientIpOptions {
    *
    * @default {consoleSink} One line of JSON on the console.
    */
-  readonly sink?: LogSink | undefined;
+  readonly log?: LogSink | undefined;
   /**
    * Whether to leave a request out, asked once its response is ready.
    *
@@ -53,7 +53,7 @@ export interface LoggerVariables {
   /** The request's id, as in the response's `X-Request-Id`. */
   requestId: string;
   /** Where the log's records go, for records of a handler's own. */
-  logSink: LogSink;
+  log: LogSink;
   /** Further fields for the request's record, as a handler has set them. */
   logFields?: Readonly<Record<string, unknown>>;
 }
@@ -72,8 +72,8 @@ export interface LoggerVariables {
  *
  * @param options Where records go and which requests are left out.
  * @returns The middleware. Put it first.
- * @throws {TypeError} If `sink` or `skip` is no function.
- * @throws {RangeError} If `trustedProxyHops` is neither zero nor a positive integer.
+ * @throws {TypeError} If `log` or `skip` is no function.
+ * @throws {RangeError} If `trustedProxyHops` is not a whole number from 0 to 100.
  *
  * @example
  * ```ts
@@ -83,7 +83,7 @@ export interface LoggerVariables {
  *
  * const records: LogRecord[] = [];
  * const app = new Hono();
- * app.use(createLogger({ sink: (record) => records.push(record) }));
+ * app.use(createLogger({ log: (record) => records.push(record) }));
  * app.get("/", (c) => c.text("hello"));
  *
  * const response = await app.request("/?token=secret");
@@ -95,15 +95,15 @@ export interface LoggerVariables {
 export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
-  const { sink = consoleSink, skip, ...ipOptions } = options;
-  checkFunctions("create the logger", { sink, skip });
-  checkClientIpOptions("logger", ipOptions);
+  const { log = consoleSink, skip, ...ipOptions } = options;
+  checkFunctions("create the logger", { log, skip });
+  checkClientIpOptions("create the logger", ipOptions);
 
   return async function logger(c, next) {
     const start = performance.now();
     const requestId = requestIdOf(c);
     c.set("requestId", requestId);
-    c.set("logSink", sink);
+    c.set("log", log);
     let threw = true;
     try {
       await next();
@@ -114,9 +114,9 @@ export function createLogger(
       const durationMs = performance.now() - start;
       if (!skip?.(c)) {
         const record = recordOf(c, threw, durationMs, clientIp(c, ipOptions));
-        writeRecord(sink, record);
+        writeRecord(log, record);
         if (!threw && (durationMs > SLOW_MS || mayStream(c.res))) {
-          watchBody(c, (error) => writeUnsent(sink, record, performance.now() - start, error));
+          watchBody(c, (error) => writeUnsent(log, record, performance.now() - start, error));
         }
       }
     }
@@ -153,14 +153,14 @@ function recordOf(
 
 /** The second record of a request: its response was not sent to the end. */
 function writeUnsent(
-  sink: LogSink,
+  log: LogSink,
   { requestId, method, path, status }: RequestRecord,
   durationMs: number,
   error: unknown,
 ): void {
   const fields = { requestId, method, path, status, durationMs: roundMs(durationMs) };
-  if (error === undefined) writeLog(sink, "warn", "client gone", fields);
-  else writeLog(sink, "error", "response broke off", { ...fields, error });
+  if (error === undefined) writeLog(log, "warn", "client gone", fields);
+  else writeLog(log, "error", "response broke off", { ...fields, error });
 }
 
 function roundMs(ms: number): number {

@@ -10,7 +10,7 @@
  *
  * const app = new Hono();
  * app.onError(errorHandler);
- * app.use(createLogger({ sink: () => {} }));
+ * app.use(createLogger({ log: () => {} }));
  * app.use(createRateLimiter({ limit: 100, window: 60_000 }));
  * app.get("/", (c) => c.text("hello"));
  *

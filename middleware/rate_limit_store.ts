@@ -1,4 +1,4 @@
-import { met } from "../core/check_options.ts";
+import { checkInteger } from "../core/check_options.ts";
 
 /** How a key stands in its current window. */
 export interface RateLimitCount {
@@ -46,6 +46,9 @@ interface Entry {
   newer: Entry | undefined;
 }
 
+/** A `Map` of V8 holds no more entries. */
+const MAX_MAP_SIZE = 2 ** 24;
+
 /** How many expired keys one insertion forgets: enough to outrun insertions. */
 const EXPIRED_PER_INSERTION = 2;
 
@@ -70,17 +73,11 @@ export class MemoryRateLimitStore implements RateLimitStore {
    * Makes an empty store.
    *
    * @param options How many keys are held.
-   * @throws {RangeError} If `maxKeys` is not a positive integer.
+   * @throws {RangeError} If `maxKeys` is not a whole number from 1 to 16,777,216.
    */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
     const { maxKeys = 100_000 } = options;
-    if (!Number.isSafeInteger(maxKeys) || maxKeys < 1) {
-      throw new RangeError(
-        `Cannot create the rate limit store: 'maxKeys' must be a positive integer, got ${
-          met(maxKeys)
-        }`,
-      );
-    }
+    checkInteger("create the rate limit store", "maxKeys", maxKeys, { max: MAX_MAP_SIZE });
     this.#maxKeys = maxKeys;
   }
 

@@ -1,5 +1,11 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
+import {
+  checkFunctions,
+  checkInteger,
+  checkObject,
+  checkPart,
+  met,
+} from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
 import {
@@ -17,6 +23,8 @@ const PREFLIGHTS_PER_REQUEST = 10;
 
 /** The prefix lengths that fall on the groups of an IPv6 address. */
 const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
+
+const DOING = "create the rate limiter";
 
 /** Options of {@linkcode createRateLimiter}. */
 export interface RateLimitOptions extends ClientIpOptions {
@@ -67,8 +75,8 @@ export interface RateLimitOptions extends ClientIpOptions {
  * @param options The limit, and who and what is counted.
  * @returns The middleware.
  * @throws {TypeError} If an option is something else than it should be.
- * @throws {RangeError} If `limit` is not a positive integer, `window` not a positive number, or
- * `trustedProxyHops` or `ipv6Prefix` makes no sense.
+ * @throws {RangeError} If `limit` or `window` is not a positive whole number, or `trustedProxyHops` or
+ * `ipv6Prefix` is out of its range.
  *
  * @example
  * ```ts
@@ -157,22 +165,10 @@ function validate(options: RateLimitOptions): void {
     checkPart(DOING, options.store, "increment", "'store' must be a store of counts");
   }
   const { limit, window, ipv6Prefix = 64 } = options;
-  if (!Number.isSafeInteger(limit) || limit < 1) {
-    throw rangeError("limit", "a positive integer", limit);
-  }
-  if (!Number.isFinite(window) || window <= 0) {
-    throw rangeError("window", "a positive number of milliseconds", window);
-  }
-  checkClientIpOptions("rate limiter", options);
-  if (!IPV6_PREFIXES.includes(ipv6Prefix)) {
-    throw rangeError("ipv6Prefix", `one of ${IPV6_PREFIXES.join(", ")}`, ipv6Prefix);
-  }
-}
-
-const DOING = "create the rate limiter";
-
-function rangeError(name: string, wanted: string, got: unknown): RangeError {
-  return new RangeError(
-    `Cannot create the rate limiter: '${name}' must be ${wanted}, got ${met(got)}`,
-  );
+  checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
+  checkInteger(DOING, "window", window, { max: Number.MAX_SAFE_INTEGER });
+  checkClientIpOptions(DOING, options);
+  if (IPV6_PREFIXES.includes(ipv6Prefix)) return;
+  const wanted = `one of ${IPV6_PREFIXES.join(", ")}`;
+  throw new RangeError(`Cannot ${DOING}: 'ipv6Prefix' must be ${wanted}, got ${met(ipv6Prefix)}`);
 }

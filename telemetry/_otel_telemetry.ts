@@ -1,3 +1,4 @@
+import { withDeadline } from "../core/deadline.ts";
 import {
   type Attributes,
   type Context,
@@ -134,16 +135,10 @@ function messagingLabels(operation: "send" | "process", platform: string): Attri
 
 /** What is thrown while Deno collects metrics ends the process. */
 async function inTime<T>(read: () => Promise<T>): Promise<T | undefined> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
   try {
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), READ_TIMEOUT_MS);
-    });
-    return await Promise.race([read(), late]);
+    return await withDeadline(read(), READ_TIMEOUT_MS);
   } catch {
     return undefined;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -63,8 +63,8 @@ export class LocalBot implements TestBot {
   }
 
   #appOf(name: PlatformName, intake: Hono): Hono {
-    const sink = (record: LogRecord) => void this.logs.push(record);
-    const app = createBaseApp({ name, logger: { sink } });
+    const log = (record: LogRecord) => void this.logs.push(record);
+    const app = createBaseApp({ name, logger: { log } });
     app.route("/", intake);
     return app as unknown as Hono;
   }

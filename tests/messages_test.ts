@@ -144,15 +144,16 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => healthRoutes("bot", "1.0.0", { ready: wrong(true) }),
   ],
   [
-    "Cannot create the logger: 'sink' must be a function, got an object",
-    () => createLogger({ sink: wrong(console) }),
+    "Cannot create the logger: 'log' must be a function, got an object",
+    () => createLogger({ log: wrong(console) }),
   ],
   [
-    "Cannot create the log summary: 'sink' must be a function, got an object",
-    () => createLogSummary({ sink: wrong(console) }),
+    "Cannot create the log summary: 'log' must be a function, got an object",
+    () => createLogSummary({ log: wrong(console) }),
   ],
   [
-    "Cannot create the rate limiter: 'limit' must be a positive integer, got \"5\"",
+    "Cannot create the rate limiter: 'limit' must be a whole number from 1 to 9007199254740991, " +
+    'got "5"',
     () => createRateLimiter({ limit: wrong("5"), window: 1_000 }),
   ],
   [

@@ -32,7 +32,10 @@ function usersOf(list?: string) {
 }
 
 const integerOf = (text?: string) =>
-  readInteger(variablesOf(text === undefined ? {} : { PORT: text }), "PORT", 8000, 65_535);
+  readInteger(variablesOf(text === undefined ? {} : { PORT: text }), "PORT", {
+    fallback: 8000,
+    max: 65_535,
+  });
 
 const bellOf = (values: Record<string, string>) => readNotifier(variablesOf(values), "BELL");
 

@@ -21,8 +21,8 @@ const CAUSE = "connect ECONNREFUSED 10.0.0.7";
 /** A base app whose log is recorded; `/` answers 200, and each other route its way of failing. */
 function recorded(options: Partial<AppOptions> = {}) {
   const records: LogRecord[] = [];
-  const sink = (record: LogRecord) => records.push(record);
-  const app = createBaseApp({ name: "bot", logger: { sink }, ...options });
+  const log = (record: LogRecord) => records.push(record);
+  const app = createBaseApp({ name: "bot", logger: { log }, ...options });
   app.get("/", (c) => c.text("hello"));
   app.post("/", (c) => c.text("posted"));
   app.get("/error", () => Promise.reject(new Error(CAUSE)));
@@ -215,7 +215,7 @@ Deno.test("createBaseApp() limits a handler that throws what is no error", async
 });
 
 Deno.test("createBaseApp() asks for no authentication on the health routes", async () => {
-  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   app.use(createAuth({ tokens: "token" }));
   app.get("/", (c) => c.text("hello"));
   for (const path of HEALTH_PATHS) assertEquals((await app.request(path)).status, 200);
@@ -381,7 +381,7 @@ Deno.test("createBaseApp() answers 500 when middleware fails at what cannot be s
 
 Deno.test("createBaseApp() refuses a host before it reaches a route", async () => {
   let reached = false;
-  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   app.get("/", (c) => {
     reached = true;
     return c.text("hello");
@@ -413,8 +413,8 @@ Deno.test("createBaseApp() gives requests an id even if it logs none", async () 
 });
 
 Deno.test("createBaseApp() gives handlers the env and the logger's variables", async () => {
-  const app = createBaseApp<{ GREETING: string }>({ name: "bot", logger: { sink: () => {} } });
-  app.get("/", (c) => c.json([c.env.GREETING, c.var.requestId, typeof c.var.logSink]));
+  const app = createBaseApp<{ GREETING: string }>({ name: "bot", logger: { log: () => {} } });
+  app.get("/", (c) => c.json([c.env.GREETING, c.var.requestId, typeof c.var.log]));
   const init = { headers: { "X-Request-Id": "request-1" } };
   const response = await app.request("/", init, { GREETING: "hi" });
   assertEquals(await response.json(), ["hi", "request-1", "function"]);

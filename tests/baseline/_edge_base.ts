@@ -38,7 +38,7 @@ await runApp({
       : { MESSENGER_ALLOWED_USERS: readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS") };
     return ({ store, ready, log }) => {
       const rateLimit = { limit: 100, window: 60_000, failedOnly: true };
-      const app = createBaseApp({ name, ready, logger: { sink: log }, rateLimit });
+      const app = createBaseApp({ name, ready, logger: { log }, rateLimit });
       const options = { secrets, store, ...intake };
       app.route("/", isForge ? createForgeIntake(options) : createMessengerIntake(options));
       app.get("/fails/error", () => {

@@ -8,7 +8,7 @@ const pastWindow = () => new Promise((resolve) => setTimeout(resolve, SHORT_MS +
 /** A log that sums up, and what it has written. */
 function recorded(options: LogSummaryOptions = {}) {
   const records: LogRecord[] = [];
-  return { records, log: createLogSummary({ sink: (record) => records.push(record), ...options }) };
+  return { records, log: createLogSummary({ log: (record) => records.push(record), ...options }) };
 }
 
 const refusal = (code = "INVALID_SIG", message = "request"): LogRecord => ({
@@ -23,8 +23,8 @@ const request = (fields: Record<string, unknown> = {}): LogRecord => ({
 });
 
 /** Sends a record many times. */
-function flood(log: { sink: (record: LogRecord) => void }, count: number, record = refusal()) {
-  for (let i = 0; i < count; i++) log.sink(record);
+function flood(log: { log: (record: LogRecord) => void }, count: number, record = refusal()) {
+  for (let i = 0; i < count; i++) log.log(record);
 }
 
 Deno.test("createLogSummary() writes the first refusals at once, as they are", () => {
@@ -87,7 +87,7 @@ Deno.test("createLogSummary() writes each request that brought an event", () => 
 
 Deno.test("createLogSummary() is bounded whatever paths there are, and however long", () => {
   const { records, log } = recorded({ limit: 1 });
-  for (let i = 0; i < 10_000; i++) log.sink(request({ path: `/${i}/${"p".repeat(1_000)}` }));
+  for (let i = 0; i < 10_000; i++) log.log(request({ path: `/${i}/${"p".repeat(1_000)}` }));
   flood(log, 1, request({ path: `/0/${"p".repeat(2_000)}` }));
   log.flush();
   assertEquals(records.length, 103); // 100 kinds, the first of the others, and two sums.
@@ -97,17 +97,17 @@ Deno.test("createLogSummary() is bounded whatever paths there are, and however l
 
 Deno.test("createLogSummary() hides no code behind a flood of paths", () => {
   const { records, log } = recorded({ limit: 1 });
-  for (let i = 0; i < 1_000; i++) log.sink(request({ path: `/${i}`, status: 204 }));
+  for (let i = 0; i < 1_000; i++) log.log(request({ path: `/${i}`, status: 204 }));
   const failure: LogRecord = { ...refusal("INTERNAL", "request failed"), level: "error" };
   for (const record of [refusal(), failure]) {
-    log.sink(record);
+    log.log(record);
     assertEquals(records.at(-1), record);
   }
 });
 
 Deno.test("createLogSummary() hides no error behind a flood of other paths", () => {
   const { records, log } = recorded({ limit: 1 });
-  for (let i = 0; i < 1_000; i++) log.sink(request({ path: `/${i}` }));
+  for (let i = 0; i < 1_000; i++) log.log(request({ path: `/${i}` }));
   const broken: LogRecord = { ...request({ path: "/new" }), level: "error" };
   flood(log, 3, broken);
   assertEquals(records.at(-1), broken);
@@ -120,7 +120,7 @@ Deno.test("createLogSummary() counts the levels of one code apart", () => {
   const { records, log } = recorded({ limit: 1 });
   const failure: LogRecord = { ...refusal("UPSTREAM"), level: "error" };
   flood(log, 3, refusal("UPSTREAM"));
-  log.sink(failure);
+  log.log(failure);
   assertEquals(records.at(-1), failure);
 });
 
@@ -131,7 +131,7 @@ Deno.test("createLogSummary() lets all other records pass", () => {
 });
 
 Deno.test("createLogSummary() sums a window up when the next record comes, and starts anew", async () => {
-  const { records, log } = recorded({ limit: 1, window: SHORT_MS });
+  const { records, log } = recorded({ limit: 1, windowMs: SHORT_MS });
   flood(log, 5);
   await pastWindow();
   flood(log, 2);
@@ -141,10 +141,10 @@ Deno.test("createLogSummary() sums a window up when the next record comes, and s
 });
 
 Deno.test("createLogSummary() sums a window up whatever record comes next", async () => {
-  const { records, log } = recorded({ limit: 1, window: SHORT_MS });
+  const { records, log } = recorded({ limit: 1, windowMs: SHORT_MS });
   flood(log, 2);
   await pastWindow();
-  log.sink(passed);
+  log.log(passed);
   assertEquals(records.map(({ count }) => count), [undefined, 1, undefined]);
 });
 
@@ -160,18 +160,18 @@ Deno.test("createLogSummary() flushes nothing twice, and nothing where nothing i
 
 Deno.test("createLogSummary() is bounded whatever codes there are", () => {
   const { records, log } = recorded({ limit: 1 });
-  for (let i = 0; i < 10_000; i++) log.sink(refusal(`CODE_${i}`));
+  for (let i = 0; i < 10_000; i++) log.log(refusal(`CODE_${i}`));
   log.flush();
   assertEquals(records.length, 102); // 100 kinds, the first of the others, and their sum.
   assertEquals([records.at(-1)?.code, records.at(-1)?.count], ["other", 9_899]);
 });
 
-Deno.test("createLogSummary() loses nothing by a sink that throws", () => {
+Deno.test("createLogSummary() loses nothing by a log that throws", () => {
   let broken = false;
-  const sink = () => {
+  const throwing = () => {
     if (broken) throw new Error("The disk is full");
   };
-  const { log } = recorded({ limit: 1, sink });
+  const { log } = recorded({ limit: 1, log: throwing });
   flood(log, 2);
   broken = true;
   const written: string[] = [];
@@ -183,7 +183,7 @@ Deno.test("createLogSummary() loses nothing by a sink that throws", () => {
 });
 
 Deno.test("createLogSummary() costs under a microsecond for a record", () => {
-  const log = createLogSummary({ sink: () => {} });
+  const log = createLogSummary({ log: () => {} });
   const best = Math.min(...Array.from({ length: 5 }, () => {
     const start = performance.now();
     flood(log, 10_000, passed);
@@ -196,7 +196,7 @@ Deno.test("createLogSummary() refuses a limit or window that makes no sense", ()
   for (const limit of [0, -1, 1.5, NaN, "10" as unknown as number]) {
     assertThrows(() => createLogSummary({ limit }), RangeError, "'limit'");
   }
-  for (const window of [0, -1, NaN, Infinity]) {
-    assertThrows(() => createLogSummary({ window }), RangeError, "'window'");
+  for (const windowMs of [0, -1, NaN, Infinity]) {
+    assertThrows(() => createLogSummary({ windowMs }), RangeError, "'windowMs'");
   }
 });

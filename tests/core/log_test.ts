@@ -205,10 +205,10 @@ Deno.test("writeLog() adds level, time and message to the fields", () => {
   }
 });
 
-Deno.test("logSinkOf() is the logger's sink", async () => {
-  const sink = () => {};
-  const app = new Hono().use(createLogger({ sink }));
-  app.get("/", (c) => c.json(logSinkOf(c) === sink));
+Deno.test("logSinkOf() is the logger's log", async () => {
+  const log = () => {};
+  const app = new Hono().use(createLogger({ log }));
+  app.get("/", (c) => c.json(logSinkOf(c) === log));
   assertEquals(await (await app.request("/")).json(), true);
 });
 

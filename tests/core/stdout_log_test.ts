@@ -55,8 +55,8 @@ async function settle(): Promise<void> {
 Deno.test("createStdoutLog() writes lines that come together in one go, 5 ms later", async () => {
   using time = new FakeTime();
   const reader = new Reader();
-  const { sink } = createStdoutLog({ output: reader });
-  for (const number of [1, 2, 3]) sink(record(number));
+  const { log } = createStdoutLog({ output: reader });
+  for (const number of [1, 2, 3]) log(record(number));
   assertEquals(reader.writes, []);
   await time.tickAsync(5);
   const lines = [1, 2, 3].map((number) => `${formatLogLine(record(number))}\n`);
@@ -65,9 +65,9 @@ Deno.test("createStdoutLog() writes lines that come together in one go, 5 ms lat
 
 Deno.test("createStdoutLog() never cuts a line, nor writes more at once than a pipe takes whole", async () => {
   const reader = new Reader();
-  const { sink, drain } = createStdoutLog({ output: reader });
-  for (let number = 0; number < 100; number++) sink(record(number, "t".repeat(100)));
-  sink(record(100, "t".repeat(8_000)));
+  const { log, drain } = createStdoutLog({ output: reader });
+  for (let number = 0; number < 100; number++) log(record(number, "t".repeat(100)));
+  log(record(100, "t".repeat(8_000)));
   await drain(1_000);
   assertEquals(reader.numbers, Array.from({ length: 101 }, (_, number) => number));
   assert(reader.writes.every((text) => text.endsWith("\n")));
@@ -78,8 +78,8 @@ Deno.test("createStdoutLog() never cuts a line, nor writes more at once than a p
 Deno.test("createStdoutLog() goes on where a write that took a part of it stopped", async () => {
   const reader = new Reader();
   reader.takes = 7;
-  const { sink, drain } = createStdoutLog({ output: reader });
-  for (const number of [1, 2]) sink(record(number, "é\u2028"));
+  const { log, drain } = createStdoutLog({ output: reader });
+  for (const number of [1, 2]) log(record(number, "é\u2028"));
   await drain(1_000);
   assertEquals(reader.numbers, [1, 2]);
 });
@@ -87,11 +87,11 @@ Deno.test("createStdoutLog() goes on where a write that took a part of it stoppe
 Deno.test("createStdoutLog() drops what does not fit while nobody reads, and says how much", async () => {
   using time = new FakeTime("2026-01-02T03:04:05.678Z");
   const reader = new Reader();
-  const { sink } = createStdoutLog({ output: reader, maxWaiting: 1_000 });
+  const { log } = createStdoutLog({ output: reader, maxWaitingChars: 1_000 });
   reader.stall();
-  sink(record(0));
+  log(record(0));
   await time.tickAsync(5);
-  for (let number = 1; number <= 1_000; number++) sink(record(number));
+  for (let number = 1; number <= 1_000; number++) log(record(number));
   await time.tickAsync(60_000);
   assertEquals(reader.writes, []);
   reader.resume();
@@ -103,7 +103,7 @@ Deno.test("createStdoutLog() drops what does not fit while nobody reads, and say
     ...{ level: "warn", message: "log lines dropped" },
     ...{ count: 1_001 - kept, since: "2026-01-02T03:04:05.683Z" },
   });
-  sink(record(7));
+  log(record(7));
   await time.tickAsync(5);
   assertEquals(reader.numbers.at(-1), 7);
 });
@@ -111,11 +111,11 @@ Deno.test("createStdoutLog() drops what does not fit while nobody reads, and say
 Deno.test("createStdoutLog() holds lines back while the disk is full, and tries again", async () => {
   using time = new FakeTime();
   const reader = new Reader();
-  const { sink } = createStdoutLog({ output: reader });
+  const { log } = createStdoutLog({ output: reader });
   reader.fails = true;
-  sink(record(1));
+  log(record(1));
   await time.tickAsync(5);
-  sink(record(2));
+  log(record(2));
   await time.tickAsync(5);
   reader.fails = false;
   await time.tickAsync(1_000);
@@ -127,12 +127,12 @@ Deno.test("createStdoutLog() holds lines back while the disk is full, and tries 
 Deno.test("createStdoutLog() drains at once, and no longer than it may", async () => {
   using time = new FakeTime();
   const reader = new Reader();
-  const { sink, drain } = createStdoutLog({ output: reader });
-  for (let number = 0; number < 100; number++) sink(record(number, "t".repeat(100)));
+  const { log, drain } = createStdoutLog({ output: reader });
+  for (let number = 0; number < 100; number++) log(record(number, "t".repeat(100)));
   await drain(1_000);
   assertEquals(reader.numbers.length, 100);
   reader.stall();
-  sink(record(100));
+  log(record(100));
   let drained = false;
   const draining = drain(250).then(() => drained = true);
   await time.tickAsync(249);
@@ -147,30 +147,31 @@ Deno.test("createStdoutLog() does not wait for a reader that is gone", async () 
   using _time = new FakeTime();
   const reader = new Reader();
   reader.fails = true;
-  const { sink, drain } = createStdoutLog({ output: reader });
-  sink(record(1));
+  const { log, drain } = createStdoutLog({ output: reader });
+  log(record(1));
   await drain(1_000); // The clock stands still.
   assertEquals(reader.writes, []);
 });
 
 Deno.test("createStdoutLog() writes at once what waits at the end, and what comes after", () => {
   const reader = new Reader();
-  const { sink, end } = createStdoutLog({ output: reader });
-  sink(record(1));
+  const { log, end } = createStdoutLog({ output: reader });
+  log(record(1));
   end();
-  sink(record(2));
+  log(record(2));
   assertEquals(reader.numbers, [1, 2]);
 });
 
 Deno.test("createStdoutLog() refuses a size that makes no sense", () => {
-  for (const maxWaiting of [0, -1, NaN]) {
-    assertThrows(() => createStdoutLog({ maxWaiting }), RangeError, "'maxWaiting'");
+  for (const maxWaitingChars of [0, -1, NaN]) {
+    assertThrows(() => createStdoutLog({ maxWaitingChars }), RangeError, "'maxWaitingChars'");
   }
 });
 
 /** Runs code in a process whose standard output goes through a shell's pipe. */
 async function run(code: string, into: string) {
-  const script = `import { createStdoutLog } from "${LOG}"; const log = createStdoutLog(); ${code}`;
+  const script =
+    `import { createStdoutLog } from "${LOG}"; const stdout = createStdoutLog(); ${code}`;
   const args = ["-c", `("$0" eval "$1"; echo "code $?" >&2) ${into}`, Deno.execPath(), script];
   const { stdout, stderr } = await new Deno.Command("sh", { args }).output();
   const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
@@ -178,7 +179,7 @@ async function run(code: string, into: string) {
 }
 
 const WRITE = (count: number, text = "") =>
-  `for (let number = 0; number < ${count}; number++) log.sink({ level: "info", time: "", message: "line", number, text: "${text}" });`;
+  `for (let number = 0; number < ${count}; number++) stdout.log({ level: "info", time: "", message: "line", number, text: "${text}" });`;
 
 testWith(["run"], "createStdoutLog() loses nothing to a slow reader, nor cuts a line", async () => {
   const { lines } = await run(WRITE(2_000, "é\\u2028".repeat(100)), "| (sleep 0.3; cat)");
@@ -190,8 +191,8 @@ testWith(
   "createStdoutLog() counts what it drops while its reader stands still",
   async () => {
     const code = `
-    const small = createStdoutLog({ maxWaiting: 20_000 });
-    const write = (number) => small.sink({ level: "info", time: "", message: "line", number });
+    const small = createStdoutLog({ maxWaitingChars: 20_000 });
+    const write = (number) => small.log({ level: "info", time: "", message: "line", number });
     for (let number = 0; number < 10_000; number++) {
       write(number);
       if (number % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -209,16 +210,16 @@ testWith(
 );
 
 testWith(["run"], "createStdoutLog() gets the last lines out before Deno.exit()", async () => {
-  const code = `addEventListener("unload", log.end); ${WRITE(100)} Deno.exit(7);`;
+  const code = `addEventListener("unload", stdout.end); ${WRITE(100)} Deno.exit(7);`;
   const { lines, stderr } = await run(code, "| cat");
   assertEquals([lines.length, stderr], [100, "code 7\n"]);
 });
 
 testWith(["run"], "createStdoutLog() lets a process end whose reader stands still", async () => {
   const code = `
-    addEventListener("unload", log.end); ${WRITE(2_000)}
+    addEventListener("unload", stdout.end); ${WRITE(2_000)}
     await new Promise((resolve) => setTimeout(resolve, 300));
-    await log.drain(100);
+    await stdout.drain(100);
     console.error("drained");
     Deno.exit(7);
   `;
@@ -236,7 +237,7 @@ testWith(
     ${WRITE(2_000)}
     await new Promise((resolve) => setTimeout(resolve, 100));
     ${WRITE(10)}
-    await log.drain(1_000);
+    await stdout.drain(1_000);
     Deno.exit(7);
   `;
     const sinks = ["| true", ...(Deno.build.os === "linux" ? ["> /dev/full"] : [])];

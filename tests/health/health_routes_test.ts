@@ -11,7 +11,7 @@ function healthApp(options?: HealthOptions) {
   const records: LogRecord[] = [];
   const app = new Hono();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: (record) => records.push(record) }));
+  app.use(createLogger({ log: (record) => records.push(record) }));
   app.route("/", healthRoutes("bot", "2.1.0", options));
   return { records, get: (path: string) => app.request(path) };
 }

@@ -17,7 +17,7 @@ function guarded(options: AuthOptions) {
   const calls = { count: 0 };
   const app = new Hono<{ Variables: AuthVariables }>();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: () => {} }));
+  app.use(createLogger({ log: () => {} }));
   app.use(createAuth(options));
   app.get("/", (c) => {
     calls.count++;

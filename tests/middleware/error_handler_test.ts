@@ -21,7 +21,7 @@ function failing(handler: (c: Context) => unknown) {
   const records: LogRecord[] = [];
   const app = new Hono();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: (record) => records.push(record), skip: () => true }));
+  app.use(createLogger({ log: (record) => records.push(record), skip: () => true }));
   app.use(catchNonErrors());
   app.get("/", async (c) => await handler(c) as Response);
   return { app, records };
@@ -46,7 +46,7 @@ async function shapeOf(response: Response): Promise<[number, string | null, unkn
 /** An app whose middleware fails once the response is ready. */
 function failLate(): Hono {
   const app = new Hono().onError(errorHandler).notFound(notFoundHandler);
-  app.use(createLogger({ sink: () => {}, skip: () => true }));
+  app.use(createLogger({ log: () => {}, skip: () => true }));
   app.use(async (_c, next) => {
     await next();
     throw new Error(CAUSE);

@@ -26,7 +26,7 @@ function logged(options: LoggerOptions = {}, handler: Handler = (c) => c.text("h
   const records: LogRecord[] = [];
   const app = new Hono();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: (record) => records.push(record), ...options }));
+  app.use(createLogger({ log: (record) => records.push(record), ...options }));
   app.all("/*", handler);
   return { app, records };
 }
@@ -187,9 +187,9 @@ Deno.test("createLogger() answers with the id when a handler makes a response of
   assertEquals(response.headers.get("X-Request-Id"), records[0]?.requestId);
 });
 
-Deno.test("createLogger() gives handlers the id and the sink", async () => {
+Deno.test("createLogger() gives handlers the id and the log", async () => {
   const { app, records } = logged({}, (c) => {
-    c.get("logSink")({ level: "info", time: "", message: "own", requestId: c.get("requestId") });
+    c.get("log")({ level: "info", time: "", message: "own", requestId: c.get("requestId") });
     return c.text("hello");
   });
   await app.request("/");
@@ -241,7 +241,7 @@ async function served(
   const records: LogRecord[] = [];
   const second = Promise.withResolvers<void>();
   const app = logged({
-    sink: (record) => {
+    log: (record) => {
       if (records.push(record) === 2) second.resolve();
     },
   }, handler).app;

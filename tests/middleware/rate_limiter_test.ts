@@ -37,7 +37,7 @@ interface Sent {
 function limited(options: Partial<RateLimitOptions> = {}, handler?: Handler) {
   const app = new Hono();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: () => {} }));
+  app.use(createLogger({ log: () => {} }));
   app.use(createRateLimiter({ limit: 2, window: 60_000, ...options }));
   app.on(
     ["GET", "OPTIONS"],

@@ -15,7 +15,7 @@ const REQUEST_ID = "request-1";
 function responseOf(handler: Handler): Response | Promise<Response> {
   const app = new Hono();
   app.onError(errorHandler);
-  app.use(createLogger({ sink: () => {} }));
+  app.use(createLogger({ log: () => {} }));
   app.use(createResponseHeaders());
   app.get("/", handler);
   return app.request("/", { headers: { "X-Request-Id": REQUEST_ID } });

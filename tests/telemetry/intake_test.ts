@@ -26,7 +26,7 @@ const FULL: IntakeStore = {
 /** What a messenger's intake counts for an update of a user who is not allowed. */
 async function counted(options: Partial<MessengerIntakeOptions>): Promise<CountedDelivery[]> {
   const telemetry = recordTelemetry();
-  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   const secrets = [MESSENGER_SECRET];
   app.route("/", createMessengerIntake({ secrets, store: FULL, telemetry, ...options }));
   await app.request("/webhook", messengerUpdate(update));

@@ -21,8 +21,8 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const sink = (record: LogRecord) => void records.push(record);
-  const app = createBaseApp({ name: "forge", logger: { sink } });
+  const log = (record: LogRecord) => void records.push(record);
+  const app = createBaseApp({ name: "forge", logger: { log } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
   const server = Deno.serve(quiet, bindEnv(app, {}));

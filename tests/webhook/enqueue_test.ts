@@ -31,7 +31,7 @@ async function closedStore(): Promise<EventStore> {
 const hangingStore = { accept: () => new Promise(() => {}) } as unknown as EventStore;
 
 async function postTo(store: EventStore, records: LogRecord[] = []): Promise<Response> {
-  const app = createBaseApp({ name: "forge", logger: { sink: (record) => records.push(record) } });
+  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
   return await app.request("/webhook", await forgeDelivery("{}"));
 }
@@ -106,14 +106,14 @@ Deno.test("createForgeIntake() logs once why the store failed, with the request'
 });
 
 Deno.test("createForgeIntake() answers 401 and not 503 to the unproven when the store fails", async () => {
-  const app = createBaseApp({ name: "forge", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "forge", logger: { log: () => {} } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store: await closedStore() }));
   const unsigned = await forgeDelivery("{}", { "X-Hub-Signature-256": null });
   assertEquals((await app.request("/webhook", unsigned)).status, 401);
 });
 
 Deno.test("createMessengerIntake() answers 503 when the store fails", async () => {
-  const app = createBaseApp({ name: "messenger", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "messenger", logger: { log: () => {} } });
   const store = await closedStore();
   app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store }));
   const update = messengerUpdate({ update_id: 1, message: { from: { id: 42 } } });

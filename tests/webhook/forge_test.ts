@@ -27,7 +27,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "forge", logger: { sink: (record) => records.push(record) } });
+  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   return {
     app,

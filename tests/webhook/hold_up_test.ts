@@ -13,7 +13,7 @@ async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { log: () => {} });
   const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "bot", logger: { sink: (record) => records.push(record) } });
+  const app = createBaseApp({ name: "bot", logger: { log: (record) => records.push(record) } });
   const intake = { secrets: [MESSENGER_SECRET], store, isAuthorized: () => true, ...options };
   app.route("/", createMessengerIntake(intake));
   return {
@@ -97,7 +97,7 @@ for (const [what, orderBy] of UNORDERED) {
 Deno.test("a forge's delivery is taken as well where orderBy throws", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
-  const app = createBaseApp({ name: "bot", logger: { sink: () => {} } });
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   const [, orderBy] = UNORDERED[0]!;
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, orderBy }));
   assertEquals((await app.request("/webhook", await forgeDelivery("{}"))).status, 200);

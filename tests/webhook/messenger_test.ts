@@ -26,7 +26,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
   const records: LogRecord[] = [];
   const app = createBaseApp<AllowedUsersEnv>({
     name: "messenger",
-    logger: { sink: (record) => records.push(record) },
+    logger: { log: (record) => records.push(record) },
   });
   app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }));
   const env = { MESSENGER_ALLOWED_USERS: users };

@@ -202,11 +202,11 @@ async function serve(options: Partial<ForgeIntakeOptions> = {}) {
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
   let notify = () => {};
-  const sink = (record: LogRecord) => {
+  const log = (record: LogRecord) => {
     records.push(record);
     notify();
   };
-  const app = createBaseApp({ name: "forge", logger: { sink } });
+  const app = createBaseApp({ name: "forge", logger: { log } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
   const server = Deno.serve(quiet, bindEnv(app, {}));

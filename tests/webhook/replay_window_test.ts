@@ -16,7 +16,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "forge", logger: { sink: (record) => records.push(record) } });
+  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
   const intake = { secrets: [FORGE_SECRET], store, replayWindow: HOUR_MS, ...options };
   app.route("/", createForgeIntake(intake));
   return {

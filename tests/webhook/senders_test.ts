@@ -40,7 +40,7 @@ async function post(sent: Sent | Promise<Sent>, secrets: Secrets) {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "forge", logger: { sink: (record) => records.push(record) } });
+  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
   app.route("/", createForgeIntake({ ...secrets, store }));
   const response = await app.request("/webhook", await sent);
   const [lease] = await store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });

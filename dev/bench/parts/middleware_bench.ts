@@ -16,7 +16,7 @@ const connection = () => client;
 
 const limit = { limit: 1_000_000_000, window: 60_000 };
 
-const quiet = { sink: () => {} };
+const quiet = { log: () => {} };
 
 await configure({
   sinks: { none: () => {} },

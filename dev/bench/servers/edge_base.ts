@@ -25,7 +25,7 @@ function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) 
   const app = createBaseApp<ConnectionBindings>({
     name: "forge",
     ready,
-    logger: { trustedProxyHops, sink: log },
+    logger: { trustedProxyHops, log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createForgeIntake({ secrets, store, orderBy }));
@@ -35,7 +35,7 @@ function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) 
 /** The intake alone, for what is measured without a worker. */
 async function serveWithoutWorker(): Promise<void> {
   const store = await openEventStore(await Deno.openKv(kvUrl), { namespace: "forge" });
-  const { sink: log } = createLogSummary();
+  const { log } = createLogSummary();
   const app = createApp([secret], { store, log, ready: () => {}, trustedProxyHops: 0 });
   Deno.serve({ port, hostname, onListen: () => {} }, app);
 }
