@@ -1,7 +1,11 @@
 /**
  * A base for bots and agents on the edge: a Hono app with the standard middleware and health probes,
- * and a webhook intake that proves a platform's deliveries genuine, stores them durably in Deno KV,
+ * and a webhook intake. The intake verifies a platform's deliveries, stores them durably in Deno KV,
  * answers within milliseconds, and hands them to your handler.
+ *
+ * This module has all that an app is written with. The single steps of an intake are in
+ * `@org/edge-base/webhook`, the event store's contract is in `@org/edge-base/events`, the types of events
+ * are in `@org/edge-base/router`, and further middleware is in `@org/edge-base/middleware`.
  *
  * @example
  * ```ts
@@ -23,11 +27,22 @@
  *
  * @module
  */
-export * from "./events/mod.ts";
+// The app: made by hand, or run with everything it needs.
+export {
+  type AppOptions,
+  type BaseEnv,
+  type BindableApp,
+  bindEnv,
+  createBaseApp,
+} from "./app/base_app.ts";
 export type { AppContext, AppHandler, RunAppOptions } from "./app/app_options.ts";
+export { runApp } from "./app/run_app.ts";
+
+// Its variables.
 export {
   type AppVariables,
   type ForgeSecrets,
+  type IntegerVariableOptions,
   readAllowedUsers,
   readForgeSecrets,
   readInteger,
@@ -36,15 +51,79 @@ export {
   readTokens,
   VariableError,
 } from "./app/app_variables.ts";
+
+// Webhook intakes.
 export {
-  type AppOptions,
-  type BaseEnv,
-  type BindableApp,
-  bindEnv,
-  createBaseApp,
-} from "./app/base_app.ts";
-export * from "./health/mod.ts";
-export * from "./middleware/mod.ts";
-export { runApp } from "./app/run_app.ts";
-export * from "./telemetry/mod.ts";
-export * from "./webhook/mod.ts";
+  type AllowedUsersEnv,
+  byChat,
+  byRepository,
+  createForgeIntake,
+  createMessengerIntake,
+  type ForgeIntakeOptions,
+  isUserAuthorized,
+  type JsonObject,
+  type MessengerIntakeOptions,
+  type OrderBy,
+  verifySignature,
+  verifySignatureBytes,
+} from "./webhook/mod.ts";
+
+// Events: where they are stored, and what handles them.
+export {
+  createEventLogger,
+  createEventRouter,
+  type EventHandler,
+  type EventHandlerFor,
+  type EventName,
+  type EventPayload,
+  type EventRecord,
+  type EventRouter,
+  type EventStore,
+  type EventStoreOptions,
+  type EventWorker,
+  GiveUpError,
+  type HandlerContext,
+  openEventStore,
+  type RetryPolicy,
+  startWorker,
+  type WebhookEvent,
+  type WorkerOptions,
+} from "./events/mod.ts";
+
+// Middleware, for apps that are composed by hand, and the error that every part throws.
+export {
+  type AuthOptions,
+  type AuthVariables,
+  catchNonErrors,
+  clientIp,
+  type ClientIpOptions,
+  type ConnectionBindings,
+  createAuth,
+  createLogger,
+  createRateLimiter,
+  type ErrorCode,
+  errorHandler,
+  HttpError,
+  type HttpErrorOptions,
+  KvRateLimitStore,
+  type LoggerOptions,
+  type LoggerVariables,
+  notFoundHandler,
+  type RateLimitOptions,
+  type RateLimitStore,
+} from "./middleware/mod.ts";
+export { type HealthOptions, healthRoutes } from "./health/mod.ts";
+
+// The log.
+export {
+  consoleSink,
+  createLogSummary,
+  createStdoutLog,
+  type LogLevel,
+  type LogRecord,
+  type LogSink,
+  writeLog,
+} from "./middleware/mod.ts";
+
+// Traces and metrics.
+export { openTelemetry, type Telemetry } from "./telemetry/mod.ts";

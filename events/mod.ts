@@ -30,3 +30,16 @@ export * from "./router/mod.ts";
 export * from "./store/kv/mod.ts";
 export * from "./store/mod.ts";
 export * from "./worker/mod.ts";
+
+// Types of other folders that these mention.
+export type { JsonObject } from "../core/parse_json.ts";
+export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
+export type {
+  Attempt,
+  AttemptedEvent,
+  AttemptOutcome,
+  CountedDelivery,
+  DeliveryOutcome,
+  StoredDelivery,
+  Telemetry,
+} from "../telemetry/mod.ts";

@@ -29,3 +29,14 @@ export {
 } from "./messenger_update.ts";
 export { type Outcome, startTestBot, type TestBot, type TestBotOptions } from "./test_bot.ts";
 export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
+
+// Types of other folders that these mention.
+export type {
+  EventHandler,
+  EventRecord,
+  EventStore,
+  PlatformName,
+  WorkerOptions,
+} from "../events/mod.ts";
+export type { LogRecord } from "../core/mod.ts";
+export type { ForgeIntakeOptions, JsonObject, MessengerIntakeOptions } from "../webhook/mod.ts";

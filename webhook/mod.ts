@@ -49,3 +49,23 @@ export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.t
 export { verifyForgeDelivery } from "./verify_forge_delivery.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
 export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";
+
+// Types of other folders that these mention.
+export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
+export type {
+  AcceptResult,
+  Delivery,
+  EventChat,
+  EventRepository,
+  EventSender,
+  EventStore,
+} from "../events/mod.ts";
+export type {
+  Attempt,
+  AttemptedEvent,
+  AttemptOutcome,
+  CountedDelivery,
+  DeliveryOutcome,
+  StoredDelivery,
+  Telemetry,
+} from "../telemetry/mod.ts";

@@ -1,5 +1,6 @@
 import { MEDIAN_BODY } from "./delivery.ts";
-import { openEventStore, parseForgeDelivery } from "../../mod.ts";
+import { openEventStore } from "../../mod.ts";
+import { parseForgeDelivery } from "../../webhook/mod.ts";
 import { EDGE_BASE, type Subject } from "./subjects.ts";
 
 /** Takes one event in, under a number of its own. */

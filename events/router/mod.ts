@@ -34,3 +34,6 @@ export type {
 export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
 export type { ForgeEvents, Underscored } from "./forge_events.ts";
 export type { MessengerEvents, UpdateKind } from "./messenger_events.ts";
+
+// Types of other folders that these mention.
+export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";

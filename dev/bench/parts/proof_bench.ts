@@ -1,6 +1,6 @@
 /** The proof of a delivery, beside the two calls that it cannot do without. */
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { verifyForgeDelivery, verifySignatureBytes } from "../../../mod.ts";
+import { verifyForgeDelivery, verifySignatureBytes } from "../../../webhook/mod.ts";
 
 const SECRET = "It's a Secret to Everybody";
 
