@@ -5,11 +5,11 @@ export const MAX_TIMER_MS = 2_147_483_647;
 const MAX_QUOTED = 40;
 
 /**
- * Tells a value as it was met, for the message of an error: texts in quotes, so that `"50"` is not taken
- * for `50`, and of functions and objects only what they are.
+ * Describes a value for an error message. Texts are quoted, so that `"50"` is not taken for `50`; of a
+ * function or an object only the kind is named.
  *
- * @param value The value. Not for secrets.
- * @returns Its description.
+ * @param value The value. It must not be a secret.
+ * @returns The description.
  */
 export function met(value: unknown): string {
   if (typeof value === "string") {
@@ -25,10 +25,10 @@ export function met(value: unknown): string {
 /**
  * Checks that options are an object.
  *
- * @param doing What cannot be done without, for the message, such as `create the app`.
+ * @param doing The action that fails otherwise, for the message, such as `create the app`.
  * @param options The options.
- * @param name What they are called in the message.
- * @throws {TypeError} If they are none.
+ * @param name Their name in the message.
+ * @throws {TypeError} If the options are not an object.
  */
 export function checkObject(doing: string, options: unknown, name = "the options"): void {
   if (typeof options === "object" && options !== null) return;
@@ -36,11 +36,11 @@ export function checkObject(doing: string, options: unknown, name = "the options
 }
 
 /**
- * Checks those options that have to be functions where they are given.
+ * Checks that options are functions if they are given.
  *
- * @param doing What cannot be done otherwise, for the message, such as `create the app`.
+ * @param doing The action that fails otherwise, for the message, such as `create the app`.
  * @param functions The options, by name.
- * @throws {TypeError} If one is something else.
+ * @throws {TypeError} If one of them is not a function.
  */
 export function checkFunctions(doing: string, functions: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(functions)) {
@@ -50,13 +50,13 @@ export function checkFunctions(doing: string, functions: Readonly<Record<string,
 }
 
 /**
- * Checks that a part is what it should be, by one of its methods: what is made by hand will do as well.
+ * Checks a part by one of its methods, so that other implementations are accepted as well.
  *
- * @param doing What cannot be done without, for the message, such as `start the worker`.
- * @param part What was given.
- * @param method The name of a method that it must have.
- * @param wanted What it must be, for the message.
- * @throws {TypeError} If it has no such method.
+ * @param doing The action that fails otherwise, for the message, such as `start the worker`.
+ * @param part The value that was given.
+ * @param method The name of a method that the part must have.
+ * @param wanted The requirement, for the message.
+ * @throws {TypeError} If the part has no such method.
  */
 export function checkPart(doing: string, part: unknown, method: string, wanted: string): void {
   const methods = part as Record<string, unknown> | null | undefined;

@@ -1,11 +1,11 @@
 /**
- * Waits for something, but not for ever: a remote KV that swallows a call never settles it.
+ * Waits for a promise, but not forever: a remote KV that swallows a call never settles it.
  *
- * @param promise What is waited for. What it comes to too late is not looked at.
- * @param ms For how long, in milliseconds.
- * @param signal Ends the waiting before.
- * @returns What it comes to.
- * @throws {Error} If it takes longer, or the signal is aborted.
+ * @param promise The promise. A late result is ignored.
+ * @param ms The longest wait, in milliseconds.
+ * @param signal A signal that ends the wait early.
+ * @returns The promise's value.
+ * @throws {Error} If the promise takes longer, or the signal is aborted.
  */
 export async function withDeadline<T>(
   promise: Promise<T>,
@@ -16,7 +16,7 @@ export async function withDeadline<T>(
   let giveUp!: (reason: Error) => void;
   const given = new Promise<never>((_resolve, reject) => giveUp = reject);
   const timer = setTimeout(() => giveUp(new Error(`No answer within ${ms} ms`)), ms);
-  const onAbort = () => giveUp(new Error("Not waited for any longer"));
+  const onAbort = () => giveUp(new Error("Stopped waiting"));
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
     return await Promise.race([promise, given]);

@@ -2,9 +2,9 @@ import { HTTPException } from "@hono/hono/http-exception";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 
 /**
- * The machine-readable codes of this module's own errors, sent in the `X-Error-Code` header.
+ * Machine-readable codes of this package's errors, sent in the `X-Error-Code` header.
  *
- * An app's own errors may use any other upper-snake-case code.
+ * An app's own errors may use any other code in upper snake case.
  */
 export type ErrorCode =
   | "AUTH_001"
@@ -42,25 +42,25 @@ export type ErrorCode =
 
 /** Options of {@linkcode HttpError}. */
 export interface HttpErrorOptions {
-  /** The machine-readable code, sent as `X-Error-Code` and logged. */
+  /** Machine-readable code, sent as `X-Error-Code` and logged. */
   readonly code: ErrorCode;
   /** Further response headers, such as `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** What caused the failure. It is logged where the status is 5xx, and never sent. */
+  /** Cause of the failure. It is logged for a 5xx status, and never sent. */
   readonly cause?: unknown;
 }
 
-/** The body of every error response: exactly one field. */
+/** Body of every error response: exactly one field. */
 export interface ErrorBody {
-  /** A message for a person. */
+  /** Message for a person. */
   readonly error: string;
 }
 
 /**
- * A failed request, with the status and message to answer it with.
+ * Failed request, with the status and the message of its answer.
  *
  * Throw it anywhere below an app that uses {@linkcode errorHandler}. It is a Hono `HTTPException`,
- * so an app without that handler answers it in the same shape.
+ * so an app without that handler sends the same answer.
  *
  * @example
  * ```ts
@@ -76,17 +76,17 @@ export interface ErrorBody {
  * ```
  */
 export class HttpError extends HTTPException {
-  /** The machine-readable code. */
+  /** Machine-readable code. */
   readonly code: ErrorCode;
   /** Further response headers. */
   readonly headers: Readonly<Record<string, string>>;
 
   /**
-   * Makes the error.
+   * Creates the error.
    *
    * @param status The HTTP status, 400 to 599.
    * @param message The message for a person, sent as the body's `error`.
-   * @param options The code, and further headers and the cause where there are any.
+   * @param options The code, further headers and the cause.
    */
   constructor(status: ContentfulStatusCode, message: string, options: HttpErrorOptions) {
     super(status, { message, cause: options.cause });
@@ -96,7 +96,7 @@ export class HttpError extends HTTPException {
   }
 
   /**
-   * The response in the error shape.
+   * Creates the response in the error shape.
    *
    * @returns A JSON response with the one field `error`.
    */

@@ -1,35 +1,35 @@
 import type { Context } from "@hono/hono";
 
-/** How much a record matters. */
+/** Severity of a log record. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-/** One record of a log: what every record has, and fields of its own. */
+/** One log record: the fields that every record has, and fields of its own. */
 export interface LogRecord {
-  /** How much it matters. */
+  /** Severity. */
   readonly level: LogLevel;
-  /** When it was written, ISO 8601 in UTC. */
+  /** Time of the record, ISO 8601 in UTC. */
   readonly time: string;
-  /** What happened, in a few constant words. */
+  /** Description of what happened, in a few constant words. */
   readonly message: string;
-  /** The request it belongs to, where there is one. */
+  /** Id of the request that the record belongs to, if any. */
   readonly requestId?: string | undefined;
-  /** Fields of its own. An `Error` is written with its name, message, stack and causes. */
+  /** Further fields. An `Error` is written with its name, message, stack and causes. */
   readonly [field: string]: unknown;
 }
 
-/** Where log records go. */
+/** Receiver of log records. */
 export type LogSink = (record: LogRecord) => void;
 
-/** Causes below this are left out: a chain of errors can be circular. */
+/** Deepest cause that is written: a chain of errors can be circular. */
 const MAX_CAUSE_DEPTH = 5;
 
-/** A field's text beyond this is cut: a request's head may hold 64 KiB. */
+/** Longest text of a field: a request's headers may hold 64 KiB. */
 const MAX_TEXT_LENGTH = 8192;
 
 /**
- * What JSON leaves unescaped although a terminal or a viewer acts on it, or shows nothing of it: DEL
- * and the C1 controls, the line separators, and all format characters: the byte order mark, the marks
- * that reverse the order of text (Unicode TR36, section 2.1), invisible tags that spell out ASCII.
+ * Characters that JSON leaves unescaped although a terminal or a viewer acts on them or hides them: DEL
+ * and the C1 controls, the line separators, and all format characters, such as the byte order mark, the
+ * marks that reverse the order of text (Unicode TR36, section 2.1) and invisible tags that spell ASCII.
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
@@ -37,25 +37,26 @@ const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
  * Formats a record as one line of JSON, whatever its fields contain.
  *
  * @param record The record.
- * @returns One line without a line break, printable as it is.
+ * @returns One line without a line break, safe to print.
  */
 export function formatLogLine(record: LogRecord): string {
   return stringify(record).replace(UNSAFE, escaped);
 }
 
-/** JSON escapes a character beyond the first 65,536 as the two that UTF-16 makes of it. */
+/** Escapes a character as JSON does: one beyond U+FFFF as its two UTF-16 code units. */
 function escaped(character: string): string {
   return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");
 }
 
 /**
- * Writes a record to the console as one line of JSON, whatever its level to the standard output: the
- * lines of a request stay together and in order. A line that cannot be written, because the log's disk
- * is full, is dropped: what it tells of goes on.
+ * Writes a record to the console as one line of JSON. All levels go to the standard output, so that the
+ * lines of a request stay together and in order. A line that cannot be written, because the disk is full,
+ * is dropped, and the work goes on.
  *
- * The console waits for whoever reads it: a pipe that is full holds the process up, signals included.
- * {@linkcode createStdoutLog} does not, and takes half of the time, where nothing listens to the console.
+ * The console waits for its reader: a full pipe blocks the process, signals included.
+ * {@linkcode createStdoutLog} never blocks and takes half the time, but listeners to the console do not
+ * see its lines.
  *
  * @param record The record.
  */
@@ -64,17 +65,17 @@ export function consoleSink(record: LogRecord): void {
   try {
     console.log(line);
   } catch {
-    // There is nowhere to tell it.
+    // There is nowhere to report it.
   }
 }
 
 /**
  * Writes a record with the current time.
  *
- * @param log Where it goes.
- * @param level How much it matters.
- * @param message What happened, in a few constant words.
- * @param fields Its further fields.
+ * @param log The log.
+ * @param level The severity.
+ * @param message A description of what happened, in a few constant words.
+ * @param fields Further fields.
  */
 export function writeLog(
   log: LogSink,
@@ -86,10 +87,10 @@ export function writeLog(
 }
 
 /**
- * Hands a record to a sink. A sink that throws must not be able to fail a request or a worker: its
- * failure is written to the console.
+ * Hands a record to a log. A log that throws cannot fail a request or a worker: its failure is written to
+ * the console.
  *
- * @param log Where it goes.
+ * @param log The log.
  * @param record The record.
  */
 export function writeRecord(log: LogSink, record: LogRecord): void {
@@ -102,10 +103,10 @@ export function writeRecord(log: LogSink, record: LogRecord): void {
 }
 
 /**
- * Finds where a request's log records go: where `createLogger` sends them, else to the console.
+ * Finds the log for a request's records: the one of `createLogger`, or else the console.
  *
  * @param c The request's context.
- * @returns The sink.
+ * @returns The log.
  */
 export function logSinkOf(c: Context): LogSink {
   const log: unknown = c.get("log");
@@ -121,7 +122,7 @@ function stringify(record: LogRecord): string {
   }
 }
 
-/** What JSON can hold of a value that it cannot hold as it is: one that is circular, or throws. */
+/** Makes JSON of a value that may be circular or throw. */
 function writableOrText(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value, writable) ?? "null");
@@ -130,12 +131,12 @@ function writableOrText(value: unknown): unknown {
   }
 }
 
-/** What is told of a value that JSON cannot hold: some throw at every look. */
+/** Describes a value that JSON cannot hold. Some throw whenever they are read. */
 function textOrNone(value: unknown): string {
   try {
     if (value instanceof Error) return `${value.name}: ${value.message}`;
   } catch {
-    // Nothing can be told of it.
+    // The error's own properties throw.
   }
   return "[not writable]";
 }

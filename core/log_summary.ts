@@ -4,64 +4,64 @@ import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } fr
 /** Options of {@linkcode createLogSummary}. */
 export interface LogSummaryOptions {
   /**
-   * Where records go.
+   * Log that the records go to.
    *
    * @default {consoleSink}
    */
   readonly log?: LogSink | undefined;
   /**
-   * How many records of one kind are written one by one in a window.
+   * Number of records of one kind that are written one by one in a window.
    *
    * @default {100}
    */
   readonly limit?: number | undefined;
   /**
-   * The length of the window, in milliseconds.
+   * Length of the window, in milliseconds.
    *
    * @default {10_000}
    */
   readonly windowMs?: number | undefined;
 }
 
-/** A log that sums up floods. */
+/** Log that sums up floods. */
 export interface LogSummary {
-  /** Where to send records. */
+  /** Log to send records to. */
   readonly log: LogSink;
-  /** Writes what is held back so far. Call it before the end, and now and then where nothing is logged. */
+  /** Writes the summaries so far. Call it before the process ends, and from time to time. */
   readonly flush: () => void;
 }
 
 /** Records of one kind in the current window. */
 interface Kind {
   readonly level: LogLevel;
-  /** What its records have in common, and its summary says. */
+  /** Fields that its records share, for the summary. */
   readonly fields: Readonly<Record<string, unknown>>;
   written: number;
   held: number;
 }
 
-/** Past this the rest counts as one kind for each level: of codes, and of paths. */
+/** Most kinds by code, and by path. The rest counts as one kind per level. */
 const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";
 
 const DOING = "create the log summary";
 
-/** A path beyond this is cut: kinds are kept for a window. */
+/** Longest path that is kept: kinds stay in memory for a window. */
 const MAX_PATH_LENGTH = 200;
 
 /**
- * Creates a log that sums up floods of what anybody can cause: the first records of a kind in a window
- * are written as they come, the rest is counted and written as one record with `count` and `periodMs`.
+ * Creates a log that sums up floods of records that anybody can cause. The first records of a kind in a
+ * window are written as they come. The rest are counted and written as one record with `count` and
+ * `periodMs`.
  *
- * Anybody can cause a refusal, which is a record with a `code`: its kind is message and code. So they can
- * the records of a request without one, such as a health probe: their kind is message, status and path.
- * The request of a delivery, which has an `eventId`, was proved, and always written. So are all other
- * records. There are no timers: a window that is over is summed up when the next record comes, or by
- * `flush`.
+ * Anybody can cause a refusal, a record with a `code`; its kind is its message and code. Anybody can also
+ * cause the record of another request, such as a health probe; its kind is its message, status and path.
+ * All other records are always written, among them the request of a verified delivery, which has an
+ * `eventId`. There are no timers: the next record after a window, or `flush`, writes the summaries.
  *
- * @param options Where records go, and how many are written.
- * @returns The log.
+ * @param options The log, and the number of records that are written one by one.
+ * @returns The log that sums up.
  * @throws {TypeError} If `log` is not a function.
  * @throws {RangeError} If `limit` or `windowMs` is not a positive whole number.
  *
@@ -85,7 +85,7 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   checkFunctions(DOING, { log });
   checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
   checkInteger(DOING, "windowMs", windowMs, { max: Number.MAX_SAFE_INTEGER });
-  // Codes are constants of the program, and paths are anybody's: they must not use up each other's room.
+  // Codes are constants of the program; paths are chosen by senders, and must not crowd out the codes.
   const codes = new Map<string, Kind>();
   const paths = new Map<string, Kind>();
   let startedAt: number | undefined;
@@ -106,7 +106,7 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
     flush,
     log: (record) => {
       if (startedAt !== undefined && performance.now() - startedAt >= windowMs) flush();
-      if (!isAnybodys(record)) return log(record);
+      if (!anybodyCanCause(record)) return log(record);
       startedAt ??= performance.now();
       const kind = kindOf(typeof record.code === "string" ? codes : paths, record);
       if (kind.written === limit) return void kind.held++;
@@ -116,7 +116,7 @@ export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   };
 }
 
-function isAnybodys({ code, requestId, status, eventId }: LogRecord): boolean {
+function anybodyCanCause({ code, requestId, status, eventId }: LogRecord): boolean {
   return typeof code === "string" ||
     (requestId !== undefined && typeof status === "number" && eventId === undefined);
 }

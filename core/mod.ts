@@ -1,6 +1,6 @@
 /**
- * What everything else of the package stands on: errors, the log, time limits, checks of options, JSON. It
- * imports nothing of the package.
+ * Basics that all other folders use: errors, the log, time limits, checks of options, JSON. It imports
+ * nothing else of the package.
  *
  * @module
  */

@@ -5,86 +5,87 @@ import { consoleSink, formatLogLine, type LogSink } from "./log.ts";
 /** Options of {@linkcode createStdoutLog}. */
 export interface StdoutLogOptions {
   /**
-   * How many characters of lines wait while nobody reads them. What comes then is counted.
+   * Most characters that wait while nobody reads the output. Lines beyond that are dropped and counted.
    *
    * @default {4_194_304} About 14,000 requests.
    */
   readonly maxWaitingChars?: number | undefined;
   /**
-   * What is written to.
+   * Output to write to.
    *
    * @default {Deno.stdout}
    */
   readonly output?: LogOutput | undefined;
 }
 
-/** What a log is written to, such as `Deno.stdout`. */
+/** Output of a log, such as `Deno.stdout`. */
 export interface LogOutput {
   /**
    * Writes without blocking.
    *
-   * @param bytes What to write.
-   * @returns How many of the bytes were written.
+   * @param bytes The bytes to write.
+   * @returns The number of bytes that were written.
    */
   write(bytes: Uint8Array): Promise<number>;
   /**
-   * Writes at once.
+   * Writes, and blocks until it is done.
    *
-   * @param bytes What to write.
-   * @returns How many of the bytes were written.
+   * @param bytes The bytes to write.
+   * @returns The number of bytes that were written.
    */
   writeSync(bytes: Uint8Array): number;
 }
 
-/** A log on the standard output that never waits for its reader. */
+/** Log on the standard output that never waits for its reader. */
 export interface StdoutLog {
-  /** Where to send records. */
+  /** Log to send records to. */
   readonly log: LogSink;
   /**
-   * Writes what waits. Call it before the process ends.
+   * Writes the waiting lines. Call it before the process ends.
    *
-   * @param withinMs For how long it may take, in milliseconds. A reader that stands still gets no longer.
-   * @returns A promise that resolves once nothing waits, nothing can be written, or the time is up.
+   * @param withinMs The longest wait for a slow reader, in milliseconds.
+   * @returns A promise that resolves when nothing waits, nothing can be written, or the time is up.
    */
   readonly drain: (withinMs: number) => Promise<void>;
   /**
-   * Writes what waits at once, and from now on each line, unless the reader stands still: for the `unload`
-   * event, after which nothing is written any more.
+   * Writes the waiting lines at once, and each later line as it comes, unless the reader has stopped
+   * reading. It is for the `unload` event, after which nothing can be written later.
    */
   readonly end: () => void;
 }
 
-/** Lines that were dropped in one go. */
+/** Lines that were dropped in a row. */
 interface Gap {
   count: number;
   readonly since: string;
 }
 
-/** For how long lines gather: a write of its own for each would take 25 µs in the place of 1. */
+/** Time for which lines gather: a write for each of them would take 25 µs instead of 1. */
 const GATHER_MS = 5;
 
-/** A pipe takes this much whole, also where others write to it (PIPE_BUF of Linux). */
+/** Most bytes that a pipe takes in one piece while others write to it (PIPE_BUF of Linux). */
 const MAX_BATCH = 4_096;
 
-/** How soon what could not be written is tried again: the disk was full, or the reader is gone. */
+/** Pause before a failed write is tried again: the disk was full, or the reader is gone. */
 const RETRY_MS = 1_000;
 
-/** A write that takes longer has no reader. */
+/** Time after which a write counts as stalled: nobody reads. */
 const STALLED_MS = 100;
 
-/** For how long the end of the process waits for a write that is under way. */
+/** Time for which the end of the process waits for a write in progress. */
 const LAST_WRITE_MS = 20;
 
 /**
- * Creates a log that writes each record as one line of JSON to Deno's standard output, and never blocks:
- * `console.log` and `writeSync` stand still, signals included, once a pipe is full that nobody reads.
+ * Creates a log that writes each record as one line of JSON to Deno's standard output, and never blocks.
+ * `console.log` and `writeSync` block the process, signals included, when a pipe is full and nobody reads
+ * it.
  *
- * Lines gather for up to 5 ms, and for as long as nobody reads them or the disk is full; past
- * `maxWaitingChars` they are dropped, and the line `log lines dropped` says how many once it flows again. What
- * listens to the console does not see them: Deno's telemetry, the log of Deno Deploy, a debugger.
- * Elsewhere than on Deno they go to the console.
+ * Lines gather for up to 5 ms, and for as long as nobody reads them or the disk is full. Beyond
+ * `maxWaitingChars` they are dropped; once lines can be written again, `log lines dropped` gives their
+ * number. Listeners to the console do not see the lines: Deno's telemetry, the log of Deno Deploy, a
+ * debugger. On other runtimes than Deno the lines go to the console.
  *
- * @param options How much may wait.
+ * @param options The output, and the number of characters that may wait.
  * @returns The log.
  * @throws {RangeError} If `maxWaitingChars` is not a positive whole number.
  *
@@ -112,14 +113,14 @@ export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
   };
 }
 
-/** Lines that are to be written, in order, one batch at a time. */
+/** Lines waiting to be written, in order, one batch at a time. */
 class WaitingLines {
   readonly #maxWaitingChars: number;
   readonly #output: LogOutput;
   readonly #encoder = new TextEncoder();
   #queue: (string | Gap)[] = [];
   #waiting = 0;
-  /** What is left of the batch that is being written, or could not be. */
+  /** Rest of the batch that is being written, or that could not be written. */
   #batch: Uint8Array | undefined;
   #writing: Promise<void> | undefined;
   #writingSince = 0;
@@ -136,7 +137,7 @@ class WaitingLines {
   add(line: string): void {
     const last = this.#queue.at(-1);
     const isGap = typeof last === "object";
-    // Behind a gap only once there is room for many: lines and gaps would take turns.
+    // After a gap, lines wait for room for many of them: otherwise lines and gaps would alternate.
     if (
       this.#waiting + line.length <= (isGap ? this.#maxWaitingChars / 2 : this.#maxWaitingChars)
     ) {
@@ -164,7 +165,7 @@ class WaitingLines {
     this.#ended = true;
     clearTimeout(this.#timer);
     if (this.#writing && !this.#isStalled()) {
-      // The thread that writes ends with the process.
+      // The writing thread ends with the process.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LAST_WRITE_MS);
       this.#batch = undefined;
     }
@@ -179,7 +180,7 @@ class WaitingLines {
     return this.#writing !== undefined && performance.now() - this.#writingSince > STALLED_MS;
   }
 
-  /** Writes what makes a batch, or while draining all; a rest is left to the next turn of the timer. */
+  /** Writes full batches, or everything while draining. The timer takes care of the rest. */
   #write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -214,7 +215,7 @@ class WaitingLines {
         this.#wrote(this.#output.writeSync(this.#batch));
       }
     } catch {
-      // There is nowhere to tell it.
+      // There is nowhere to report it.
     }
   }
 
@@ -222,7 +223,7 @@ class WaitingLines {
     this.#batch = length < this.#batch!.byteLength ? this.#batch!.subarray(length) : undefined;
   }
 
-  /** Takes whole lines out of the queue. */
+  /** Takes whole lines from the queue. */
   #take(): Uint8Array | undefined {
     let text = "";
     let taken = 0;
@@ -244,7 +245,7 @@ function lineOf({ count, since }: Gap): string {
   return `${formatLogLine({ level: "warn", time, message: "log lines dropped", count, since })}\n`;
 }
 
-/** Lets a process end that does nothing else. Timers are numbers on Deno 2.5, and objects on 2.9. */
+/** Keeps a timer from holding the process open. Timers are numbers on Deno 2.5, and objects on 2.9. */
 function unref(timer: unknown): void {
   if (typeof timer === "number") Deno.unrefTimer(timer);
   else (timer as { unref?(): void }).unref?.();

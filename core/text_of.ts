@@ -1,21 +1,21 @@
-/** What is written of a value that has no text. */
+/** Text for a value that has none. */
 const NO_TEXT = "A value without a text was thrown";
 
-/** How much of a value's text is kept. */
+/** Longest text that is kept. */
 const MAX_LENGTH = 1_000;
 
 /**
- * Makes a text of anything that can be thrown. `String` throws on some values, and of an object says no
- * more than `[object Object]`: what such a one holds is told by JSON.
+ * Makes a text of any thrown value. `String` throws on some values and gives no more than
+ * `[object Object]` for an object, which is shown as JSON instead.
  *
- * @param thrown What was thrown.
- * @returns Its text, of at most 1,000 characters.
+ * @param thrown The thrown value.
+ * @returns The text, of at most 1,000 characters.
  */
 export function textOf(thrown: unknown): string {
   return (stringOf(thrown) ?? jsonOf(thrown) ?? NO_TEXT).slice(0, MAX_LENGTH);
 }
 
-/** A text that tells something; undefined where it would be `[object Object]`. */
+/** Makes a text with `String`; undefined if that throws. */
 function stringOf(thrown: unknown): string | undefined {
   try {
     const text = String(thrown);
@@ -36,10 +36,10 @@ function jsonOf(value: unknown): string | undefined {
 }
 
 /**
- * Tells what a person can act on of an error.
+ * Shortens an error to its message, in one line and without a stack.
  *
  * @param error The error.
- * @returns Its message, without a stack, and in one line.
+ * @returns The message, of at most 500 characters.
  */
 export function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : textOf(error);
@@ -47,10 +47,10 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Makes something that can be looked at of anything that can be thrown: a proxy may throw at every look.
+ * Makes sure that a thrown value can be inspected: a proxy may throw whenever it is read.
  *
- * @param thrown What was thrown.
- * @returns The same, or an error in its place.
+ * @param thrown The thrown value.
+ * @returns The same value, or an error in its place.
  */
 export function lookable(thrown: unknown): unknown {
   try {

@@ -1,11 +1,11 @@
-/** A timeout under way. */
+/** Running timeout. */
 export interface Timeout {
-  /** Ends it: its callback is not called any more. */
+  /** Cancels the timeout: its callback is no longer called. */
   cancel(): void;
 }
 
 class Entry implements Timeout {
-  /** When it is over, by the monotonic clock. */
+  /** Time at which the timeout ends, by the monotonic clock. */
   readonly at: number;
   readonly callback: () => void;
   next: Entry | undefined;
@@ -23,21 +23,21 @@ class Entry implements Timeout {
   }
 }
 
-/** Wakes lists of timeouts: one timer for all of them, set for the one that ends first. */
+/** One timer for several lists of timeouts. It is set for the timeout that ends first. */
 export class SharedTimer {
-  /** Those in which something waits. */
+  /** Lists that hold a running timeout. */
   readonly #lists = new Set<Timeouts>();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** What it is set for, by the monotonic clock. */
+  /** Time that the timer is set for, by the monotonic clock. */
   #at = Infinity;
 
-  /** Wakes a list from now on, the first time at a time of the monotonic clock. */
+  /** Adds a list whose first timeout ends at a time of the monotonic clock. */
   add(list: Timeouts, at: number): void {
     this.#lists.add(list);
     this.#setFor(at);
   }
 
-  /** Does not wake a list any more. A timer that is set for it goes on while there are others. */
+  /** Removes a list. A timer that is set for it keeps running while there are other lists. */
   delete(list: Timeouts): void {
     this.#lists.delete(list);
     if (this.#lists.size === 0) this.#clear();
@@ -47,7 +47,7 @@ export class SharedTimer {
     if (at >= this.#at) return;
     this.#clear();
     this.#at = at;
-    // Parts of a millisecond are cut off. A process that stood still may be late for it already.
+    // `setTimeout` cuts off parts of a millisecond. A process that was frozen may be late already.
     const delayMs = Math.max(0, Math.ceil(at - performance.now()));
     this.#timer = setTimeout(this.#wake, delayMs);
   }
@@ -59,7 +59,7 @@ export class SharedTimer {
   }
 
   readonly #wake = (): void => {
-    // What it was set for is over, even if another clock says that some of a millisecond is left.
+    // The timer fired for this time, even if the clock is a fraction of a millisecond short of it.
     const now = Math.max(performance.now(), this.#at);
     this.#clear();
     for (const list of [...this.#lists]) list.end(now);
@@ -68,9 +68,10 @@ export class SharedTimer {
 }
 
 /**
- * Timeouts of one length. They end in the order they are started in, so one timer at a time does for all
- * of them: with a timer for each, an event had four, which took 8 % of the processor's time. Lists that
- * share a timer need not set one each time that one of them is empty, which took another 3 %.
+ * Timeouts of one length. They end in the order in which they start, so one timer serves all of them.
+ *
+ * With a timer for each timeout, an event had four of them, which took 8 % of the CPU time. Setting a timer
+ * each time a list became empty took another 3 %, so several lists can share one.
  */
 export class Timeouts {
   readonly #ms: number;
@@ -79,24 +80,26 @@ export class Timeouts {
   readonly #timer: SharedTimer;
 
   /**
-   * @param ms Their length, in milliseconds.
-   * @param timer What ends them.
+   * Creates a list without timeouts.
+   *
+   * @param ms The length of each timeout, in milliseconds.
+   * @param timer The timer that ends them. Lists may share it.
    */
   constructor(ms: number, timer: SharedTimer = new SharedTimer()) {
     this.#ms = ms;
     this.#timer = timer;
   }
 
-  /** When the next one is over, by the monotonic clock. */
+  /** Time at which the next timeout ends, by the monotonic clock. */
   get nextAt(): number {
     return this.#first?.at ?? Infinity;
   }
 
   /**
-   * Starts one.
+   * Starts a timeout.
    *
-   * @param callback Called once it is over.
-   * @returns What ends it before.
+   * @param callback The function to call when it ends.
+   * @returns The timeout, which can be cancelled.
    */
   start(callback: () => void): Timeout {
     const entry = new Entry(performance.now() + this.#ms, callback, this.#remove);
@@ -112,11 +115,11 @@ export class Timeouts {
   }
 
   /**
-   * Waits for something, but not for longer than they are.
+   * Waits for a promise, but no longer than the length of these timeouts.
    *
-   * @param promise What is waited for. What it comes to too late is not looked at.
-   * @returns What it comes to.
-   * @throws {Error} If it takes longer.
+   * @param promise The promise. A late result is ignored.
+   * @returns The promise's value.
+   * @throws {Error} If the promise takes longer.
    */
   limit<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -134,7 +137,7 @@ export class Timeouts {
 
   readonly #remove = (entry: Entry): void => {
     const { previous, next } = entry;
-    // One that is over, or was ended before, is in the list no longer.
+    // A timeout that has ended or was cancelled is no longer in the list.
     if (!previous && this.#first !== entry) return;
     if (previous) previous.next = next;
     else this.#first = next;
@@ -144,9 +147,9 @@ export class Timeouts {
     if (!this.#first) this.#timer.delete(this);
   };
 
-  /** Ends those that are over at a time of the monotonic clock. */
+  /** Ends the timeouts that are due at a time of the monotonic clock. */
   end(now: number): void {
-    // One that is started meanwhile has its time before it.
+    // A timeout that a callback starts is not due yet.
     for (let first = this.#first; first && first.at <= now; first = this.#first) {
       this.#remove(first);
       first.callback();

@@ -2,13 +2,13 @@ import { type Context, Hono } from "@hono/hono";
 import { checkFunctions } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
-/** How long an orchestrator may wait before it probes again: Kubernetes probes every 10 s. */
+/** Seconds until an orchestrator should probe again: Kubernetes probes every 10 s. */
 const RETRY_AFTER_SECONDS = "10";
 
 /** Options of {@linkcode healthRoutes}. */
 export interface HealthOptions {
   /**
-   * Whether the instance can take requests, asked at each readiness probe. When it throws or rejects,
+   * Checks that the instance can take requests, at each readiness probe. If it throws or rejects,
    * `/health/ready` answers 503 and the orchestrator stops sending traffic.
    *
    * @default {undefined} The instance is always ready.
@@ -16,19 +16,19 @@ export interface HealthOptions {
   readonly ready?: (() => void | Promise<void>) | undefined;
 }
 
-/** The body of `GET /health`. */
+/** Body of `GET /health`. */
 export interface HealthReport {
   /** Always `ok`. */
   readonly status: "ok";
-  /** The app's name. */
+  /** Name of the app. */
   readonly name: string;
-  /** The app's version. */
+  /** Version of the app. */
   readonly version: string;
-  /** When the response was made, ISO 8601 in UTC. */
+  /** Time of the response, ISO 8601 in UTC. */
   readonly timestamp: string;
 }
 
-/** The body of `GET /health/live` and `GET /health/ready`. */
+/** Body of `GET /health/live` and `GET /health/ready`. */
 export interface ProbeReport {
   /** Always `ok`. */
   readonly status: "ok";
@@ -41,7 +41,7 @@ export interface ProbeReport {
  * @param name The app's name.
  * @param version The app's version.
  * @param options The readiness check.
- * @returns An app to mount with `app.route("/", ...)`, before a rate limiter and authentication.
+ * @returns The routes, to mount with `app.route("/", ...)`, before a rate limiter and authentication.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * The health routes, for orchestrators and monitors.
+ * Health routes, for orchestrators and monitors.
  *
  * @example
  * ```ts

@@ -1,23 +1,23 @@
 import type { Context } from "@hono/hono";
 
-/** Text, JSON and HTML come whole, as `c.text()` and the like make them, unless something says else. */
+/** Types of responses that are sent whole, as `c.text()` and the like make them. */
 const WHOLE = /^(?:text\/(?:plain|html)|application\/json)\b/;
 
-/** Headers of a response that is handed on from `fetch`, or written piece by piece. */
+/** Headers of a response that comes from `fetch`, or is written piece by piece. */
 const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
 
 /**
- * A response that broke off after its head was sent. `createLogger` has logged it: the `onError` of
- * `Deno.serve`, which Deno 2.9 calls with it, has nothing to say any more.
+ * Response that broke off after its headers were sent. `createLogger` has logged it already when Deno 2.9
+ * calls the `onError` of `Deno.serve` with it.
  */
 export class BrokenBodyError extends Error {
-  /** The class's name. */
+  /** Name of the class. */
   override readonly name = "BrokenBodyError";
 }
 
 /**
- * Whether a response's body may be a stream. To look at `body` would tell nothing, and make one of every
- * text: Deno then sends it in 3 µs more.
+ * Tells whether the body of a response may be a stream. Reading `body` would not tell, and would turn
+ * every text into a stream, which takes Deno 3 µs longer to send.
  */
 export function mayStream({ headers }: Response): boolean {
   return !WHOLE.test(headers.get("Content-Type") ?? "") ||
@@ -25,12 +25,12 @@ export function mayStream({ headers }: Response): boolean {
 }
 
 /**
- * Watches a response on its way to the client. Deno itself does not tell: its `completed` resolves for
- * streams that broke (2.9) and for texts that nobody took, and `request.signal` costs 13 µs a request.
+ * Watches a response on its way to the client. Deno does not report failures: its `completed` resolves for
+ * streams that broke (2.9) and for texts that nobody read, and `request.signal` costs 13 µs per request.
  *
  * @param c The context of the request, whose response is ready.
- * @param onEnd Told once if the response is not sent to its end: the error of its stream, or nothing
- * when the client was gone.
+ * @param onEnd A function that is called once if the response is not sent to its end: with the error of
+ * the stream, or with nothing if the client has gone.
  */
 export function watchBody(c: Context, onEnd: (error?: unknown) => void): void {
   const { res } = c;
@@ -44,7 +44,7 @@ export function watchBody(c: Context, onEnd: (error?: unknown) => void): void {
       try {
         const { done, value } = await reader.read();
         if (!done) return controller.enqueue(value);
-        // Until the next turn Deno 2.9 does not tell that there is nobody to send to.
+        // Deno 2.9 reports only in the next turn that the client has gone.
         await new Promise((resolve) => ending = setTimeout(resolve, 0));
         controller.close();
       } catch (cause) {

@@ -4,65 +4,65 @@ import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { checkFunctions, checkObject } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 
-/** What Hono's bearer authentication takes for a token (RFC 6750, section 2.1). */
+/** Token that Hono's bearer authentication accepts (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 
-/** What a header can bring whole (RFC 9110, section 5.5), but for characters outside ASCII. */
+/** ASCII text that a header can carry unchanged (RFC 9110, section 5.5). */
 const KEY = /^[!-~](?:[\t -~]*[!-~])?$/;
 
-/** A header's name (RFC 9110, section 5.6.2). */
+/** Name of a header (RFC 9110, section 5.6.2). */
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 
-/** What stands between quotes in a header without harm (RFC 9110, section 5.6.4). */
+/** Text that is safe between quotes in a header (RFC 9110, section 5.6.4). */
 const REALM = /^[ -~]*$/;
 
 /** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
 export interface AuthOptions {
   /**
-   * The accepted tokens: several while one is being replaced. Compared in constant time. With `header`
-   * they are of any printable ASCII characters, else of those that a bearer token has.
+   * Accepted tokens; several while one is being replaced. They are compared in constant time. With
+   * `header` they may have any printable ASCII characters, otherwise only those of a bearer token.
    */
   readonly tokens?: string | readonly string[] | undefined;
   /**
    * Decides on a token.
    *
-   * @param token What the request brought.
+   * @param token The token of the request.
    * @param c The request's context.
-   * @returns The principal, whom {@linkcode AuthVariables} then holds; undefined, null or false for a
-   * token that is not accepted.
+   * @returns The principal, which {@linkcode AuthVariables} then holds; undefined, null or false if the
+   * token is not accepted.
    */
   readonly validate?: ((token: string, c: Context) => unknown) | undefined;
   /**
-   * A header that holds the bare token, such as `X-API-Key`. `validate` is then asked about whatever
-   * stands in it.
+   * Name of a header that holds the bare token, such as `X-API-Key`. `validate` then gets the header's
+   * value as it is.
    *
    * @default {undefined} `Authorization: Bearer <token>`.
    */
   readonly header?: string | undefined;
   /**
-   * The protection space named in `WWW-Authenticate`.
+   * Protection space named in `WWW-Authenticate`.
    *
    * @default {"api"}
    */
   readonly realm?: string | undefined;
 }
 
-/** The context variables that {@linkcode createAuth} sets. */
+/** Context variables that {@linkcode createAuth} sets. */
 export interface AuthVariables<TPrincipal = unknown> {
-  /** What `validate` returned; undefined with `tokens`. */
+  /** Principal that `validate` returned; undefined with `tokens`. */
   principal: TPrincipal;
 }
 
 /**
  * Creates middleware that lets only requests with an accepted token pass.
  *
- * Any other is answered 401 `Unauthorized` with `WWW-Authenticate`, whatever is wrong with it.
+ * Any other request is answered with 401 `Unauthorized` and `WWW-Authenticate`, whatever its fault.
  *
- * @param options Which tokens are accepted, and where they stand.
+ * @param options The accepted tokens, and the header that holds them.
  * @returns The middleware.
- * @throws {TypeError} If neither or both of `tokens` and `validate` are given, or no token is.
- * @throws {SyntaxError} If a token has characters that its header cannot bring, or `header` or `realm`
- * cannot stand in one.
+ * @throws {TypeError} If neither or both of `tokens` and `validate` are given, or `tokens` is empty.
+ * @throws {SyntaxError} If a token has characters that its header cannot carry, or `header` or `realm`
+ * has characters that HTTP does not allow.
  *
  * @example
  * ```ts
@@ -108,7 +108,7 @@ export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables:
 
 type Accept = (token: string, c: Context) => Promise<boolean>;
 
-/** Hono's bearer authentication takes tokens of RFC 6750 only, wherever they stand. */
+/** Authenticates by a header of its own: Hono's bearer authentication accepts tokens of RFC 6750 only. */
 function bareAuth(
   header: string,
   accept: Accept,
@@ -121,7 +121,7 @@ function bareAuth(
   };
 }
 
-/** Digests are of one length, and so comparing them tells nothing of the tokens'. */
+/** Compares digests: they have one length, so that the comparison does not reveal a token's. */
 function acceptOneOf(tokens: readonly string[]): Accept {
   let digests: Promise<ArrayBuffer[]> | undefined;
   return async (token) => {

@@ -2,43 +2,43 @@ import type { Context } from "@hono/hono";
 import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
 import { checkInteger } from "../core/check_options.ts";
 
-/** Most proxies that a request is expected to pass. */
+/** Most reverse proxies that an app can trust. */
 export const MAX_PROXY_HOPS = 100;
 
 /** Options of {@linkcode clientIp}. */
 export interface ClientIpOptions {
   /**
-   * How many reverse proxies stand in front of the app, each of which appends the address it was
-   * called from to `X-Forwarded-For`. The client's address is then the one that many entries from the
-   * right: what stands further left is the client's own claim.
+   * Number of reverse proxies in front of the app. Each one appends the address of its caller to
+   * `X-Forwarded-For`. The client's address is then the entry at this position from the right; anything
+   * further left is claimed by the client itself.
    *
-   * @default {0} The header is not looked at.
+   * @default {0} The header is ignored.
    */
   readonly trustedProxyHops?: number | undefined;
 }
 
-/** The bindings that the connection adds, see {@linkcode bindEnv}. */
+/** Bindings that the connection adds, see {@linkcode bindEnv}. */
 export interface ConnectionBindings {
-  /** The address of the other end of the connection. */
+  /** Address of the other end of the connection. */
   readonly remoteAddr?: Deno.Addr | undefined;
 }
 
-/** What the servers of other runtimes bind: `@hono/node-server`, and `Bun.serve`, which binds itself. */
+/** Bindings of other runtimes: those of `@hono/node-server`, and `Bun.serve`, which binds itself. */
 interface OtherBindings {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
   readonly requestIP?: (request: Request) => { readonly address: string } | null;
 }
 
 /**
- * Tells the client's IP address: the socket's, or the one that a trusted proxy has seen. The socket is
- * that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
+ * Finds the client's IP address: that of the socket, or the one that a trusted proxy has seen. The socket
+ * is that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
  *
- * Without a connection (a bare `app.request()`), `X-Forwarded-For` is taken at its word.
+ * Without a connection (a bare `app.request()`), `X-Forwarded-For` is trusted.
  *
  * @param c The request's context.
- * @param options How many proxies are trusted.
- * @returns The address without port, brackets or zone, IPv4 where it is an IPv4-mapped one; undefined
- * where there is none, as with a unix socket.
+ * @param options The number of trusted proxies.
+ * @returns The address without port, brackets or zone, an IPv4-mapped one as IPv4; undefined if there is
+ * none, as with a Unix socket.
  */
 export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
   const { trustedProxyHops = 0 } = options;
@@ -51,7 +51,7 @@ export function clientIp(c: Context, options: ClientIpOptions = {}): string | un
 }
 
 /**
- * Checks the number of trusted hops that something is created with.
+ * Checks the number of trusted proxies.
  *
  * @param doing The action that fails otherwise, for the message.
  * @param options The options with the number.
@@ -63,18 +63,18 @@ export function checkClientIpOptions(doing: string, options: ClientIpOptions): v
 }
 
 /**
- * Widens an IPv6 address to its network, since one customer commonly holds a whole /64 (RFC 6177).
+ * Widens an IPv6 address to its network: one customer often holds a whole /64 (RFC 6177).
  *
  * @param ip An address as {@linkcode clientIp} returns it.
- * @param prefixLength How many bits name the network: 16, 32, 48, 64, 80, 96, 112 or 128.
- * @returns The network for IPv6; an IPv4 address as it is.
+ * @param prefixLength The number of bits of the network: 16, 32, 48, 64, 80, 96, 112 or 128.
+ * @returns The network of an IPv6 address; an IPv4 address unchanged.
  */
 export function ipNetwork(ip: string, prefixLength = 64): string {
   if (!ip.includes(":")) return ip;
   return `${expandIPv6(ip).split(":").slice(0, prefixLength / 16).join(":")}::/${prefixLength}`;
 }
 
-/** The other end of the connection, whose address may be unknown; undefined without a connection. */
+/** Finds the other end of the connection, whose address may be unknown; undefined without one. */
 export function remoteOf(c: Context): { readonly address: string | undefined } | undefined {
   const { remoteAddr, incoming, requestIP } = (c.env ?? {}) as ConnectionBindings & OtherBindings;
   if (remoteAddr) return { address: "hostname" in remoteAddr ? remoteAddr.hostname : undefined };

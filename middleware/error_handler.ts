@@ -5,7 +5,7 @@ import { logSinkOf, writeLog } from "../core/log.ts";
 import { mayStream } from "./_watched_body.ts";
 import { pathOf } from "./logger.ts";
 
-/** What is answered for a status whose error brings no code or message of its own. */
+/** Code and message of each status, for errors that have none of their own. */
 const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {
   400: ["BAD_REQUEST", "Bad Request"],
   401: ["UNAUTHORIZED", "Unauthorized"],
@@ -25,10 +25,10 @@ const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]
   504: ["GATEWAY_TIMEOUT", "Gateway Timeout"],
 };
 
-/** A message longer than this is cut: it was not written for the sender of the request. */
+/** Longest message of an error that was not written for the sender of the request. */
 const MAX_MESSAGE_LENGTH = 200;
 
-/** Headers that describe another response, and do not hold for the error shape that replaces it. */
+/** Headers that describe the response which an error replaces. */
 const REPLACED_HEADERS = [
   "cache-control",
   "content-disposition",
@@ -58,19 +58,20 @@ interface Rendering {
 }
 
 /**
- * The global error handler: renders whatever was thrown in the one error shape.
+ * Answers a request that failed, in the one error shape. Set it as the app's error handler.
  *
  * - An {@linkcode HttpError} is answered with its status, message, code and headers.
  * - A Hono `HTTPException` keeps its status and headers (`WWW-Authenticate`, `Retry-After`); its body
  *   is replaced by the error shape. One below 400, such as a redirect, is answered as it is.
  * - Anything else is 500 `Internal Server Error`.
  *
- * A 5xx says nothing of its cause. The cause is logged once, with the request id: to the sink of
- * {@linkcode createLogger} where that is in use, else to the console.
+ * A 5xx does not reveal its cause. The cause is logged once, with the request id: to the log of
+ * {@linkcode createLogger} if the app uses it, or else to the console.
  *
- * Hono hands only `Error` objects to an error handler. {@linkcode catchNonErrors} sees to the rest.
+ * Hono passes only `Error` objects to an error handler. {@linkcode catchNonErrors} takes care of other
+ * values.
  *
- * @param error What was thrown.
+ * @param error The error.
  * @param c The request's context.
  * @returns The response.
  *
@@ -101,7 +102,7 @@ export function errorHandler(error: Error, c: Context): Response {
 }
 
 /**
- * Answers a request that no route took: 404 in the error shape.
+ * Answers a request that matches no route: 404 in the error shape.
  *
  * @param c The request's context.
  * @returns The response.
@@ -111,10 +112,10 @@ export function notFoundHandler(c: Context): Response {
 }
 
 /**
- * Answers a request whose path exists for other methods: 405 in the error shape, with `Allow`.
+ * Answers a request whose path exists only for other methods: 405 in the error shape, with `Allow`.
  *
  * @param c The request's context.
- * @param methods The methods that the path takes.
+ * @param methods The methods of the path.
  * @returns The response.
  */
 export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
@@ -123,9 +124,9 @@ export function methodNotAllowedHandler(c: Context, methods: string[]): Response
 }
 
 /**
- * Creates middleware that turns a thrown value that is no `Error` (a string, `null`, a rejection with
- * an object) into one, so that it reaches the error handler: Hono rethrows such values out of the app. A
- * handler that returned no response is an error as well, and so is one that cannot be sent:
+ * Creates middleware that turns a thrown value that is not an `Error` (a string, `null`, an object) into
+ * one, so that it reaches the error handler. Hono would throw such a value out of the app. A handler that
+ * returns no response fails as well, and so does one that returns a response that cannot be sent:
  * `Response.error()`, or one whose body was read.
  *
  * @returns The middleware. Put it before the routes, after the logger.
@@ -145,7 +146,7 @@ export function catchNonErrors(): MiddlewareHandler {
   };
 }
 
-/** Why the server would throw at a response, once it is past the app. */
+/** Finds a reason why the server could not send a response. */
 function flawOf(response: Response): string | undefined {
   if (response.status === 0) return "it is Response.error()";
   if (response.bodyUsed) return "its body was read";
@@ -185,20 +186,20 @@ function errorResponse(
   return c.newResponse(JSON.stringify(body), { status: status as ContentfulStatusCode, headers });
 }
 
-/** Another copy of Hono has another `HTTPException`, so its shape decides and not its class. */
+/** Tells an `HTTPException` by its shape: another copy of Hono has another class. */
 function isException(error: Error): error is ExceptionLike {
   const { status, getResponse } = error as Partial<ExceptionLike>;
   return typeof getResponse === "function" && Number.isInteger(status) && status! >= 200 &&
     status! <= 599;
 }
 
-/** Deno 2.5 makes no second response of a body that was let go of when the exception was thrown before. */
+/** Makes the response. Deno 2.5 cannot use its body again if the exception was thrown before. */
 function responseOf(error: ExceptionLike): Response {
   const { status, res } = error;
   return res?.bodyUsed ? new Response(null, { status, headers: res.headers }) : error.getResponse();
 }
 
-/** Hono merges what the context holds so far into an error's response: CORS headers have to stay. */
+/** Drops headers that Hono would merge into the error's response. Others, such as those of CORS, stay. */
 function dropReplacedHeaders(c: Context): void {
   if (!c.finalized) {
     for (const name of REPLACED_HEADERS) c.header(name, undefined);
@@ -206,7 +207,7 @@ function dropReplacedHeaders(c: Context): void {
   }
   const { body, headers } = c.res;
   body?.cancel().catch(() => {});
-  // Hono would copy the response with its body, which fails where that was read.
+  // Hono would copy the response with its body, which fails if the body was read.
   c.res = undefined;
   c.res = new Response(null, { headers });
   for (const name of REPLACED_HEADERS) c.res.headers.delete(name);

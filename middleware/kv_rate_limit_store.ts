@@ -9,37 +9,37 @@ import {
 
 const DOING = "create the rate limit store";
 
-/** The longest pause before a locked file is tried again: a commit takes about 1 ms. */
+/** Longest pause before a commit to a locked file is tried again: a commit takes about 1 ms. */
 const MAX_PAUSE_MS = 10;
 
-/** How many counts of windows that are over each new count deletes: enough to outrun them. */
+/** Counts of expired windows that each new count deletes: enough to keep up with them. */
 const EXPIRED_PER_INSERTION = 10;
 
-/** 128 bits of a digest: no two clients will ever share one. */
+/** Length of a digest: with 128 bits, no two clients will ever share one. */
 const DIGEST_BYTES = 16;
 
 /** Options of {@linkcode KvRateLimitStore}. */
 export interface KvRateLimitStoreOptions {
   /**
-   * Under which key the counts are kept: one for each limiter.
+   * Key prefix of the counts. Each limiter needs its own.
    *
    * @default {["rate-limits"]}
    */
   readonly prefix?: Deno.KvKey | undefined;
   /**
-   * How long the KV may take, in milliseconds, before the instance counts by itself.
+   * Longest wait for the KV, in milliseconds. After it, the instance counts in memory.
    *
    * @default {1_000}
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * For how long a KV that failed is left alone, in milliseconds.
+   * Time after a failure during which the KV is not used, in milliseconds.
    *
    * @default {5_000}
    */
   readonly recoveryMs?: number | undefined;
   /**
-   * Where it is reported that the KV fails.
+   * Log for failures of the KV.
    *
    * @default {consoleSink}
    */
@@ -47,14 +47,14 @@ export interface KvRateLimitStoreOptions {
 }
 
 /**
- * Counts in a Deno KV, for all instances that share it.
+ * Store of counts in a Deno KV, for all instances that share it.
  *
- * A count takes one commit and one read, whoever else counts at the same time; the first one of a
- * client's window also lists and deletes up to 10 counts of windows that are over. Windows follow the
- * clock, and so do not begin with a client's first request: instances agree on them without asking. Keys
- * are stored as digests.
+ * A count takes one commit and one read, no matter how many instances count at the same time. The first
+ * count of a client's window also lists and deletes up to 10 counts of windows that are over. Windows follow
+ * the clock, not the client's first request, so that instances agree on them without asking. Keys are
+ * stored as digests.
  *
- * While the KV fails, the instance counts in memory: requests are neither refused nor let through for it.
+ * While the KV fails, the instance counts in memory: a failure neither refuses requests nor lifts the limit.
  *
  * @example
  * ```ts
@@ -81,14 +81,14 @@ export class KvRateLimitStore implements RateLimitStore {
   readonly #recoveryMs: number;
   readonly #log: LogSink;
   readonly #memory = new MemoryRateLimitStore();
-  /** Until when the KV is left alone, by the monotonic clock. */
+  /** Time until which the KV is not used, by the monotonic clock. */
   #failedUntil = -Infinity;
 
   /**
-   * Makes a store. Several can share a KV.
+   * Creates a store. Several can share a KV.
    *
    * @param kv The KV. The store does not close it.
-   * @param options Where in it, and how long it may take.
+   * @param options The key prefix, the time limits and the log.
    * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a whole number from 1 to 2,147,483,647.
    */
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
@@ -107,9 +107,9 @@ export class KvRateLimitStore implements RateLimitStore {
   /**
    * Counts a request.
    *
-   * @param key Whose request it is.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands, this request included.
+   * @returns The count of the key, this request included.
    */
   increment(key: string, windowMs: number): Promise<RateLimitCount> {
     return this.#ask(
@@ -119,11 +119,11 @@ export class KvRateLimitStore implements RateLimitStore {
   }
 
   /**
-   * Looks without counting.
+   * Reads a count without counting.
    *
-   * @param key Whose requests.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands.
+   * @returns The count of the key.
    */
   get(key: string, windowMs: number): Promise<RateLimitCount> {
     return this.#ask(
@@ -154,7 +154,7 @@ export class KvRateLimitStore implements RateLimitStore {
 
 const encoder = new TextEncoder();
 
-/** Counts of windows that follow the clock, in a KV. */
+/** Counts in a KV, by windows that follow the clock. */
 class KvCounts {
   readonly #kv: Deno.Kv;
   readonly #prefix: Deno.KvKey;
@@ -162,8 +162,8 @@ class KvCounts {
 
   /**
    * @param kv The KV.
-   * @param prefix Under which key the counts are kept.
-   * @param lockedMs For how long a locked file is tried again.
+   * @param prefix The key prefix of the counts.
+   * @param lockedMs The time for which a locked file is tried again.
    */
   constructor(kv: Deno.Kv, prefix: Deno.KvKey, lockedMs: number) {
     this.#kv = kv;
@@ -171,7 +171,7 @@ class KvCounts {
     this.#lockedMs = lockedMs;
   }
 
-  /** Counts one. */
+  /** Counts a request. */
   async increment(key: string, windowMs: number): Promise<RateLimitCount> {
     const now = Date.now();
     await this.#commit(this.#kv.atomic().sum(await this.#keyOf(key, windowMs, now), 1n));
@@ -180,13 +180,13 @@ class KvCounts {
     return counted;
   }
 
-  /** Looks without counting. */
+  /** Reads a count without counting. */
   async get(key: string, windowMs: number, now: number = Date.now()): Promise<RateLimitCount> {
     const { value } = await this.#kv.get<Deno.KvU64>(await this.#keyOf(key, windowMs, now));
     return { count: Number(value?.value ?? 0), resetMs: endOf(windowMs, now) - now };
   }
 
-  /** The end of the window leads, so that the counts of those that are over come first. */
+  /** Makes the key of a count. The end of the window leads, so that expired windows come first. */
   async #keyOf(key: string, windowMs: number, now: number): Promise<Deno.KvKey> {
     const digest = await crypto.subtle.digest("SHA-256", encoder.encode(key));
     return [
@@ -197,7 +197,7 @@ class KvCounts {
     ];
   }
 
-  /** A sum takes no expiry in Deno KV, and drops the one that a key has. */
+  /** Deletes expired counts: in Deno KV a sum has no expiry, and removes the one that a key has. */
   async #forgetExpired(now: number): Promise<void> {
     const selector = { start: this.#prefix, end: [...this.#prefix, now] };
     const expired = this.#kv.list(selector, { limit: EXPIRED_PER_INSERTION });
@@ -210,7 +210,7 @@ class KvCounts {
     if (found > 0) await this.#commit(commit);
   }
 
-  /** A file that another process writes to is locked meanwhile, and Deno's KV does not wait for it. */
+  /** Commits, and tries again while another process has the file locked: Deno's KV does not wait. */
   async #commit(operation: Deno.AtomicOperation): Promise<void> {
     const start = performance.now();
     for (;;) {

@@ -5,74 +5,74 @@ import { mayStream, watchBody } from "./_watched_body.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { setResponseHeader } from "./response_headers.ts";
 
-/** What an inbound `X-Request-Id` must be to be kept: a UUID has 36 characters, a trace header 55. */
+/** Form of an inbound `X-Request-Id` that is kept: a UUID has 36 characters, a trace header 55. */
 const REQUEST_ID = /^[\w=-]{1,128}$/;
 
-/** After this a client may have given up: a response that took longer is watched until it is sent. */
+/** Time after which a client may have given up: a slower response is watched until it is sent. */
 const SLOW_MS = 200;
 
-/** A URL up to its path. */
+/** URL up to its path. */
 const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
 
-/** The record of one request. */
+/** Log record of one request. */
 export interface RequestRecord extends LogRecord {
-  /** The request's id, as in the response's `X-Request-Id`. */
+  /** Id of the request, as in the response's `X-Request-Id`. */
   readonly requestId: string;
-  /** The method. */
+  /** Method. */
   readonly method: string;
-  /** The path, without the query string. */
+  /** Path, without the query string. */
   readonly path: string;
-  /** The status of the response. */
+  /** Status of the response. */
   readonly status: number;
-  /** From the middleware's start until the response was ready, in milliseconds. */
+  /** Time from the start of the middleware until the response was ready, in milliseconds. */
   readonly durationMs: number;
-  /** The client's address, where it is known. */
+  /** Address of the client, if it is known. */
   readonly ip?: string | undefined;
-  /** The code of the error response, where it is one: from status 400 on. */
+  /** Code of an error response, from status 400 on. */
   readonly code?: string | undefined;
 }
 
 /** Options of {@linkcode createLogger}. */
 export interface LoggerOptions extends ClientIpOptions {
   /**
-   * Where records go.
+   * Log that the records go to.
    *
    * @default {consoleSink} One line of JSON on the console.
    */
   readonly log?: LogSink | undefined;
   /**
-   * Whether to leave a request out, asked once its response is ready.
+   * Tells whether to leave a request out. It is called once the response is ready.
    *
    * @default {undefined} Every request is logged.
    */
   readonly skip?: ((c: Context) => boolean) | undefined;
 }
 
-/** The context variables that {@linkcode createLogger} sets. */
+/** Context variables that {@linkcode createLogger} sets. */
 export interface LoggerVariables {
-  /** The request's id, as in the response's `X-Request-Id`. */
+  /** Id of the request, as in the response's `X-Request-Id`. */
   requestId: string;
-  /** Where the log's records go, for records of a handler's own. */
+  /** Log, for a handler's own records. */
   log: LogSink;
-  /** Further fields for the request's record, as a handler has set them. */
+  /** Further fields for the request's record. Handlers set them. */
   logFields?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Creates middleware that gives each request an id and writes one record of it.
+ * Creates middleware that gives each request an id and writes one log record for it.
  *
- * An inbound `X-Request-Id` is kept if it has at most 128 characters out of `A-Z a-z 0-9 _ - =`, else
- * a UUID takes its place. The query string is not logged: it may hold secrets.
+ * An inbound `X-Request-Id` is kept if it has at most 128 characters, all of them from
+ * `A-Z a-z 0-9 _ - =`. Otherwise a UUID takes its place. The query string is not logged: it may hold
+ * secrets.
  *
- * The record tells of the response as it was ready. A stream that breaks midway gets a second one,
- * `response broke off` with the error; so does a stream, or a response that took over 0.2 s, which the
- * client did not wait for: `client gone`.
- * A stream that is sent as JSON, text or HTML without a `Transfer-Encoding` is taken for a whole text, and
- * not watched.
+ * The record describes the response at the moment it is ready. There is a second record if a stream breaks
+ * midway, `response broke off` with the error, or if the client goes away while it receives a stream or
+ * after it waited over 0.2 s, `client gone`. A stream that is sent as JSON, text or HTML without a
+ * `Transfer-Encoding` is taken for a whole text, and is not watched.
  *
- * @param options Where records go and which requests are left out.
+ * @param options The log, and the requests that are left out.
  * @returns The middleware. Put it first.
- * @throws {TypeError} If `log` or `skip` is no function.
+ * @throws {TypeError} If `log` or `skip` is not a function.
  * @throws {RangeError} If `trustedProxyHops` is not a whole number from 0 to 100.
  *
  * @example
@@ -107,7 +107,7 @@ export function createLogger(
     let threw = true;
     try {
       await next();
-      // Set before, Hono makes responses the slow way (2.5 µs), and drops it from a handler's own one.
+      // If it were set earlier, Hono would take 2.5 µs longer, and drop it from a handler's own response.
       setResponseHeader(c, "X-Request-Id", requestId);
       threw = false;
     } finally {
@@ -151,7 +151,7 @@ function recordOf(
   };
 }
 
-/** The second record of a request: its response was not sent to the end. */
+/** Writes the second record of a request whose response was not sent to its end. */
 function writeUnsent(
   log: LogSink,
   { requestId, method, path, status }: RequestRecord,
@@ -168,8 +168,8 @@ function roundMs(ms: number): number {
 }
 
 /**
- * The path of a request, for the log. A target such as `http://x?token=a/b` leaves a URL without one, and
- * Hono takes a part of its query for it: such a request is for `/`.
+ * Finds the path of a request, for the log. A target such as `http://x?token=a/b` gives a URL without a
+ * path, where Hono would take a part of the query for it. Such a request is logged as `/`.
  */
 export function pathOf({ req }: Context): string {
   return TO_PATH.test(req.url) ? req.path : "/";

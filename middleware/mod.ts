@@ -1,6 +1,6 @@
 /**
- * The standard middleware: request log, rate limiter, authentication, error handler, and what they
- * share. `createBaseApp` puts them together; use them one by one to compose an app by hand.
+ * Standard middleware: request log, rate limiter, authentication and error handler, with the log and the
+ * errors that they use. `createBaseApp` puts them together. Use them one by one to compose an app by hand.
  *
  * @example
  * ```ts

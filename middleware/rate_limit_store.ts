@@ -1,29 +1,29 @@
 import { checkInteger } from "../core/check_options.ts";
 
-/** How a key stands in its current window. */
+/** Count of a key in its current window. */
 export interface RateLimitCount {
-  /** How many requests were counted in the window. */
+  /** Number of requests that were counted in the window. */
   readonly count: number;
-  /** Until the window ends, in milliseconds. */
+  /** Time until the window ends, in milliseconds. */
   readonly resetMs: number;
 }
 
-/** Where a rate limiter counts. When a key's windows begin is for the store to say. */
+/** Store of a rate limiter's counts. It decides when the windows of a key begin. */
 export interface RateLimitStore {
   /**
    * Counts a request.
    *
-   * @param key Whose request it is.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands, this request included.
+   * @returns The count of the key, this request included.
    */
   increment(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
   /**
-   * Looks without counting.
+   * Reads a count without counting.
    *
-   * @param key Whose requests.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands.
+   * @returns The count of the key.
    */
   get(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
 }
@@ -31,7 +31,7 @@ export interface RateLimitStore {
 /** Options of {@linkcode MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
   /**
-   * How many keys are held at most. Beyond that an old one with few requests is forgotten.
+   * Most keys that are held. Beyond that, an old key with few requests is forgotten.
    *
    * @default {100_000} Under 20 MB.
    */
@@ -46,22 +46,22 @@ interface Entry {
   newer: Entry | undefined;
 }
 
-/** A `Map` of V8 holds no more entries. */
+/** Most entries of a `Map` in V8. */
 const MAX_MAP_SIZE = 2 ** 24;
 
-/** How many expired keys one insertion forgets: enough to outrun insertions. */
+/** Expired keys that each insertion forgets: enough to keep up with insertions. */
 const EXPIRED_PER_INSERTION = 2;
 
-/** Among how many old keys the one to forget is chosen, so that a flood of new ones frees no offender. */
+/** Old keys among which the one to forget is chosen: a flood of new keys must not free an offender. */
 const CANDIDATES = 8;
 
 /**
- * Counts in memory: for one instance, and forgotten when it restarts. Several instances each allow
- * the limit.
+ * Store of counts in the memory of one instance. Counts are lost when it restarts, and each of several
+ * instances allows the limit.
  *
- * Bounded in memory and constant in time, without timers: a window that begins goes to the end of a
- * list, so those that expire first are found at its start. The map's own order would not do: its first
- * key is behind all that were deleted, 80 µs away on average where 100,000 come and go, up to 300.
+ * It needs bounded memory, constant time and no timers. A new window goes to the end of a list, so the
+ * windows that expire first are at its start. The order of the map would not do: to find its first key, V8
+ * walks past all deleted ones, which takes 80 µs on average and up to 300 if 100,000 keys come and go.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #entries = new Map<string, Entry>();
@@ -70,9 +70,9 @@ export class MemoryRateLimitStore implements RateLimitStore {
   #newest: Entry | undefined;
 
   /**
-   * Makes an empty store.
+   * Creates an empty store.
    *
-   * @param options How many keys are held.
+   * @param options The number of keys.
    * @throws {RangeError} If `maxKeys` is not a whole number from 1 to 16,777,216.
    */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
@@ -81,7 +81,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
     this.#maxKeys = maxKeys;
   }
 
-  /** How many keys are held. */
+  /** Number of keys that are held. */
   get size(): number {
     return this.#entries.size;
   }
@@ -89,9 +89,9 @@ export class MemoryRateLimitStore implements RateLimitStore {
   /**
    * Counts a request.
    *
-   * @param key Whose request it is.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands, this request included.
+   * @returns The count of the key, this request included.
    */
   increment(key: string, windowMs: number): RateLimitCount {
     const now = performance.now();
@@ -101,11 +101,11 @@ export class MemoryRateLimitStore implements RateLimitStore {
   }
 
   /**
-   * Looks without counting.
+   * Reads a count without counting.
    *
-   * @param key Whose requests.
+   * @param key The key of the client.
    * @param windowMs The length of the window, in milliseconds.
-   * @returns How the key stands.
+   * @returns The count of the key.
    */
   get(key: string, windowMs: number): RateLimitCount {
     const now = performance.now();
@@ -138,7 +138,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
     }
   }
 
-  /** Forgets the key with the lowest count of a few old ones; the busier ones go to the end. */
+  /** Forgets the key with the lowest count among a few old ones, and moves the others to the end. */
   #forgetOne(): void {
     const old: Entry[] = [];
     for (let each = this.#oldest; each && old.length < CANDIDATES; each = each.newer) {

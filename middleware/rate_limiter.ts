@@ -15,45 +15,45 @@ import {
 } from "./rate_limit_store.ts";
 import { setResponseHeader } from "./response_headers.ts";
 
-/** Whose request it is where no address is known: all of those share one count. */
+/** Key of all requests whose address is not known: they share one count. */
 const NO_ADDRESS = "unknown";
 
-/** Preflights are counted apart: a browser sends at most one before a request, and it asks for nothing. */
+/** Preflights allowed per request of the limit. A browser sends at most one before a request. */
 const PREFLIGHTS_PER_REQUEST = 10;
 
-/** The prefix lengths that fall on the groups of an IPv6 address. */
+/** Prefix lengths that end at a group of an IPv6 address. */
 const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
 
 const DOING = "create the rate limiter";
 
 /** Options of {@linkcode createRateLimiter}. */
 export interface RateLimitOptions extends ClientIpOptions {
-  /** How many requests a client may make in a window. */
+  /** Number of requests that a client may make in a window. */
   readonly limit: number;
-  /** The length of the window, in milliseconds. */
+  /** Length of the window, in milliseconds. */
   readonly window: number;
   /**
-   * Whether only requests that would be answered 4xx count, and are refused. A good request is then
-   * never refused, whoever else shares its address: what a platform sends comes from the addresses
-   * that its other customers' requests come from too.
+   * Limits failed requests only: those answered with 4xx are counted, and refused past the limit. A good
+   * request is never refused, even if it shares its address with others. A platform sends the requests
+   * of all its customers from the same addresses.
    *
    * @default {false} All requests count.
    */
   readonly failedOnly?: boolean | undefined;
   /**
-   * Where the requests are counted.
+   * Store of the counts.
    *
    * @default {new MemoryRateLimitStore()} In the memory of this instance.
    */
   readonly store?: RateLimitStore | undefined;
   /**
-   * Whose request it is.
+   * Finds the key of the client that a request counts for.
    *
-   * @default {clientIp} The client's IP address.
+   * @default {clientIp} The client's IP address, or its network for IPv6.
    */
   readonly key?: ((c: Context) => string | undefined) | undefined;
   /**
-   * How many bits of an IPv6 address tell clients apart.
+   * Number of bits of an IPv6 address that tell clients apart.
    *
    * @default {64}
    */
@@ -63,18 +63,18 @@ export interface RateLimitOptions extends ClientIpOptions {
 /**
  * Creates middleware that answers 429 `Too Many Requests` to a client past its limit.
  *
- * A window is fixed: in memory it starts with a client's first request. Every counted response carries
- * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and the older
- * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window
- * ends); a 429 also `Retry-After`.
+ * Windows are fixed. In memory, a window starts with a client's first request. Every counted response has
+ * the headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and the older
+ * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window ends). A
+ * 429 has `Retry-After` as well.
  *
- * CORS preflights do not count, and carry none of these. Of them alone a client may send ten times as
- * many as of requests, so that what a handler does for `OPTIONS` is not without a limit. Middleware that
- * a 429 has to pass, such as `cors()`, stands before this one.
+ * CORS preflights do not count as requests, and get none of these headers. They have a limit of their own,
+ * ten times as high, so that handlers of `OPTIONS` are protected too. Put middleware that must also
+ * handle a 429, such as `cors()`, before this one.
  *
- * @param options The limit, and who and what is counted.
+ * @param options The limit, and the store and the key that requests are counted by.
  * @returns The middleware.
- * @throws {TypeError} If an option is something else than it should be.
+ * @throws {TypeError} If an option has the wrong type.
  * @throws {RangeError} If `limit` or `window` is not a positive whole number, or `trustedProxyHops` or
  * `ipv6Prefix` is out of its range.
  *
@@ -119,7 +119,7 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
         state = await store.get(key, window);
       } catch (error) {
         if (failed) throw error;
-        return; // What has been done stands, whether or not the count can be told.
+        return; // The request succeeded, and stays so without a count.
       }
       refuseIf(failed && state.count >= limit, state);
       if (failed) state = await store.increment(key, window);
@@ -134,7 +134,7 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
   };
 }
 
-/** What a browser asks before a request from another site (Fetch, section 4.8). */
+/** Tells whether a request is a CORS preflight (Fetch, section 4.8). */
 function isPreflight({ req }: Context): boolean {
   return req.method === "OPTIONS" && req.header("Origin") !== undefined &&
     req.header("Access-Control-Request-Method") !== undefined;

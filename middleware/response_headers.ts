@@ -1,14 +1,14 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 
-/** Headers that the error shape brings, and that mean nothing on another response. */
+/** Headers of an error response, which mean nothing on another one. */
 const ERROR_HEADERS = ["X-Error-Code", "WWW-Authenticate", "Retry-After", "Allow"];
 
 /**
- * Creates middleware that puts on every response what an API's responses should carry:
- * `X-Content-Type-Options: nosniff`, and `Cache-Control: no-store` unless a handler has set another.
+ * Creates middleware that sets the headers every response of an API should have:
+ * `X-Content-Type-Options: nosniff`, and `Cache-Control: no-store` unless a handler has set another value.
  *
- * A response below 400 that took the place of an error, such as a redirect or a page, loses the error's
- * headers: Hono hands the headers of the response before on to the one that replaces it.
+ * It also removes an error's headers from a response below 400 that replaced the error, such as a redirect
+ * or a page: Hono copies the headers of the first response to the second.
  *
  * @returns The middleware. Put it after the logger.
  */
@@ -24,8 +24,8 @@ export function createResponseHeaders(): MiddlewareHandler {
 }
 
 /**
- * Sets a header on the response that is ready, or drops it. Hono drops what was set before a handler
- * returned a `Response` of its own, so headers for every response are set afterwards, and here.
+ * Sets or removes a header of the finished response. Hono drops headers that were set before a handler
+ * returned a `Response` of its own, so headers for every response are set afterwards.
  */
 export function setResponseHeader(c: Context, name: string, value: string | undefined): void {
   try {
