@@ -7,74 +7,73 @@ import type { EventHandler, EventStore, WorkerOptions } from "../events/mod.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 import { withDefaults } from "../events/worker/worker_options.ts";
 
-/** What an app is made of beside its own variables. */
+/** Parts that `runApp` hands to an app. */
 export interface AppContext {
-  /** The event store, for the intake. */
+  /** Event store, for the intake. */
   readonly store: EventStore;
-  /** The KV that it is in, for data of the app's own. */
+  /** KV of the event store, for the app's own data. */
   readonly kv: Deno.Kv;
-  /** The readiness check: it throws once the app is told to stop. */
+  /** Readiness check. It throws once the app is told to stop. */
   readonly ready: () => void;
-  /** How many reverse proxies are trusted, from `TRUSTED_PROXY_HOPS`. */
+  /** Number of trusted reverse proxies, from `TRUSTED_PROXY_HOPS`. */
   readonly trustedProxyHops: number;
-  /** Where the app and its intake report; undefined without `OTEL_DENO=true`. */
+  /** Telemetry for the app and its intake; undefined without `OTEL_DENO=true`. */
   readonly telemetry?: Telemetry | undefined;
-  /** Where the app's requests are to be logged: the `log` of the options, with floods summed up. */
+  /** Log for the app's requests: the `log` of the options, with floods summed up. */
   readonly log: LogSink;
 }
 
-/** Answers requests, as {@linkcode bindEnv} makes it. */
+/** Function that answers requests. {@linkcode bindEnv} makes one. */
 export type AppHandler = (
   request: Request,
   info: ConnectionBindings,
 ) => Response | Promise<Response>;
 
-/** Options of {@linkcode runApp}: those of the worker, and these. */
+/** Options of {@linkcode runApp}, which include those of the worker. */
 export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
-  /** The app's name, for the log, and for the namespace of its events in the KV. */
+  /** Name of the app, for the log, and for the namespace of its events in the KV. */
   readonly name: string;
-  /** Handles the events. */
+  /** Handler of the events. */
   readonly handler: EventHandler<TPayload>;
   /**
-   * Reads the app's own variables, and tells how to make the app.
+   * Reads the app's own variables, and returns a function that creates the app.
    *
    * @param variables The variables.
-   * @returns Makes what answers requests.
+   * @returns A function that creates the app and returns what answers its requests.
    */
   readonly setup: (variables: AppVariables) => (context: AppContext) => AppHandler;
   /**
-   * For how long after SIGINT or SIGTERM requests and handlers may go on, in milliseconds. What they
-   * hold then is given back, which takes up to 0.7 s more while the KV does not answer.
+   * Time that requests and handlers get to finish after SIGINT or SIGTERM, in milliseconds. Events that
+   * are still running then are released, which takes up to 0.7 s more if the KV does not answer.
    *
    * @default {4_000} Deno Deploy kills an instance after 5 s. Kubernetes waits 30 s by default.
    */
   readonly graceMs?: number | undefined;
   /**
-   * For how long done events are remembered, and so duplicates known, in milliseconds.
+   * Time for which done events are kept and duplicates recognized, in milliseconds.
    *
    * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
    */
   readonly retentionMs?: number | undefined;
   /**
-   * Where the app, its event store and its worker report.
+   * Log of the app, its event store and its worker.
    *
    * @default {createStdoutLog} With telemetry, and on Deno Deploy, `consoleSink`.
    */
   readonly log?: LogSink | undefined;
 }
 
-/** What cannot be done with wrong options. */
 const DOING = "run the app";
 
-/** The longest retention: 100 years, as the event store has it. */
+/** Longest retention: 100 years, like the event store's. */
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
 /**
- * Checks the options, so that nothing is read or opened with ones that make no sense.
+ * Checks the options, before anything is read or opened.
  *
  * @param options The options.
- * @throws {TypeError} If one is something else than it should be.
- * @throws {RangeError} If a number makes no sense.
+ * @throws {TypeError} If an option has the wrong type.
+ * @throws {RangeError} If a number is out of its range.
  */
 export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
   checkObject(DOING, options);
@@ -93,19 +92,19 @@ export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
 }
 
 /**
- * Checks what `setup` returns, and what that makes: either would fail at the first request only.
+ * Checks that a callback returned a function. Otherwise the app would fail at its first request.
  *
- * @param what What returned it, for the message.
- * @param returned What was returned.
- * @param wanted What it must be, for the message.
- * @throws {TypeError} If it is no function.
+ * @param callback The name of the callback, for the message.
+ * @param returned The value that it returned.
+ * @param wanted The requirement, for the message.
+ * @throws {TypeError} If the value is not a function.
  */
-export function checkReturned(what: string, returned: unknown, wanted: string): void {
+export function checkReturned(callback: string, returned: unknown, wanted: string): void {
   if (typeof returned === "function") return;
   if (returned instanceof Promise) {
     throw new TypeError(
-      `${what} must not be async: it must return ${wanted}, and returned a promise`,
+      `${callback} must not be async: it must return ${wanted}, got a promise`,
     );
   }
-  throw new TypeError(`${what} must return ${wanted}, and returned ${met(returned)}`);
+  throw new TypeError(`${callback} must return ${wanted}, got ${met(returned)}`);
 }

@@ -2,28 +2,28 @@ import { withDeadline } from "../core/deadline.ts";
 import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
 import { reasonOf } from "../core/text_of.ts";
 
-/** A remote KV that does not answer is tried for ever: an app that cannot store must not start. */
+/** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;
 
-/** What a KV can be that is no file. */
+/** URL of a remote KV. */
 const REMOTE = /^https?:\/\//i;
 
-/** Where an app's KV is, and how the event store in it is opened. */
+/** Options of {@linkcode openAppStore}, which include those of the event store. */
 export interface AppStoreOptions extends EventStoreOptions {
-  /** The path or URL of the KV; undefined for Deno's default database. */
+  /** Path or URL of the KV; undefined for Deno's default database. */
   readonly kvUrl: string | undefined;
-  /** Whether the app runs on Deno Deploy. */
+  /** True if the app runs on Deno Deploy. */
   readonly onDeploy: boolean;
-  /** The namespace of its events. */
+  /** Namespace of the app's events. */
   readonly namespace: string;
 }
 
 /**
  * Opens the KV of an app, and the event store in it.
  *
- * @param options Where it is, and the store's options.
+ * @param options The place of the KV, and the options of the store.
  * @returns The KV and the store.
- * @throws {Error} If they cannot be used within 10 s. The message does not quote the URL.
+ * @throws {Error} If they cannot be opened within 10 s. The message does not quote the URL.
  */
 export async function openAppStore(
   { kvUrl, onDeploy, ...options }: AppStoreOptions,
@@ -48,16 +48,16 @@ const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
   `"unstable": ["kv"] into deno.json`;
 
 const NOT_ASSIGNED =
-  "no database is assigned to this app on Deno Deploy, and what a KV of its own keeps is gone with the " +
-  "instance: assign one with `deno deploy database assign`";
+  "no database is assigned to this app on Deno Deploy, and a KV of its own is lost with the instance: " +
+  "assign one with `deno deploy database assign`";
 
 /**
- * Opens the store, and refuses a KV that is an instance's own: what is stored there is in memory, and no
- * other instance sees it. That is what Deno Deploy gives an app without a database, in silence where it
- * does not set `DENO_KV_REQUIRES_DISTRIBUTED_DATABASE`. Only such a KV has a queue: a remote one has none.
+ * Opens the store, and refuses a KV that belongs to one instance only: it is in memory, and no other
+ * instance sees its events. Deno Deploy gives such a KV to an app without a database, without a warning
+ * unless `DENO_KV_REQUIRES_DISTRIBUTED_DATABASE` is set. Such a KV has a queue, and a remote one has none.
  */
 async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<EventStore> {
-  // Who asks for the queue knows that there is one.
+  // Asking for the queue means that the app accepts such a KV.
   if (options.notifier === "enqueue") return await openEventStore(kv, options);
   const store = await openEventStore(kv, { ...options, notifier: "auto" });
   if (store.notifier !== "enqueue") return store;
@@ -65,7 +65,7 @@ async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<Even
   throw new Error(NOT_ASSIGNED);
 }
 
-/** Tells why there is no KV in a file; undefined where Deno tells it better. */
+/** Explains why a file cannot be used as a KV; undefined if Deno's own message is better. */
 async function fileReason(path: string, error: unknown): Promise<string | undefined> {
   if (REMOTE.test(path) || !/database/.test(reasonOf(error))) return undefined;
   if (/^\w+:\/\//.test(path)) return "it is neither a path nor a URL with http or https";
@@ -73,12 +73,12 @@ async function fileReason(path: string, error: unknown): Promise<string | undefi
     Deno.stat(path).then(({ isDirectory }) => isDirectory, () => undefined);
   const folder = /^(.*)[/\\]/.exec(path);
   if (folder && await isFolder(folder[1] || "/") === undefined) {
-    return "the folder that its file is to be in does not exist, or cannot be read: make it first";
+    return "the folder of its file does not exist, or cannot be read: create it first";
   }
-  return await isFolder(path) ? "it is a folder, and has to be a file" : undefined;
+  return await isFolder(path) ? "it is a folder, and must be a file" : undefined;
 }
 
-/** The reason may quote the URL, which may hold a password. */
+/** Removes the URL from a reason: it may hold a password. */
 function withoutUrl(reason: string, kvUrl: string): string {
   return reason.replaceAll(kvUrl, "KV_URL").replaceAll(/\/\/\S*@/g, "//");
 }

@@ -1,41 +1,41 @@
 import { flawOfSecret, flawOfToken } from "../webhook/flaw_of_secret.ts";
 import type { NotifierKind } from "../events/mod.ts";
 
-/** Where an app's variables come from, and where what is odd about them is reported. */
+/** Source of an app's variables, and receiver of warnings about them. */
 export interface AppVariables {
   /**
    * Reads a variable.
    *
-   * @param name Its name.
-   * @returns Its value; undefined if it is not set.
+   * @param name The variable's name.
+   * @returns The value; undefined if the variable is not set.
    */
   get(name: string): string | undefined;
   /**
-   * Reports something that does not keep the app from starting.
+   * Reports a problem that does not keep the app from starting.
    *
-   * @param message What is odd. It names variables and never their values.
+   * @param message A description. It names variables and never their values.
    */
   warn(message: string): void;
 }
 
-/** A variable that keeps an app from starting. The message names it, and not its value. */
+/** Error in a variable, which keeps an app from starting. The message names it, but not its value. */
 export class VariableError extends Error {
-  /** The class's name. */
+  /** Name of the class. */
   override readonly name = "VariableError";
 }
 
-/** A secret shorter than this is guessed too easily: 16 random letters and digits have 95 bits. */
+/** Shortest secret that is hard to guess: 16 random letters and digits have 95 bits. */
 const MIN_SECRET_LENGTH = 16;
 
-/** An entry of the allowed users. */
+/** Entry of the allowed users. */
 const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
 
 /**
- * Reads a secret, and the outgoing one of a rotation from the same name with `_PREVIOUS`.
+ * Reads a secret and, during a rotation, the old one from the same name with `_PREVIOUS`.
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @returns The secrets that are accepted, the current one first.
+ * @returns The accepted secrets, the current one first.
  * @throws {VariableError} If it is not set, or blank.
  */
 export function readSecrets(variables: AppVariables, name: string): string[] {
@@ -43,33 +43,33 @@ export function readSecrets(variables: AppVariables, name: string): string[] {
 }
 
 /**
- * Reads a secret that is sent along in a header, as Telegram's secret token is, and the outgoing one of
- * a rotation from the same name with `_PREVIOUS`.
+ * Reads a secret that is sent in a header, such as Telegram's secret token, and during a rotation the old
+ * one from the same name with `_PREVIOUS`.
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @returns The secrets that are accepted, the current one first.
- * @throws {VariableError} If it is not set, or blank, or one has characters that no header can bring.
+ * @returns The accepted secrets, the current one first.
+ * @throws {VariableError} If it is not set, or blank, or one has characters that no header can carry.
  */
 export function readTokens(variables: AppVariables, name: string): string[] {
   return readAll(variables, name, flawOfToken);
 }
 
-/** What a forge's deliveries are proved by. */
+/** Secrets that a forge's deliveries are verified with. */
 export interface ForgeSecrets {
-  /** What deliveries are signed with. */
+  /** Secrets that deliveries are signed with. */
   readonly secrets: readonly string[];
-  /** What GitLab sends along where it does not sign. */
+  /** Tokens that GitLab sends if it does not sign. */
   readonly tokens: readonly string[];
 }
 
 /**
- * Reads the secrets from `FORGE_WEBHOOK_SECRET` and the tokens from `FORGE_WEBHOOK_TOKEN`, each with
- * its `_PREVIOUS`. One of the two is enough.
+ * Reads the secrets from `FORGE_WEBHOOK_SECRET` and the tokens from `FORGE_WEBHOOK_TOKEN`, each with its
+ * `_PREVIOUS`. One of the two is enough.
  *
  * @param variables The variables.
  * @returns The secrets and the tokens.
- * @throws {VariableError} If neither is set, or one is blank, or of no use, or both are the same.
+ * @throws {VariableError} If neither is set, one is blank or unusable, or both are the same.
  */
 export function readForgeSecrets(variables: AppVariables): ForgeSecrets {
   const [secret, token] = ["FORGE_WEBHOOK_SECRET", "FORGE_WEBHOOK_TOKEN"] as const;
@@ -81,7 +81,9 @@ export function readForgeSecrets(variables: AppVariables): ForgeSecrets {
   if (both >= 0) {
     const isAs = nameAt(secret, secrets.indexOf(tokens[both]!));
     throw new VariableError(
-      `${nameAt(token, both)} is the same as ${isAs}: it would be sent along`,
+      `${
+        nameAt(token, both)
+      } is the same as ${isAs}: a token is sent with each request, a secret must not be`,
     );
   }
   return { secrets, tokens };
@@ -105,7 +107,7 @@ function readAll(
   return secrets;
 }
 
-/** The variable of the current secret, or of the outgoing one. */
+/** Names the variable of the current secret (0) or of the old one (1). */
 function nameAt(name: string, position: number): string {
   return position === 0 ? name : `${name}_PREVIOUS`;
 }
@@ -118,16 +120,16 @@ function warnOfOdd(variables: AppVariables, name: string, secret: string): void 
   const where = secret === secret.trimStart() ? "ends" : "begins";
   const what = /[\r\n]$/.test(secret) ? "ends with a line break" : `${where} with white space`;
   variables.warn(
-    `${name} ${what}, which counts as part of it: all is refused if the sender has none`,
+    `${name} ${what}, which is part of the secret: every delivery is refused if the sender's has none`,
   );
 }
 
 /**
- * Reads the ids of the users who may use a bot, and reports a list that allows nobody.
+ * Reads the ids of the users who may use a bot, and warns if the list allows nobody.
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @returns Its value; undefined if it is not set.
+ * @returns The list; undefined if the variable is not set.
  * @throws {VariableError} If an entry is neither a user id nor `*`.
  */
 export function readAllowedUsers(variables: AppVariables, name: string): string | undefined {
@@ -143,9 +145,9 @@ export function readAllowedUsers(variables: AppVariables, name: string): string 
 
 /** Options of {@linkcode readInteger}. */
 export interface IntegerVariableOptions {
-  /** The number to use if the variable is not set, or blank. */
+  /** Number to use if the variable is not set, or blank. */
   readonly fallback: number;
-  /** The largest number allowed. The smallest is 0. */
+  /** Largest number allowed. The smallest is 0. */
   readonly max: number;
 }
 
@@ -156,7 +158,7 @@ export interface IntegerVariableOptions {
  * @param name The variable's name.
  * @param options The default, and the largest number allowed.
  * @returns The number.
- * @throws {VariableError} If it is not a number in that range.
+ * @throws {VariableError} If the variable is not a whole number in that range.
  */
 export function readInteger(
   variables: AppVariables,
@@ -170,7 +172,7 @@ export function readInteger(
 }
 
 /**
- * Reads how workers are woken.
+ * Reads the notifier that wakes workers.
  *
  * @param variables The variables.
  * @param name The variable's name.
@@ -188,17 +190,17 @@ export function readNotifier(variables: AppVariables, name: string): NotifierKin
  * Tells whether the app runs on Deno Deploy.
  *
  * @param variables The variables.
- * @returns Whether it does, by the variable that the platform sets.
+ * @returns True if the variable that the platform sets says so.
  */
 export function onDeploy(variables: Pick<AppVariables, "get">): boolean {
-  // The platform's documents have had it as 1 as well, since August 2025.
+  // Since August 2025 the platform's documents have given its value as 1 as well.
   return ["true", "1"].includes(variables.get("DENO_DEPLOY") ?? "");
 }
 
 /**
- * Refuses the variable by which Deno takes the client's address from a header. Only on Deno Deploy does
- * the platform write that header itself. Elsewhere any client can choose its address with it, and a
- * malformed one ends the process (Deno 2.9.6).
+ * Refuses the variable that makes Deno take the client's address from a header. On Deno Deploy the
+ * platform sets that header. Elsewhere any client can choose its address with it, and a malformed header
+ * ends the process (Deno 2.9.6).
  *
  * @param variables The variables.
  * @throws {VariableError} If it is set outside Deno Deploy.

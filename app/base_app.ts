@@ -19,78 +19,77 @@ import { checkFunctions, checkObject, checkPart, met } from "../core/check_optio
 import { checkAllowedUsers } from "../webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
-/** What cannot be done with wrong options. */
 const DOING = "create the app";
 
 /** Options of {@linkcode createBaseApp}. */
 export interface AppOptions {
-  /** The app's name, reported by `GET /health`. */
+  /** Name of the app, reported by `GET /health`. */
   readonly name: string;
   /**
-   * The app's version, reported by `GET /health`.
+   * Version of the app, reported by `GET /health`.
    *
    * @default {"1.0.0"}
    */
   readonly version?: string | undefined;
   /**
-   * Whether requests are logged, or how.
+   * Request log: true, false, or its options.
    *
    * @default {true} One line of JSON per request, on the console.
    */
   readonly logger?: boolean | LoggerOptions | undefined;
   /**
-   * How many requests a client may make in how many milliseconds.
+   * Rate limit: the number of requests that a client may make in a window.
    *
    * @default {undefined} No rate limiting.
    */
   readonly rateLimit?: RateLimitOptions | undefined;
   /**
-   * Middleware that stands before the rate limiter, so that a 429 passes it as well: `cors()`.
+   * Middleware before the rate limiter, such as `cors()`, which has to handle a 429 as well.
    *
-   * @default {[]} What the caller adds stands behind it.
+   * @default {[]} Middleware that is added to the app later comes after the rate limiter.
    */
   readonly before?: readonly MiddlewareHandler[] | undefined;
   /**
-   * Whether the app has the health routes.
+   * Health routes: true, or false to leave them out.
    *
    * @default {true}
    */
   readonly health?: boolean | undefined;
   /**
-   * Whether the instance can take requests, asked at each readiness probe: 503 when it throws.
+   * Checks that the instance can take requests, at each readiness probe: 503 if it throws.
    *
    * @default {undefined} Always ready.
    */
   readonly ready?: (() => void | Promise<void>) | undefined;
   /**
-   * Where the spans of requests are named by their routes: {@linkcode openTelemetry} makes it.
+   * Telemetry, which names the spans of requests by their routes. {@linkcode openTelemetry} opens it.
    *
-   * @default {undefined} Nowhere.
+   * @default {undefined} No telemetry.
    */
   readonly telemetry?: Telemetry | undefined;
 }
 
-/** The Hono environment of a base app. */
+/** Hono environment of a base app. */
 export interface BaseEnv<TEnv extends object, TVariables extends object = object> {
-  /** The type of `c.env`: the app's own values, and the connection's address. */
+  /** Type of `c.env`: the app's own values, and the connection's address. */
   Bindings: TEnv & ConnectionBindings;
-  /** The type of `c.var`: the logger's variables, and those of the app's own middleware. */
+  /** Type of `c.var`: the logger's variables, and those of the app's own middleware. */
   Variables: LoggerVariables & TVariables;
 }
 
 /**
  * Creates a Hono app with the standard middleware and the health routes.
  *
- * In this order: request id and log, response headers, 404 and 405 in the error shape, the `Host`
- * check, the health routes, the middleware of `before`, then the rate limiter and what the caller adds.
- * The health routes come before the limiter: a healthy instance always answers 200.
+ * The order is: request id and log, response headers, 404 and 405 in the error shape, the `Host` check, the
+ * health routes, the middleware of `before`, the rate limiter, and then whatever you add. The health routes
+ * come before the limiter, so that a healthy instance always answers 200.
  *
  * @typeParam TEnv The type of the environment bindings, `c.env`.
  * @typeParam TVariables The variables of the app's own middleware, such as {@linkcode AuthVariables}.
- * @param options The app's name, and what it has.
+ * @param options The app's name, and its parts.
  * @returns The app. Add routes to it, and serve it with {@linkcode bindEnv}.
- * @throws {TypeError} If `name` is not a text, or blank, or an option is something else.
- * @throws {RangeError} If the rate limit makes no sense.
+ * @throws {TypeError} If `name` is not a text, or blank, or an option has the wrong type.
+ * @throws {RangeError} If a number of the rate limit is out of its range.
  *
  * @example
  * ```ts
@@ -127,7 +126,7 @@ export function createBaseApp<
   before.forEach((each, i) => checkFunctions(DOING, { [`before[${i}]`]: each ?? null }));
   const wanted = "'telemetry' must be what openTelemetry() resolves with";
   if (telemetry !== undefined) checkPart(DOING, telemetry, "countDelivery", wanted);
-  if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', where it is no boolean,");
+  if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', if it is not a boolean,");
   if (rateLimit !== undefined) checkObject(DOING, rateLimit, "'rateLimit'");
   const app = new Hono<BaseEnv<TEnv, TVariables>>();
   app.onError(errorHandler);
@@ -142,27 +141,27 @@ export function createBaseApp<
   for (const middleware of before) app.use(middleware);
   if (rateLimit) {
     app.use(createRateLimiter(rateLimit));
-    // A second time, so that the limiter sees the response to what is thrown below it.
+    // A second time, so that the limiter sees the responses to errors that are thrown below it.
     app.use(catchNonErrors());
   }
   return app;
 }
 
-/** An app that takes its bindings with each request, as every Hono app does. */
+/** App that takes its bindings with each request, as every Hono app does. */
 export interface BindableApp<TEnv extends object> {
   /** Answers a request. */
   fetch(request: Request, env: TEnv & ConnectionBindings): Response | Promise<Response>;
 }
 
 /**
- * Joins an app's environment values with the connection's address, so that both reach `c.env` under
- * `Deno.serve`, which by itself hands only the connection over.
+ * Adds the connection's address to an app's environment values, so that both reach `c.env`. By itself,
+ * `Deno.serve` passes on only the connection.
  *
  * @typeParam TEnv The type of the environment bindings.
  * @param app The app.
  * @param env The app's own values.
  * @returns The handler to serve.
- * @throws {TypeError} If the app has no `fetch`, or `MESSENGER_ALLOWED_USERS` is no text.
+ * @throws {TypeError} If the app has no `fetch`, or `MESSENGER_ALLOWED_USERS` is not a text.
  *
  * @example
  * ```ts

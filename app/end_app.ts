@@ -4,7 +4,7 @@ import { withDeadline } from "../core/deadline.ts";
 import type { EventWorker } from "../events/mod.ts";
 import { loadWantedNodeCrypto } from "../core/node_crypto.ts";
 
-/** What runs, and has to be ended. */
+/** Running app, with the parts that have to be stopped. */
 export interface Running {
   readonly server: Serving;
   readonly worker: EventWorker;
@@ -13,40 +13,41 @@ export interface Running {
   readonly inFlight: InFlight;
 }
 
-/** Why an app stops. */
+/** Reason why an app stops. */
 export interface StopReason {
-  /** The signal that told it to; none after an error that nothing caught. */
+  /** Signal that stopped the app; undefined after an uncaught error. */
   readonly signal?: Deno.Signal;
-  /** What the process is to end with. */
+  /** Exit code of the process. */
   readonly exitCode: 0 | 1;
 }
 
-/** Tells an app to stop. */
+/** Signal for an app to stop. */
 export interface StopSignal {
-  /** Resolves once the app is to stop. */
+  /** Promise that resolves when the app has to stop. */
   readonly reason: Promise<StopReason>;
-  /** The app has started: from now on it ends in order. */
+  /** Notes that the app has started. From then on it ends in order. */
   readonly wait: () => void;
-  /** Throws once the app is told to stop. */
+  /** Throws if the app has been told to stop. */
   readonly throwIfTold: () => void;
 }
 
-/** How much of the grace is kept for requests that are still being answered. */
+/** Share of the grace that is kept for requests that are still being answered. */
 const SHUTDOWN_SHARE = 1 / 8;
 
-/** For how long at least the readiness probe can see that the app stops. */
+/** Shortest time for which the readiness probe can see that the app stops. */
 const DRAIN_MS = 500;
 
 /**
- * Listens for what tells an app to stop. A signal ends the process at once while the app still starts,
- * and so does a second one.
+ * Listens for signals and uncaught errors, which stop an app. A signal ends the process at once while the
+ * app is starting, and so does a second one.
  *
- * An error that nothing catches, in a timer or a promise that a handler has not awaited, would end the
- * process where it stands: it is logged, and the app ends in order. What it was about is not known, so it
- * cannot go on either.
+ * An uncaught error, in a timer or in a promise that a handler did not await, would end the process
+ * abruptly. It is logged instead, and the app ends in order. The app cannot go on, since nobody knows what
+ * state the error left.
  *
  * @param name The app's name, for the log.
- * @param log Where such an error is logged.
+ * @param log The log for uncaught errors.
+ * @returns The signal to stop.
  */
 export function stopSignal(name: string, log: LogSink): StopSignal {
   const { promise, resolve } = Promise.withResolvers<StopReason>();
@@ -81,9 +82,9 @@ export function stopSignal(name: string, log: LogSink): StopSignal {
 }
 
 /**
- * Handlers and the requests in flight first: while they end, requests are still answered, and the
- * readiness probe with 503. The grace is in milliseconds; Deno Deploy kills an instance 5 s after it
- * told it to stop.
+ * Stops an app in order. Handlers and requests in flight end first; meanwhile new requests are still
+ * answered, and the readiness probe gets 503. The grace is in milliseconds: Deno Deploy kills an instance
+ * 5 s after its signal.
  */
 export async function stop(
   { server, worker, kv, inFlight }: Running,
@@ -100,7 +101,7 @@ export async function stop(
   kv.close();
 }
 
-/** Counts the requests that are being answered: `shutdown()` aborts bodies that still arrive. */
+/** Count of the requests in flight: `shutdown()` would abort bodies that are still arriving. */
 export class InFlight {
   #count = 0;
 
@@ -115,7 +116,7 @@ export class InFlight {
     }
   }
 
-  /** Resolves once no request is being answered. */
+  /** Waits until no request is being answered. */
   async none(): Promise<void> {
     while (this.#count > 0) await pause(10);
   }

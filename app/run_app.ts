@@ -22,10 +22,10 @@ import { isTelemetryOn, openTelemetry, type Telemetry } from "../telemetry/mod.t
 import { type EventWorker, type NotifierKind, startWorker } from "../events/mod.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 
-/** For how long the end waits for whoever reads the log. */
+/** Longest wait at the end for the reader of the log. */
 const DRAIN_LOG_MS = 250;
 
-/** How often floods are summed up in the log. */
+/** Period of the summaries of floods in the log. */
 const SUMMARY_MS = 10_000;
 
 interface Settings {
@@ -37,22 +37,21 @@ interface Settings {
 }
 
 /**
- * Runs an app until it is told to stop: reads its variables, opens the KV, starts the worker, serves.
+ * Runs an app until it is told to stop: reads its variables, opens the KV, starts the worker, and serves.
  *
- * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (unset: Deno's default database; else a
- * path, `:memory:` or the URL of a remote KV), `NOTIFIER` (`auto`, `enqueue`, `watch`),
- * `TRUSTED_PROXY_HOPS` (0), and those that `setup` reads.
+ * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (a path, `:memory:` or the URL of a remote
+ * KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
+ * and those that `setup` reads.
  *
- * What keeps the app from starting is written as one line to the standard error, and ends the process
- * with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are through
- * or the grace has passed; a second one ends it at once. An error that nothing catches, such as that of a
- * promise which a handler does not await, ends it in the same order, logged, and with 1.
+ * An error that keeps the app from starting is written as one line to the standard error, and the process
+ * ends with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are done or
+ * the grace has passed; a second signal ends it at once. An uncaught error, such as that of a promise that
+ * a handler does not await, is logged and ends the process in the same order, with 1.
  *
- * @typeParam TPayload What the handler takes the payload for.
- * @param options The name, the handler, how to make the app, and what the worker is to do otherwise
- * than by default.
- * @throws {TypeError} If an option is something else than it should be. Nothing is opened then.
- * @throws {RangeError} If a number among the options makes no sense. Nothing is opened then, either.
+ * @typeParam TPayload The type of the payload that the handler takes.
+ * @param options The name, the handler, the function that creates the app, and the worker's options.
+ * @throws {TypeError} If an option has the wrong type. Nothing is opened then.
+ * @throws {RangeError} If a number is out of its range. Nothing is opened then, either.
  *
  * @example
  * ```ts ignore
@@ -107,12 +106,12 @@ function readSettings(variables: AppVariables): Settings {
   };
 }
 
-/** Whether what the console is given goes elsewhere than to the standard output. */
+/** Tells whether something listens to the console, beside the standard output. */
 function listensToConsole(): boolean {
   try {
     return isTelemetryOn() || onDeploy(Deno.env);
   } catch {
-    return true; // Without the permission to know, the console is right everywhere.
+    return true; // Without the permission to know, the console is a safe choice.
   }
 }
 
@@ -129,7 +128,7 @@ async function start<TPayload>(
   const createHandler = setup(variables);
   checkReturned("setup()", createHandler, "a function that makes the app");
   const started = Promise.withResolvers<EventWorker>();
-  if (onDeploy(variables)) registerSweep(name, started.promise);
+  if (onDeploy(variables)) registerPoll(name, started.promise);
   const { kvUrl, notifier, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore({
@@ -157,7 +156,7 @@ async function start<TPayload>(
   return { server, worker, kv, told, inFlight };
 }
 
-/** An app that cannot tell what it does can still do it. */
+/** Opens the telemetry. If that fails, the app runs without. */
 async function openAppTelemetry(
   { name, telemetry, log }: Pick<RunAppOptions, "name" | "telemetry"> & { readonly log: LogSink },
 ): Promise<Telemetry | undefined> {
@@ -169,7 +168,7 @@ async function openAppTelemetry(
   }
 }
 
-/** Sums floods up, each 10 s also where nothing more is logged, and whenever the process exits. */
+/** Creates a log that sums up floods, every 10 s and when the process exits. */
 function summingUp(log: LogSink): LogSink {
   const summary = createLogSummary({ log });
   Deno.unrefTimer(setInterval(summary.flush, SUMMARY_MS));
@@ -178,11 +177,11 @@ function summingUp(log: LogSink): LogSink {
 }
 
 /**
- * Has the platform start an instance each minute for the events that are due, retries among them: an
- * instance without requests is stopped, and with it the worker's own timer. The platform takes only
- * what is registered while the entrypoint is evaluated, so nothing may be waited for before.
+ * Makes the platform start an instance each minute for the events that are due, such as retries: it stops
+ * an instance without requests, and with it the worker's timer. The platform accepts only what is
+ * registered while the entrypoint is evaluated, so nothing may be awaited before this.
  */
-function registerSweep(name: string, worker: Promise<EventWorker>): void {
+function registerPoll(name: string, worker: Promise<EventWorker>): void {
   if (typeof Deno.cron !== "function") return;
   Deno.cron(`${name} events`, "* * * * *", async () => await (await worker).poll());
 }

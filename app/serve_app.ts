@@ -2,47 +2,47 @@ import type { AppHandler } from "./app_options.ts";
 import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { BrokenBodyError } from "../middleware/mod.ts";
 
-/** Where an app listens. */
+/** Address that an app listens on. */
 export interface Place {
   readonly port: number;
   readonly hostname: string;
 }
 
-/** How an app is served. */
+/** Options of {@linkcode serveApp}. */
 export interface ServeAppOptions extends Place {
-  /** The app's name, for the log. */
+  /** Name of the app, for the log. */
   readonly name: string;
-  /** Answers requests. */
+  /** Function that answers requests. */
   readonly answer: AppHandler;
-  /** Where failures are logged. Anybody can cause them: it has to sum up what comes often. */
+  /** Log for failures. Anybody can cause them, so it must sum up floods. */
   readonly log: LogSink;
-  /** Called once it listens. */
+  /** Callback for when the app listens. */
   readonly onListen: (place: Place) => void;
 }
 
-/** An app that is served. */
+/** App that is being served. */
 export interface Serving {
-  /** Takes no more connections, and resolves once those that are open have ended. */
+  /** Stops accepting connections, and resolves when the open ones have ended. */
   readonly shutdown: () => Promise<void>;
 }
 
-/** How long nothing listens after a connection could not be accepted. */
+/** Pause before listening again, after a connection could not be accepted. */
 const PAUSE_MS = 250;
 
-/** How often it is logged that connections cannot be accepted. */
-const SAY_MS = 60_000;
+/** Shortest time between two log records about connections that cannot be accepted. */
+const LOG_MS = 60_000;
 
-/** What Deno throws before the app is asked, where it takes the request's URL apart. */
+/** Error that Deno throws before it calls the app, while it parses the request's URL. */
 const INVALID_URL = /^Invalid URL/;
 
 /**
- * Serves an app, and goes on where Deno's server does not: one connection that cannot be accepted, for
- * want of a file descriptor, ends Deno's listener for good. Connections that are open live on then, so
- * listening again is all it takes.
+ * Serves an app, and listens again when Deno's server stops. A single connection that cannot be accepted,
+ * for lack of a file descriptor, ends Deno's listener for good. Its open connections live on, so listening
+ * again is enough.
  *
- * @param options Where to listen, what answers, and where failures are logged.
- * @returns The app that is served.
- * @throws {Error} If the address cannot be listened on.
+ * @param options The address, the function that answers requests, and the log.
+ * @returns The app that is being served.
+ * @throws {Error} If the app cannot listen on the address.
  */
 export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOptions): Serving {
   const handler: AppHandler = async (request, info) => {
@@ -56,7 +56,7 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
   const listen = (at: Place, onListen: (address: Deno.NetAddr) => void) =>
     Deno.serve({ port: at.port, hostname: at.hostname, onListen, onError }, handler);
 
-  let saidAt = -Infinity;
+  let loggedAt = -Infinity;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
   let server = listenFirst();
@@ -78,8 +78,8 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
 
   function listenLater(error: unknown): void {
     if (stopped) return;
-    if (performance.now() - saidAt >= SAY_MS) {
-      saidAt = performance.now();
+    if (performance.now() - loggedAt >= LOG_MS) {
+      loggedAt = performance.now();
       writeLog(log, "error", "no connection accepted, listening again", { name, error });
     }
     timer = setTimeout(listenAgain, PAUSE_MS);
@@ -104,19 +104,19 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
   };
 }
 
-/** Throws at what Deno would throw at: past the handler, it can no longer be told what failed. */
+/** Throws if Deno could not send a response. Later, nobody could tell what failed. */
 function sendable(response: Response): Response {
   if (response instanceof Response && response.status !== 0 && !response.bodyUsed) return response;
-  throw new TypeError("The app returned what is no response, or one that cannot be sent");
+  throw new TypeError("The app returned no response, or one that cannot be sent");
 }
 
 /**
- * What Deno calls with an error that is not the handler's: before, where with tracing on it reads the URL
- * first and cannot hand the request on; or afterwards, when a body fails that `createLogger` took for a
- * whole text. The response's head is set then, and what is returned here would be added to it.
+ * Answers an error outside the handler, for Deno's `onError`. It comes before the handler if Deno, with
+ * tracing on, cannot parse the URL; or after it if a body fails that `createLogger` took for a whole text.
+ * In that case the headers have been sent, and the headers of this response would be added to them.
  */
 function failedOutside(error: unknown, log: LogSink): Response {
-  // What broke off midway is in the log by now, and nothing is sent any more.
+  // The logger has logged it already, and nothing more is sent.
   if (error instanceof BrokenBodyError) return new Response(null, { status: 500 });
   if (!(error instanceof TypeError) || !INVALID_URL.test(error.message)) {
     writeLog(log, "error", "response broke off", { status: 500, code: "INTERNAL", error });

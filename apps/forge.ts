@@ -1,8 +1,7 @@
 /**
- * The app for a code host's bot: `POST /webhook` takes its signed events, `handleEvent` gets them.
+ * App for a code host's bot: `POST /webhook` receives signed events, and `handleEvent` handles them.
  *
- * Its secret is in `FORGE_WEBHOOK_SECRET`; a token of GitLab's, where that does not sign, in
- * `FORGE_WEBHOOK_TOKEN`.
+ * The secret is in `FORGE_WEBHOOK_SECRET`. If GitLab does not sign, its token is in `FORGE_WEBHOOK_TOKEN`.
  *
  * @module
  */
@@ -21,14 +20,14 @@ import {
   runApp,
 } from "../mod.ts";
 
-/** What is done with an event: put your code here. One that makes it throw comes again later. */
+/** Handles an event: put your code here. If it throws, the event is tried again later. */
 export const handleEvent: EventHandler = createEventLogger();
 
 /**
- * Makes the app.
+ * Creates the app.
  *
- * @param secrets What deliveries are proved by, each with the outgoing one during a rotation.
- * @param context The event store and what else the app runs on.
+ * @param secrets The secrets and tokens that deliveries are verified with.
+ * @param context The event store and the other parts that the app runs on.
  * @returns The app.
  */
 export function createForgeApp(
@@ -40,7 +39,7 @@ export function createForgeApp(
     ready,
     telemetry,
     logger: { trustedProxyHops, log },
-    // Code hosts do not send again: nothing genuine may be refused, however much is forged.
+    // Code hosts do not retry: a flood of forged deliveries must not get a genuine one refused.
     rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
   });
   app.route("/", createForgeIntake({ ...secrets, store, telemetry }));

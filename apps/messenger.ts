@@ -1,7 +1,7 @@
 /**
- * The app for a messenger's bot: `POST /webhook` takes its updates, `handleEvent` gets them.
+ * App for a messenger's bot: `POST /webhook` receives updates, and `handleEvent` handles them.
  *
- * Its secret token is in `MESSENGER_SECRET_TOKEN`, its users in `MESSENGER_ALLOWED_USERS`.
+ * The secret token is in `MESSENGER_SECRET_TOKEN`, the allowed users are in `MESSENGER_ALLOWED_USERS`.
  *
  * @module
  */
@@ -20,14 +20,14 @@ import {
   runApp,
 } from "../mod.ts";
 
-/** What is done with an update: put your code here. One that makes it throw comes again later. */
+/** Handles an update: put your code here. If it throws, the update is tried again later. */
 export const handleEvent: EventHandler = createEventLogger();
 
 /**
- * Makes the app; its bindings say who may use the bot.
+ * Creates the app. Its bindings hold the users who may use the bot.
  *
- * @param secrets The secret token, and the outgoing one during a rotation.
- * @param context The event store and what else the app runs on.
+ * @param secrets The secret token, and the old one during a rotation.
+ * @param context The event store and the other parts that the app runs on.
  * @returns The app.
  */
 export function createMessengerApp(

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** Under the timeout that the health check itself has, so that the reason is written. */
+/** Longest wait for the answer: shorter than the timeout of the health check, so that the reason is written. */
 const TIMEOUT_MS = 4_000;
 
 const [url = "", expected = "200"] = Deno.args;

@@ -1,5 +1,5 @@
 /**
- * A bot for a code host: it labels new issues, and answers comments that begin with `/help`.
+ * Bot for a code host. It labels new issues, and answers comments that begin with `/help`.
  *
  * ```sh
  * FORGE_WEBHOOK_SECRET='...' FORGE_API_TOKEN='...' deno run -A --unstable-kv examples/forge_bot.ts
@@ -21,7 +21,7 @@ import {
 
 const LABELS = { bug: /\b(crash|error|broken)/i, question: /\b(how|why)\b.*\?/i };
 
-/** Setting a label twice is setting it once: this bears repeating as it is. */
+/** Labels an issue. Setting a label twice has the effect of once, so a retry does no harm. */
 const label: EventHandlerFor<"issues.opened"> = async (
   { payload: { issue, repository } },
   { signal },
@@ -32,7 +32,7 @@ const label: EventHandlerFor<"issues.opened"> = async (
   await callApi(path, signal, { labels: labels.map(([name]) => name) });
 };
 
-/** Two comments are two: this one is marked with its key, and looked for before. */
+/** Answers a comment. The answer carries a mark, so that a retry finds it and does not post twice. */
 const answer: EventHandlerFor<"issue_comment.created"> = async (event, { signal }) => {
   const { payload: { comment, issue, repository }, sender } = event;
   if (sender?.isBot || !comment.body.startsWith("/help")) return;
@@ -52,8 +52,8 @@ async function callApi(path: string, signal: AbortSignal, body?: object): Promis
   });
   if (response.ok) return await response.json();
   await response.body?.cancel();
-  const reason = `${path} was answered ${response.status}`;
-  // What is gone does not come back. Anything else may be better at the next try.
+  const reason = `${path} was answered with ${response.status}`;
+  // A deleted issue does not come back. Any other failure may pass by the next attempt.
   throw [404, 410].includes(response.status) ? new GiveUpError(reason) : new Error(reason);
 }
 

@@ -1,6 +1,6 @@
 /**
- * A bot for a messenger: it asks for a name, remembers it, and writes a report that takes longer than
- * a minute. What is said in a chat meanwhile is answered afterwards, in its order.
+ * Bot for a messenger. It asks for a name, remembers it, and writes a report that takes over a minute.
+ * Messages that come to the chat meanwhile are answered afterwards, in order.
  *
  * ```sh
  * MESSENGER_SECRET_TOKEN='...' MESSENGER_ALLOWED_USERS=42 MESSENGER_BOT_TOKEN='...' \
@@ -24,7 +24,7 @@ import {
 
 const CHAPTERS = ["incidents", "costs", "plans"];
 
-/** How long a chapter takes to write. */
+/** Time that a chapter takes to write. */
 const CHAPTER_MS = Number(Deno.env.get("CHAPTER_MS") ?? 25_000);
 
 /** Handles the bot's updates. */
@@ -40,7 +40,7 @@ export const handleEvent: EventHandler = createEventRouter()
   })
   .onOther(() => {}).handle;
 
-/** After a failure it goes on with the chapter that it was at. */
+/** Writes a report. After a failure, it goes on with the chapter that failed. */
 async function report(chat: number, { progress, checkpoint, signal }: HandlerContext) {
   for (const chapter of CHAPTERS.filter((each) => !progress.includes(each))) {
     await new Promise((resolve) => setTimeout(resolve, CHAPTER_MS));
@@ -56,7 +56,7 @@ async function say(chat: number, text: string, signal: AbortSignal): Promise<voi
     headers: { "Content-Type": "application/json" },
   });
   await response.body?.cancel();
-  if (!response.ok) throw new Error(`The message was answered ${response.status}`);
+  if (!response.ok) throw new Error(`The message was answered with ${response.status}`);
 }
 
 if (import.meta.main) {

@@ -23,38 +23,38 @@ import type {
 } from "./telemetry.ts";
 import { formatTraceparent, parseTraceparent } from "./traceparent.ts";
 
-/** The name of the instrumentation, and of the queue that events go through. */
+/** Name of the instrumentation. */
 const SCOPE = "@org/edge-base";
 const SYSTEM = "edge_base";
 
-/** GitHub has some 70 types of events, Telegram some 25. */
+/** Most types of events: GitHub has some 70, Telegram some 25. */
 const MAX_TYPES = 100;
 
-/** This module has some 25 codes. */
+/** Most error codes: this package has some 25. */
 const MAX_CODES = 50;
 
-/** Classes of errors that handlers throw. */
+/** Most classes of errors that handlers throw. */
 const MAX_ERRORS = 20;
 
-/** A KV that does not answer must not hold the other metrics up. */
+/** Longest wait for a KV that does not answer: it must not delay the other metrics. */
 const READ_TIMEOUT_MS = 1_000;
 
-/** The methods that a span is named by: the others are whatever a sender writes. */
+/** Methods that may name a span. Others could be any text of a sender. */
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]);
 
-/** What a telemetry and its attempts share. */
+/** Parts that a telemetry shares with its attempts. */
 interface OtelParts {
-  /** Makes the spans. */
+  /** Maker of spans. */
   readonly tracer: Tracer;
-  /** What is measured. */
+  /** Instruments of the metrics. */
   readonly instruments: Instruments;
-  /** The types of events. */
+  /** Label for types of events. */
   readonly types: BoundedLabel;
-  /** The names of errors. */
+  /** Label for names of errors. */
   readonly errors: BoundedLabel;
 }
 
-/** Reports to the providers that are registered with `@opentelemetry/api`. */
+/** Telemetry that reports to the providers registered with `@opentelemetry/api`. */
 export class OtelTelemetry implements Telemetry {
   readonly #parts: OtelParts = {
     tracer: trace.getTracer(SCOPE),
@@ -123,7 +123,7 @@ export class OtelTelemetry implements Telemetry {
   }
 }
 
-/** Labels that the semantic conventions ask for. */
+/** Makes the labels that the semantic conventions require. */
 function messagingLabels(operation: "send" | "process", platform: string): Attributes {
   return {
     "messaging.system": SYSTEM,
@@ -133,7 +133,7 @@ function messagingLabels(operation: "send" | "process", platform: string): Attri
   };
 }
 
-/** What is thrown while Deno collects metrics ends the process. */
+/** Reads within a time limit, and never throws: an error while Deno collects metrics ends the process. */
 async function inTime<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await withDeadline(read(), READ_TIMEOUT_MS);
@@ -142,7 +142,7 @@ async function inTime<T>(read: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** An attempt, with its span in the trace of the event's delivery. */
+/** Attempt with a span in the trace of the event's delivery. */
 class OtelAttempt implements Attempt {
   readonly #parts: OtelParts;
   readonly #event: AttemptedEvent;
@@ -158,7 +158,7 @@ class OtelAttempt implements Attempt {
     this.#event = event;
     this.#labels = labels;
     const from = parseTraceparent(event.traceparent);
-    // Never the context that is active: whoever shares a commit with a delivery may start its handler.
+    // Not the active context: another delivery of the same group commit may have started this handler.
     const parent = from
       ? trace.setSpanContext(ROOT_CONTEXT, { ...from, isRemote: true })
       : ROOT_CONTEXT;
@@ -199,11 +199,11 @@ class OtelAttempt implements Attempt {
     }
     this.#span.setAttributes(outcomes);
     if (errorType !== undefined) this.#span.setStatus({ code: SpanStatusCode.ERROR });
-    // With its own start and length, for the clock may be set meanwhile.
+    // By its own start and duration: the clock may have been set meanwhile.
     this.#span.end(this.#startedAt + (this.#durationMs ?? 0));
   }
 
-  /** The error's name: a message or a stack may hold what a sender wrote, or a secret. */
+  /** Finds the name of the error. Its message or stack could hold a sender's text, or a secret. */
   #errorType(outcome: AttemptOutcome, failure?: { readonly error: unknown }): string | undefined {
     if (failure) return this.#parts.errors.of(nameOf(failure.error));
     return outcome === "dead" || outcome === "lost" ? "lease_expired" : undefined;

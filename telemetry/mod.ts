@@ -1,6 +1,6 @@
 /**
- * Traces and metrics: what an app tells of itself through `npm:@opentelemetry/api`, once a provider is
- * registered. Deno registers its own with `OTEL_DENO=true`. Without one nothing is loaded or recorded.
+ * Traces and metrics of an app, by `npm:@opentelemetry/api`. Deno registers a provider for it with
+ * `OTEL_DENO=true`. Without a provider nothing is loaded or recorded.
  *
  * @example
  * ```ts

@@ -1,23 +1,23 @@
 import type { Telemetry } from "./telemetry.ts";
 
-/** Where all versions 1 of the API find what is registered. To look there costs no start time. */
+/** Key under which all versions 1 of the API register providers. Checking it costs no start time. */
 const REGISTRY = Symbol.for("opentelemetry.js.api.1");
 
 /**
- * Tells whether there is something to report traces and metrics to.
+ * Tells whether a provider for traces and metrics is registered.
  *
- * @returns Whether a provider is registered with `@opentelemetry/api`, as Deno does with `OTEL_DENO=true`.
+ * @returns True if one is registered with `@opentelemetry/api`. Deno does that with `OTEL_DENO=true`.
  */
 export function isTelemetryOn(): boolean {
   return REGISTRY in globalThis;
 }
 
 /**
- * Opens what an app reports its traces and metrics to: the providers that are registered with
+ * Opens the telemetry of an app. It reports to the providers that are registered with
  * `@opentelemetry/api`. Deno registers its own with `OTEL_DENO=true`.
  *
- * @returns The telemetry; undefined without a provider. The API is loaded only with one: that takes 10
- * to 20 ms.
+ * @returns The telemetry; undefined without a provider. The API takes 10 to 20 ms to load, and is loaded
+ * only if there is a provider.
  *
  * @example
  * ```ts

@@ -2,10 +2,10 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import type { Telemetry } from "./telemetry.ts";
 
 /**
- * Creates middleware that names the server span of each request by its route, and gives it `http.route`.
- * A request that no route takes gets none: names and labels are those of the app, whatever is sent.
+ * Creates middleware that names the server span of each request after its route, and sets `http.route`.
+ * The span of a request that matches no route gets neither, so that senders cannot choose names or labels.
  *
- * @param telemetry Where spans are named.
+ * @param telemetry The telemetry.
  * @returns The middleware. Put it first.
  *
  * @example
@@ -28,7 +28,7 @@ export function createRequestSpans(telemetry: Telemetry): MiddlewareHandler {
   };
 }
 
-/** The route of the handler, the last that matches: middleware is registered for all methods. */
+/** Finds the route of the handler: the last match, since middleware is registered for all methods. */
 function routeOf(c: Context): string | undefined {
   const handlers = c.req.matchedRoutes.filter(({ method, path }) =>
     method !== "ALL" || !path.endsWith("*")

@@ -1,86 +1,86 @@
-/** What became of a delivery. */
+/** Outcome of a delivery. */
 export type DeliveryOutcome = "accepted" | "duplicate" | "rejected" | "ignored";
 
 /**
- * How an attempt at handling an event ended: the event is handled, waits for another attempt, is dead, was
- * given back without that the attempt counts, or is another worker's.
+ * Outcome of an attempt to handle an event: the event is handled, waits for another attempt, is dead, was
+ * returned without counting the attempt, or was lost to another worker.
  */
 export type AttemptOutcome = "handled" | "retried" | "dead" | "returned" | "lost";
 
-/** A delivery that is being stored. */
+/** Delivery that is being stored. */
 export interface StoredDelivery {
-  /** The platform it came from. */
+  /** Platform that sent the delivery. */
   readonly platform: string;
-  /** How many bytes its payload has. */
+  /** Size of its payload, in bytes. */
   readonly bytes: number;
 }
 
-/** A delivery, and what became of it. */
+/** Delivery with its outcome. */
 export interface CountedDelivery {
-  /** The platform it came from. */
+  /** Platform that sent the delivery. */
   readonly platform: string;
-  /** What became of it. */
+  /** Outcome. */
   readonly outcome: DeliveryOutcome;
-  /** The type of its event, once it is proved. */
+  /** Type of its event, once the delivery is verified. */
   readonly type?: string | undefined;
-  /** The code it was rejected with. */
+  /** Error code of a rejection. */
   readonly code?: string | undefined;
 }
 
-/** An event that is being handled: a part of its record. */
+/** Event that is being handled: a part of its record. */
 export interface AttemptedEvent {
-  /** The event's id. */
+  /** Id of the event. */
   readonly id: string;
-  /** The platform it came from. */
+  /** Platform that sent the delivery. */
   readonly platform: string;
-  /** The type of the event. */
+  /** Type of the event. */
   readonly type: string;
-  /** Which attempt it is, from 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
-  /** When it was taken in, milliseconds since the epoch. */
+  /** Time of receipt, in milliseconds since the epoch. */
   readonly receivedAt: number;
-  /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
+  /** Trace of its delivery, in the form of the header `traceparent` of W3C Trace Context. */
   readonly traceparent?: string | undefined;
 }
 
-/** One attempt at handling an event. */
+/** One attempt to handle an event. */
 export interface Attempt {
   /**
-   * Runs a part of the attempt: spans and log records made in it become part of its trace.
+   * Runs a function within the attempt: its spans and log records become part of the trace.
    *
-   * @param part The part.
-   * @returns What it returns.
+   * @param part The function.
+   * @returns The function's result.
    */
   run<T>(part: () => T): T;
-  /** The handler has returned or thrown. */
+  /** Notes that the handler has returned or thrown. */
   handlerEnded(): void;
   /**
-   * The event is settled, or somebody else's.
+   * Notes that the event is settled, or lost to another worker.
    *
-   * @param outcome How the attempt ended.
-   * @param failure What was thrown, if the attempt failed. Only its name is told, never its message.
+   * @param outcome The outcome of the attempt.
+   * @param failure The thrown value, if the attempt failed. Its name is reported, never its message.
    */
   settled(outcome: AttemptOutcome, failure?: { readonly error: unknown }): void;
 }
 
 /**
- * What an app reports to: {@linkcode openTelemetry} makes one. Give the same one to the app, its intake
- * and its worker. No method throws for what it is given.
+ * Receiver of an app's traces and metrics. {@linkcode openTelemetry} opens one. Give the same one to the
+ * app, its intake and its worker. Its methods accept any values without throwing.
  */
 export interface Telemetry {
   /**
    * Names the span of the request that is being answered.
    *
-   * @param method The request's method: any, as the sender wrote it.
-   * @param route The route, as the app has it: `/webhook`, `/users/:id`; undefined if none takes it.
+   * @param method The method of the request, as the sender wrote it.
+   * @param route The route in the app, such as `/webhook` or `/users/:id`; undefined if none matches.
    */
   nameRequest(method: string, route: string | undefined): void;
   /**
    * Stores a delivery within a span of its own.
    *
    * @param delivery The delivery.
-   * @param store Stores it, together with the trace that its handling is to be part of.
-   * @returns What that returns.
+   * @param store The function that stores it, with the trace that its handling will be part of.
+   * @returns The function's result.
    */
   storing<T>(
     delivery: StoredDelivery,
@@ -89,21 +89,22 @@ export interface Telemetry {
   /**
    * Counts a delivery.
    *
-   * @param delivery The delivery, and what became of it.
+   * @param delivery The delivery, with its outcome.
    */
   countDelivery(delivery: CountedDelivery): void;
   /**
-   * Begins an attempt at handling an event.
+   * Begins an attempt to handle an event.
    *
    * @param event The event.
    * @returns The attempt.
    */
   attempt(event: AttemptedEvent): Attempt;
   /**
-   * Reports for how long the next event has been due, whenever metrics are collected.
+   * Reports how long the next event has been due, whenever metrics are collected.
    *
-   * @param read Reads since when that is, milliseconds since the epoch; null if nothing is due.
-   * @returns Ends it.
+   * @param read A function that reads the time at which it became due, in milliseconds since the epoch;
+   * null if nothing is due.
+   * @returns A function that ends the reports.
    */
   watchOldestDue(read: () => Promise<number | null>): () => void;
 }

@@ -1,36 +1,36 @@
-/** The place of a span, as it is handed on. */
-export interface TracePlace {
-  /** The trace. */
+/** Position of a span in a trace, as it is passed on. */
+export interface TraceContext {
+  /** Id of the trace. */
   readonly traceId: string;
-  /** The span. */
+  /** Id of the span. */
   readonly spanId: string;
-  /** Whether it is sampled, in the lowest bit. */
+  /** Flags. The lowest bit tells whether the trace is sampled. */
   readonly traceFlags: number;
 }
 
-/** W3C Trace Context, version 00. Ids of zeros are invalid there. */
+/** Header of W3C Trace Context, version 00. Ids of zeros are invalid. */
 const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/;
 
 /**
- * Reads the place of a span.
+ * Reads the position of a span.
  *
- * @param text What a record holds: anything.
- * @returns The place; undefined where it is none.
+ * @param text The value of a record, of any type.
+ * @returns The position; undefined if the value is none.
  */
-export function parseTraceparent(text: unknown): TracePlace | undefined {
+export function parseTraceparent(text: unknown): TraceContext | undefined {
   const [, traceId, spanId, flags] = (typeof text === "string" && TRACEPARENT.exec(text)) || [];
   if (!traceId || !spanId || !flags) return undefined;
   return { traceId, spanId, traceFlags: parseInt(flags, 16) & 1 };
 }
 
 /**
- * Writes the place of a span, as the header `traceparent` has it.
+ * Writes the position of a span in the form of the header `traceparent`.
  *
- * @param place The place.
- * @returns 55 characters; undefined for the place of a span that is not recorded.
+ * @param context The position.
+ * @returns A text of 55 characters; undefined if the span is not recorded.
  */
-export function formatTraceparent(place: TracePlace): string | undefined {
-  const { traceId, spanId, traceFlags } = place;
+export function formatTraceparent(context: TraceContext): string | undefined {
+  const { traceId, spanId, traceFlags } = context;
   const text = `00-${traceId}-${spanId}-0${traceFlags & 1}`;
   return TRACEPARENT.test(text) ? text : undefined;
 }

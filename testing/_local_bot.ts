@@ -9,7 +9,7 @@ import type { TestDelivery } from "./forge_delivery.ts";
 import type { Outcome, TestBot, TestBotOptions } from "./test_bot.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
-/** A test bot's parts: an app for each platform, and one store and worker for both. */
+/** Test bot in this process: an app for each platform, and one store and worker for both. */
 export class LocalBot implements TestBot {
   readonly #worker: EventWorker;
   readonly #apps: Readonly<Record<PlatformName, Hono>>;

@@ -1,18 +1,18 @@
 /**
- * The time of day, which can be moved on. It takes the place of `Date` once it is moved, and leaves
- * timers alone: what a handler waits for by a timer still takes its time.
+ * Clock that can be advanced. It replaces `Date` when it is first advanced. It does not touch timers, so a
+ * handler that waits for a timer still takes its time.
  */
 export class TestClock {
   readonly #real = globalThis.Date;
   #aheadMs = 0;
 
-  /** Moves the time on. */
+  /** Advances the time of day. */
   advance(ms: number): void {
     if (this.#aheadMs === 0 && ms > 0) globalThis.Date = this.#moved();
     this.#aheadMs += ms;
   }
 
-  /** Gives the real time back. */
+  /** Restores the real time. */
   restore(): void {
     globalThis.Date = this.#real;
     this.#aheadMs = 0;

@@ -3,58 +3,58 @@ import type { PlatformName } from "../events/mod.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
 /**
- * Who sends a forge's delivery: `forge` has the headers of this package's own contract, `gitlab` is
- * GitLab with a signing token, `gitlab-token` with a secret token.
+ * Sender of a forge's delivery: `forge` uses the headers of this package's own contract, `gitlab` is
+ * GitLab with a signing token, and `gitlab-token` is GitLab with a secret token.
  */
 export type ForgeSender = "forge" | "github" | "gitea" | "forgejo" | "gitlab" | "gitlab-token";
 
-/** A request for the webhook, as `fetch` and `app.request` take it. */
+/** Request for the webhook, as `fetch` and `app.request` take it. */
 export interface TestDelivery {
-  /** The platform whose app it is for. */
+  /** Platform of the app that it is for. */
   readonly platform: PlatformName;
-  /** The method. */
+  /** Method. */
   readonly method: "POST";
-  /** The headers. They can be changed before it is sent. */
+  /** Headers. They can be changed before the delivery is sent. */
   readonly headers: Headers;
-  /** The body. */
+  /** Body. */
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
 /** Options of {@linkcode forgeDelivery}. */
 export interface ForgeDeliveryOptions {
   /**
-   * Who sends it.
+   * Sender of the delivery.
    *
    * @default {"github"}
    */
   readonly from?: ForgeSender | undefined;
   /**
-   * What it is proved by.
+   * Secret that the delivery is signed with, or token that it carries.
    *
-   * @default {TEST_SECRETS} The sender's one of these.
+   * @default {TEST_SECRETS} The one of the sender.
    */
   readonly secret?: string | undefined;
   /**
-   * Its id: the same again makes a duplicate.
+   * Id of the delivery. Sending the same id again makes a duplicate.
    *
    * @default {crypto.randomUUID()}
    */
   readonly id?: string | undefined;
   /**
-   * Whether the payload is sent in a form, which GitLab does not.
+   * Sends the payload in a form, which GitLab does not support.
    *
    * @default {false}
    */
   readonly form?: boolean | undefined;
   /**
-   * When it is sent, in milliseconds since the epoch: GitLab signs that.
+   * Time of sending, in milliseconds since the epoch. GitLab signs it.
    *
    * @default {Date.now()}
    */
   readonly sentAt?: number | undefined;
 }
 
-/** Forgejo sends all of Gitea's headers beside its own, and both send GitHub's. */
+/** Prefixes of the headers of each sender. Forgejo sends Gitea's as well, and both send GitHub's. */
 const NAMES = {
   forge: ["Forge"],
   github: ["GitHub"],
@@ -63,12 +63,12 @@ const NAMES = {
 } as const;
 
 /**
- * Builds a delivery as a code host sends it, with its headers, and proved in its way.
+ * Builds a delivery as a code host sends it, with its headers and its signature or token.
  *
- * @param type The event's type: `push`, `issues`. GitLab's may be written `merge_request` or
- * `Merge Request Hook`.
+ * @param type The event's type, such as `push` or `issues`. For GitLab it may be written `merge_request`
+ * or `Merge Request Hook`.
  * @param payload The payload: an object, or a JSON document that is sent byte for byte.
- * @param options Who sends it, and what else may differ.
+ * @param options The sender, the secret, the id and the form.
  * @returns The delivery.
  * @throws {TypeError} If a GitLab signing token does not begin with `whsec_`.
  *
@@ -99,7 +99,7 @@ export function forgeDelivery(
     headers.set(`X-${name}-Event`, type);
     headers.set(`X-${name}-Delivery`, id);
   }
-  // Gitea and Forgejo sign the document, also where they send it in a form.
+  // Gitea and Forgejo sign the document even if they send it in a form.
   const signed = from === "gitea" || from === "forgejo" ? document : body;
   const digest = createHmac("sha256", options.secret ?? TEST_SECRETS.signing).update(signed);
   headers.set("X-Hub-Signature-256", `sha256=${digest.digest("hex")}`);
@@ -129,12 +129,12 @@ function addGitlabHeaders(
 
 function keyOf(secret: string): Uint8Array {
   if (!secret.startsWith("whsec_")) {
-    throw new TypeError("Cannot sign the delivery: a signing token begins with whsec_");
+    throw new TypeError("Cannot sign the delivery: a signing token must begin with whsec_");
   }
   return Uint8Array.from(atob(secret.slice("whsec_".length)), (byte) => byte.charCodeAt(0));
 }
 
-/** `merge_request` as GitLab writes it: `Merge Request Hook`. */
+/** Writes a type such as `merge_request` in GitLab's way: `Merge Request Hook`. */
 function gitlabTypeOf(type: string): string {
   if (type.endsWith(" Hook")) return type;
   const words = type.split("_").map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));

@@ -1,19 +1,19 @@
 import type { TestDelivery } from "./forge_delivery.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
-/** Who sends an update: `messenger` has the header of this package's own contract. */
+/** Sender of an update: `messenger` uses the header of this package's own contract. */
 export type MessengerSender = "messenger" | "telegram";
 
 /** Options of {@linkcode messengerUpdate}. */
 export interface MessengerUpdateOptions {
   /**
-   * Who sends it.
+   * Sender of the update.
    *
    * @default {"telegram"}
    */
   readonly from?: MessengerSender | undefined;
   /**
-   * The secret token that it brings.
+   * Secret token that the update carries.
    *
    * @default {TEST_SECRETS.messenger}
    */
@@ -25,15 +25,15 @@ const HEADERS = {
   telegram: "X-Telegram-Bot-Api-Secret-Token",
 } as const;
 
-/** As many numbers as there are: the updates of one process differ, and rarely those of two. */
+/** Largest random update id: updates rarely get the same one. */
 const MAX_UPDATE_ID = 2 ** 31;
 
 /**
  * Builds an update as a messenger sends it.
  *
- * @param update The update: an object, which gets an `update_id` if it has none, or a JSON document
- * that is sent as it is.
- * @param options Who sends it, and its secret token.
+ * @param update The update: an object, which gets an `update_id` if it has none, or a JSON document that is
+ * sent unchanged.
+ * @param options The sender and its secret token.
  * @returns The update, as a request.
  *
  * @example

@@ -1,6 +1,6 @@
 /**
- * A kit for tests of bots: deliveries of every sender, signed, and a bot that takes them within the
- * test, with a clock that can be moved on.
+ * Tools for testing bots: signed deliveries of every sender, and a bot that handles them within the test,
+ * with a clock that can be advanced.
  *
  * @example
  * ```ts

@@ -13,73 +13,73 @@ import type { TestDelivery } from "./forge_delivery.ts";
 
 /** Options of {@linkcode startTestBot}. */
 export interface TestBotOptions {
-  /** Options of the forge's intake, beside its secrets and store. */
+  /** Options of the forge's intake, except for its secrets and store. */
   readonly forge?: Partial<ForgeIntakeOptions> | undefined;
-  /** Options of the messenger's intake, beside its secrets and store. */
+  /** Options of the messenger's intake, except for its secrets and store. */
   readonly messenger?: Partial<MessengerIntakeOptions> | undefined;
   /** Options of the worker. */
   readonly worker?: WorkerOptions | undefined;
   /**
-   * The users who are allowed, as in `MESSENGER_ALLOWED_USERS`.
+   * Allowed users, as in `MESSENGER_ALLOWED_USERS`.
    *
    * @default {"*"}
    */
   readonly allowedUsers?: string | undefined;
   /**
-   * How long handling may take until {@linkcode TestBot.deliver} rejects, in milliseconds.
+   * Longest time for handling before {@linkcode TestBot.deliver} rejects, in milliseconds.
    *
    * @default {10_000}
    */
   readonly timeoutMs?: number | undefined;
 }
 
-/** What became of a delivery. */
+/** Outcome of a delivery. */
 export interface Outcome {
-  /** The status of the answer. */
+  /** Status of the answer. */
   readonly status: number;
-  /** The text of the answer. */
+  /** Text of the answer. */
   readonly text: string;
-  /** The answer's error code; null where it is none. */
+  /** Error code of the answer; null if it is not an error. */
   readonly code: string | null;
-  /** The event, as it stands once nothing is due any more; undefined where none was made. */
+  /** Event, once nothing is due any more; undefined if the delivery made none. */
   readonly event: EventRecord | undefined;
 }
 
-/** A bot that runs within a test: both intakes, a store in memory, and a worker with the handler. */
+/** Bot that runs within a test: both intakes, a store in memory, and a worker with the handler. */
 export interface TestBot extends AsyncDisposable {
-  /** The store, for looking at events. */
+  /** Store, for reading events. */
   readonly store: EventStore;
-  /** The KV that it is in. */
+  /** KV of the store. */
   readonly kv: Deno.Kv;
-  /** All that was logged. */
+  /** All log records. */
   readonly logs: readonly LogRecord[];
   /**
    * Sends a delivery, and waits until its event is handled: done, dead, or waiting for a retry.
    *
    * @param delivery The delivery.
-   * @returns What became of it.
+   * @returns The outcome.
    * @throws {Error} If handling takes longer than the options allow.
    */
   deliver(delivery: TestDelivery): Promise<Outcome>;
   /**
-   * Moves the time on, and waits until all is handled that is due by then. It is the time of day that
-   * is moved, which retries go by; timers run as ever.
+   * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
+   * the time of day; timers run as usual.
    *
-   * @param ms By how much, in milliseconds.
+   * @param ms The time to advance by, in milliseconds.
    * @throws {Error} If handling takes longer than the options allow.
    */
   advance(ms: number): Promise<void>;
 }
 
 /**
- * Starts a bot for a test: whatever is delivered to it goes through the intake and the store to the
- * handler, in this process and without a network. The end of the scope stops it.
+ * Starts a bot for a test. Its deliveries go through the intake and the store to the handler, in this
+ * process and without a network. The bot stops at the end of its scope.
  *
- * @typeParam TPayload What the handler takes the payload for.
+ * @typeParam TPayload The type of the payload that the handler takes.
  * @param handler The handler under test.
- * @param options What is to differ from the defaults.
+ * @param options Options of the intakes and the worker.
  * @returns The bot.
- * @throws {TypeError | RangeError} If an option makes no sense.
+ * @throws {TypeError | RangeError} If an option is not valid.
  *
  * @example
  * ```ts

@@ -1,16 +1,16 @@
-/** The secrets that deliveries for tests are proved by, and that a test bot is given. */
+/** Secrets of test deliveries and of the test bot. */
 export interface TestSecrets {
-  /** What a forge signs with. */
+  /** Secret that a forge signs with. */
   readonly signing: string;
-  /** What GitLab signs with, in the place of that. */
+  /** Secret that GitLab signs with. */
   readonly gitlab: string;
-  /** What GitLab sends along where it does not sign. */
+  /** Token that GitLab sends if it does not sign. */
   readonly gitlabToken: string;
-  /** What a messenger sends along. */
+  /** Secret token that a messenger sends. */
   readonly messenger: string;
 }
 
-/** The secrets of tests. They are published: use them for nothing else. */
+/** Secrets for tests. They are published: use them for nothing else. */
 export const TEST_SECRETS: TestSecrets = {
   signing: "a published secret, for tests only",
   gitlab: `whsec_${btoa("a published key, for tests only!")}`,

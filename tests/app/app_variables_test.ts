@@ -142,11 +142,11 @@ const OF_NO_USE: readonly (readonly [Record<string, string>, message: string])[]
   ],
   [
     { [SECRET_NAME]: SENT, [TOKEN_NAME]: SENT },
-    `${TOKEN_NAME} is the same as ${SECRET_NAME}: it would be sent along`,
+    `${TOKEN_NAME} is the same as ${SECRET_NAME}: a token is sent with each request, a secret must not be`,
   ],
   [
     { [SECRET_NAME]: SIGNED, [`${SECRET_NAME}_PREVIOUS`]: SENT, [TOKEN_NAME]: SENT },
-    `${TOKEN_NAME} is the same as ${SECRET_NAME}_PREVIOUS: it would be sent along`,
+    `${TOKEN_NAME} is the same as ${SECRET_NAME}_PREVIOUS: a token is sent with each request, a secret must not be`,
   ],
 ];
 

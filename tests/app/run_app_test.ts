@@ -136,7 +136,7 @@ testOwnApp("runApp() does not start what cannot answer", { unbound: true }, asyn
   assertEquals([(await app.process.status).code, await app.ended], [
     1,
     "Cannot start own: The function that setup() returns must return what bindEnv(app, env) returns, " +
-    "and returned an object\n",
+    "got an object\n",
   ]);
 });
 
@@ -144,7 +144,7 @@ Deno.test("runApp() says that what makes the app must not be async", async () =>
   const returned = Promise.resolve(() => {});
   const check = () => checkReturned("setup()", returned, "a function that makes the app");
   const message = "setup() must not be async: it must return a function that makes the app, " +
-    "and returned a promise";
+    "got a promise";
   assertEquals(assertThrows(check, TypeError).message, message);
   await returned;
 });
