@@ -1,20 +1,20 @@
 import type { StoredEvent } from "../events/mod.ts";
 
-/** The options that there are. A text in brackets stands for what follows one. */
+/** Options of all commands. A name in `value` stands for the value that an option takes. */
 export const OPTIONS = {
   state: { value: "STATE", about: "events in this state" },
   type: { value: "TYPE", about: "events of this type, such as push" },
   "older-than": { value: "AGE", about: "events received longer ago, such as 30s, 15m, 12h or 7d" },
   "newer-than": { value: "AGE", about: "events received since" },
   limit: { value: "N", about: "only the N events received last" },
-  all: { value: undefined, about: "all events that it can be done with" },
-  kv: { value: "KV", about: "a path or URL; else KV_URL, else Deno's default database" },
-  namespace: { value: "NAME", about: "the app's name, where a KV holds the events of several" },
+  all: { value: undefined, about: "all events that the command applies to" },
+  kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
+  namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
   json: { value: undefined, about: "one JSON document per line" },
   help: { value: undefined, about: "this text" },
 } as const satisfies Record<string, { readonly value: string | undefined; readonly about: string }>;
 
-/** The options of every command. */
+/** Options of every command. */
 export const COMMON_OPTIONS: readonly OptionName[] = ["kv", "namespace", "json", "help"];
 
 const FILTERS: readonly OptionName[] = ["state", "type", "older-than", "newer-than"];
@@ -24,17 +24,16 @@ const ALL_STATES = ["queued", "running", "done", "dead", "unreadable"] as const;
 const CHANGING = { ids: "some", options: [...FILTERS, "all"] } as const;
 
 const WHICH =
-  "Choose by ids, by filters, by both (those of the ids that the filters let through), or " +
-  "by --all.";
+  "Choose events by ids, by filters, by both (the ids that pass the filters), or by --all.";
 
-const INTERRUPT = "Ctrl-C ends it between two commits: what was done until then stays done.";
+const INTERRUPT = "Ctrl-C stops it between two commits: the changes up to then remain.";
 
-/** The commands on events. */
+/** Commands on events. */
 export const COMMANDS = {
   list: {
-    about: "List events, a line each: received, state, attempts, type, id, last error",
+    about: "List events, one per line: received, state, attempts, type, id, last error",
     example: "events list --state dead --newer-than 1d --limit 20",
-    details: ["They come in the order received."],
+    details: ["They are listed in the order received."],
     ids: "none",
     states: ALL_STATES,
     options: [...FILTERS, "limit"],
@@ -43,26 +42,27 @@ export const COMMANDS = {
     about: "Show events with their payloads",
     example: "events show 72d3162e-cc78-11e3-81ab-4c9367dc0958",
     details: [
-      "An id is that of an event, or that of its delivery, as the forge's page shows it.",
-      "An event is shown also where its payload is lost; the exit code is 1 then.",
+      "An id is that of an event, or that of its delivery, as on the forge's page.",
+      "An event whose payload is lost is shown as well; the exit code is 1 then.",
     ],
     ids: "needed",
     states: ALL_STATES,
     options: [],
   },
   replay: {
-    about: "Put dead events back, to be handled again",
+    about: "Put dead events back, so that they are handled again",
     example: "events replay --type push --newer-than 1d",
-    details: [WHICH, "Those of one ordering key are handled in the order received.", INTERRUPT],
+    details: [WHICH, "Events of one ordering key are handled in the order received.", INTERRUPT],
     states: ["dead"],
     ...CHANGING,
   },
   cancel: {
-    about: "Give up events that wait or run: they are dead then",
+    about: "Cancel events that wait or run: they end as dead",
     example: "events cancel --state queued --type push",
     details: [
       WHICH,
-      "The signal of a running handler is aborted at the next renewal of its lease.",
+      "A running handler's signal is aborted, at the latest when its lease is renewed; the event is dead " +
+      "once the handler ends.",
       INTERRUPT,
     ],
     states: ["queued", "running"],
@@ -73,10 +73,9 @@ export const COMMANDS = {
     example: "events purge --state dead --older-than 30d",
     details: [
       WHICH,
-      "A delivery that is sent again after that makes a new event.",
-      "One that was cancelled while it ran is left until its lease would have ended.",
-      "Events that this version cannot read are deleted with --state unreadable only: another version " +
-      "may be able to, and they may wait to be handled.",
+      "A delivery that is sent again afterwards makes a new event.",
+      "Events that this version cannot read are deleted only with --state unreadable: another version " +
+      "may be able to read them, and they may be waiting to be handled.",
       INTERRUPT,
     ],
     states: ["done", "dead", "unreadable"],
@@ -92,47 +91,47 @@ export const COMMANDS = {
   },
 } as const satisfies Record<string, Command>;
 
-/** Why a command ends with which exit code. */
+/** Exit codes, with their meaning. */
 const EXIT_CODES = [
   "0    done",
-  "1    not all that was asked for could be done",
-  "2    the command line cannot be understood, and nothing was done",
+  "1    not everything could be done",
+  "2    the command line is wrong, and nothing was done",
   "130  ended by Ctrl-C",
 ];
 
-/** How the ids of a command are shown. */
+/** Ids in the usage line of a command. */
 const IDS: Readonly<Record<Command["ids"], string>> = {
   none: "",
   some: " [ID...]",
   needed: " ID...",
 };
 
-/** How many columns the texts have. */
+/** Width of the texts, in columns. */
 const WIDTH = 96;
 
-/** The name of an option, without its dashes. */
+/** Name of an option, without its dashes. */
 export type OptionName = keyof typeof OPTIONS;
 
-/** What there is to know of a command before it runs. */
+/** Description of a command. */
 export interface Command {
-  /** What it does, in a line. */
+  /** Purpose, in one line. */
   readonly about: string;
-  /** What it is told to do, for instance. */
+  /** Command line of an example. */
   readonly example: string;
-  /** What else is to be known. */
+  /** Further sentences of its help. */
   readonly details: readonly string[];
-  /** Whether it takes ids, or cannot do without. */
+  /** Ids: not taken, optional or required. */
   readonly ids: "none" | "some" | "needed";
-  /** The states it is for. */
+  /** States of the events that it applies to. */
   readonly states: readonly StoredEvent["state"][];
-  /** Its own options, beside those of all commands. */
+  /** Own options, in addition to those of every command. */
   readonly options: readonly OptionName[];
 }
 
-/** The name of a command. */
+/** Name of a command. */
 export type CommandName = keyof typeof COMMANDS;
 
-/** The help text of a command, or of all. */
+/** Makes the help text of a command, or of all. */
 export function helpOf(name?: CommandName): string {
   return name === undefined ? helpOfAll() : helpOfCommand(name, COMMANDS[name]);
 }
@@ -147,7 +146,7 @@ function helpOfAll(): string {
     ...section("Commands", commands),
     ...section("Options", (Object.keys(OPTIONS) as OptionName[]).map(lineOf)),
     ...section("Exit codes", EXIT_CODES),
-    "events COMMAND --help tells more of a command, and send --help how to send deliveries to an app.",
+    "See events COMMAND --help for a command, and send --help for sending deliveries to an app.",
   ].join("\n");
 }
 
@@ -161,7 +160,7 @@ function helpOfCommand(name: CommandName, command: Command): string {
     "",
     ...[`${about}.`, ...details].flatMap(wrap),
     "",
-    ...section("For instance", [example]),
+    ...section("Example", [example]),
     ...section("Options", [...own, ...COMMON_OPTIONS.map(lineOf)]),
   ].join("\n").trimEnd();
 }

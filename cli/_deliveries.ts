@@ -8,11 +8,11 @@ import {
 import type { SendOptions } from "./_send_options.ts";
 import { UsageError } from "./_world.ts";
 
-/** A secret that is nobody's, whatever the sender proves with it. */
+/** Wrong secret, in a form that works for every sender. */
 const OTHER_SECRET = `whsec_${btoa("not the secret")}`;
 
-/** What proves a delivery, of all senders. */
-const PROOFS = [
+/** Headers that carry a signature or a token, of all senders. */
+const SIGNATURE_HEADERS = [
   "X-Hub-Signature-256",
   "webhook-signature",
   "X-Gitlab-Token",
@@ -20,10 +20,10 @@ const PROOFS = [
   "X-Telegram-Bot-Api-Secret-Token",
 ];
 
-/** How long ago a stale delivery was sent: twice what is taken. */
+/** Age of a stale delivery: twice the age that is accepted. */
 const STALE_MS = 600_000;
 
-/** GitHub's published examples. */
+/** Package with the examples that GitHub publishes. */
 const EXAMPLES = ["npm:@octokit/webhooks-examples", "7.6.1"];
 
 interface ExamplesOfEvent {
@@ -31,7 +31,7 @@ interface ExamplesOfEvent {
   readonly examples: readonly { readonly action?: unknown }[];
 }
 
-/** Builds the request, with the fault that is asked for. */
+/** Builds the request, with the fault of the options. */
 export function requestOf(options: SendOptions, payload: object): TestDelivery {
   const { platform, type, from, form, bad } = options;
   const document = bad === "json" ? "{" : payload;
@@ -42,15 +42,17 @@ export function requestOf(options: SendOptions, payload: object): TestDelivery {
       ...{ from: from as ForgeSender, secret, form, sentAt, id: options.id },
     })
     : messengerUpdate(numbered(document, options.id), { from: from as MessengerSender, secret });
-  if (bad === "missing") { for (const name of PROOFS) delivery.headers.delete(name); }
+  if (bad === "missing") { for (const name of SIGNATURE_HEADERS) delivery.headers.delete(name); }
   return bad === "body" ? { ...delivery, body: withSpace(delivery.body) } : delivery;
 }
 
-/** An update's id is in it. */
+/** Puts the id into an update. */
 function numbered(update: object | string, id: string | undefined): object | string {
   if (id === undefined || typeof update !== "object" || update instanceof Uint8Array) return update;
   if (!/^\d{1,15}$/.test(id)) {
-    throw new UsageError(`--id of an update is its number, update_id: got ${JSON.stringify(id)}`);
+    throw new UsageError(
+      `--id of an update must be its number, update_id, got ${JSON.stringify(id)}`,
+    );
   }
   return { update_id: Number(id), ...update };
 }
@@ -59,12 +61,12 @@ function withSpace(body: string | Uint8Array): string | Uint8Array<ArrayBuffer> 
   return typeof body === "string" ? `${body} ` : Uint8Array.from([...body, 0x20]);
 }
 
-/** The payload to send: a file's bytes, a published example, or an update made up. */
+/** Finds the payload to send: the bytes of a file, a published example, or a made-up update. */
 export async function payloadOf(options: SendOptions): Promise<object> {
   if (options.file !== undefined) return await readFile(options.file);
   if (options.platform === "messenger") return updateOf(options);
   if (options.from.startsWith("gitlab")) {
-    throw new UsageError("There are no published examples of GitLab: give a payload by --file");
+    throw new UsageError("There are no published examples of GitLab: give a payload with --file");
   }
   return exampleOf(await loadExamples(), options.type);
 }
@@ -77,13 +79,13 @@ async function readFile(path: string): Promise<Uint8Array> {
   }
 }
 
-/** Loaded when it is needed only: written in one piece, the name would be loaded with any command. */
+/** Loads the examples on demand. A literal specifier would be loaded with every command. */
 async function loadExamples(): Promise<readonly ExamplesOfEvent[]> {
   try {
     return (await import(EXAMPLES.join("@"), { with: { type: "json" } })).default;
   } catch (error) {
     throw new Error(
-      `The examples cannot be loaded from npm: ${messageOf(error)}. Give a payload by --file`,
+      `The examples cannot be loaded from npm: ${messageOf(error)}. Give a payload with --file`,
     );
   }
 }
@@ -94,7 +96,7 @@ function exampleOf(all: readonly ExamplesOfEvent[], name: string): object {
   if (!examples) {
     const types = all.map((each) => each.name).join(", ");
     throw new UsageError(
-      `There is no example of ${type}: give one by --file, or send one of ${types}`,
+      `There is no example of ${type}: give one with --file, or send one of ${types}`,
     );
   }
   const example = examples.find((each) => action === undefined || each.action === action);
@@ -103,7 +105,7 @@ function exampleOf(all: readonly ExamplesOfEvent[], name: string): object {
   throw new UsageError(`There is no example of ${name}; its actions are: ${actions}`);
 }
 
-/** An update of a kind, with what all bots look at. */
+/** Makes up an update of a kind, with the fields that all bots read. */
 function updateOf({ type, user, chat: chatId, text }: SendOptions): object {
   const from = { id: user, is_bot: false, first_name: "Ada", username: "ada" };
   const chat = { id: chatId ?? user, type: chatId === undefined ? "private" : "group" };
@@ -127,7 +129,7 @@ function updateOf({ type, user, chat: chatId, text }: SendOptions): object {
   };
   if (Object.hasOwn(contents, type)) return { [type]: contents[type] };
   throw new UsageError(
-    `There is no example of ${type}: give one by --file, or send one of ` +
+    `There is no example of ${type}: give one with --file, or send one of ` +
       Object.keys(contents).join(", "),
   );
 }

@@ -12,7 +12,7 @@ import type { CliOptions } from "./_options.ts";
 import { agoOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
-/** The commands that change events. */
+/** Commands that change events. */
 export const WAYS = {
   replay: {
     done: "replayed",
@@ -28,13 +28,13 @@ export const WAYS = {
   },
 } as const satisfies Partial<Record<CommandName, Way>>;
 
-/** How often the line is written: no eye sees more. */
+/** Time between two updates of the line: nobody sees more. */
 const PERIOD_MS = 100;
 
-/** Goes to the beginning of the line, and clears it. */
+/** Control sequence that clears the line. */
 const CLEAR = "\r\x1b[K";
 
-/** How a command changes events. */
+/** Change that a command makes. */
 interface Way {
   readonly done: string;
   readonly run: (
@@ -75,7 +75,7 @@ export async function show(
   return isWhole && missing.size === 0;
 }
 
-/** Writes how many events there are of each state. */
+/** Writes the number of events in each state. */
 export async function stats(
   store: EventStore,
   { filter, json }: CliOptions,
@@ -111,16 +111,16 @@ async function lastOf(
 ): Promise<StoredEvent[]> {
   let kept: StoredEvent[] = [];
   for await (const event of events) {
-    // Cut now and then: once for each event would move all of them each time.
+    // Cutting after each event would move all of them each time.
     if (kept.push(event) >= 2 * limit) kept = kept.slice(-limit);
   }
   return kept.slice(-limit);
 }
 
-/** Ended by the one who started it. */
+/** Error of a command that was interrupted by its user. */
 export class InterruptedError extends Error {}
 
-/** Changes events, and writes how many, and which of the given ids are left. */
+/** Changes events, and writes their number and the given ids that are left. */
 export async function change(
   { done, run }: Way,
   store: EventStore,
@@ -160,7 +160,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A line on a terminal that shows how far long work has come. */
+/** Line on a terminal that shows the progress of long work. */
 class ProgressLine {
   readonly #terminal: ((text: string) => void) | undefined;
   readonly #done: string;
@@ -171,20 +171,20 @@ class ProgressLine {
   /**
    * Begins a line.
    *
-   * @param terminal Writes to the terminal; undefined where there is none, and nothing is shown.
-   * @param done What is done with events, such as `purged`; an empty text if they are only looked at.
+   * @param terminal A function that writes to the terminal; undefined if there is none.
+   * @param done The change to the events, such as `purged`; an empty text if they are only read.
    */
   constructor(terminal: ((text: string) => void) | undefined, done: string) {
     this.#terminal = terminal;
     this.#done = done;
   }
 
-  /** How many events have been changed. */
+  /** Number of events that have been changed. */
   get changed(): number {
     return this.#changed;
   }
 
-  /** Shows how far the work has come, if it is time to. */
+  /** Shows the progress, unless the last update is too recent. */
   readonly show = ({ seen, changed }: BulkProgress): void => {
     this.#changed = changed;
     const now = performance.now();
@@ -192,20 +192,20 @@ class ProgressLine {
     this.#shownAt = now;
     this.#shown = true;
     const done = this.#done === "" ? "" : `, ${changed} ${this.#done}`;
-    this.#terminal(`${CLEAR}${seen} looked at${done}`);
+    this.#terminal(`${CLEAR}${seen} read${done}`);
   };
 
-  /** Takes the line away. */
+  /** Clears the line. */
   clear(): void {
     if (this.#shown) this.#terminal?.(CLEAR);
   }
 }
 
 /**
- * Finds the events that are meant by delivery ids: an event's id begins with its intake's name, and the
- * platforms' own pages show ids without. Only for those all events are looked through.
+ * Finds the events of delivery ids. An event's id begins with the name of its intake, which the platforms'
+ * pages do not show. All events are read only if an id is not an event's.
  *
- * @returns The filter, with the ids of events in the place of delivery ids.
+ * @returns The filter, with the ids of events instead of delivery ids.
  * @throws {UsageError} If an id is that of several events.
  */
 export async function withEventIds(store: EventStore, filter: EventFilter): Promise<EventFilter> {
@@ -222,7 +222,7 @@ export async function withEventIds(store: EventStore, filter: EventFilter): Prom
   return { ...filter, ids: ids.map((id) => eventIdOf(id, found.get(id) ?? [])) };
 }
 
-/** An id that no event has stays as it is, and is told of as such. */
+/** Finds the id of the event. An id without an event is kept, and is reported later. */
 function eventIdOf(id: string, found: readonly string[]): string {
   if (found.length > 1) {
     throw new UsageError(`${id} is the delivery id of several events: ${found.join(", ")}`);

@@ -1,23 +1,23 @@
 import { withDeadline } from "../core/deadline.ts";
 import { UsageError } from "./_world.ts";
 
-/** A remote KV that does not answer is tried for ever. */
+/** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;
 
-/** What every SQLite file begins with. */
+/** Beginning of every SQLite file. */
 const SQLITE_HEADER = "SQLite format 3\0";
 
-/** The store that is meant. */
+/** Store that a command line refers to. */
 export interface MeantStore {
   readonly namespace: string;
-  /** What the one who asks should know; undefined if all is as expected. */
+  /** Note for the user; undefined if all is as expected. */
   readonly note?: string;
 }
 
-/** What a KV that does not answer makes of a call. Closing one would block the process meanwhile. */
+/** Error of a KV that does not answer. Closing such a KV would block the process. */
 export class NoAnswerError extends Error {}
 
-/** Waits for a KV's answer, and not for ever. */
+/** Waits for a KV's answer, but not forever. */
 export async function answered<T>(answer: Promise<T>): Promise<T> {
   let isThere = false;
   const watched = answer.finally(() => isThere = true);
@@ -26,16 +26,18 @@ export async function answered<T>(answer: Promise<T>): Promise<T> {
   } catch (error) {
     if (isThere) throw error;
     throw new NoAnswerError(
-      `The KV has not answered within ${KV_TIMEOUT_MS / 1_000} s: it is locked, or not reached`,
+      `The KV has not answered within ${
+        KV_TIMEOUT_MS / 1_000
+      } s: it is locked, or cannot be reached`,
     );
   }
 }
 
 /**
- * Opens a KV that is there: a file that is not would be made, and a file that is something else changed.
+ * Opens an existing KV. Deno itself would create a missing file, and change a file of another kind.
  *
  * @param kv A path or URL; undefined for Deno's default database.
- * @throws {UsageError} If there can be no KV.
+ * @throws {UsageError} If the path or URL is not that of a KV.
  */
 export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
   if (typeof Deno.openKv !== "function") {
@@ -51,8 +53,8 @@ export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
 }
 
 /**
- * Takes credentials out of a text: a URL shows no more than its host, and nothing that was given is shown
- * which may be one.
+ * Removes credentials from a text. Of a URL only the host is shown, and arguments that may hold credentials
+ * are not shown at all.
  */
 export function withoutCredentials(
   text: string,
@@ -65,11 +67,13 @@ export function withoutCredentials(
 }
 
 async function checkFile(path: string): Promise<void> {
-  if (path === ":memory:") throw new UsageError("A KV in memory is seen by its own process only");
+  if (path === ":memory:") {
+    throw new UsageError("A KV in memory can be read only by its own process");
+  }
   if (/^\w+:\/\//.test(path)) {
     throw new UsageError("The KV must be a path, or a URL with http or https");
   }
-  // Not every path that is none is meant as one: it may be a URL with a typing error.
+  // A path that does not exist may be a URL with a typing error.
   const shown = mayHoldSecrets(path) ? "of that name" : path;
   const header = await readHeader(path).catch((error) => {
     if (error instanceof Deno.errors.NotFound) throw new UsageError(`There is no KV file ${shown}`);
@@ -104,9 +108,9 @@ function hostOf(url: string): string {
 }
 
 /**
- * Finds the store that is meant: the named one, or the only one there is.
+ * Finds the store: the named one, or the only one in the KV.
  *
- * @throws {UsageError} If there are several to choose from. The message names them.
+ * @throws {UsageError} If there are several stores. The message names them.
  */
 export async function findStore(kv: Deno.Kv, wanted: string | undefined): Promise<MeantStore> {
   const found = await findNamespaces(kv);
@@ -114,7 +118,7 @@ export async function findStore(kv: Deno.Kv, wanted: string | undefined): Promis
   const others = found.length === 0 ? "" : `, only of ${found.join(", ")}`;
   if (wanted === undefined && found.length > 1) {
     throw new UsageError(
-      `The KV holds several stores, choose one by --namespace: ${found.join(", ")}`,
+      `The KV holds several stores, choose one with --namespace: ${found.join(", ")}`,
     );
   }
   if (found.includes(wanted ?? first)) return { namespace: wanted ?? first };
@@ -126,7 +130,7 @@ async function findNamespaces(kv: Deno.Kv): Promise<string[]> {
   const found: string[] = [];
   let start: Deno.KvKey = [""];
   for (;;) {
-    // Strings sort before numbers, so this ends behind the last of them.
+    // Strings sort before numbers, so the range ends after the last string.
     const [entry] = await Array.fromAsync(kv.list({ start, end: [-Infinity] }, { limit: 1 }));
     if (!entry) return found;
     const namespace = String(entry.key[0]);

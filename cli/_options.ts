@@ -17,13 +17,13 @@ const UNITS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** How many letters of a word may be wrong for it to be taken for another. */
+/** Most letters that may be wrong in a word for a suggestion. */
 const MAX_DISTANCE = 2;
 
-/** What the command line asks for. */
+/** Options of a command line. */
 export interface CliOptions {
   readonly command: CommandName;
-  /** Which events are meant, the given ids among them. */
+  /** Filter for the events, with the given ids. */
   readonly filter: EventFilter;
   readonly json: boolean;
   readonly limit: number;
@@ -31,16 +31,16 @@ export interface CliOptions {
   readonly namespace: string | undefined;
 }
 
-/** What the command line asks for, or the help text that it asks for. */
+/** Options of a command line, or the help text that it asks for. */
 export type CliRequest = CliOptions | { readonly help: string };
 
 type Values = ReadonlyMap<OptionName, string>;
 
-/** The command line, cut into its parts. */
+/** Command line, split into its parts. */
 interface Arguments {
   readonly command: CommandName | undefined;
   readonly ids: readonly string[];
-  /** The values of options; a text where one takes a value, else an empty one. */
+  /** Values of the options; an empty text for an option without one. */
   readonly values: ReadonlyMap<OptionName, string>;
 }
 
@@ -76,12 +76,12 @@ function readFilter(command: CommandName, values: Values, now: number): EventFil
     ...(newerThan !== undefined && { receivedAfter: now - newerThan }),
   };
   if (filter.state === "unreadable" && type !== undefined) {
-    throw new UsageError("Of unreadable events the type is not known");
+    throw new UsageError("The type of unreadable events is not known");
   }
   return filter;
 }
 
-/** An event that was not looked at would be one that was not meant. */
+/** Checks that the command line chooses events explicitly: a command must not change others by accident. */
 function checkSelection(
   command: CommandName,
   ids: readonly string[],
@@ -125,7 +125,7 @@ function readLimit(text: string | undefined): number {
   throw new UsageError(`--limit must be a number from 1, got ${text}`);
 }
 
-/** Cuts a command line into its parts: `events COMMAND [ID...] [--OPTION ...]`. */
+/** Splits a command line into its parts: `events COMMAND [ID...] [--OPTION ...]`. */
 function readArguments(args: readonly string[]): Arguments {
   const options = Object.fromEntries(
     Object.entries(OPTIONS).map(([name, { value }]) => [
@@ -157,7 +157,7 @@ function readArguments(args: readonly string[]): Arguments {
   return { command: commandOf(command), ids, values };
 }
 
-/** Refuses the options that a command does not have. */
+/** Refuses options that a command does not have. */
 function refuseForeign(command: CommandName, names: Iterable<OptionName>): void {
   const own: readonly OptionName[] = [...COMMANDS[command].options, ...COMMON_OPTIONS];
   for (const name of names) {
@@ -180,7 +180,7 @@ function valueOf(name: OptionName, value: string | undefined, isInline: boolean)
     if (value !== undefined) throw new UsageError(`--${name} takes no value`);
     return "";
   }
-  // What begins with a dash is the next option, unless it is joined by "=".
+  // A value that begins with a dash is the next option, unless it is joined by "=".
   if (!value || (!isInline && value.startsWith("-"))) {
     throw new UsageError(`--${name} needs a value: --${name} ${wanted}`);
   }
@@ -196,20 +196,20 @@ function commandOf(text: string | undefined): CommandName {
 }
 
 function topicMessage(topic: string | undefined): string {
-  if (topic === undefined) return "Give a command: events list, for instance, or send";
+  if (topic === undefined) return "Give a command, such as events list, or send";
   if (Object.hasOwn(COMMANDS, topic)) {
     return `Unknown command: ${topic}, did you mean events ${topic}?`;
   }
   return `Unknown command: ${topic}${hint(topic, ["events", "send"])}`;
 }
 
-/** What an unknown word may have been meant to be. */
+/** Suggests a known word for an unknown one. */
 function hint(word: string, words: readonly string[]): string {
   const meant = nearest(word, words);
   return meant === undefined ? "" : `, did you mean ${meant}?`;
 }
 
-/** Finds the word that somebody may have meant; undefined if none is near. */
+/** Finds the most similar word; undefined if none is similar. */
 function nearest(word: string, words: readonly string[]): string | undefined {
   const [first] = words
     .map((each) => ({ each, distance: each.startsWith(word) ? 0 : distanceOf(word, each) }))
@@ -218,7 +218,7 @@ function nearest(word: string, words: readonly string[]): string | undefined {
   return first?.each;
 }
 
-/** The number of letters to insert, delete or replace (Levenshtein). */
+/** Counts the letters to insert, delete or replace (Levenshtein distance). */
 function distanceOf(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

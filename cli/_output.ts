@@ -1,33 +1,36 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 
-/** What a terminal would act on: an error's message may quote what a stranger has sent. */
+/** Characters that a terminal would act on: an error message may quote a stranger's text. */
 const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** The same, but for the line breaks between the lines of a text. */
+/** The same characters, except for line breaks. */
 const CONTROL_IN_LINES = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** The fields of a record that are times. */
-const TIMES = ["at", "until", "receivedAt", "dueAt", "settledAt"];
+/** Fields of a record that are times. */
+const TIMES = [
+  ...["at", "until", "receivedAt", "dueAt", "settledAt"],
+  ...["startedAt", "endedAt", "cancelRequestedAt"],
+];
 
-/** How wide the name of a state can be. */
+/** Width of the longest name of a state. */
 export const STATE_WIDTH = "unreadable".length;
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
 
 /**
- * Makes a text that a terminal only shows: all that the tool writes passes here. What is escaped is
- * written as JSON has it, so that JSON stays what it is: outside of its texts it has nothing of that.
+ * Makes a text safe for a terminal. Everything that the tool writes passes through here. Characters are
+ * escaped as in JSON, so that JSON keeps its meaning.
  */
 export function printable(text: string): string {
   return text.replaceAll(CONTROL_IN_LINES, escaped);
 }
 
-/** Makes one line of a text, without what a terminal would act on. */
+/** Makes one line of a text, without characters that a terminal would act on. */
 export function oneLine(text: string): string {
   return text.replaceAll(CONTROL, " ");
 }
 
-/** Writes a record as JSON for people: over several lines, its times as dates. */
+/** Formats a record as JSON for people: on several lines, with its times as dates. */
 export function readableJsonOf(record: object, payload: object): string {
   const dated = JSON.stringify(
     record,
@@ -36,7 +39,7 @@ export function readableJsonOf(record: object, payload: object): string {
   return JSON.stringify({ ...JSON.parse(dated), ...payload }, null, 2);
 }
 
-/** Writes an event as a line. */
+/** Formats an event as one line. */
 export function lineOf(event: StoredEvent): string {
   const columns = event.state === "unreadable"
     ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, versionOf(event.v)]
@@ -44,7 +47,7 @@ export function lineOf(event: StoredEvent): string {
   return oneLine(columns.join("  ")).trimEnd();
 }
 
-/** Writes a time as a date and how long ago it was. */
+/** Formats a time as a date, with the time since then. */
 export function agoOf(time: number, now: number): string {
   const ms = Math.max(0, now - time);
   const [unit, length] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
@@ -66,7 +69,7 @@ function isoOf(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** A character beyond the first 65,536 is escaped as the two that UTF-16 makes of it. */
+/** Escapes a character as JSON does: one beyond U+FFFF as its two UTF-16 code units. */
 function escaped(character: string): string {
   return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");

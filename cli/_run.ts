@@ -9,6 +9,8 @@ import { runSend, SEND_HELP } from "./send.ts";
 /**
  * Runs the tool.
  *
+ * @param args The command line.
+ * @param ownWorld The environment of the process.
  * @returns The exit code.
  */
 export async function runCli(args: readonly string[], ownWorld: CliWorld): Promise<number> {
@@ -65,11 +67,11 @@ async function run(store: EventStore, given: CliOptions, world: CliWorld): Promi
 }
 
 const DEFAULT_KV_NOTE = ", which is Deno's default one for this script and configuration file: " +
-  "give the app's by --kv or KV_URL";
+  "give the app's with --kv or KV_URL";
 
 function fail(error: unknown, given: readonly string[], { err }: CliWorld): number {
   if (error instanceof InterruptedError) return 130;
-  // The one who reads has gone, as `head` does.
+  // The reader has gone, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return 0;
   const message = error instanceof Error ? error.message : String(error);
   const what = given[0] === "send" ? "the given URL" : "the given KV";

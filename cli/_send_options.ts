@@ -2,13 +2,13 @@ import { parseArgs } from "node:util";
 import type { ForgeSender, MessengerSender } from "../testing/mod.ts";
 import { UsageError } from "./_world.ts";
 
-/** What is wrong with a delivery that is to be refused. */
+/** Fault of a delivery that is sent to be refused. */
 export type Fault = "signature" | "missing" | "body" | "stale" | "json";
 
-/** What `send` is asked for. */
+/** Options of `send`. */
 export interface SendOptions {
   readonly platform: "forge" | "messenger";
-  /** The event's type, for a forge also with an action: `issues.opened`. */
+  /** Type of the event, for a forge also with an action: `issues.opened`. */
   readonly type: string;
   readonly from: ForgeSender | MessengerSender;
   readonly url: string;
@@ -24,23 +24,23 @@ export interface SendOptions {
   readonly json: boolean;
 }
 
-/** Reads a variable of the environment. */
+/** Function that reads an environment variable. */
 export type ReadVariable = (name: string) => string | undefined;
 
-/** What is needed to read the options. */
+/** Input and output for reading the options. */
 interface OptionsIo {
   readonly variable: ReadVariable;
-  /** Writes a line for the one who runs the tool. */
+  /** Writes a line for the user. */
   readonly err: (line: string) => void;
 }
 
-/** Who can send to which platform; the first is the default. */
+/** Senders of each platform. The first is the default. */
 const SENDERS = {
   forge: ["github", "gitea", "forgejo", "gitlab", "gitlab-token", "forge"],
   messenger: ["telegram", "messenger"],
 } as const;
 
-/** Where `deno task forge` and `deno task messenger` listen. */
+/** Ports of `deno task forge` and `deno task messenger`. */
 const PORTS = { forge: 8000, messenger: 8001 } as const;
 
 const FAULTS: readonly Fault[] = ["signature", "missing", "body", "stale", "json"];
@@ -71,7 +71,7 @@ export function readSendOptions(args: readonly string[], io: OptionsIo): SendOpt
   if (type === undefined) {
     throw new UsageError(`Name the event: send ${platform} ${firstOf[platform]}`);
   }
-  if (rest.length > 0) throw new UsageError(`Not understood: ${rest.join(" ")}`);
+  if (rest.length > 0) throw new UsageError(`Unexpected arguments: ${rest.join(" ")}`);
   const options: SendOptions = {
     ...{ platform, type, file: values.file, id: values.id },
     from: oneOf("--from", values.from ?? SENDERS[platform][0], SENDERS[platform]),
@@ -98,8 +98,8 @@ const firstOf = { forge: "push", messenger: "message" } as const;
 function parse(args: readonly string[]) {
   if (args.some((arg) => /^--secret(=|$)/.test(arg))) {
     throw new UsageError(
-      "--secret is no more, since the list of processes showed the secret: set FORGE_WEBHOOK_SECRET, " +
-        "FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN, or name a file by --secret-file",
+      "--secret is gone, since the process list showed the secret: set FORGE_WEBHOOK_SECRET, " +
+        "FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN, or name a file with --secret-file",
     );
   }
   try {
@@ -109,7 +109,7 @@ function parse(args: readonly string[]) {
   }
 }
 
-/** The secret that the app itself reads. */
+/** Reads the secret from the variable that the app reads. */
 function secretIn({ platform, from }: SendOptions, variable: ReadVariable): string {
   const name = platform === "messenger"
     ? "MESSENGER_SECRET_TOKEN"
@@ -117,17 +117,19 @@ function secretIn({ platform, from }: SendOptions, variable: ReadVariable): stri
     ? "FORGE_WEBHOOK_TOKEN"
     : "FORGE_WEBHOOK_SECRET";
   const secret = variable(name);
-  if (!secret) throw new UsageError(`Set ${name}, or name a file with the secret by --secret-file`);
+  if (!secret) {
+    throw new UsageError(`Set ${name}, or name a file that holds the secret with --secret-file`);
+  }
   return secret;
 }
 
-/** The secret that a file holds: editors and `echo` end it with a line break. */
+/** Reads the secret from a file, without the line break that editors and `echo` add. */
 function secretOf(path: string, { err }: OptionsIo): string {
   const text = readText(path);
   const secret = text.replace(/\r?\n$/, "");
   if (secret.trim() === "") throw new UsageError("The file of --secret-file is blank");
   if (secret !== text) {
-    err("The line break at the end of the secret's file is left out: an app does not do that");
+    err("The line break at the end of the secret's file is ignored. An app would not ignore it.");
   }
   return secret;
 }
@@ -158,7 +160,7 @@ function oneOf<T extends string>(name: string, text: string, accepted: readonly 
   return found;
 }
 
-/** A URL without a path is that of the app: its webhook is meant. */
+/** Completes a URL without a path with that of the webhook. */
 function urlOf(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError(`Not a URL: ${text}`);

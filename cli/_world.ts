@@ -1,25 +1,25 @@
-/** What the tool has to do with. */
+/** Everything outside the process that the tool uses. */
 export interface CliWorld {
   /** Reads an environment variable. */
   readonly env: (name: string) => string | undefined;
-  /** The time, milliseconds since the epoch. */
+  /** Reads the time, in milliseconds since the epoch. */
   readonly now: () => number;
   /** Writes a line of the result. */
   readonly out: (line: string) => void;
-  /** Writes a line for the one who runs the tool. */
+  /** Writes a line for the user. */
   readonly err: (line: string) => void;
-  /** Writes to the terminal that shows the errors; undefined if they go elsewhere. */
+  /** Writes to the terminal that shows errors; undefined if they go elsewhere. */
   readonly terminal: ((text: string) => void) | undefined;
   /**
-   * Has something called when the one who runs the tool wants it to end.
+   * Calls a listener when the user interrupts the tool.
    *
-   * @param listener What is called.
-   * @returns Takes that back.
+   * @param listener The listener.
+   * @returns A function that removes the listener.
    */
   readonly onInterrupt: (listener: () => void) => () => void;
 }
 
-/** A command line that cannot be understood. The message says why, in one line. */
+/** Error in a command line. The message explains it in one line. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }

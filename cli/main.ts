@@ -1,6 +1,6 @@
 /**
- * The command line tool: looks at the events of an app's KV and operates on them, also while the app
- * runs; and sends deliveries to an app while it is developed.
+ * Command line tool. It shows and changes the events in an app's KV, also while the app runs, and sends
+ * deliveries to an app during development.
  *
  * @example
  * ```sh
@@ -21,7 +21,7 @@ function write(file: typeof Deno.stdout | typeof Deno.stderr, text: string): voi
   while (bytes.length > 0) bytes = bytes.subarray(file.writeSync(bytes));
 }
 
-/** The first time it is told to, the tool ends in order; the second time at once. */
+/** Listens for Ctrl-C: the first one ends the tool in order, the second one at once. */
 function onInterrupt(listener: () => void): () => void {
   let told = false;
   const end = () => {

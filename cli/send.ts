@@ -2,47 +2,47 @@ import { payloadOf, requestOf } from "./_deliveries.ts";
 import { oneLine } from "./_output.ts";
 import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
 
-/** Where `send` writes, and what it reads of the environment. */
+/** Output of `send`, and the variables that it reads. */
 export interface SendIo {
   /** Writes a line. */
   readonly out: (line: string) => void;
-  /** Writes a line for the one who runs the tool. */
+  /** Writes a line for the user. */
   readonly err: (line: string) => void;
   /** Reads a variable. */
   readonly variable: ReadVariable;
 }
 
-/** What `send --help` writes. */
+/** Text of `send --help`. */
 export const SEND_HELP = `Usage: send PLATFORM EVENT [OPTION...]
 
   send forge push                    a published example of a push, signed as GitHub does
   send forge issues.opened           one with this action
   send messenger message --user 42   a message of this user
 
-What
-  --file PATH      the payload, sent byte for byte
+Delivery
+  --file PATH      its payload, sent byte for byte
   --from SENDER    github, gitea, forgejo, gitlab, gitlab-token or forge; telegram or messenger
-  --id ID          the delivery's id: the same again makes a duplicate
-  --form           in a form, as GitHub, Gitea and Forgejo can
-  --user ID        of a message: its user (42), --chat=ID its group, --text its text
-  --bad FAULT      to be refused: signature (a wrong one), missing (none), body (changed after
-                   signing), stale (signed 10 minutes ago) or json (not JSON)
+  --id ID          its id; sending the same id again makes a duplicate
+  --form           sent in a form, as GitHub, Gitea and Forgejo can
+  --user ID        of a message: its user (42); --chat=ID is its group, --text its text
+  --bad FAULT      a fault, so that it is refused: signature (wrong), missing (no signature), body
+                   (changed after signing), stale (signed 10 minutes ago) or json (not JSON)
 
-Where
-  --url URL        the app (http://localhost:8000 for a forge, :8001 for a messenger; or at PORT)
-                   Its secret is taken from the variable that the app reads: FORGE_WEBHOOK_SECRET,
+App
+  --url URL        its address (http://localhost:8000 for a forge, :8001 for a messenger; or at PORT)
+                   The secret comes from the variable that the app reads: FORGE_WEBHOOK_SECRET,
                    FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN
   --secret-file PATH
-                   a file with the secret, in their place; a line break at its end is left out
-  --repeat N       so often, one after the other, each with an id of its own
+                   a file with the secret instead; a line break at its end is ignored
+  --repeat N       number of deliveries, sent one after the other, each with its own id
 
   --json           one JSON document per line
   --help`;
 
-/** How many answers are written one by one. */
+/** Most answers that are written one by one. */
 const MAX_LINES = 20;
 
-/** An answer that does not come by then will not come. */
+/** Longest wait for an answer. */
 const TIMEOUT_MS = 60_000;
 
 interface Answer {
@@ -56,9 +56,9 @@ interface Answer {
  * Signs and sends deliveries to an app, and writes its answers and their times.
  *
  * @param args The command line, without `send`.
- * @param io Where it writes.
- * @returns Whether the app answered as it should: 2xx, or 4xx to a delivery with a fault.
- * @throws {UsageError} If the command line cannot be understood.
+ * @param io The output and the variables.
+ * @returns True if the app answered as expected: 2xx, or 4xx to a delivery with a fault.
+ * @throws {UsageError} If the command line is wrong.
  */
 export async function runSend(args: readonly string[], io: SendIo): Promise<boolean> {
   const options = readSendOptions(args, io);
@@ -86,8 +86,8 @@ async function send(options: SendOptions, payload: object): Promise<Answer> {
     const reason = String(error.cause?.message ?? error.message);
     throw new Error(
       /refused/i.test(reason)
-        ? `Nothing listens at ${host}: start the app, or name its address by --url or PORT`
-        : `The app at ${host} gives no answer: ${reason}`,
+        ? `Nothing listens at ${host}: start the app, or give its address with --url or PORT`
+        : `The app at ${host} does not answer: ${reason}`,
     );
   });
   const text = await response.text();

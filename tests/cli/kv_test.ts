@@ -23,7 +23,7 @@ testCli("events asks which store is meant where a KV holds several", async ({ cl
   await (await openEventStore(kv, { namespace: "other" })).accept(delivery("d2"));
   assertEquals(await cli("list"), {
     ...{ code: 2, out: [] },
-    err: ["The KV holds several stores, choose one by --namespace: bot, other"],
+    err: ["The KV holds several stores, choose one with --namespace: bot, other"],
   });
   assertEquals((await cli("list", "--namespace", "other")).out.length, 1);
 });
@@ -63,7 +63,7 @@ testWith(
         [`${folder}/text.txt`]: `There is no KV in the file ${folder}/text.txt`,
         [`${folder}/empty.db`]: `There is no KV in the file ${folder}/empty.db`,
         [folder]: `There is no KV in the file ${folder}`,
-        ":memory:": "A KV in memory is seen by its own process only",
+        ":memory:": "A KV in memory can be read only by its own process",
       };
       for (const [kv, message] of Object.entries(kvs)) {
         for (const command of COMMANDS) {

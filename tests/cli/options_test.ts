@@ -83,7 +83,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "cancel --state dead": "--state of events cancel must be one of queued, running, got dead",
   "purge --state queued":
     "--state of events purge must be one of done, dead, unreadable, got queued",
-  "list --state unreadable --type push": "Of unreadable events the type is not known",
+  "list --state unreadable --type push": "The type of unreadable events is not known",
   "list --older-than soon": "--older-than must be an age such as 30s, 15m, 12h or 7d, got soon",
   "list --newer-than 1.5h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got 1.5h",
   "list --newer-than=-1h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got -1h",
@@ -101,7 +101,7 @@ Deno.test("the tool explains in one line what it cannot understand", async () =>
 });
 
 Deno.test("the tool explains what it lacks before the command", async () => {
-  assertEquals((await runHere([])).err, ["Give a command: events list, for instance, or send"]);
+  assertEquals((await runHere([])).err, ["Give a command, such as events list, or send"]);
   assertEquals((await runHere(["list"])).err, ["Unknown command: list, did you mean events list?"]);
   assertEquals((await runHere(["event", "list"])).err, [
     "Unknown command: event, did you mean events?",

@@ -249,16 +249,16 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [[], "Name the platform"],
   [["gitlab", "push"], "Name the platform"],
   [["forge"], "Name the event: send forge push"],
-  [["forge", "push", "issues"], "Not understood: issues"],
+  [["forge", "push", "issues"], "Unexpected arguments: issues"],
   [["forge", "pusch"], "There is no example of pusch"],
   [["forge", "issues.pushed"], "its actions are: "],
   [["forge", "push", "--from", "telegram"], "--from must be one of github"],
-  [["forge", "push", "--from", "gitlab"], "give a payload by --file"],
+  [["forge", "push", "--from", "gitlab"], "give a payload with --file"],
   [["forge", "push", "--bad", "luck"], "--bad must be one of signature"],
   [["forge", "push", "--bad", "stale"], "only --from gitlab signs the time"],
   [
     ["messenger", "message", "--id", "abc"],
-    '--id of an update is its number, update_id: got "abc"',
+    '--id of an update must be its number, update_id, got "abc"',
   ],
   [["messenger", "message", "--bad", "body"], "telegram does not sign the body"],
   [["messenger", "message", "--form"], "telegram does not send forms"],
@@ -288,11 +288,11 @@ testWith(["net"], "send tells that nothing listens, and where it looked", async 
   const args = ["send", "messenger", "message", "--url", `http://127.0.0.1:${port}`];
   const { code, err } = await runHere(args, { env: () => "a secret" });
   assertEquals([code, err], [1, [
-    `Nothing listens at 127.0.0.1:${port}: start the app, or name its address by --url or PORT`,
+    `Nothing listens at 127.0.0.1:${port}: start the app, or give its address with --url or PORT`,
   ]]);
 });
 
-testWith(["net"], "send tells that the app gives no answer", async () => {
+testWith(["net"], "send tells that the app does not answer", async () => {
   using listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
   const { port } = listener.addr;
   const closing = listener.accept().then((connection) => connection.close());
@@ -300,7 +300,7 @@ testWith(["net"], "send tells that the app gives no answer", async () => {
   const { code, err } = await runHere(args, { env: () => "a secret" });
   await closing;
   assertEquals(code, 1);
-  assertStringIncludes(err[0]!, `The app at 127.0.0.1:${port} gives no answer: `);
+  assertStringIncludes(err[0]!, `The app at 127.0.0.1:${port} does not answer: `);
 });
 
 Deno.test("send looks for the apps where they listen by default", () => {
