@@ -13,6 +13,7 @@ import {
   type LogRecord,
 } from "../../middleware/mod.ts";
 import { testKv } from "../_kvs.ts";
+import { MonotonicClock } from "../_monotonic_clock.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -124,13 +125,14 @@ for (const mode of ["fail", "hang"] as const) {
 }
 
 Deno.test("KvRateLimitStore counts in its KV again once that has recovered", async () => {
+  using clock = new MonotonicClock();
   using kv = await Deno.openKv(":memory:");
   const { state, kv: failing } = watched(kv);
   const store = storeIn(failing, { recoveryMs: 10 });
   state.mode = "fail";
   await store.increment("a", HOUR_MS);
   state.mode = "pass";
-  await new Promise((resolve) => setTimeout(resolve, 15));
+  clock.advance(10);
   await store.increment("a", HOUR_MS);
   assertEquals((await storeIn(kv).get("a", HOUR_MS)).count, 1);
 });

@@ -10,12 +10,11 @@ import { met } from "../../core/check_options.ts";
 import { MemoryRateLimitStore } from "../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
+import { MonotonicClock } from "../_monotonic_clock.ts";
 
-/** Windows that end in a test; the store's clock, which never goes back, is not faked. */
+/** Window that ends in a test. */
 const SHORT_MS = 20;
 const LONG_MS = 60_000;
-
-const shortWindowOver = () => new Promise<void>((resolve) => setTimeout(resolve, 2 * SHORT_MS));
 
 /** A store in which each of these keys was counted once. */
 function storeOf(keys: readonly string[], windowMs = LONG_MS, maxKeys = 100): MemoryRateLimitStore {
@@ -50,9 +49,10 @@ Deno.test("MemoryRateLimitStore tells the whole window to a key it does not know
   assertEquals(new MemoryRateLimitStore().get("a", LONG_MS), { count: 0, resetMs: LONG_MS });
 });
 
-Deno.test("MemoryRateLimitStore tells how long the window goes on", async () => {
+Deno.test("MemoryRateLimitStore tells how long the window goes on", () => {
+  using clock = new MonotonicClock();
   const store = storeOf(["a"]);
-  await shortWindowOver();
+  clock.advance(SHORT_MS);
   for (const { resetMs } of [store.get("a", LONG_MS), store.increment("a", LONG_MS)]) {
     assertGreater(resetMs, LONG_MS - 10_000);
     assertLessOrEqual(resetMs, LONG_MS - SHORT_MS);
@@ -70,9 +70,10 @@ Deno.test("MemoryRateLimitStore never tells more than the window", () => {
   }
 });
 
-Deno.test("MemoryRateLimitStore starts anew when the window is over", async () => {
+Deno.test("MemoryRateLimitStore starts anew when the window is over", () => {
+  using clock = new MonotonicClock();
   const store = storeOf(["a", "a"], SHORT_MS);
-  await shortWindowOver();
+  clock.advance(SHORT_MS);
   assertEquals(store.get("a", SHORT_MS), { count: 0, resetMs: SHORT_MS });
   assertEquals(store.increment("a", SHORT_MS).count, 1);
 });
@@ -93,26 +94,29 @@ Deno.test("MemoryRateLimitStore forgets nobody for a key that it knows", () => {
   assertEquals(["a", "b", "c"].map((key) => store.get(key, LONG_MS).count), [2, 2, 2]);
 });
 
-Deno.test("MemoryRateLimitStore forgets expired windows faster than others begin", async () => {
+Deno.test("MemoryRateLimitStore forgets expired windows faster than others begin", () => {
+  using clock = new MonotonicClock();
   const store = storeOf(numbered(20, "old"), SHORT_MS);
-  await shortWindowOver();
+  clock.advance(SHORT_MS);
   for (const key of numbered(10, "new")) store.increment(key, LONG_MS);
   assertEquals(store.size, 10);
 });
 
-Deno.test("MemoryRateLimitStore keeps live windows when it forgets expired ones", async () => {
+Deno.test("MemoryRateLimitStore keeps live windows when it forgets expired ones", () => {
+  using clock = new MonotonicClock();
   const store = storeOf(numbered(5, "old"), SHORT_MS);
   store.increment("live", LONG_MS);
-  await shortWindowOver();
+  clock.advance(SHORT_MS);
   for (const key of numbered(10, "new")) store.increment(key, LONG_MS);
   assertEquals(store.get("live", LONG_MS).count, 1);
 });
 
-Deno.test("MemoryRateLimitStore puts a window that begins anew at the end", async () => {
+Deno.test("MemoryRateLimitStore puts a window that begins anew at the end", () => {
+  using clock = new MonotonicClock();
   // Insertions forget a few expired windows each: with more of them before it, "a" is still there.
   const store = storeOf(["x", "y", "z", "a"], SHORT_MS, 6);
   store.increment("b", LONG_MS);
-  await shortWindowOver();
+  clock.advance(SHORT_MS);
   for (const key of ["a", "c", "d", "e", "f", "g"]) store.increment(key, LONG_MS);
   assertEquals(["a", "b", "c", "g"].map((key) => store.get(key, LONG_MS).count), [1, 0, 1, 1]);
 });
