@@ -9,7 +9,7 @@ export interface Running {
   readonly server: Serving;
   readonly worker: EventWorker;
   readonly kv: Deno.Kv;
-  readonly told: StopSignal;
+  readonly stopSignal: StopSignal;
   readonly inFlight: InFlight;
 }
 
@@ -26,9 +26,9 @@ export interface StopSignal {
   /** Promise that resolves when the app has to stop. */
   readonly reason: Promise<StopReason>;
   /** Notes that the app has started. From then on it ends in order. */
-  readonly wait: () => void;
-  /** Throws if the app has been told to stop. */
-  readonly throwIfTold: () => void;
+  readonly markStarted: () => void;
+  /** Throws if the app is stopping. */
+  readonly throwIfStopping: () => void;
 }
 
 /** Share of the grace that is kept for requests that are still being answered. */
@@ -49,36 +49,36 @@ const DRAIN_MS = 500;
  * @param log The log for uncaught errors.
  * @returns The signal to stop.
  */
-export function stopSignal(name: string, log: LogSink): StopSignal {
+export function listenForStop(name: string, log: LogSink): StopSignal {
   const { promise, resolve } = Promise.withResolvers<StopReason>();
-  let [waiting, told, signalled] = [false, false, false];
-  const tell = (reason: StopReason) => {
-    told = true;
+  let [started, stopping, signalled] = [false, false, false];
+  const requestStop = (reason: StopReason) => {
+    stopping = true;
     resolve(reason);
   };
   const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
   for (const signal of signals) {
     Deno.addSignalListener(signal, () => {
       if (signalled) Deno.exit(1);
-      if (!waiting) Deno.exit(0);
+      if (!started) Deno.exit(0);
       signalled = true;
-      tell({ signal, exitCode: 0 });
+      requestStop({ signal, exitCode: 0 });
     });
   }
   const fail = (event: Event, error: unknown) => {
     event.preventDefault();
     writeLog(log, "error", "uncaught error, stopping", { name, error });
-    tell({ exitCode: 1 });
+    requestStop({ exitCode: 1 });
   };
   addEventListener("error", (event) => fail(event, event.error));
   addEventListener("unhandledrejection", (event) => fail(event, event.reason));
-  const wait = () => {
-    waiting = true;
+  const markStarted = () => {
+    started = true;
   };
-  const throwIfTold = () => {
-    if (told) throw new Error("The app is stopping");
+  const throwIfStopping = () => {
+    if (stopping) throw new Error("The app is stopping");
   };
-  return { reason: promise, throwIfTold, wait };
+  return { reason: promise, throwIfStopping, markStarted };
 }
 
 /**

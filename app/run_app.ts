@@ -7,7 +7,7 @@ import {
   readNotifier,
   refuseProxyHeaders,
 } from "./app_variables.ts";
-import { InFlight, type Running, stop, stopSignal } from "./end_app.ts";
+import { InFlight, listenForStop, type Running, stop } from "./end_app.ts";
 import {
   consoleSink,
   createLogSummary,
@@ -85,7 +85,7 @@ export async function runApp<TPayload = JsonObject>(
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);
     Deno.exit(1);
   }
-  const { signal, exitCode } = await running.told.reason;
+  const { signal, exitCode } = await running.stopSignal.reason;
   writeLog(log, "info", "stopping", { name, signal });
   await stop(running, graceMs);
   await stdout?.drain(DRAIN_LOG_MS);
@@ -123,7 +123,7 @@ async function start<TPayload>(
     get: (variable) => Deno.env.get(variable),
     warn: (message) => writeLog(log, "warn", message, { name }),
   };
-  const told = stopSignal(name, log);
+  const stopSignal = listenForStop(name, log);
   const settings = readSettings(variables);
   const createHandler = setup(variables);
   checkReturned("setup()", createHandler, "a function that makes the app");
@@ -137,7 +137,7 @@ async function start<TPayload>(
   const telemetry = await opening;
   const summary = summingUp(log);
   const answer = createHandler({
-    ...{ store, kv, trustedProxyHops, ready: told.throwIfTold },
+    ...{ store, kv, trustedProxyHops, ready: stopSignal.throwIfStopping },
     telemetry,
     log: summary,
   });
@@ -152,8 +152,8 @@ async function start<TPayload>(
   });
   const worker = startWorker(store, handler, { ...options, telemetry });
   started.resolve(worker);
-  told.wait();
-  return { server, worker, kv, told, inFlight };
+  stopSignal.markStarted();
+  return { server, worker, kv, stopSignal, inFlight };
 }
 
 /** Opens the telemetry. If that fails, the app runs without. */

@@ -23,10 +23,10 @@ function write(file: typeof Deno.stdout | typeof Deno.stderr, text: string): voi
 
 /** Listens for Ctrl-C: the first one ends the tool in order, the second one at once. */
 function onInterrupt(listener: () => void): () => void {
-  let told = false;
+  let interrupted = false;
   const end = () => {
-    if (told) Deno.exit(130);
-    told = true;
+    if (interrupted) Deno.exit(130);
+    interrupted = true;
     listener();
   };
   Deno.addSignalListener("SIGINT", end);

@@ -50,11 +50,12 @@ export interface KvRateLimitStoreOptions {
  * Store of counts in a Deno KV, for all instances that share it.
  *
  * A count takes one commit and one read, no matter how many instances count at the same time. The first
- * count of a client's window also lists and deletes up to 10 counts of windows that are over. Windows follow
- * the clock, not the client's first request, so that instances agree on them without asking. Keys are
- * stored as digests.
+ * count of a client's window also lists and deletes up to 10 counts of windows that are over. Windows
+ * follow the clock, not the client's first request, so that instances agree on them without asking. Keys
+ * are stored as digests.
  *
- * While the KV fails, the instance counts in memory: a failure neither refuses requests nor lifts the limit.
+ * While the KV fails, the instance counts in memory. A failure neither refuses requests nor lifts the
+ * limit.
  *
  * @example
  * ```ts
