@@ -50,7 +50,7 @@ const records = [];
 const app = createBaseApp({
   name: "elsewhere",
   version: "2.1.0",
-  logger: { sink: (record) => records.push(record) },
+  logger: { log: (record) => records.push(record) },
 });
 app.get("/boom", () => {
   throw new Error("connect ECONNREFUSED 10.0.0.7");
