@@ -1,11 +1,11 @@
 /**
- * The health check of the containers: `health.ts URL [STATUS]` ends with 0 if the answer to a GET has
- * that status, 200 by default, and otherwise with 1 and a line that says why.
+ * The health check of the containers: `health.ts URL [STATUS]` exits with 0 if the answer to a GET has
+ * that status, 200 by default. Otherwise it exits with 1 and writes a line that says why.
  *
  * @module
  */
 
-/** Longest wait for the answer: shorter than the timeout of the health check, so that the reason is written. */
+/** Shorter than the timeout of the health check itself, so that the reason is written. */
 const TIMEOUT_MS = 4_000;
 
 const [url = "", expected = "200"] = Deno.args;
