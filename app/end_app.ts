@@ -2,7 +2,6 @@ import { type LogSink, writeLog } from "../core/mod.ts";
 import type { Serving } from "./serve_app.ts";
 import { withDeadline } from "../core/deadline.ts";
 import type { EventWorker } from "../events/mod.ts";
-import { loadWantedNodeCrypto } from "../core/node_crypto.ts";
 
 /** Running app, with the parts that have to be stopped. */
 export interface Running {
@@ -112,7 +111,6 @@ export class InFlight {
       return await answer();
     } finally {
       this.#count--;
-      loadWantedNodeCrypto();
     }
   }
 

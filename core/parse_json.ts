@@ -1,5 +1,3 @@
-import { HttpError } from "./mod.ts";
-
 /** A parsed JSON object. */
 export type JsonObject = { readonly [key: string]: unknown };
 
@@ -11,7 +9,7 @@ const decoder = new TextDecoder();
 
 const strictDecoder = new TextDecoder("utf-8", { fatal: true });
 
-/** What stands for invalid bytes. It may stand in a text as well. */
+/** The character that replaces invalid bytes. A valid text may contain it as well. */
 const REPLACEMENT = "\ufffd";
 
 /**
@@ -19,15 +17,15 @@ const REPLACEMENT = "\ufffd";
  *
  * @param body The bytes, in UTF-8.
  * @returns The object.
- * @throws {HttpError} 400 `INVALID_BODY` if the bytes are not UTF-8, not JSON, not an object, or nested
- * deeper than 64 levels.
+ * @throws {SyntaxError} If the bytes are not UTF-8, not JSON, not an object, or nested deeper than 64
+ * levels. The message quotes none of them.
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
   const value = parse(decodeUtf8(body));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw invalidBody("Body must be a JSON object");
+    throw new SyntaxError("Body must be a JSON object");
   }
-  if (isDeeperThan(value, MAX_DEPTH)) throw invalidBody("Body is nested too deeply");
+  if (isDeeperThan(value, MAX_DEPTH)) throw new SyntaxError("Body is nested too deeply");
   return value as JsonObject;
 }
 
@@ -36,35 +34,25 @@ export function parseJsonObject(body: Uint8Array): JsonObject {
  *
  * @param body The bytes.
  * @returns The text.
- * @throws {HttpError} 400 `INVALID_BODY` if the bytes are not UTF-8.
+ * @throws {SyntaxError} If the bytes are not UTF-8.
  */
 export function decodeUtf8(body: Uint8Array): string {
-  // Not by the strict decoder alone: for 7.7 KB of ASCII that takes 4.4 µs, and this 1.2.
+  // For 7.7 KB of ASCII the strict decoder takes 4.4 µs, and this 1.2.
   const text = decoder.decode(body);
   if (!text.includes(REPLACEMENT)) return text;
   try {
     return strictDecoder.decode(body);
   } catch {
-    throw invalidBody("Body is not UTF-8");
+    throw new SyntaxError("Body is not UTF-8");
   }
-}
-
-/**
- * Makes the error for a body that cannot be taken.
- *
- * @param message What is wrong with it.
- * @returns The error, 400 `INVALID_BODY`.
- */
-export function invalidBody(message: string): HttpError {
-  return new HttpError(400, message, { code: "INVALID_BODY" });
 }
 
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's message quotes the body, which belongs in no response and no log.
-    throw invalidBody("Body is not JSON");
+    // The parser's own message quotes the body, which belongs in no response and no log.
+    throw new SyntaxError("Body is not JSON");
   }
 }
 
@@ -73,7 +61,7 @@ function isDeeperThan(value: object, levels: number): boolean {
   const isTooDeep = (inner: unknown): boolean =>
     typeof inner === "object" && inner !== null && isDeeperThan(inner, levels - 1);
   if (Array.isArray(value)) return value.some(isTooDeep);
-  // Without `Object.values`, which makes an array for each: for 7.7 KB 0.6 µs instead of 1.8.
+  // `Object.values` makes an array for each object: for 7.7 KB 1.8 µs instead of 0.6.
   for (const key in value) if (isTooDeep((value as JsonObject)[key])) return true;
   return false;
 }

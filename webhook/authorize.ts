@@ -1,6 +1,8 @@
 import { met } from "../core/check_options.ts";
-import { HttpError } from "../core/mod.ts";
+import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
 import type { JsonObject } from "../core/parse_json.ts";
+import type { Delivery } from "../events/store/delivery.ts";
+import { userIdOf } from "./platforms/messenger.ts";
 
 /** The bindings that {@linkcode isUserAuthorized} reads. */
 export interface AllowedUsersEnv {
@@ -14,19 +16,13 @@ export type AuthorizeUser<TEnv extends object = AllowedUsersEnv> = (
   userId: number | undefined,
 ) => boolean | Promise<boolean>;
 
-/** Where the content of an update names its sender: the first for most kinds, the last two for boosts. */
-const SENDER_PATHS: readonly (readonly string[])[] = [
-  ["from"],
-  ["user"],
-  ["source", "user"],
-  ["boost", "source", "user"],
-];
-
-/** The one kind that names its user by the private chat only: the two have the same id. */
-const STOPPED = "stopped_message_generation";
-const STOPPED_PATHS = [["chat"]] as const;
+/** Decides whether an update is wanted, given the bindings and the log of its request. */
+export type DecideUpdate = (env: object, update: Delivery, log: LogSink) => Promise<boolean>;
 
 const USER_ID = /^[1-9]\d{0,15}$/;
+
+/** Number of updates for which a failed check is remembered. */
+const MAX_REMEMBERED = 1_000;
 
 /**
  * Checks a user id against the allowed users.
@@ -34,7 +30,7 @@ const USER_ID = /^[1-9]\d{0,15}$/;
  * @param env The bindings. Unset, empty or blank, `MESSENGER_ALLOWED_USERS` allows nobody.
  * @param userId The user's id; undefined, for an update without a user, is allowed only by `*`.
  * @returns Whether the user is allowed.
- * @throws {TypeError} If `MESSENGER_ALLOWED_USERS` is no text.
+ * @throws {TypeError} If `MESSENGER_ALLOWED_USERS` is not a text.
  *
  * @example
  * ```ts
@@ -60,11 +56,11 @@ export function isUserAuthorized(
 }
 
 /**
- * Checks that the allowed users are a text: of a number or an array none would be found.
+ * Checks that the allowed users are a text: nobody would be found in a number or an array.
  *
- * @param doing What cannot be done otherwise, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param list The allowed users.
- * @throws {TypeError} If they are something else than a text, or undefined.
+ * @throws {TypeError} If they are neither a text nor undefined.
  */
 export function checkAllowedUsers(doing: string, list: unknown): void {
   if (list === undefined || list === null || typeof list === "string") return;
@@ -75,50 +71,11 @@ export function checkAllowedUsers(doing: string, list: unknown): void {
 }
 
 /**
- * Tells the kind of an update: `message`, `callback_query`, `channel_post`, ...
- *
- * @param update The update. Beside its `update_id` it has one field, named after its kind.
- * @returns The kind; undefined where the update has no content.
- */
-export function updateKindOf(update: JsonObject): string | undefined {
-  return Object.keys(update).find((key) => typeof update[key] === "object" && update[key] !== null);
-}
-
-/**
- * Finds the id of the user who sent an update.
- *
- * @param update The update.
- * @returns The id; undefined where the update has no user (a channel post, or a message on behalf of a
- * chat, whose `from` is a stand-in) or its id is no number.
- */
-export function userIdOf(update: JsonObject): number | undefined {
-  return userOf(update)?.id;
-}
-
-/** Finds the user who sent an update; undefined where there is none with an id. */
-export function userOf(update: JsonObject): JsonObject & { readonly id: number } | undefined {
-  const kind = updateKindOf(update) ?? "";
-  const content = update[kind];
-  if (fieldOf(content, "sender_chat") !== undefined) return undefined;
-  for (const path of kind === STOPPED ? STOPPED_PATHS : SENDER_PATHS) {
-    const user = path.reduce(fieldOf, content);
-    if (Number.isSafeInteger(fieldOf(user, "id"))) return user as JsonObject & { id: number };
-  }
-  return undefined;
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
-}
-
-/**
  * Checks the sender of an update.
  *
  * @param env The bindings.
  * @param update The update.
- * @param isAuthorized Decides.
+ * @param isAuthorized Decides whether the sender is allowed.
  * @throws {HttpError} 403 `AUTH_001` if the user is not allowed.
  */
 export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
@@ -126,16 +83,46 @@ export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
   update: JsonObject,
   isAuthorized: AuthorizeUser<TEnv> = isUserAuthorized,
 ): Promise<void> {
-  if (!(await isAuthorized(env, userIdOf(update)))) {
-    throw notAuthorized();
-  }
+  if (!(await isAuthorized(env, userIdOf(update)))) throw notAuthorized();
 }
 
 /**
- * Makes the error for a user who is not allowed.
+ * Creates the error for a user who is not allowed.
  *
  * @returns The error, 403 `AUTH_001`.
  */
 export function notAuthorized(): HttpError {
   return new HttpError(403, "User not authorized", { code: "AUTH_001" });
+}
+
+/**
+ * Lets a check fail once for each update, which is then sent again. A second failure counts as a refusal:
+ * an update that is answered 5xx each time holds up the later updates of its chat for a day.
+ *
+ * @param isAuthorized The check.
+ * @returns The decision on updates.
+ */
+export function failingOnce<TEnv extends object>(isAuthorized: AuthorizeUser<TEnv>): DecideUpdate {
+  const failed = new Set<string>();
+  return async (env, { sender, deliveryId }, log) => {
+    try {
+      return await isAuthorized(env as TEnv, sender?.id);
+    } catch (error) {
+      const isOwnAnswer = error instanceof HttpError && error.status < 500;
+      if (isOwnAnswer || deliveryId === undefined || !failed.delete(deliveryId)) {
+        remember(failed, deliveryId);
+        throw error;
+      }
+      const fields = { deliveryId, error };
+      writeLog(log, "error", "update refused: its user could not be checked twice", fields);
+      return false;
+    }
+  };
+}
+
+function remember(failed: Set<string>, id: string | undefined): void {
+  if (id === undefined) return;
+  failed.add(id);
+  const [oldest] = failed;
+  if (failed.size > MAX_REMEMBERED) failed.delete(oldest!);
 }

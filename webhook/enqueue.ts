@@ -1,12 +1,28 @@
+import { withDeadline } from "../core/deadline.ts";
 import { HttpError } from "../core/mod.ts";
-import { Timeouts } from "../core/timeouts.ts";
-import type { Delivery } from "../events/store/delivery.ts";
 import type { AcceptResult, EventStore } from "../events/mod.ts";
+import type { Delivery } from "../events/store/delivery.ts";
 
-/** How long the store may take: a sender gives up after 10 s (GitHub) and needs an answer before. */
+/** Options of {@linkcode enqueueDelivery}. */
+export interface EnqueueOptions {
+  /**
+   * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has.
+   *
+   * @default {undefined} Only the delivery id counts.
+   */
+  readonly replayWindowMs?: number | undefined;
+  /**
+   * Limits the wait for the store.
+   *
+   * @default {undefined} Rejects after 5 s.
+   */
+  readonly limit?: (<T>(promise: Promise<T>) => Promise<T>) | undefined;
+}
+
+/** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 export const STORE_TIMEOUT_MS = 5_000;
 
-/** When a sender that can try again should. */
+/** Seconds after which a sender that can should try again. */
 const RETRY_AFTER_SECONDS = "5";
 
 /**
@@ -14,33 +30,18 @@ const RETRY_AFTER_SECONDS = "5";
  *
  * @param store The event store.
  * @param delivery The delivery.
- * @returns The event's id, and whether it is new.
+ * @param options The replay window, and the limit on the wait.
+ * @returns The event's id, and whether it is a duplicate.
  * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
  * than 5 s.
  */
-export function enqueueDelivery(
+export async function enqueueDelivery(
   store: Pick<EventStore, "accept">,
   delivery: Delivery,
-): Promise<AcceptResult> {
-  return enqueueWithin(new Timeouts(STORE_TIMEOUT_MS), store, delivery);
-}
-
-/**
- * Puts a delivery durably into the event store, as {@linkcode enqueueDelivery} does.
- *
- * @param timeouts For how long it is waited.
- * @param store The event store.
- * @param delivery The delivery.
- * @returns The event's id, and whether it is new.
- * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails or takes longer.
- */
-export async function enqueueWithin(
-  timeouts: Timeouts,
-  store: Pick<EventStore, "accept">,
-  delivery: Delivery,
+  { replayWindowMs, limit = withinTimeout }: EnqueueOptions = {},
 ): Promise<AcceptResult> {
   try {
-    return await timeouts.limit(store.accept(delivery));
+    return await limit(store.accept(delivery, { replayWindowMs }));
   } catch (cause) {
     throw new HttpError(503, "Service Unavailable", {
       code: "QUEUE_UNAVAILABLE",
@@ -48,4 +49,8 @@ export async function enqueueWithin(
       cause,
     });
   }
+}
+
+function withinTimeout<T>(promise: Promise<T>): Promise<T> {
+  return withDeadline(promise, STORE_TIMEOUT_MS);
 }

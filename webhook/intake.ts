@@ -1,99 +1,97 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
+import {
+  checkFunctions,
+  checkInteger,
+  checkObject,
+  checkPart,
+  met,
+} from "../core/check_options.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
+import { SharedTimer, Timeouts } from "../core/timeouts.ts";
+import type { EventStore } from "../events/mod.ts";
+import type { Delivery, PlatformName } from "../events/store/delivery.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { checkIntakeName } from "./platforms/headers.ts";
-import type { Delivery, PlatformName } from "../events/store/delivery.ts";
-import { enqueueWithin, STORE_TIMEOUT_MS } from "./enqueue.ts";
+import { enqueueDelivery, type EnqueueOptions, STORE_TIMEOUT_MS } from "./enqueue.ts";
 import type { OrderBy } from "./ordering.ts";
-import type { ProvedBy } from "./proved_by.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
-import type { EventStore } from "../events/mod.ts";
-import { SharedTimer, Timeouts } from "../core/timeouts.ts";
+import type { Verifier } from "./verifier.ts";
 
-/** What an intake needs of an event store. */
-export type IntakeStore = Pick<
-  EventStore,
-  "accept" | "firstOf" | "maxPayloadBytes" | "retentionMs"
->;
+/** The part of an event store that an intake uses. */
+export type IntakeStore = Pick<EventStore, "accept" | "maxPayloadBytes" | "retentionMs">;
 
-/** What the intakes of all platforms take. */
+/** Options of the intakes of all platforms. */
 export interface IntakeOptions {
-  /** Where accepted deliveries go. */
+  /** The store for accepted deliveries. */
   readonly store: IntakeStore;
   /**
-   * The intake's name, which begins the ids of its events: `forge:72d3162e`. Give each of several intakes
-   * of one platform that share a store its own, for their senders may use the same ids.
+   * The intake's name, which begins the ids of its events: `forge:72d3162e`. If several intakes of one
+   * platform share a store, give each its own name, since their senders may use the same ids.
    *
    * @default {"forge" | "messenger"} The platform's.
    */
   readonly name?: string | undefined;
-  /** How many bytes a body may have. */
+  /** Largest body, in bytes. */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Within how many milliseconds a body must have arrived.
+   * Time in which a body must have arrived, in milliseconds.
    *
    * @default {10_000}
    */
   readonly bodyTimeoutMs?: number | undefined;
   /**
-   * How many bytes bodies may hold together, until they are stored; one that is too much is answered 503
-   * `OVERLOADED`. See {@linkcode BodyBudget} for which one.
+   * Bytes that all bodies together may hold until they are stored. A body beyond that is answered 503
+   * `OVERLOADED`: {@linkcode BodyBudget} describes which one.
    *
    * @default {134_217_728} 128 MiB.
    */
   readonly maxTotalBodyBytes?: number | undefined;
   /**
-   * Which deliveries are handled one at a time and in the order received.
+   * Returns a delivery's ordering key: deliveries with the same key are handled one at a time and in the
+   * order received.
    *
-   * @default {undefined} None: events are handled as they come.
+   * @default {undefined} Events are handled as they come.
    */
   readonly orderBy?: OrderBy | undefined;
   /**
-   * Where deliveries are counted and traced.
+   * Counts and traces deliveries.
    *
-   * @default {undefined} Nowhere.
+   * @default {undefined} No metrics and traces.
    */
   readonly telemetry?: Telemetry | undefined;
 }
 
-/** What differs between platforms: how a request is proved, parsed and authorized. */
+/** The parts of an intake that differ between platforms. */
 export interface Platform {
   /** Its name, for the log. */
   readonly name: PlatformName;
-  /** How many bytes a body may have. */
+  /** Largest body, in bytes. */
   readonly maxBodyBytes: number;
+  /** Time during which the same document is a duplicate, in milliseconds; undefined for none. */
+  readonly replayWindowMs?: number | undefined;
   /** Whether there are several secrets, so that the log has to tell them apart. */
   readonly hasSeveralSecrets: boolean;
-  /** Checks what can be checked before the body is read. */
-  verifyHead(headers: Headers): VerifyBody;
-  /** Makes the delivery of a proved request. */
+  /** Verifies requests. */
+  readonly verifier: Verifier;
+  /** Makes the delivery of a verified request. */
   parse(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery;
   /** Decides whether the delivery is wanted: false drops it without an error. */
   authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
 
-/**
- * Checks the rest of the proof, once the body is there, on another thread if the budget has room for it.
- * Until then its share may be evicted.
- */
-export type VerifyBody = (
-  body: Uint8Array<ArrayBuffer>,
-  budget: BodyBudget,
-  share: BodyShare | undefined,
-) => ProvedBy | Promise<ProvedBy>;
-
-/** A quarter of what the smallest instances of hosting platforms have. */
+/** A quarter of the memory of the smallest instances of hosting platforms. */
 const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
 
-/** Where deliveries are taken: this path, in this spelling only. */
+/** The path of the webhook, in this spelling only. */
 const PATH = "/webhook";
 
-/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
+/** Intakes have short names: they begin each event's id, up to the first colon. */
+const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
+
+/** The longest delay of a timer: 2^31 - 1 ms. A longer one fires at once. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** The codes of refusals that somebody should look at. */
+/** The codes of refusals that are logged as warnings. */
 const WARNED: ReadonlySet<string> = new Set([
   "INVALID_SIG",
   "STALE_SIG",
@@ -104,28 +102,33 @@ const WARNED: ReadonlySet<string> = new Set([
 /**
  * Makes the app that serves `POST /webhook` for a platform.
  *
- * The order is fixed: the body's declared size, the proof in the head, the body within its limits, the
- * proof over its bytes, and only then what the delivery says. Whoever has not proved to know the
- * secret learns nothing but that.
+ * The order is fixed: the body's declared size, the form of the signature or all of the token, the body
+ * within its limits, the signature over its bytes, and only then the content of the delivery. A sender
+ * that does not know the secret learns nothing but that.
  *
  * @param platform The platform.
- * @param options The store, and what applies to all platforms.
+ * @param options The store, and the options that all platforms have.
  * @returns An app to mount with `app.route("/", ...)`.
- * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
+ * @throws {RangeError} If a limit is out of range, or is more than the store can hold.
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
   const { name = platform.name, telemetry } = options;
   checkIntakeName(name, platform.name);
   const { maxBodyBytes: maxBytes } = platform;
-  checkFunctions(`create the ${platform.name} intake`, { orderBy });
-  checkInteger(platform.name, "maxBodyBytes", maxBytes, store.maxPayloadBytes);
-  checkInteger(platform.name, "bodyTimeoutMs", bodyTimeoutMs, MAX_TIMER_MS);
-  const budget = budgetOf(platform, maxTotalBodyBytes);
+  const doing = `create the ${platform.name} intake`;
+  checkFunctions(doing, { orderBy });
+  checkInteger(doing, "maxBodyBytes", maxBytes, { max: store.maxPayloadBytes });
+  checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
+  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
+  const totalRange = { min: maxBytes, max: Number.MAX_SAFE_INTEGER };
+  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, totalRange);
+  const budget = new BodyBudget(maxTotalBodyBytes);
   const timer = new SharedTimer();
   const bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
   const storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
-  const enqueue = enqueuing(storeTimeouts, telemetry);
+  const limit: EnqueueOptions["limit"] = (accepting) => storeTimeouts.limit(accepting);
+  const enqueue = enqueuing({ replayWindowMs: platform.replayWindowMs, limit }, telemetry);
   const intake = new Hono();
   intake.post(PATH, async (c: Context) => {
     const { raw: request } = c.req;
@@ -134,14 +137,14 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
     try {
       checkSpelling(request.url);
       checkDeclaredBody(request.headers, maxBytes);
-      const verifyBody = platform.verifyHead(request.headers);
+      const verifyBody = platform.verifier.verifyHead(request.headers);
       const hold = (read: BodyShare) => share = read;
       const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget, hold);
-      const proof = verifyBody(body, budget, share);
-      const provedBy = proof instanceof Promise ? await proof : proof;
+      const verifying = verifyBody(body, budget, share);
+      const verifiedBy = verifying instanceof Promise ? await verifying : verifying;
       const room = share?.keep();
       if (room) await untilRoom(room, storeTimeouts);
-      if (platform.hasSeveralSecrets) c.set("logFields", { provedBy });
+      if (platform.hasSeveralSecrets) c.set("logFields", { verifiedBy });
       const parsed = platform.parse(request.headers, body);
       const delivery = { ...parsed, intake: name, requestId: c.get("requestId") };
       if (await platform.authorize(c, delivery)) {
@@ -167,23 +170,23 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
       }
       throw error;
     } finally {
-      // A store that has taken too long still holds the body, whatever its sender was told.
+      // After a timeout the store still holds the body, although the sender was answered 503.
       const close = () => share?.close();
       if (storing) storing.then(close, close);
       else close();
     }
-    // With a status, for else Hono leaves the content type to the runtime, which spells it otherwise.
+    // With a status: without one, Hono leaves the content type to the runtime, which spells it differently.
     return c.text("OK", 200);
   });
   return intake;
 }
 
 /**
- * Checks what an intake cannot do without.
+ * Checks the options that an intake requires.
  *
  * @param name The platform, for the message.
  * @param options The options.
- * @throws {TypeError} If they are none, or have no store.
+ * @throws {TypeError} If they are not an object, or have no store.
  */
 export function checkIntakeOptions(name: string, options: IntakeOptions): void {
   const doing = `create the ${name} intake`;
@@ -192,10 +195,10 @@ export function checkIntakeOptions(name: string, options: IntakeOptions): void {
   checkPart(doing, options.store, "accept", wanted);
 }
 
-/** Stores deliveries, each in a span of its own where there are spans. */
-function enqueuing(timeouts: Timeouts, telemetry: Telemetry | undefined) {
+/** Enqueues deliveries, each in a span of its own if there are spans. */
+function enqueuing(options: EnqueueOptions, telemetry: Telemetry | undefined) {
   type Store = Pick<IntakeStore, "accept">;
-  const enqueue = (store: Store, delivery: Delivery) => enqueueWithin(timeouts, store, delivery);
+  const enqueue = (store: Store, delivery: Delivery) => enqueueDelivery(store, delivery, options);
   if (!telemetry) return enqueue;
   return (store: Store, delivery: Delivery) =>
     telemetry.storing(
@@ -204,7 +207,7 @@ function enqueuing(timeouts: Timeouts, telemetry: Telemetry | undefined) {
     );
 }
 
-/** Waits for room to work on a large body, and no longer than for the store: its sender gives up. */
+/** Waits for room to work on a large body, no longer than for the store: its sender gives up. */
 async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void> {
   try {
     await timeouts.limit(room);
@@ -214,9 +217,9 @@ async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void>
 }
 
 /**
- * Hono decodes a path before it routes: `/%77ebhook` would be another spelling of the webhook. And Deno
- * takes a target with a fragment, `/webhook#a`, which no request may have (RFC 9112, section 3.2). Not by
- * `new URL()`: it throws at some hosts.
+ * Answers 404 to other spellings of the path. Hono decodes a path before it routes, so `/%77ebhook` would
+ * be one. And Deno accepts a target with a fragment, `/webhook#a`, which no request may have (RFC 9112,
+ * section 3.2). It does not use `new URL()`, which throws for some hosts.
  */
 function checkSpelling(url: string): void {
   if (url.includes("#") || (url.includes("%") && !url.split("?", 1)[0]!.endsWith(PATH))) {
@@ -224,7 +227,7 @@ function checkSpelling(url: string): void {
   }
 }
 
-/** A delivery whose key cannot be told is better handled out of order than answered 5xx each time. */
+/** Sets the ordering key. If `orderBy` fails, an event out of order is better than a 5xx each time. */
 function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
   try {
     const orderingKey: unknown = orderBy(delivery);
@@ -239,19 +242,17 @@ function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
   }
 }
 
-/** A budget that is less than one body may have would refuse what the limit lets through. */
-function budgetOf({ name, maxBodyBytes }: Platform, maxBytes: number): BodyBudget {
-  if (Number.isSafeInteger(maxBytes) && maxBytes >= maxBodyBytes) return new BodyBudget(maxBytes);
-  throw new RangeError(
-    `Cannot create the ${name} intake: 'maxTotalBodyBytes' must be a whole number from ` +
-      `${maxBodyBytes}, got ${met(maxBytes)}`,
-  );
-}
-
-function checkInteger(platform: string, name: string, value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return;
-  throw new RangeError(
-    `Cannot create the ${platform} intake: '${name}' must be a whole number from 1 to ${max}, ` +
-      `got ${met(value)}`,
+/** Checks an intake's name. The other platform's name would suggest that its events come from there. */
+function checkIntakeName(name: string, platform: PlatformName): void {
+  const other = platform === "forge" ? "messenger" : "forge";
+  if (name === other) {
+    throw new TypeError(
+      `Cannot create the intake: 'name' must not be ${met(name)}, which is the other platform's`,
+    );
+  }
+  if (typeof name === "string" && INTAKE_NAME.test(name)) return;
+  throw new TypeError(
+    "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
+      `got ${met(name)}`,
   );
 }

@@ -1,32 +1,21 @@
 import type { Context, Hono } from "@hono/hono";
 import { checkFunctions, met } from "../core/check_options.ts";
-import { HttpError, logSinkOf, writeLog } from "../core/mod.ts";
+import { logSinkOf, writeLog } from "../core/mod.ts";
 import {
   type AllowedUsersEnv,
   type AuthorizeUser,
+  failingOnce,
   isUserAuthorized,
   notAuthorized,
-  updateKindOf,
 } from "./authorize.ts";
-import { mediaTypeOf } from "./platforms/headers.ts";
-import { chatOf, updateSenderOf } from "./platforms/event_subject.ts";
-import type { Delivery } from "../events/store/delivery.ts";
-import { failingOnce } from "./_authorize_update.ts";
-import { checkTokens } from "./_check_secrets.ts";
+import { checkTokens } from "./check_secrets.ts";
 import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
-import { invalidBody, type JsonObject, parseJsonObject } from "../core/parse_json.ts";
-import { positionOf, type ProvedBy } from "./proved_by.ts";
-import { verifySecretToken } from "./verify_secret_token.ts";
+import { MESSENGER_CREDENTIALS, parseMessengerUpdate } from "./platforms/messenger.ts";
+import { type VerifiedBy, Verifier } from "./verifier.ts";
 
-/** An update holds one message with its quotes: far below this. */
+/** An update holds one message with its quotes, which is far smaller. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
-const TOKEN_HEADERS = [
-  "X-Messenger-Bot-Api-Secret-Token",
-  "X-Telegram-Bot-Api-Secret-Token",
-] as const;
-
-/** What cannot be done with wrong options. */
 const DOING = "create the messenger intake";
 
 /** Options of {@linkcode createMessengerIntake}. */
@@ -35,22 +24,22 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
   /** The secret tokens that are accepted: several while one is being replaced. */
   readonly secrets: readonly string[];
   /**
-   * How many bytes a body may have.
+   * Largest body, in bytes.
    *
    * @default {1_048_576} 1 MiB.
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Decides who may use the bot. When it throws, the update is answered 500; when it throws again for the
-   * same update, that is taken for one of a user who is not allowed, and logged as an error.
+   * Decides who may use the bot. If it throws, the update is answered 500. If it throws again for the same
+   * update, the user counts as not allowed, and an error is logged.
    *
-   * @default {isUserAuthorized} Whom `MESSENGER_ALLOWED_USERS` in the bindings names.
+   * @default {isUserAuthorized} The users in the binding `MESSENGER_ALLOWED_USERS`.
    */
   readonly isAuthorized?: AuthorizeUser<TEnv> | undefined;
   /**
-   * What an update of a user who is not allowed is answered: `reject` with 403 `AUTH_001`, or `ignore`
-   * with 200, logged and not stored. A messenger sends an update that was not answered 2xx again, for
-   * a day, and holds back the later ones of the same chat.
+   * Answer to an update of a user who is not allowed: `reject` is 403 `AUTH_001`, `ignore` is 200, and the
+   * update is logged but not stored. A messenger repeats an update that was not answered 2xx for a day,
+   * and holds back the later ones of the same chat.
    *
    * @default {"reject"}
    */
@@ -58,16 +47,16 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
 }
 
 /**
- * Makes the app that takes a messenger's updates at `POST /webhook`.
+ * Makes the app that accepts a messenger's updates at `POST /webhook`.
  *
  * A request is answered 200 `OK` once its event is stored; 401 `MISSING_TOKEN` or `INVALID_TOKEN` if it
  * does not bring the secret token; 403 `AUTH_001` if its sender is not allowed; 400, 413, 415 or 408
- * if it is no update; 503 `QUEUE_UNAVAILABLE` if the store cannot take it.
+ * if it is not an update; 503 `QUEUE_UNAVAILABLE` if the store cannot accept it.
  *
- * @param options The secret tokens, the store, and who is allowed.
+ * @param options The secret tokens, the store, and the allowed users.
  * @returns An app to mount with `app.route("/", ...)`.
  * @throws {TypeError} If there is no secret token, or one is blank or not printable ASCII.
- * @throws {RangeError} If a limit makes no sense, or is more than the store can hold.
+ * @throws {RangeError} If a limit is out of range, or is more than the store can hold.
  *
  * @example
  * ```ts
@@ -102,10 +91,7 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
       name: "messenger",
       maxBodyBytes,
       hasSeveralSecrets: secrets.length > 1,
-      verifyHead: (headers) => {
-        const provedBy = verifyMessengerUpdate(headers, secrets);
-        return () => provedBy;
-      },
+      verifier: new Verifier(MESSENGER_CREDENTIALS, [], secrets),
       parse: parseMessengerUpdate,
       authorize: async (c, update) => {
         const authorized = await decide(c.env ?? {}, update, logSinkOf(c));
@@ -119,54 +105,15 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
 }
 
 /**
- * Checks that a request brings one of the secret tokens.
+ * Verifies that a request brings one of the secret tokens.
  *
  * @param headers The request's headers.
  * @param secrets The secret tokens. All are always tried.
- * @returns Which secret token it was.
+ * @returns The secret token that has verified it.
  * @throws {HttpError} 401 `MISSING_TOKEN` without a token; 401 `INVALID_TOKEN` if it is not right.
  */
-export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): ProvedBy {
-  const token = TOKEN_HEADERS.map((name) => headers.get(name)).find((value) => value);
-  if (!token) throw new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
-  const position = positionOf(secrets, (secret) => verifySecretToken(token, secret));
-  if (position) return `secret ${position}`;
-  throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
-}
-
-/**
- * Makes the delivery of a request that was proved genuine.
- *
- * @param headers The request's headers.
- * @param body The request's body: the update, in JSON.
- * @returns The delivery. Its id is the `update_id`.
- * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` or 400 `INVALID_BODY`.
- */
-export function parseMessengerUpdate(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
-  mediaTypeOf(headers, ["application/json"]);
-  const payload = parseJsonObject(body);
-  const type = updateKindOf(payload);
-  if (type === undefined || !/^[a-z][a-z0-9_]{0,99}$/i.test(type)) {
-    throw invalidBody("Update has no content");
-  }
-  return {
-    platform: "messenger",
-    intake: "messenger",
-    source: headers.has(TOKEN_HEADERS[0]) ? "messenger" : "telegram",
-    type,
-    deliveryId: updateIdOf(payload),
-    chat: chatOf(payload),
-    sender: updateSenderOf(payload),
-    body,
-    payload,
-  };
-}
-
-function updateIdOf(update: JsonObject): string | undefined {
-  const id = update.update_id;
-  if (id === undefined) return undefined;
-  if (!Number.isSafeInteger(id)) throw invalidBody("Update id must be an integer");
-  return String(id);
+export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): VerifiedBy {
+  return new Verifier(MESSENGER_CREDENTIALS, [], secrets).verify(headers);
 }
 
 function logIgnored(c: Context): void {

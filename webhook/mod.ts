@@ -28,25 +28,23 @@ export {
   authorizeUpdate,
   type AuthorizeUser,
   isUserAuthorized,
-  updateKindOf,
-  userIdOf,
 } from "./authorize.ts";
 export { BodyBudget, type BodyShare } from "./body_budget.ts";
-export { enqueueDelivery } from "./enqueue.ts";
-export { createForgeIntake, type ForgeIntakeOptions } from "./forge.ts";
+export { enqueueDelivery, type EnqueueOptions } from "./enqueue.ts";
+export { createForgeIntake, type ForgeIntakeOptions, verifyForgeDelivery } from "./forge.ts";
 export type { IntakeOptions, IntakeStore } from "./intake.ts";
 export {
   createMessengerIntake,
   type MessengerIntakeOptions,
-  parseMessengerUpdate,
   verifyMessengerUpdate,
 } from "./messenger.ts";
 export { byChat, byRepository, type OrderBy } from "./ordering.ts";
-export { parseForgeDelivery } from "./parse_forge_delivery.ts";
-export { type JsonObject, parseJsonObject } from "../core/parse_json.ts";
-export type { ProvedBy } from "./proved_by.ts";
+export { parseForgeDelivery } from "./platforms/forge.ts";
+export { parseMessengerUpdate, updateKindOf, userIdOf } from "./platforms/messenger.ts";
+export { parseJsonObject } from "./platforms/payload.ts";
+export type { JsonObject } from "../core/parse_json.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
-export { verifyForgeDelivery } from "./verify_forge_delivery.ts";
+export type { VerifiedBy } from "./verifier.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
 export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";
 

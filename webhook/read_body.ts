@@ -1,7 +1,7 @@
 import { HttpError } from "../core/mod.ts";
 import { Timeouts } from "../core/timeouts.ts";
 import { type BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { invalidBody } from "../core/parse_json.ts";
+import { invalidBody } from "./platforms/payload.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {

@@ -1,24 +1,48 @@
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 
-/** Texts are compared in as many blocks of this length as the longer one takes, in bytes. */
+/** Tokens are padded to a multiple of this length before they are compared, in bytes. */
 const BLOCK_BYTES = 512;
 
 const encoder = new TextEncoder();
 
 /**
- * Checks a secret token. The comparison takes the same time wherever the two differ, and whatever
- * their lengths up to 512 bytes: a messenger's tokens have 256 at most.
+ * Checks a secret token. The comparison takes the same time wherever the two differ, and for all lengths
+ * up to 512 bytes: a messenger's tokens have 256 at most.
  *
- * @param token The token that a request brought.
+ * @param token The token of the request.
  * @param secret The token that was agreed on.
  * @returns Whether they are the same; false for an empty secret.
  */
 export function verifySecretToken(token: string, secret: string): boolean {
-  if (typeof token !== "string" || typeof secret !== "string" || secret === "") return false;
-  const [sent, agreed] = [encoder.encode(token), encoder.encode(secret)];
-  const blocks = Math.ceil(Math.max(sent.byteLength, agreed.byteLength) / BLOCK_BYTES);
-  const isSame = timingSafeEqual(padded(sent, blocks), padded(agreed, blocks));
-  return isSame && sent.byteLength === agreed.byteLength;
+  return typeof token === "string" &&
+    new SecretToken(secret).isSame(encoder.encode(token));
+}
+
+/** A secret token, encoded once and compared with each request's. */
+export class SecretToken {
+  readonly #bytes: Uint8Array;
+  readonly #padded: Uint8Array;
+
+  /** @param secret The token that was agreed on. */
+  constructor(secret: string) {
+    this.#bytes = encoder.encode(typeof secret === "string" ? secret : "");
+    this.#padded = padded(this.#bytes, blocksOf(this.#bytes));
+  }
+
+  /** Checks that a request's token is this one, as {@linkcode verifySecretToken} does. */
+  isSame(token: Uint8Array): boolean {
+    const blocks = Math.max(blocksOf(token), blocksOf(this.#bytes), 1);
+    const agreed = this.#padded.byteLength === blocks * BLOCK_BYTES
+      ? this.#padded
+      : padded(this.#bytes, blocks);
+    const isSame = timingSafeEqual(padded(token, blocks), agreed);
+    const size = this.#bytes.byteLength;
+    return isSame && token.byteLength === size && size > 0;
+  }
+}
+
+function blocksOf({ byteLength }: Uint8Array): number {
+  return Math.ceil(byteLength / BLOCK_BYTES);
 }
 
 function padded(bytes: Uint8Array, blocks: number): Uint8Array {

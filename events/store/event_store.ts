@@ -11,6 +11,17 @@ export interface AcceptResult {
   readonly duplicate: boolean;
 }
 
+/** Options of {@linkcode EventStore.accept}. */
+export interface AcceptOptions {
+  /**
+   * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has: at
+   * most the retention.
+   *
+   * @default {undefined} Only the delivery id counts.
+   */
+  readonly replayWindowMs?: number | undefined;
+}
+
 /** The right to work on an event, for a time. Each change to the event makes a new one. */
 export interface Lease {
   /** The event's record, as the lease has left it. */
@@ -113,9 +124,10 @@ export interface EventStore extends EventOperations {
    * the notifier. A payload over 780,000 bytes is written before, and becomes visible with that commit.
    *
    * @param delivery The delivery.
+   * @param options The replay window.
    * @returns The event's id, and whether the delivery is a duplicate of one that has not died.
    */
-  accept(delivery: Delivery): Promise<AcceptResult>;
+  accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult>;
 
   /**
    * Tells whether a document came before, and remembers it if it did not.

@@ -25,6 +25,7 @@ export type { BulkOptions, BulkProgress, BulkResult } from "./bulk_options.ts";
 export type { EventOperations } from "./event_operations.ts";
 export type { StoredEvent, UnreadableRecord } from "./stored_event.ts";
 export type {
+  AcceptOptions,
   AcceptResult,
   ClaimOptions,
   CommitEffects,

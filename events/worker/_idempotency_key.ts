@@ -1,4 +1,4 @@
-import { nodeCrypto } from "../../core/node_crypto.ts";
+import { createHash } from "node:crypto";
 
 /** What an event is known by. */
 export interface KeyedEvent {
@@ -13,7 +13,7 @@ export interface KeyedEvent {
  * of a messenger have updates of the same number.
  */
 export function idempotencyKeyOf({ platform, source, id, body }: KeyedEvent, call: string): string {
-  const hash = nodeCrypto().createHash("sha256").update(
+  const hash = createHash("sha256").update(
     JSON.stringify([platform, source, id, call]),
   );
   const bytes = hash.update(body).digest();

@@ -63,8 +63,8 @@ testWith(
     await using app = spawnApp("forge", { ...ENV, ...rotating });
     const signature = await sign("{}", "the old secret's text");
     await post(app, await forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
-    const { provedBy } = await app.line(({ message }) => message === "request");
-    assertEquals(provedBy, "secret 2");
+    const { verifiedBy } = await app.line(({ message }) => message === "request");
+    assertEquals(verifiedBy, "secret 2");
   },
 );
 

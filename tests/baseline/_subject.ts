@@ -10,7 +10,7 @@ export interface SubjectOptions {
   /** Variables that add to those of every subject, or replace them. */
   readonly env?: Readonly<Record<string, string>>;
   /** What of the package is to be otherwise than by default; the plain version has nothing of it. */
-  readonly intake?: Partial<Pick<ForgeIntakeOptions, "bodyTimeoutMs" | "replayWindow">>;
+  readonly intake?: Partial<Pick<ForgeIntakeOptions, "bodyTimeoutMs" | "replayWindowMs">>;
   /** As `intake`. */
   readonly worker?: Partial<Pick<RunAppOptions, "leaseMs" | "retry">>;
 }

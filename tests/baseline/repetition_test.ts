@@ -52,7 +52,7 @@ testRow({
 testRow({
   what: "a captured delivery under a fresh id is no second event, if it is asked for",
   probe: async (start: Start) => {
-    await using subject = await start({ intake: { replayWindow: 60_000 } });
+    await using subject = await start({ intake: { replayWindowMs: 60_000 } });
     for (const id of ["first", "second"]) await subject!.send(await delivery(id, `{"id":"a"}`));
     return await subject!.settled(1);
   },

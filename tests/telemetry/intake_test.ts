@@ -20,7 +20,6 @@ const FULL: IntakeStore = {
   maxPayloadBytes: 1e9,
   retentionMs: 1e9,
   accept: () => Promise.reject(new Error("The disk is full")),
-  firstOf: () => Promise.reject(new Error("The disk is full")),
 };
 
 /** What a messenger's intake counts for an update of a user who is not allowed. */

@@ -69,9 +69,9 @@ Deno.test("an event that died is put back into the line of its own intake", asyn
 
 Deno.test("two intakes of a platform are told apart by their names", async () => {
   await using sut = await memoryStore();
-  const replayWindow = 60_000;
+  const replayWindowMs = 60_000;
   for (const name of ["github", "gitea"]) {
-    const send = forgeTo(sut.store, { name, replayWindow });
+    const send = forgeTo(sut.store, { name, replayWindowMs });
     assertEquals([await send("a", {}), await send("a", {}), await send("b", {})], [200, 200, 200]);
   }
   const ids = (await Array.fromAsync(sut.store.list())).map(({ id }) => id);

@@ -113,7 +113,7 @@ Deno.test("createMessengerIntake() logs which of several secret tokens has prove
   await messenger.post(messengerUpdate(message()));
   await messenger.post(messengerUpdate(message({ id: 43 }), { [TOKEN]: secrets[0]! }));
   const requests = messenger.records.filter((record) => record.message === "request");
-  assertEquals(requests.map(({ provedBy }) => provedBy), ["secret 2", "secret 1"]);
+  assertEquals(requests.map(({ verifiedBy }) => verifiedBy), ["secret 2", "secret 1"]);
   for (const secret of secrets) assert(!JSON.stringify(messenger.records).includes(secret));
 });
 

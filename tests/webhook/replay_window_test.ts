@@ -1,8 +1,8 @@
 import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
-import { openEventStore } from "../../events/mod.ts";
+import { createForgeIntake, type ForgeIntakeOptions, type IntakeStore } from "../../webhook/mod.ts";
+import { type EventRecord, openEventStore } from "../../events/mod.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -17,10 +17,11 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
   const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  const intake = { secrets: [FORGE_SECRET], store, replayWindow: HOUR_MS, ...options };
+  const intake = { secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS, ...options };
   app.route("/", createForgeIntake(intake));
   return {
     records,
+    events: () => Array.fromAsync(store.list()),
     ids: async () => (await Array.fromAsync(store.list())).map(({ id }) => id).sort(),
     post: async (body: string, headers: Record<string, string | null> = {}) => {
       const response = await app.request("/webhook", await forgeDelivery(body, headers));
@@ -32,7 +33,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
 
 const id = (deliveryId: string | null) => ({ "X-Forge-Delivery": deliveryId });
 
-Deno.test("replayWindow answers 200 to a document under another id, and makes no event", async () => {
+Deno.test("replayWindowMs answers 200 to a document under another id, and makes no event", async () => {
   using forge = await createForge();
   assertEquals(await forge.post("{}", id("d1")), [200, "OK"]);
   assertEquals(await forge.post("{}", id("d2")), [200, "OK"]);
@@ -41,7 +42,7 @@ Deno.test("replayWindow answers 200 to a document under another id, and makes no
   assertEquals(logged, [["forge:d1", false], ["forge:d1", true]]);
 });
 
-Deno.test("replayWindow is not deceived by another event type, or by no id", async () => {
+Deno.test("replayWindowMs is not deceived by another event type, or by no id", async () => {
   using forge = await createForge();
   await forge.post("{}", id("d1"));
   await forge.post("{}", { ...id("d2"), "X-Forge-Event": "issues" });
@@ -50,7 +51,7 @@ Deno.test("replayWindow is not deceived by another event type, or by no id", asy
   assertEquals(await forge.ids(), ["forge:d1"]);
 });
 
-Deno.test("replayWindow is not deceived by a form around the document that is signed", async () => {
+Deno.test("replayWindowMs is not deceived by a form around the document that is signed", async () => {
   using forge = await createForge();
   await forge.post("{}", id("d1"));
   const form = {
@@ -61,20 +62,20 @@ Deno.test("replayWindow is not deceived by a form around the document that is si
   assertEquals(await forge.ids(), ["forge:d1"]);
 });
 
-Deno.test("replayWindow makes one event of 50 copies under 50 ids at once", async () => {
+Deno.test("replayWindowMs makes one event of 50 copies under 50 ids at once", async () => {
   using forge = await createForge();
   const copies = Array.from({ length: 50 }, (_, i) => forge.post("{}", id(`d${i}`)));
   assertEquals(new Set((await Promise.all(copies)).map(([status]) => status)), new Set([200]));
   assertEquals((await forge.ids()).length, 1);
 });
 
-Deno.test("replayWindow knows a document without an id again", async () => {
+Deno.test("replayWindowMs knows a document without an id again", async () => {
   using forge = await createForge();
   for (let i = 0; i < 3; i++) await forge.post("{}", id(null));
   assertEquals((await forge.ids()).length, 1);
 });
 
-Deno.test("replayWindow takes different documents, and the same delivery twice", async () => {
+Deno.test("replayWindowMs takes different documents, and the same delivery twice", async () => {
   using forge = await createForge();
   for (const [body, name] of [["{}", "d1"], ['{"a":1}', "d2"], ["{}", "d1"]] as const) {
     assertEquals(await forge.post(body, id(name)), [200, "OK"]);
@@ -82,26 +83,49 @@ Deno.test("replayWindow takes different documents, and the same delivery twice",
   assertEquals(await forge.ids(), ["forge:d1", "forge:d2"]);
 });
 
-Deno.test("without replayWindow equal documents under different ids are events each", async () => {
-  using forge = await createForge({ replayWindow: undefined });
+Deno.test("without replayWindowMs equal documents under different ids are events each", async () => {
+  using forge = await createForge({ replayWindowMs: undefined });
   for (const name of ["d1", "d2"]) await forge.post("{}", id(name));
   assertEquals(await forge.ids(), ["forge:d1", "forge:d2"]);
+});
+
+Deno.test("createForgeIntake() hands the window to the store, and makes up no delivery id", async () => {
+  const accepted: Parameters<IntakeStore["accept"]>[] = [];
+  const store: IntakeStore = {
+    maxPayloadBytes: 100_000_000,
+    retentionMs: HOUR_MS,
+    accept: (...args) => {
+      accepted.push(args);
+      return Promise.resolve({ id: "forge:d1", duplicate: false });
+    },
+  };
+  const intake = createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS });
+  await intake.request("/webhook", await forgeDelivery("{}", id(null)));
+  const [[delivery, options]] = accepted as [Parameters<IntakeStore["accept"]>];
+  assertEquals([delivery.deliveryId, options], [undefined, { replayWindowMs: HOUR_MS }]);
+});
+
+Deno.test("replayWindowMs records no delivery id for a delivery without one", async () => {
+  using forge = await createForge();
+  await forge.post("{}", id(null));
+  const [event] = await forge.events();
+  assertEquals((event as EventRecord).deliveryId ?? undefined, undefined);
 });
 
 Deno.test("createForgeIntake() refuses a replay window that makes no sense", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
-  for (const replayWindow of [0, -1, NaN, Infinity, 1e12]) {
-    const create = () => createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindow });
-    assertThrows(create, RangeError, "'replayWindow'");
+  for (const replayWindowMs of [0, -1, NaN, Infinity, 1e12]) {
+    const create = () => createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
+    assertThrows(create, RangeError, "'replayWindowMs'");
   }
 });
 
 Deno.test("createForgeIntake() refuses a replay window that outlasts what the store remembers", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { retentionMs: HOUR_MS });
-  const createWith = (replayWindow: number) =>
-    createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindow });
+  const createWith = (replayWindowMs: number) =>
+    createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
   createWith(HOUR_MS);
   assertThrows(() => createWith(HOUR_MS + 1), RangeError, "the store's 'retentionMs', got 3600001");
 });

@@ -133,7 +133,7 @@ Deno.test("createForgeIntake() does not let one right signature make up for anot
   await assertRefused(sent, ALL, "INVALID_SIG");
 });
 
-Deno.test("createForgeIntake() judges only proofs that it has secrets for", async () => {
+Deno.test("createForgeIntake() judges only credentials that it has secrets for", async () => {
   const sent = await send("gitlab");
   sent.headers.set("X-Gitlab-Token", TOKEN);
   assertEquals((await post(sent, ONLY.gitlabToken)).status, 200);
@@ -219,16 +219,16 @@ Deno.test("createForgeIntake() knows a standard delivery by the id that is signe
   assertEquals((await post(sent, ONLY.gitlab)).event?.deliveryId, "signed-id");
 });
 
-Deno.test("createForgeIntake() logs which of several secrets has proved a delivery", async () => {
+Deno.test("createForgeIntake() logs which of several secrets has verified a delivery", async () => {
   const expected: readonly (readonly [Sent, string])[] = [
     [await send("github"), "secret 1"],
     [await send("gitea", { form: true }), "secret 1"],
     [await send("gitlab"), "secret 2"],
     [await send("gitlabToken"), "token 1"],
   ];
-  for (const [sent, provedBy] of expected) {
+  for (const [sent, verifiedBy] of expected) {
     const { records } = await post(sent, ALL);
-    assertEquals(records.map((record) => record.provedBy), [provedBy]);
+    assertEquals(records.map((record) => record.verifiedBy), [verifiedBy]);
     for (const secret of [HUB_SECRET, STANDARD_SECRET, TOKEN]) {
       assert(!JSON.stringify(records).includes(secret));
     }
@@ -236,7 +236,7 @@ Deno.test("createForgeIntake() logs which of several secrets has proved a delive
 });
 
 Deno.test("createForgeIntake() logs no position where there is one secret only", async () => {
-  assertEquals((await post(send("github"), ONLY.github)).records[0]?.provedBy, undefined);
+  assertEquals((await post(send("github"), ONLY.github)).records[0]?.verifiedBy, undefined);
 });
 
 const BAD: readonly (readonly [Secrets, string])[] = [

@@ -6,8 +6,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
 import { openEventStore } from "../../events/mod.ts";
-import { createForgeIntake } from "../../webhook/mod.ts";
-import { verifyForgeDelivery } from "../../webhook/verify_forge_delivery.ts";
+import { createForgeIntake, verifyForgeDelivery } from "../../webhook/mod.ts";
+import { SENDERS } from "../_senders.ts";
 
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -80,18 +80,12 @@ const REFUSED: Named = {
 };
 
 async function request({ secret = SECRET, payload = PAYLOAD, sent = 0, headers = {} }: Case) {
-  const time = String(Math.floor(Date.now() / 1_000) + sent);
   const padded = secret.padEnd(Math.ceil(secret.length / 4) * 4, "=");
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const raw = Uint8Array.fromBase64(padded);
-  const key = await crypto.subtle.importKey("raw", raw, algorithm, false, ["sign"]);
-  const signed = encoder.encode(`${ID}.${time}.${payload}`);
-  const right = `v1,${new Uint8Array(await crypto.subtle.sign("HMAC", key, signed)).toBase64()}`;
-  const all = new Headers({
-    "webhook-id": ID,
-    "webhook-timestamp": time,
-    "webhook-signature": right,
-  });
+  const sentAt = Math.floor(Date.now() / 1_000) + sent;
+  const signed = await SENDERS.gitlab(payload, { secret: `whsec_${padded}`, id: ID, sentAt });
+  const right = signed.headers.get("webhook-signature")!;
+  const names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+  const all = new Headers(names.map((name) => [name, signed.headers.get(name)!]));
   for (const [name, value] of Object.entries(headers)) {
     if (value === null) all.delete(name);
     else if (value === "$8") all.set(name, right.slice(0, 8));

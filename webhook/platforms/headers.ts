@@ -1,9 +1,29 @@
-import { met } from "../../core/check_options.ts";
 import { HttpError } from "../../core/mod.ts";
-import type { PlatformName } from "../../events/store/delivery.ts";
+import type { Parts } from "./form.ts";
 
 /** A header's name, and the product that sends it. */
 export type SourceHeader = readonly [name: string, source: string];
+
+/** Places in a platform's requests that hold what they are verified by. */
+export interface Credentials {
+  /** Header with the HMAC-SHA256 of the body; undefined if the platform does not sign so. */
+  readonly signature?: string | undefined;
+  /** Headers with a secret token. The first one that is present counts. */
+  readonly tokens: readonly string[];
+  /** Name of such a token in the log: that of its option, in the singular. */
+  readonly tokenName: "secret" | "token";
+  /**
+   * Reads the document in a body, which may be signed in the body's place.
+   *
+   * @param headers The request's headers.
+   * @param body The request's body.
+   * @param partBytes The size of the parts that the document is read in.
+   * @returns The parts; undefined if the body has no such document.
+   */
+  readonly signedDocumentOf?:
+    | ((headers: Headers, body: Uint8Array<ArrayBuffer>, partBytes: number) => Parts | undefined)
+    | undefined;
+}
 
 /** Event types are short words: `pull_request_review_thread` has 26 characters. */
 const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
@@ -11,39 +31,15 @@ const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
 /** Delivery ids are UUIDs or numbers. They become part of a key, so their length is bounded. */
 const DELIVERY_ID = /^[\w.:-]{1,128}$/;
 
-/** Intakes have short names: they begin each event's id, up to the first colon. */
-const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
-
 /**
- * Checks an intake's name.
- *
- * @param name The name.
- * @param platform The intake's platform.
- * @throws {TypeError} If it is no letter followed by up to 31 letters, digits, `_` and `-`, or what the
- * other platform's intake is called by default.
- */
-export function checkIntakeName(name: string, platform: PlatformName): void {
-  const other = platform === "forge" ? "messenger" : "forge";
-  if (name === other) {
-    throw new TypeError(
-      `Cannot create the intake: 'name' must not be ${met(name)}, which is the other platform's`,
-    );
-  }
-  if (typeof name === "string" && INTAKE_NAME.test(name)) return;
-  throw new TypeError(
-    "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
-      `got ${met(name)}`,
-  );
-}
-
-/**
- * Takes the event type from the first of the headers that is there.
+ * Reads the event type from the first header that is present.
  *
  * @param headers The request's headers.
- * @param names The headers, in the order of their precedence.
- * @param read Reads the type as a product writes it.
- * @returns The event type and the product whose header it was.
- * @throws {HttpError} 400 `MISSING_EVENT` if none is there; 400 `INVALID_EVENT` if it is malformed.
+ * @param names The headers, in order of precedence.
+ * @param read Converts the type from a product's spelling.
+ * @returns The event type, and the product that the header belongs to.
+ * @throws {HttpError} 400 `MISSING_EVENT` if no header is present; 400 `INVALID_EVENT` if it is
+ * malformed.
  */
 export function eventTypeOf(
   headers: Headers,
@@ -62,11 +58,11 @@ export function eventTypeOf(
 }
 
 /**
- * Takes the delivery id from the first of the headers that is there.
+ * Reads the delivery id from the first header that is present.
  *
  * @param headers The request's headers.
- * @param names The headers, in the order of their precedence.
- * @returns The delivery id; undefined where none is there.
+ * @param names The headers, in order of precedence.
+ * @returns The delivery id; undefined if no header is present.
  * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
  */
 export function deliveryIdOf(
@@ -82,12 +78,12 @@ export function deliveryIdOf(
 }
 
 /**
- * Takes the media type from the headers.
+ * Reads the media type.
  *
  * @param headers The request's headers.
  * @param accepted The media types that are accepted.
  * @returns The media type, in lower case and without parameters.
- * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` if it is missing, or not among the accepted.
+ * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` if it is missing, or not accepted.
  */
 export function mediaTypeOf<T extends string>(headers: Headers, accepted: readonly T[]): T {
   const sent = headers.get("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();

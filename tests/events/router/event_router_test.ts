@@ -19,7 +19,7 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { actionOf } from "../../../webhook/platforms/event_subject.ts";
+import { actionOf } from "../../../webhook/platforms/forge.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";

@@ -7,7 +7,7 @@ import {
 } from "../../../events/router/mod.ts";
 import { type EventHandler, type EventRecord, startWorker } from "../../../events/mod.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
-import { actionOf } from "../../../webhook/platforms/event_subject.ts";
+import { actionOf } from "../../../webhook/platforms/forge.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 

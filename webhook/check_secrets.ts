@@ -1,5 +1,32 @@
 import { met } from "../core/check_options.ts";
-import { flawOfToken } from "./flaw_of_secret.ts";
+import { isStandardSecret, standardKeyOf } from "./_signature_schemes.ts";
+
+/** Characters that a header's value can bring unchanged. Telegram allows A-Z a-z 0-9 _ - only. */
+const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
+
+/**
+ * Finds out why a secret cannot be used to sign.
+ *
+ * @param secret The secret.
+ * @returns The reason, to follow its name; undefined if it can be used.
+ */
+export function flawOfSecret(secret: string): string | undefined {
+  if (!isStandardSecret(secret) || standardKeyOf(secret)) return undefined;
+  return "begins with whsec_ and is not base64";
+}
+
+/**
+ * Finds out why a secret cannot be sent along in a header.
+ *
+ * @param token The secret.
+ * @returns The reason, to follow its name; undefined if it can.
+ */
+export function flawOfToken(token: string): string | undefined {
+  if (TOKEN.test(token)) return undefined;
+  return TOKEN.test(token.trim())
+    ? "begins or ends with white space, such as a line break, which no header can bring"
+    : "has characters that no header can bring";
+}
 
 /**
  * Checks the secrets that an intake is given.

@@ -1,12 +1,14 @@
-import { SLICE_BYTES } from "./_slices.ts";
-import { decodeUtf8 } from "../core/parse_json.ts";
+import { decodeUtf8 } from "../../core/parse_json.ts";
+
+/** Bytes that are read part by part. It returns false if they turn out to be malformed. */
+export type Parts = Generator<Uint8Array<ArrayBuffer>, boolean>;
 
 /** The media type of a form. */
 export const FORM_TYPE = "application/x-www-form-urlencoded";
 
 /**
- * What a form consists of. The media type is not signed: without this a signed JSON document, which
- * always has a brace, could be sent as a form, and a text in it be taken for the payload.
+ * The characters of a form. The media type is not signed: if any character were allowed, a signed JSON
+ * document, which always has a brace, could be sent as a form, and a text in it be taken for the payload.
  */
 const FORM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*.~!'()=:;,@/?$-";
 
@@ -16,24 +18,25 @@ const [MALFORMED, ESCAPE, END] = [-1, -2, -3];
 
 const encoder = new TextEncoder();
 
-/** What each byte of a form stands for. */
+/** The meaning of each byte of a form. */
 const MEANING = new Int16Array(256).fill(MALFORMED);
 for (const byte of encoder.encode(FORM)) MEANING[byte] = byte;
 for (const [char, meaning] of [["+", 32], ["%", ESCAPE], ["&", END]] as const) {
   MEANING[char.charCodeAt(0)] = meaning;
 }
 
-/** What each byte stands for as a hexadecimal digit; more than a byte holds if it is none. */
+/** The value of each byte as a hexadecimal digit; more than a byte can hold if it is not one. */
 const DIGIT = new Uint16Array(256).fill(256);
 for (const digit of DIGITS) DIGIT[digit.charCodeAt(0)] = parseInt(digit, 16);
 
 /**
- * Finds the one field of a name in a form. Not with `URLSearchParams`, which takes any text for a form
- * and replaces invalid UTF-8.
+ * Finds the only field with a name in a form. It does not use `URLSearchParams`, which accepts any text
+ * as a form and replaces invalid UTF-8.
  *
  * @param body The form.
  * @param name The field's name.
- * @returns What the field holds; undefined if it is not there once, or the body is no form in UTF-8.
+ * @returns The field's value; undefined unless the field is there exactly once and the body is a form in
+ * UTF-8.
  */
 export function formField(body: Uint8Array, name: string): Uint8Array<ArrayBuffer> | undefined {
   const prefix = encoder.encode(`${name}=`);
@@ -53,37 +56,34 @@ export function formField(body: Uint8Array, name: string): Uint8Array<ArrayBuffe
   if (count !== 1 || size < 0) return undefined;
   const field = new Uint8Array(size);
   const { isRight, next } = decode(body, start, field);
-  // An escape that the field's end cuts off makes it longer than what it holds.
+  // An escape that is cut off by the field's end makes the field longer than its value.
   const isWhole = next === body.length || MEANING[body[next]!] === END;
   return isRight && isWhole && isUtf8(field) ? field : undefined;
 }
 
 /**
- * Decodes the first field of a form, slice by slice: no more is looked at than is decoded, and no more
- * is held than a slice.
+ * Decodes the first field of a form part by part, and holds only one part in memory.
  *
  * @param body The form.
  * @param name The field's name.
- * @yields What the next part of the field holds, until the next one takes its place.
+ * @param partBytes The size of a part.
+ * @yields The next part of the field's value. The part after it reuses its memory.
  * @returns Whether the field has this name, and could be decoded to its end.
  */
-export function* firstField(
-  body: Uint8Array,
-  name: string,
-): Generator<Uint8Array<ArrayBuffer>, boolean> {
+export function* firstField(body: Uint8Array, name: string, partBytes: number): Parts {
   const prefix = encoder.encode(`${name}=`);
   if (!startsWith(body, prefix, 0)) return false;
-  const slice = new Uint8Array(Math.min(SLICE_BYTES, body.length));
+  const part = new Uint8Array(Math.min(partBytes, body.length));
   for (let at = prefix.length;;) {
-    const { isRight, size, next } = decode(body, at, slice);
+    const { isRight, size, next } = decode(body, at, part);
     if (!isRight) return false;
-    yield slice.subarray(0, size);
-    if (size < slice.length) return true;
+    yield part.subarray(0, size);
+    if (size < part.length) return true;
     at = next;
   }
 }
 
-/** Decodes what a field holds from a place on, until its end or the target's. */
+/** Decodes a field's value from an offset on, until the value or the target ends. */
 function decode(body: Uint8Array, start: number, target: Uint8Array) {
   let [next, size] = [start, 0];
   for (; next < body.length && size < target.length; next++) {
@@ -92,7 +92,7 @@ function decode(body: Uint8Array, start: number, target: Uint8Array) {
     if (byte === ESCAPE) {
       byte = DIGIT[body[next + 1]!]! << 4 | DIGIT[body[next + 2]!]!;
       next += 2;
-      // Behind the body's end there is no digit either.
+      // Past the body's end there is no digit either.
       if (!(next < body.length && byte <= 255)) return { isRight: false, size, next };
     } else if (byte === MALFORMED) return { isRight: false, size, next };
     target[size++] = byte;

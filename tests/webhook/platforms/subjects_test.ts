@@ -3,13 +3,8 @@ import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert"
 import { toEvent, type WebhookEvent } from "../../../events/worker/event.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
 import type { EventRecord } from "../../../events/mod.ts";
-import {
-  actionOf,
-  chatOf,
-  forgeSenderOf,
-  repositoryOf,
-  updateSenderOf,
-} from "../../../webhook/platforms/event_subject.ts";
+import { actionOf, forgeSenderOf, repositoryOf } from "../../../webhook/platforms/forge.ts";
+import { chatOf, updateSenderOf } from "../../../webhook/platforms/messenger.ts";
 
 const encoder = new TextEncoder();
 
