@@ -55,7 +55,7 @@ export function readTokens(variables: AppVariables, name: string): string[] {
   return readAll(variables, name, flawOfToken);
 }
 
-/** Secrets that a forge's deliveries are verified with. */
+/** Secrets and tokens that a forge's deliveries are verified with. */
 export interface ForgeSecrets {
   /** Secrets that deliveries are signed with. */
   readonly secrets: readonly string[];

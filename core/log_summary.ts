@@ -55,10 +55,11 @@ const MAX_PATH_LENGTH = 200;
  * window are written as they come. The rest are counted and written as one record with `count` and
  * `periodMs`.
  *
- * Anybody can cause a refusal, a record with a `code`; its kind is its message and code. Anybody can also
- * cause the record of another request, such as a health probe; its kind is its message, status and path.
- * All other records are always written, among them the request of a verified delivery, which has an
- * `eventId`. There are no timers: the next record after a window, or `flush`, writes the summaries.
+ * Anybody can cause a refusal, which is a record with a `code`: its kind is message and code. So they can
+ * the records of a request without one, such as a health probe: their kind is message, status and path.
+ * The request of a delivery, which has an `eventId`, was verified, and is always written. So are all other
+ * records. There are no timers: a window that is over is summed up when the next record comes, or by
+ * `flush`.
  *
  * @param options The log, and the number of records that are written one by one.
  * @returns The log that sums up.

@@ -1,22 +1,22 @@
 import { overloaded } from "./body_budget.ts";
 
-/** How many bytes a slice has: they are decoded and hashed in 1 to 2 ms. */
+/** Size of a slice: decoding and hashing one takes 1 to 2 ms. */
 export const SLICE_BYTES = 524_288;
 
-/** Work in slices: each call of `next()` does one. */
+/** Work in slices: each call of `next()` does one of them. */
 export type Sliced<T> = Generator<unknown, T>;
 
 interface Task {
   readonly isGivenUp: () => boolean;
-  /** Does a slice; tells whether it was the last. */
-  readonly goOn: () => boolean;
+  /** Does the next slice, and returns whether it was the last. */
+  readonly next: () => boolean;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Does work on large bodies, a slice in each turn of the event loop: whatever is sent by however many,
- * all else waits for one slice, and not for 24 bodies of 25 MiB. A body after the other is worked on, and
- * one that is evicted meanwhile is let go of at once.
+ * Does work on large bodies, one slice in each turn of the event loop: however much is sent, everything else
+ * waits for one slice, and not for 24 bodies of 25 MiB. The bodies are worked on one after the other, and
+ * a body that is evicted meanwhile is released at once.
  */
 export class Slices {
   #tasks: Task[] = [];
@@ -24,20 +24,20 @@ export class Slices {
   /**
    * Does work in its turn.
    *
-   * @typeParam T What it comes to.
+   * @typeParam T The work's result.
    * @param work The work.
-   * @param isGivenUp Tells whether it is not wanted any more.
-   * @returns What it comes to.
-   * @throws {HttpError} 503 `OVERLOADED` if it is given up.
+   * @param isGivenUp Checks whether the result is no longer wanted.
+   * @returns The result.
+   * @throws {HttpError} 503 `OVERLOADED` if the work is given up.
    */
   run<T>(work: Sliced<T>, isGivenUp: () => boolean): Promise<T> {
     return new Promise((resolve, reject) => {
-      const goOn = () => {
+      const next = () => {
         const { done, value } = work.next();
         if (done) resolve(value);
         return done === true;
       };
-      this.#tasks.push({ isGivenUp, goOn, reject });
+      this.#tasks.push({ isGivenUp, next, reject });
       if (this.#tasks.length === 1) setTimeout(this.#turn);
     });
   }
@@ -46,14 +46,14 @@ export class Slices {
     for (const { isGivenUp, reject } of this.#tasks) if (isGivenUp()) reject(overloaded());
     this.#tasks = this.#tasks.filter(({ isGivenUp }) => !isGivenUp());
     const [task] = this.#tasks;
-    if (task && isThrough(task)) this.#tasks.shift();
+    if (task && isFinished(task)) this.#tasks.shift();
     if (this.#tasks.length > 0) setTimeout(this.#turn);
   };
 }
 
-function isThrough({ goOn, reject }: Task): boolean {
+function isFinished({ next, reject }: Task): boolean {
   try {
-    return goOn();
+    return next();
   } catch (error) {
     reject(error);
     return true;

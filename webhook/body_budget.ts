@@ -1,35 +1,36 @@
+import { checkInteger } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
-/** Up to this a body is small: nearly all deliveries are, and large ones do not crowd them out. */
+/** Largest small body. Nearly all deliveries are small, and large ones must not crowd them out. */
 const SMALL_BYTES = 65_536;
 
-/** What one body holds of a {@linkcode BodyBudget}. */
+/** One body's share of a {@linkcode BodyBudget}. */
 export interface BodyShare {
-  /** Whether the body has to be given up. */
+  /** Whether the body was evicted: it has to be given up. */
   readonly isEvicted: boolean;
   /**
    * Counts bytes that have arrived. That may evict this body or another one.
    *
-   * @param bytes How many.
+   * @param bytes The number of bytes.
    */
   add(bytes: number): void;
   /**
-   * Keeps a body that was proved genuine: it is not evicted any more. A large one has to wait until
-   * there is room to work on it, for what is made of it takes several times its size.
+   * Keeps a verified body: it is not evicted any more. A large one has to wait until there is room to work
+   * on it, since parsing and storing it takes several times its size.
    *
-   * @returns What resolves once there is room; undefined if there is.
-   * @throws {HttpError} 503 `OVERLOADED` if it was evicted before, or is closed while it waits.
+   * @returns A promise that resolves once there is room; undefined if there is room now.
+   * @throws {HttpError} 503 `OVERLOADED` if the body was evicted, or is closed while it waits.
    */
   keep(): Promise<void> | undefined;
-  /** Gives back what the body held. */
+  /** Returns the body's bytes to the budget. */
   close(): void;
 }
 
-/** When a sender that can try again should: bodies have arrived by then, or are given up. */
+/** Seconds after which a sender that can should try again: by then bodies have arrived, or timed out. */
 const RETRY_AFTER_SECONDS = "10";
 
 /**
- * Makes the error for a body that there is no room for.
+ * Creates the error for a body that there is no room for.
  *
  * @returns The error, 503 `OVERLOADED` with `Retry-After`.
  */
@@ -41,25 +42,25 @@ export function overloaded(): HttpError {
 }
 
 /**
- * Bounds what bodies hold together, from their first byte until they are stored: without it 300 slow
- * uploads of 25 MiB would take 7.5 GB, and none of their senders needs to have proved anything.
+ * Limits the bytes that all bodies together hold, from their first byte until they are stored. Without it,
+ * 300 slow uploads of 25 MiB would take 7.5 GB, and their senders need not know a secret.
  *
- * Past the bound, either small bodies (up to 64 KiB) or large ones give way, whichever hold more: of the
- * small ones the oldest is evicted, of the large ones the one that has been large for the longest. So
- * uploads that are begun and then stand still cannot keep genuine ones out, be they small or large: those
- * would have to be overtaken by half of what is not set aside or kept, while they arrive and are proved.
- * What was proved is kept, and what comes then is refused.
+ * Past the limit, either small bodies (up to 64 KiB) or large ones are evicted, whichever hold more: the
+ * oldest of the small ones, or the one that has been large for the longest. So uploads that stand still
+ * cannot keep genuine ones out, small or large: a genuine body is evicted only if half of the bytes that
+ * are not reserved or kept arrive after it, before it is verified. A verified body is kept, and if such
+ * bodies fill the budget, new ones are refused.
  *
- * Of the large ones that were proved, as many are worked on at once as fit a quarter of the budget: of 1
- * MB of JSON text and objects are made, and parts to be stored, 4 MB or more.
+ * Large bodies that were verified are worked on together only as far as they fit a quarter of the budget:
+ * 1 MB of JSON becomes a text, objects, and parts to be stored, 4 MB or more.
  */
 export class BodyBudget {
   readonly #maxBytes: number;
-  /** Both in the order in which bodies came to be in them. */
+  /** Both sets are in the order in which the bodies were added. */
   readonly #small = new Set<Share>();
   readonly #large = new Set<Share>();
   #largeBytes = 0;
-  /** Those that were proved: their bytes, and what is worked on of them. */
+  /** The verified bodies, their bytes, and the bytes of those that are being worked on. */
   readonly #kept = new Set<Share>();
   #keptBytes = 0;
   #atWork = 0;
@@ -70,19 +71,15 @@ export class BodyBudget {
   /**
    * Makes a budget.
    *
-   * @param maxBytes How many bytes bodies may hold together.
-   * @throws {RangeError} If it is not a positive integer.
+   * @param maxBytes The number of bytes that bodies may hold together.
+   * @throws {RangeError} If it is not a whole number from 1.
    */
   constructor(maxBytes: number) {
-    if (!Number.isSafeInteger(maxBytes) || maxBytes < 1) {
-      throw new RangeError(
-        `Cannot create the body budget: 'maxBytes' must be a positive integer, got ${maxBytes}`,
-      );
-    }
+    checkInteger("create the body budget", "maxBytes", maxBytes, { max: Number.MAX_SAFE_INTEGER });
     this.#maxBytes = maxBytes;
   }
 
-  /** How many bytes are held. */
+  /** Number of bytes that are held. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -90,8 +87,8 @@ export class BodyBudget {
   /**
    * Begins to count a body.
    *
-   * @param evict Called when the body has to be given up: what it holds is counted no longer.
-   * @returns The body's share. Close it once the body is read, or given up.
+   * @param evict Called when the body is evicted. Its bytes are no longer counted then.
+   * @returns The body's share. Close it once nothing holds the body any more.
    */
   open(evict: () => void): BodyShare {
     const share: Share = new Share(evict, {
@@ -104,22 +101,22 @@ export class BodyBudget {
   }
 
   /**
-   * Sets room aside for a body that cannot be given up while it arrives.
+   * Reserves room for a body that cannot be given up while it arrives.
    *
-   * @param bytes How many bytes it has.
-   * @returns What gives the room back; null if an eighth of the budget is not enough for all such bodies,
-   * or what is kept leaves no room.
+   * @param bytes The number of bytes.
+   * @returns The function that returns the room; null if all such bodies would take more than an eighth of
+   * the budget, or the bodies that are kept leave no room.
    */
   reserve(bytes: number): (() => void) | null {
     return this.#reserve(bytes, this.#maxBytes / 8);
   }
 
   /**
-   * Sets room aside if it is free: nothing is given up for it.
+   * Reserves room if it is free, without evicting anything.
    *
-   * @param bytes How many bytes.
-   * @returns What gives the room back; null if so many are not free, or half of the budget would be set
-   * aside.
+   * @param bytes The number of bytes.
+   * @returns The function that returns the room; null if so many bytes are not free, or more than half of
+   * the budget would be reserved.
    */
   reserveFree(bytes: number): (() => void) | null {
     if (this.#bytes + bytes > this.#maxBytes) return null;
@@ -165,7 +162,7 @@ export class BodyBudget {
     victim!.giveUp();
   }
 
-  /** Takes out a body that is neither kept nor closed; tells whether it was one. */
+  /** Removes a body that is neither kept nor closed, and returns whether it was one. */
   #takeArriving(share: Share): boolean {
     if (this.#small.delete(share)) return true;
     if (!this.#large.delete(share)) return false;
@@ -187,7 +184,7 @@ export class BodyBudget {
     return share.wait();
   }
 
-  /** The largest body has to have its turn as well. */
+  /** A body larger than the limit is worked on alone. */
   #hasRoomFor(share: Share): boolean {
     return this.#atWork === 0 || this.#atWork + share.bytes <= this.#maxBytes / 4;
   }

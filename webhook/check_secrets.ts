@@ -38,7 +38,7 @@ export function flawOfToken(token: string): string | undefined {
  */
 export function checkSecrets(what: string, secrets: readonly string[], name = "secrets"): void {
   if (!Array.isArray(secrets) || secrets.length === 0) {
-    // A text would be one secret that was meant: it is not quoted.
+    // A text would be the secret itself, so it is not quoted.
     const got = typeof secrets === "string"
       ? "a text"
       : Array.isArray(secrets)
@@ -56,10 +56,10 @@ export function checkSecrets(what: string, secrets: readonly string[], name = "s
 }
 
 /**
- * Checks the secrets that are sent along in a header.
+ * Checks the tokens that are sent along in a header.
  *
  * @param what The intake, for the message.
- * @param tokens The secrets.
+ * @param tokens The tokens.
  * @param name The option's name, for the message.
  * @throws {TypeError} If there is none, one is blank, or one has characters that no header can bring.
  */
@@ -74,8 +74,8 @@ export function checkTokens(what: string, tokens: readonly string[], name = "sec
  * @param what The intake, for the message.
  * @param secrets The secrets.
  * @param name The option's name, for the message.
- * @param flawOf Tells why one is of no use.
- * @throws {TypeError} If one is of no use.
+ * @param flawOf Finds out why a secret cannot be used.
+ * @throws {TypeError} If one cannot be used.
  */
 export function checkEach(
   what: string,

@@ -1,8 +1,8 @@
 /**
- * The webhook intake: a request is verified, parsed, authorized and put into the event store.
+ * The webhook intake: it verifies, parses and authorizes a request, and puts it into the event store.
  *
- * `createForgeIntake` and `createMessengerIntake` do all of it. To compose an intake by hand, use the
- * single steps, each of which hands its result to the next.
+ * `createForgeIntake` and `createMessengerIntake` do all of that. To compose an intake by hand, use the
+ * single steps: each hands its result to the next.
  *
  * @example
  * ```ts

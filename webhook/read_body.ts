@@ -5,44 +5,44 @@ import { invalidBody } from "./platforms/payload.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {
-  /** How many bytes are taken at most. */
+  /** Largest body, in bytes. */
   readonly maxBytes: number;
   /**
-   * Within how many milliseconds the body must have arrived.
+   * Time in which the body must have arrived, in milliseconds.
    *
    * @default {10_000}
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * Bounds what this body and others hold together.
+   * Limits the bytes that this body and others hold together.
    *
-   * @default {undefined} Each body is bounded by itself alone.
+   * @default {undefined} Each body is limited on its own.
    */
   readonly budget?: BodyBudget | undefined;
 }
 
 /**
- * Up to this length a body is read in one piece, as the published examples of forges are: by its stream
- * that took 20 µs instead of 11, and the stream's code another 2 ms at the start.
+ * Largest body that is read in one piece: the published examples of forges are all smaller. Reading it
+ * from its stream took 20 µs instead of 11, and the stream's code another 2 ms at the start.
  */
 const WHOLE_BYTES = 32_768;
 
 /**
- * Past so many pieces a body has to have {@linkcode PIECE_BYTES} in each of them on average. To read one
- * costs 20 µs whatever is in it: 16 senders of one byte at a time kept all others waiting for 20 s.
- * Networks hand on packets of 500 bytes and more.
+ * Number of pieces past which they must have {@linkcode PIECE_BYTES} on average. Reading a piece takes 20 µs
+ * whatever its size: 16 senders of one byte at a time kept all others waiting for 20 s. Networks deliver
+ * packets of 500 bytes and more.
  */
 const MANY_PIECES = 1_024;
 
-/** Less than any network's packets have, which are what a slow sender's body comes in. */
+/** Less than any network's packets have. A slow sender's body arrives packet by packet. */
 const PIECE_BYTES = 256;
 
 /**
- * Reads a request's body, bounded in size and time. No more than the limit is ever held, whatever
- * length is declared: {@linkcode checkDeclaredBody} looks at that.
+ * Reads a request's body, limited in size and time. It never holds more than the limit, whatever length
+ * the request declares: {@linkcode checkDeclaredBody} checks that.
  *
  * @param request The request.
- * @param options The bounds.
+ * @param options The limits.
  * @returns The bytes as they were sent.
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer, or
  * comes in over 1,024 pieces of less than 256 bytes on average; 503 `OVERLOADED` if the budget evicts
@@ -57,15 +57,15 @@ export function readBody(
 }
 
 /**
- * Reads a request's body, as {@linkcode readBody} does, from a server that sees to it that a body has
- * the length that is declared.
+ * Reads a request's body, as {@linkcode readBody} does, from a server that ensures that a body has the
+ * declared length.
  *
- * @param timeouts Within which time it must have arrived.
+ * @param timeouts The time in which it must have arrived.
  * @param request The request.
- * @param maxBytes How many bytes are taken at most.
- * @param budget Bounds what this body and others hold together.
- * @param hold Takes the share of a body that was read, to be closed once nothing holds the body any more.
- * Without it, it is closed.
+ * @param maxBytes The largest body, in bytes.
+ * @param budget Limits the bytes that this body and others hold together.
+ * @param hold Takes the share of a body that was read, to close it once nothing holds the body any more.
+ * By default the share is closed at once.
  * @returns The body.
  * @throws {HttpError} As {@linkcode readBody}.
  */
@@ -82,12 +82,12 @@ export function readBodyWithin(
   return readStream(timeouts, request, maxBytes, budget, hold);
 }
 
-/** Takes what a body that was read holds of the budget. */
+/** Takes the budget share of a body that was read. */
 export type HoldBody = (share: BodyShare) => void;
 
 const closeShare: HoldBody = (share) => share.close();
 
-/** The declared length of a body, if that is small. */
+/** The declared length of a body; undefined unless it is small. */
 function smallLengthOf(headers: Headers): number | undefined {
   const declared = headers.get("Content-Length");
   if (declared === null || headers.has("Transfer-Encoding")) return undefined;
@@ -95,7 +95,7 @@ function smallLengthOf(headers: Headers): number | undefined {
   return length >= 0 && length <= WHOLE_BYTES ? length : undefined;
 }
 
-/** Reads a body in one piece. It cannot be ended: what it holds is held until the peer has gone. */
+/** Reads a body in one piece. That cannot be ended: its memory is held until the peer has gone. */
 function readWhole(
   timeouts: Timeouts,
   request: Request,
@@ -117,7 +117,7 @@ function readWhole(
       timeout.cancel();
       if (isLate) return release();
       if (buffer.byteLength > maxBytes) return fail(tooLarge(maxBytes));
-      // What has room set aside is not evicted, and a small body need not wait.
+      // A body with reserved room is not evicted, and a small one need not wait.
       hold({ isEvicted: false, add: () => {}, keep: () => undefined, close: release });
       resolve(new Uint8Array(buffer));
     }, () => {
@@ -146,10 +146,10 @@ async function readStream(
     const collected = collect(reader, chunks, maxBytes, budget, (share) => holdIfRead(share));
     return await Promise.race([collected, tooSlow]);
   } catch (error) {
-    // To cancel the reader ends the reading as if all were there.
+    // Cancelling the reader ends the reading as if the body were complete.
     holdIfRead = closeShare;
     chunks.length = 0;
-    // Deno reads on what is cancelled, and of such pieces 30 MB took it seconds: those are left unread.
+    // Deno reads on after a cancel, and 30 MB of such pieces took it seconds: they are left unread.
     if (!(error instanceof SmallPiecesError)) reader.cancel().catch(() => {});
     if (error instanceof HttpError) throw error;
     throw endedEarly();
@@ -159,12 +159,12 @@ async function readStream(
 }
 
 /**
- * Checks what a request declares of its body, before any of it is read.
+ * Checks what a request declares about its body, before any of it is read.
  *
  * @param headers The request's headers.
- * @param maxBytes How many bytes are taken at most.
+ * @param maxBytes The largest body, in bytes.
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is declared larger; 415 `UNSUPPORTED_MEDIA_TYPE` if it
- * is compressed; 400 `INVALID_BODY` if its length is no number, or several.
+ * is compressed; 400 `INVALID_BODY` if its length is not a number, or is several.
  */
 export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
   const encoding = headers.get("Content-Encoding");
@@ -179,7 +179,7 @@ export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
   if (!(length >= 0)) throw invalidBody("Content-Length must be one number of bytes");
 }
 
-/** The same length several times, which Deno's parser lets pass, is that length (RFC 9110, section 8.6). */
+/** Reads a length. Equal lengths, which Deno's parser lets pass, count as one (RFC 9110, section 8.6). */
 function declaredLength(value: string): number {
   const length = Number(value);
   if (!Number.isNaN(length)) return length;
@@ -218,8 +218,8 @@ async function collect(
 }
 
 /**
- * Deno hands chunks on that are parts of 64 KiB, however little came in each: 100 KB that came a few
- * hundred bytes at a time held 26 MB.
+ * Copies a chunk that is a small part of its buffer. Deno's chunks are parts of 64 KiB, however little
+ * arrived in each: 100 KB that came a few hundred bytes at a time held 26 MB.
  */
 function compact(chunk: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return chunk.byteLength < chunk.buffer.byteLength * 0.75 ? chunk.slice() : chunk;

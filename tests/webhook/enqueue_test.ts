@@ -105,7 +105,7 @@ Deno.test("createForgeIntake() logs once why the store failed, with the request'
   assert((failure?.["error"] as Error).cause instanceof Error);
 });
 
-Deno.test("createForgeIntake() answers 401 and not 503 to the unproven when the store fails", async () => {
+Deno.test("createForgeIntake() answers 401 and not 503 to an unverified request when the store fails", async () => {
   const app = createBaseApp({ name: "forge", logger: { log: () => {} } });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store: await closedStore() }));
   const unsigned = await forgeDelivery("{}", { "X-Hub-Signature-256": null });

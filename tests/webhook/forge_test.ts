@@ -20,7 +20,7 @@ type Sent = RequestOptions | Promise<RequestOptions>;
 type Refusal = readonly [status: number, code: string, message: string];
 
 const UNSIGNED: Refusal = [401, "MISSING_SIG", "Missing signature"];
-const UNPROVEN: Refusal = [401, "INVALID_SIG", "Invalid signature"];
+const UNVERIFIED: Refusal = [401, "INVALID_SIG", "Invalid signature"];
 
 /** A fresh app with its store. `using` closes the KV. */
 async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
@@ -84,7 +84,7 @@ Deno.test("createForgeIntake() answers 200 OK, in plain text, to a signed delive
 });
 
 Deno.test("createForgeIntake() accepts the published vector's signature", async () => {
-  // The vector's payload is no JSON: that it is answered 400 and not 401 shows that it was proved.
+  // The vector's payload is no JSON: that it is answered 400 and not 401 shows that it was verified.
   const digest = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
   const vector = forgeDelivery("Hello, World!", { "X-Hub-Signature-256": `sha256=${digest}` });
   await assertRefused(vector, [400, "INVALID_BODY", "Body is not JSON"]);
@@ -152,19 +152,19 @@ Deno.test("createForgeIntake() does not read the body of an unsigned request", a
 });
 
 Deno.test("createForgeIntake() answers 401 to a signature that is not right", async () => {
-  await assertRefused(forgeDelivery("{}", FORGED), UNPROVEN);
+  await assertRefused(forgeDelivery("{}", FORGED), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() answers 401 to the signature of another body", async () => {
   const signature = { "X-Hub-Signature-256": await sign('{"a":1}') };
   for (const body of ['{"a":2}', '{"a":1} ', '{"a":1}\n', ""]) {
-    await assertRefused(forgeDelivery(body, signature), UNPROVEN);
+    await assertRefused(forgeDelivery(body, signature), UNVERIFIED);
   }
 });
 
 Deno.test("createForgeIntake() answers 401 to a signature with another app's secret", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}", MESSENGER_SECRET) };
-  await assertRefused(forgeDelivery("{}", signature), UNPROVEN);
+  await assertRefused(forgeDelivery("{}", signature), UNVERIFIED);
 });
 
 const MALFORMED: Record<string, (signature: string) => string> = {
@@ -184,17 +184,17 @@ const MALFORMED: Record<string, (signature: string) => string> = {
 for (const [what, change] of Object.entries(MALFORMED)) {
   Deno.test(`createForgeIntake() answers 401 to a signature ${what}`, async () => {
     const signature = { "X-Hub-Signature-256": change(await sign("{}")) };
-    await assertRefused(forgeDelivery("{}", signature), UNPROVEN);
+    await assertRefused(forgeDelivery("{}", signature), UNVERIFIED);
   });
 }
 
 for (const bytes of [200_000, 300_000, 3_000_000]) {
-  Deno.test(`createForgeIntake() proves ${bytes} bytes, and refuses them with another`, async () => {
+  Deno.test(`createForgeIntake() verifies ${bytes} bytes, and refuses them with another`, async () => {
     const body = JSON.stringify({ a: "a".repeat(bytes) });
     const { payload } = await accepted(forgeDelivery(body), { secrets: ["another", FORGE_SECRET] });
     assertEquals(payload?.size, bytes + 8);
     const signature = { "X-Hub-Signature-256": await sign(body) };
-    await assertRefused(forgeDelivery(`${body} `, signature), UNPROVEN);
+    await assertRefused(forgeDelivery(`${body} `, signature), UNVERIFIED);
   });
 }
 
@@ -204,8 +204,8 @@ Deno.test("createForgeIntake() answers 401 to two signature headers, even if one
     first.headers.append("X-Hub-Signature-256", wrong);
     last.headers.set("X-Hub-Signature-256", wrong);
     last.headers.append("X-Hub-Signature-256", await sign("{}"));
-    await assertRefused(first, UNPROVEN);
-    await assertRefused(last, UNPROVEN);
+    await assertRefused(first, UNVERIFIED);
+    await assertRefused(last, UNVERIFIED);
   }
 });
 
@@ -240,13 +240,13 @@ Deno.test("createForgeIntake() accepts the old and the new secret during a rotat
 
 Deno.test("createForgeIntake() answers 401 to the old secret after a rotation", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}", "old secret") };
-  await assertRefused(forgeDelivery("{}", signature), UNPROVEN, { secrets: ["new secret"] });
+  await assertRefused(forgeDelivery("{}", signature), UNVERIFIED, { secrets: ["new secret"] });
 });
 
 Deno.test("createForgeIntake() does not take several secrets for one", async () => {
   for (const secret of ["a,b", "a, b", "ab"]) {
     const signature = { "X-Hub-Signature-256": await sign("{}", secret) };
-    await assertRefused(forgeDelivery("{}", signature), UNPROVEN, { secrets: ["a", "b"] });
+    await assertRefused(forgeDelivery("{}", signature), UNVERIFIED, { secrets: ["a", "b"] });
   }
 });
 
@@ -284,13 +284,13 @@ Deno.test("createForgeIntake() verifies bytes: a signed byte order mark is taken
 
 Deno.test("createForgeIntake() answers 401 to a byte order mark that was not signed", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}") };
-  await assertRefused(forgeDelivery("\ufeff{}", signature), UNPROVEN);
+  await assertRefused(forgeDelivery("\ufeff{}", signature), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() answers 401 to bytes whose text form was signed", async () => {
   const bytes = Uint8Array.from([...encoder.encode('{"a":"'), 0xff, ...encoder.encode('"}')]);
   const signature = { "X-Hub-Signature-256": await sign(new TextDecoder().decode(bytes)) };
-  await assertRefused(forgeDelivery(bytes, signature), UNPROVEN);
+  await assertRefused(forgeDelivery(bytes, signature), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() answers 400 to invalid UTF-8 that is signed", async () => {
@@ -300,10 +300,10 @@ Deno.test("createForgeIntake() answers 400 to invalid UTF-8 that is signed", asy
 
 Deno.test("createForgeIntake() tells a composed character from a decomposed one", async () => {
   const signature = { "X-Hub-Signature-256": await sign('{"a":"\u00e9"}') };
-  await assertRefused(forgeDelivery('{"a":"e\u0301"}', signature), UNPROVEN);
+  await assertRefused(forgeDelivery('{"a":"e\u0301"}', signature), UNVERIFIED);
 });
 
-/** What is wrong with a request beside its proof. */
+/** Faults of a request beside its signature. */
 const FAULTY: Record<string, readonly [body: string, headers: Record<string, string | null>]> = {
   "another media type": ["{}", { "Content-Type": "text/html" }],
   "no event type": ["{}", { "X-Forge-Event": null }],
@@ -316,21 +316,21 @@ const FAULTY: Record<string, readonly [body: string, headers: Record<string, str
 };
 
 for (const [what, [body, headers]] of Object.entries(FAULTY)) {
-  Deno.test(`createForgeIntake() answers 401 to the unproven with ${what}`, async () => {
-    await assertRefused(forgeDelivery(body, { ...headers, ...FORGED }), UNPROVEN);
+  Deno.test(`createForgeIntake() answers 401 to an unverified request with ${what}`, async () => {
+    await assertRefused(forgeDelivery(body, { ...headers, ...FORGED }), UNVERIFIED);
     const unsigned = { ...headers, "X-Hub-Signature-256": null };
     await assertRefused(forgeDelivery(body, unsigned), UNSIGNED);
   });
 }
 
 for (const body of ["", "a=1", "payload=%", "payload=%FF", "payload=a&payload=b", "payload={}"]) {
-  Deno.test(`createForgeIntake() answers 401 to the unproven with the form "${body}"`, async () => {
-    await assertRefused(forgeDelivery(body, { ...FORM, ...FORGED }), UNPROVEN);
+  Deno.test(`createForgeIntake() answers 401 to an unverified request with the form "${body}"`, async () => {
+    await assertRefused(forgeDelivery(body, { ...FORM, ...FORGED }), UNVERIFIED);
   });
 }
 
-Deno.test("createForgeIntake() answers 401 to the unproven with a form that is not UTF-8", async () => {
-  await assertRefused(forgeDelivery(Uint8Array.of(0xff), { ...FORM, ...FORGED }), UNPROVEN);
+Deno.test("createForgeIntake() answers 401 to an unverified request with a form that is not UTF-8", async () => {
+  await assertRefused(forgeDelivery(Uint8Array.of(0xff), { ...FORM, ...FORGED }), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() logs a warning for a form whose signature is not right", async () => {
@@ -341,13 +341,13 @@ Deno.test("createForgeIntake() logs a warning for a form whose signature is not 
   );
 });
 
-Deno.test("createForgeIntake() answers 413 or 415 to the unproven only for what is declared", async () => {
+Deno.test("createForgeIntake() answers 413 or 415 to an unverified request only for what is declared", async () => {
   const [big, zipped] = [{ "Content-Length": "26214401" }, { "Content-Encoding": "gzip" }];
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 26214400 bytes"];
   const encoded: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Unsupported content encoding"];
-  for (const proof of [{}, FORGED, { "X-Hub-Signature-256": null }]) {
-    await assertRefused(forgeDelivery("{}", { ...proof, ...big }), tooLarge);
-    await assertRefused(forgeDelivery("{}", { ...proof, ...zipped }), encoded);
+  for (const signature of [{}, FORGED, { "X-Hub-Signature-256": null }]) {
+    await assertRefused(forgeDelivery("{}", { ...signature, ...big }), tooLarge);
+    await assertRefused(forgeDelivery("{}", { ...signature, ...zipped }), encoded);
   }
 });
 
@@ -501,10 +501,10 @@ Deno.test("createForgeIntake() goes by its own headers before another product's"
   assertEquals([event.source, event.type, event.id], ["forge", "push", "forge:forge-1"]);
 });
 
-Deno.test("createForgeIntake() does not take the headers of the other platform for proof", async () => {
+Deno.test("createForgeIntake() does not take the headers of the other platform for its own", async () => {
   const token = { "X-Messenger-Bot-Api-Secret-Token": FORGE_SECRET };
   await assertRefused(forgeDelivery("{}", { ...token, "X-Hub-Signature-256": null }), UNSIGNED);
-  await assertRefused(forgeDelivery("{}", { ...token, ...FORGED }), UNPROVEN);
+  await assertRefused(forgeDelivery("{}", { ...token, ...FORGED }), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() ignores the other platform's headers on a signed delivery", async () => {
@@ -540,12 +540,12 @@ Deno.test("createForgeIntake() takes a form with its media type in capitals, and
 
 Deno.test("createForgeIntake() answers 401 to a form whose signature is of another document", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}") };
-  await assertRefused(forgeDelivery(form(DOCUMENT), { ...FORM, ...signature }), UNPROVEN);
+  await assertRefused(forgeDelivery(form(DOCUMENT), { ...FORM, ...signature }), UNVERIFIED);
 });
 
 Deno.test("createForgeIntake() answers 401 to JSON where the document in it is signed", async () => {
   const signature = { "X-Hub-Signature-256": await sign(DOCUMENT) };
-  await assertRefused(forgeDelivery(form(DOCUMENT), signature), UNPROVEN);
+  await assertRefused(forgeDelivery(form(DOCUMENT), signature), UNVERIFIED);
 });
 
 const BAD_FORM: Refusal = [400, "INVALID_BODY", "Form must have one field 'payload' in UTF-8"];

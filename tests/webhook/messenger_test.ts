@@ -107,7 +107,7 @@ Deno.test("createMessengerIntake() answers 401 to a missing token, or an empty o
   }
 });
 
-Deno.test("createMessengerIntake() logs which of several secret tokens has proved an update", async () => {
+Deno.test("createMessengerIntake() logs which of several secret tokens has verified an update", async () => {
   const secrets = ["the-new-token-of-the-two", MESSENGER_SECRET];
   using messenger = await createMessenger({ secrets });
   await messenger.post(messengerUpdate(message()));
@@ -147,11 +147,11 @@ Deno.test("createMessengerIntake() answers 401 to a wrong token beside a right o
   await assertRefused(update, BAD_TOKEN);
 });
 
-Deno.test("createMessengerIntake() does not take the other platform's signature for proof", async () => {
+Deno.test("createMessengerIntake() does not take the other platform's signature for its own", async () => {
   await assertRefused(await forgeDelivery("{}"), NO_TOKEN, { secrets: [FORGE_SECRET] });
 });
 
-Deno.test("createMessengerIntake() ignores the other platform's headers on a proved update", async () => {
+Deno.test("createMessengerIntake() ignores the other platform's headers on a verified update", async () => {
   const forge = { "X-Hub-Signature-256": "sha256=00", "X-Forge-Event": "push" };
   const event = await accepted(messengerUpdate(message(), { ...forge, "X-Forge-Delivery": "a" }));
   assertEquals([event.platform, event.type, event.id], ["messenger", "message", "messenger:1"]);
@@ -186,7 +186,7 @@ for (const limits of [{ maxBodyBytes: NaN }, { maxBodyBytes: -1 }, { bodyTimeout
   });
 }
 
-Deno.test("createMessengerIntake() does not read the body of the unproven", async () => {
+Deno.test("createMessengerIntake() does not read the body of an unverified request", async () => {
   using messenger = await createMessenger();
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
@@ -195,7 +195,7 @@ Deno.test("createMessengerIntake() does not read the body of the unproven", asyn
   assertEquals(pulled, 0);
 });
 
-Deno.test("createMessengerIntake() answers 401 to the unproven, whatever else is wrong", async () => {
+Deno.test("createMessengerIntake() answers 401 to an unverified request, whatever else is wrong", async () => {
   for (const update of ["", "{", "null", "{}", message({ id: 43 })]) {
     await assertRefused(messengerUpdate(update, { [TOKEN]: "wrong" }), BAD_TOKEN);
     const html = { [TOKEN]: null, "Content-Type": "text/html" };
@@ -203,7 +203,7 @@ Deno.test("createMessengerIntake() answers 401 to the unproven, whatever else is
   }
 });
 
-Deno.test("createMessengerIntake() answers 413 or 415 to the unproven only for what is declared", async () => {
+Deno.test("createMessengerIntake() answers 413 or 415 to an unverified request only for what is declared", async () => {
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 1048576 bytes"];
   const encoded: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Unsupported content encoding"];
   for (const token of [MESSENGER_SECRET, "wrong", null]) {

@@ -41,7 +41,7 @@ export function objectOf(value: unknown): JsonObject {
   return typeof value === "object" && value !== null ? value as JsonObject : {};
 }
 
-/** Reads a value as a text; undefined if it is not one, or empty. A long text is cut: the event keeps it. */
+/** Reads a value as a text; undefined if it is not one, or empty. The event keeps it, so it is cut. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value !== "string" || value === "") return undefined;
   return value.slice(0, MAX_TEXT_LENGTH).toWellFormed();
