@@ -1,10 +1,7 @@
-/** Requests as the platforms send them, signed by an implementation independent of the one under test. */
+/** Requests as the platforms send them, with the secrets of the tests. */
+import { MESSENGER_SECRET, sign } from "../dev/harness/sign.ts";
 
-/** The forge's secret in the tests. */
-export const FORGE_SECRET = "It's a Secret to Everybody";
-
-/** The messenger's secret token in the tests. */
-export const MESSENGER_SECRET = "a-secret-token-for-tests";
+export { FORGE_SECRET, MESSENGER_SECRET, sign } from "../dev/harness/sign.ts";
 
 /** What `fetch` and `app.request` take. */
 export interface SignedRequest {
@@ -13,25 +10,14 @@ export interface SignedRequest {
   readonly headers: Headers;
 }
 
-const encoder = new TextEncoder();
-
-/** Signs a body with Web Crypto. */
-export async function sign(body: string | Uint8Array, secret = FORGE_SECRET): Promise<string> {
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const raw = encoder.encode(secret);
-  const key = await crypto.subtle.importKey("raw", raw, algorithm, false, ["sign"]);
-  const bytes = typeof body === "string" ? encoder.encode(body) : new Uint8Array(body);
-  return `sha256=${new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes)).toHex()}`;
-}
-
 /** A signed delivery of the forge; `headers` add to its headers, or replace them, or drop them with null. */
-export async function forgeDelivery(
+export function forgeDelivery(
   body: string | Uint8Array,
   headers: Record<string, string | null> = {},
-): Promise<SignedRequest> {
+): SignedRequest {
   return request(body, {
     "Content-Type": "application/json",
-    "X-Hub-Signature-256": await sign(body),
+    "X-Hub-Signature-256": sign(body),
     "X-Forge-Event": "push",
     "X-Forge-Delivery": crypto.randomUUID(),
     ...headers,

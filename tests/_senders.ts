@@ -1,6 +1,7 @@
+import { hmac, sign, signStandard } from "../dev/harness/sign.ts";
 import type { SignedRequest } from "./_deliveries.ts";
 
-/** What a delivery of a sender is made with. */
+/** Options of a sender's delivery. */
 export interface SenderOptions {
   /** The secret that it is signed with, or the token that is sent along. */
   readonly secret: string;
@@ -14,12 +15,10 @@ export interface SenderOptions {
   readonly sentAt?: number;
 }
 
-const encoder = new TextEncoder();
-
-/** How each code host sends a document: its headers, and what of the body it signs. */
+/** Senders by name: each makes the headers that its code host sends, and signs what that signs. */
 export const SENDERS = { github, gitea, forgejo, gitlab, gitlabToken } as const;
 
-async function github(document: string, options: SenderOptions): Promise<SignedRequest> {
+function github(document: string, options: SenderOptions): SignedRequest {
   const { secret, type = "push", id = crypto.randomUUID(), form = false } = options;
   const body = form ? formOf(document) : document;
   return request(body, form, {
@@ -30,26 +29,26 @@ async function github(document: string, options: SenderOptions): Promise<SignedR
     "X-GitHub-Hook-Installation-Target-ID": "79929171",
     "X-GitHub-Hook-Installation-Target-Type": "repository",
     "X-Hub-Signature": "sha1=7d38cdd689735b008b3c702edd92eea23791c5f6",
-    "X-Hub-Signature-256": `sha256=${(await hmac(body, encoder.encode(secret))).toHex()}`,
+    "X-Hub-Signature-256": sign(body, secret),
   });
 }
 
-async function gitea(document: string, options: SenderOptions): Promise<SignedRequest> {
-  return await giteaLike(document, options, ["Gitea", "Gogs", "GitHub"]);
+function gitea(document: string, options: SenderOptions): SignedRequest {
+  return giteaLike(document, options, ["Gitea", "Gogs", "GitHub"]);
 }
 
-async function forgejo(document: string, options: SenderOptions): Promise<SignedRequest> {
-  return await giteaLike(document, options, ["Forgejo", "Gitea", "Gogs", "GitHub"]);
+function forgejo(document: string, options: SenderOptions): SignedRequest {
+  return giteaLike(document, options, ["Forgejo", "Gitea", "Gogs", "GitHub"]);
 }
 
 /** They sign the document, also where they send it in a form. */
-async function giteaLike(
+function giteaLike(
   document: string,
   options: SenderOptions,
   names: readonly string[],
-): Promise<SignedRequest> {
+): SignedRequest {
   const { secret, type = "push", id = crypto.randomUUID(), form = false } = options;
-  const signature = (await hmac(document, encoder.encode(secret))).toHex();
+  const signature = hmac(secret, document).toHex();
   const headers = names.flatMap((name) => [
     [`X-${name}-Delivery`, id],
     [`X-${name}-Event`, type],
@@ -63,22 +62,21 @@ async function giteaLike(
   });
 }
 
-async function gitlab(document: string, options: SenderOptions): Promise<SignedRequest> {
+function gitlab(document: string, options: SenderOptions): SignedRequest {
   const { secret, id = crypto.randomUUID(), sentAt = Math.floor(Date.now() / 1_000) } = options;
   const key = Uint8Array.fromBase64(secret.slice("whsec_".length));
-  const signature = (await hmac(`${id}.${sentAt}.${document}`, key)).toBase64();
   return request(document, false, {
     ...gitlabHeaders(options.type, id),
     "webhook-id": id,
     "webhook-timestamp": String(sentAt),
-    "webhook-signature": `v1,${signature}`,
+    "webhook-signature": signStandard(document, id, sentAt, key),
   });
 }
 
-function gitlabToken(document: string, options: SenderOptions): Promise<SignedRequest> {
+function gitlabToken(document: string, options: SenderOptions): SignedRequest {
   const { secret, type, id = crypto.randomUUID() } = options;
   const headers = { ...gitlabHeaders(type, id), "X-Gitlab-Token": secret };
-  return Promise.resolve(request(document, false, headers));
+  return request(document, false, headers);
 }
 
 function gitlabHeaders(type = "Push Hook", id: string): Record<string, string> {
@@ -94,12 +92,6 @@ function gitlabHeaders(type = "Push Hook", id: string): Record<string, string> {
 
 function formOf(document: string): string {
   return new URLSearchParams({ payload: document }).toString();
-}
-
-async function hmac(text: string, key: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const imported = await crypto.subtle.importKey("raw", key, algorithm, false, ["sign"]);
-  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, encoder.encode(text)));
 }
 
 function request(body: string, form: boolean, headers: Record<string, string>): SignedRequest {

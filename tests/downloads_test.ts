@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { environmentOf } from "./_inherited_env.ts";
+import { environmentOf } from "../dev/harness/environment.ts";
 import { testWith } from "./_permissions.ts";
 import { paths, read } from "./docs/_documents.ts";
 
 /** The modules that start processes for tests, with their text. */
 async function modules(): Promise<[path: string, text: string][]> {
-  const all = (await paths()).filter((path) => /^(tests|demo)\/.*\.ts$/.test(path));
+  const all = (await paths()).filter((path) => /^(tests|dev)\/.*\.ts$/.test(path));
   return await Promise.all(
     all.map(async (path): Promise<[string, string]> => [path, await read(path)]),
   );

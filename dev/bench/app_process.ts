@@ -1,9 +1,13 @@
+import { killNow } from "../harness/follow_app.ts";
+import { freePort, listens } from "../harness/free_port.ts";
+import { appCommand } from "../harness/start_app.ts";
+import { pause } from "../harness/until.ts";
 import { bodyOf, SECRET, type Sign } from "./delivery.ts";
 import type { Handled } from "./servers/_handled.ts";
 import { cpuMs, type Memory, memoryOf } from "./proc.ts";
 import type { Subject } from "./subjects.ts";
 
-/** How a server is started. */
+/** Options of a server. */
 export interface AppOptions {
   readonly kvUrl: string;
   /** Further variables. */
@@ -27,39 +31,34 @@ const START_TIMEOUT_MS = 30_000;
 
 const SMALL_BODY = bodyOf(0);
 
-/** Starts a server and waits for its first `OK`. What it logs is thrown away, for all alike. */
+/** Starts a server and waits for its first `OK`. Its log is thrown away, as is that of all others. */
 export async function startApp(
   { script, sign }: Subject,
   { kvUrl, env = {} }: AppOptions,
 ): Promise<AppProcess> {
-  const [port, handledPort] = freePorts();
+  const [port, handledPort] = [freePort(), freePort()];
   const url = `http://127.0.0.1:${port}/webhook`;
   const handledUrl = `http://127.0.0.1:${handledPort}/`;
   const start = performance.now();
-  const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--cached-only", "--quiet", "--no-prompt", "--unstable-kv", "-A", script.href],
-    env: {
-      ...env,
-      HOST: "127.0.0.1",
-      PORT: String(port),
-      KV_URL: kvUrl,
-      FORGE_WEBHOOK_SECRET: SECRET,
-      BENCH_HANDLED_PORT: String(handledPort),
-    },
-    stdin: "piped",
-    stdout: "null",
-    stderr: "inherit",
-  }).spawn();
+  const variables = {
+    ...env,
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    KV_URL: kvUrl,
+    FORGE_WEBHOOK_SECRET: SECRET,
+    BENCH_HANDLED_PORT: String(handledPort),
+  };
+  // A server ends with the benchmark, by the end of its standard input.
+  const process = appCommand(
+    { script, env: variables, flags: ["--unstable-kv", "-A"] },
+    { stdin: "piped", stdout: "null", stderr: "inherit" },
+  ).spawn();
   const kill = async () => {
-    try {
-      process.kill("SIGKILL");
-    } catch {
-      // It has ended by itself.
-    }
+    killNow(process);
     await process.status;
   };
   try {
-    await firstAnswer(url, port!, sign);
+    await firstAnswer(url, port, sign);
   } catch (error) {
     await kill();
     throw error;
@@ -80,26 +79,11 @@ async function firstAnswer(url: string, port: number, sign: Sign): Promise<void>
   const end = performance.now() + START_TIMEOUT_MS;
   while (!(await listens(port))) {
     if (performance.now() > end) throw new Error("The server does not listen");
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await pause(1);
   }
   const id = crypto.randomUUID();
   const all = { ...headers, "X-GitHub-Delivery": id };
   const response = await fetch(url, { method: "POST", headers: all, body });
   const text = await response.text();
   if (!response.ok) throw new Error(`The server answers ${response.status} ${text}`);
-}
-
-async function listens(port: number): Promise<boolean> {
-  try {
-    (await Deno.connect({ hostname: "127.0.0.1", port })).close();
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function freePorts(): number[] {
-  using first = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  using second = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return [first.addr.port, second.addr.port];
 }

@@ -1,7 +1,7 @@
-import { createHmac } from "node:crypto";
 import examples from "@octokit/webhooks-examples" with { type: "json" };
+import { FORGE_SECRET, sign, signStandard as signatureOf } from "../harness/sign.ts";
 
-/** What is sent to a server: the same body each time, under an id of its own each time. */
+/** Delivery sent to a server: the same body each time, under an id of its own each time. */
 export interface BenchDelivery {
   readonly body: Uint8Array<ArrayBuffer>;
   /** All headers but the id. */
@@ -12,14 +12,13 @@ export interface BenchDelivery {
 export type Sign = (body: Uint8Array<ArrayBuffer>) => BenchDelivery;
 
 /** The secret of all servers. */
-export const SECRET = "It's a Secret to Everybody";
+export const SECRET = FORGE_SECRET;
 
 const JSON_TYPE = { "Content-Type": "application/json" };
 
 /** Signs as GitHub does. */
 export const signForge: Sign = (body) => {
-  const signature = `sha256=${createHmac("sha256", SECRET).update(body).digest("hex")}`;
-  const headers = { "X-GitHub-Event": "push", "X-Hub-Signature-256": signature };
+  const headers = { "X-GitHub-Event": "push", "X-Hub-Signature-256": sign(body) };
   return { body, headers: { ...JSON_TYPE, ...headers } };
 };
 
@@ -33,14 +32,13 @@ export const signMessenger: Sign = (body) => ({
 export const signStandard: Sign = (body) => {
   const id = "msg_1";
   const time = String(Math.floor(Date.now() / 1_000));
-  const signature = createHmac("sha256", SECRET).update(`${id}.${time}.`).update(body);
   return {
     body,
     headers: {
       ...JSON_TYPE,
       "webhook-id": id,
       "webhook-timestamp": time,
-      "webhook-signature": `v1,${signature.digest("base64")}`,
+      "webhook-signature": signatureOf(body, id, time, SECRET),
     },
   };
 };

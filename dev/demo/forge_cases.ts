@@ -1,5 +1,5 @@
 import examples from "@octokit/webhooks-examples" with { type: "json" };
-import { createHmac } from "node:crypto";
+import { sign } from "../harness/sign.ts";
 import type { DemoCase, DemoRequest } from "./report.ts";
 
 interface Event {
@@ -21,7 +21,7 @@ const LARGE: readonly Event[] = [
   { type: "issues", body: JSON.stringify({ issue: { body: `${"a".repeat(40_000)}🙂` } }) },
 ];
 
-/** What the demo sends to the forge app. */
+/** Requests that the demo sends to the forge app. */
 export function forgeCases(secret: string, otherSecret: string): DemoCase[] {
   const signed = EVENTS.map((event) => delivery(event, secret));
   const one = EVENTS[0]!;
@@ -50,7 +50,6 @@ function all(events: readonly Event[], secret: string): { requests: DemoRequest[
 
 function delivery(event: Event, secret: string, headers: Record<string, string> = {}): DemoRequest {
   const id = crypto.randomUUID();
-  const digest = createHmac("sha256", secret).update(event.body).digest("hex");
   return {
     id,
     body: event.body,
@@ -58,7 +57,7 @@ function delivery(event: Event, secret: string, headers: Record<string, string> 
       "Content-Type": "application/json",
       "X-GitHub-Event": event.type,
       "X-GitHub-Delivery": id,
-      "X-Hub-Signature-256": `sha256=${digest}`,
+      "X-Hub-Signature-256": sign(event.body, secret),
       ...headers,
     },
   };

@@ -7,10 +7,10 @@
  *
  * @module
  */
+import { type RunningApp, startApp } from "../harness/start_app.ts";
 import { forgeCases } from "./forge_cases.ts";
 import { messengerCases } from "./messenger_cases.ts";
 import { formatTable, type Outcome, quantile, runCases } from "./report.ts";
-import { startApp } from "./running_app.ts";
 
 /** The time within which a webhook is to be answered. */
 const TARGET_MS = 6;
@@ -22,21 +22,34 @@ const secretOf = () => crypto.randomUUID();
 
 async function runForge(folder: string): Promise<Outcome[]> {
   const secret = secretOf();
-  await using app = await startApp(new URL("../../apps/forge.ts", import.meta.url), {
+  await using app = start("forge", {
     FORGE_WEBHOOK_SECRET: secret,
     KV_URL: `${folder}/forge.db`,
   });
-  return await runCases(app, forgeCases(secret, secretOf()));
+  return await stopped(app, await runCases(app, forgeCases(secret, secretOf())));
 }
 
 async function runMessenger(folder: string): Promise<Outcome[]> {
   const token = secretOf();
-  await using app = await startApp(new URL("../../apps/messenger.ts", import.meta.url), {
+  await using app = start("messenger", {
     MESSENGER_SECRET_TOKEN: token,
     MESSENGER_ALLOWED_USERS: String(USER),
     KV_URL: `${folder}/messenger.db`,
   });
-  return await runCases(app, messengerCases(token, secretOf(), USER));
+  return await stopped(app, await runCases(app, messengerCases(token, secretOf(), USER)));
+}
+
+/** Starts an app, whose handlers may write lines of their own. */
+function start(name: string, env: Record<string, string>): RunningApp {
+  const script = new URL(`../../apps/${name}.ts`, import.meta.url);
+  return startApp({ script, env, text: true });
+}
+
+/** Stops an app that has been sent everything, and expects it to end well. */
+async function stopped(app: RunningApp, outcomes: Outcome[]): Promise<Outcome[]> {
+  const code = await app.stop();
+  if (code !== 0) throw new Error(`The app ended with ${code}: ${await app.ended}`);
+  return outcomes;
 }
 
 const folder = await Deno.makeTempDir({ prefix: "edge-base-demo-" });

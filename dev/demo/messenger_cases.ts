@@ -2,7 +2,7 @@ import type { DemoCase, DemoRequest } from "./report.ts";
 
 const CHAT = { id: 7, type: "private" };
 
-/** What the demo sends to the messenger app. */
+/** Requests that the demo sends to the messenger app. */
 export function messengerCases(token: string, otherToken: string, user: number): DemoCase[] {
   let updateId = 1_000;
   const update = (content: object, secret = token): DemoRequest => {

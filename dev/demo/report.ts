@@ -1,35 +1,36 @@
-import type { RunningApp } from "./running_app.ts";
+import type { Line, RunningApp } from "../harness/start_app.ts";
+import { pause } from "../harness/until.ts";
 
 /** One request to send. */
 export interface DemoRequest {
-  /** The id that its event has, if it becomes one. */
+  /** The id of its event, if it becomes one. */
   readonly id: string;
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Requests of one kind, and what is expected of them. */
+/** Requests of one kind, and the answer that they should get. */
 export interface DemoCase {
   readonly name: string;
   readonly requests: readonly DemoRequest[];
-  /** The status that each is to be answered with. */
+  /** Status that each should be answered with. */
   readonly status: number;
-  /** Whether their events are to reach the handler, once each. */
+  /** Set if their events should reach the handler, once each. */
   readonly handled?: boolean;
 }
 
-/** What came of a case. */
+/** Outcome of a case. */
 export interface Outcome {
   readonly case: DemoCase;
-  /** How many were answered how: status and body. */
+  /** Number of requests by answer: status and body. */
   readonly answers: ReadonlyMap<string, number>;
-  /** How long the app took for each, in milliseconds. */
+  /** Milliseconds that the app took for each. */
   readonly appMs: readonly number[];
-  /** How long each took from sending it to having read the answer, in milliseconds. */
+  /** Milliseconds from sending each to having read its answer. */
   readonly roundTripMs: readonly number[];
-  /** How often the event of each request was handled. */
+  /** Number of times that the event of each request was handled. */
   readonly handled: readonly number[];
-  /** Whether all is as expected. */
+  /** Set if all is as expected. */
   readonly ok: boolean;
 }
 
@@ -40,26 +41,29 @@ interface Answer {
   readonly ms: number;
 }
 
-/** How long events may take to reach the handler. */
+/** Time within which events must reach the handler. */
 const HANDLED_WITHIN_MS = 15_000;
 
-/** How long is waited for what must not happen: an event that is handled twice, or at all. */
+/** Pause in which no event must be handled twice, or at all where it must not be. */
 const SETTLE_MS = 500;
 
-/** Sends the requests of all cases, one after the other, and tells what came of them. */
+/** Sends the requests of all cases, one after the other, and returns what came of them. */
 export async function runCases(app: RunningApp, cases: readonly DemoCase[]): Promise<Outcome[]> {
+  const url = `${await app.url}/webhook`;
   const sent: { case: DemoCase; answers: Answer[] }[] = [];
   for (const each of cases) {
     const answers: Answer[] = [];
-    for (const request of each.requests) answers.push(await send(app.url, request));
+    for (const request of each.requests) answers.push(await send(url, request));
     sent.push({ case: each, answers });
   }
   const expected = cases.filter(({ handled }) => handled).flatMap(({ requests }) => requests);
   const deadline = Date.now() + HANDLED_WITHIN_MS;
-  while (!expected.every(({ id }) => app.handled.has(id)) && Date.now() < deadline) await pause(20);
+  while (!expected.every(({ id }) => isHandled(app, id)) && Date.now() < deadline) await pause(20);
   await pause(SETTLE_MS);
   return sent.map(({ case: each, answers }) => outcomeOf(app, each, answers));
 }
+
+const isHandled = (app: RunningApp, id: string) => app.count("event handled", id) > 0;
 
 function outcomeOf(app: RunningApp, demoCase: DemoCase, answers: readonly Answer[]): Outcome {
   const counts = new Map<string, number>();
@@ -67,12 +71,12 @@ function outcomeOf(app: RunningApp, demoCase: DemoCase, answers: readonly Answer
     const answer = `${status} ${text}`;
     counts.set(answer, (counts.get(answer) ?? 0) + 1);
   }
-  const handled = demoCase.requests.map(({ id }) => app.handled.get(id) ?? 0);
+  const handled = demoCase.requests.map(({ id }) => app.count("event handled", id));
   const wanted = demoCase.handled ? 1 : 0;
   return {
     case: demoCase,
     answers: counts,
-    appMs: answers.map(({ requestId }) => app.durations.get(requestId) ?? NaN),
+    appMs: answers.map(({ requestId }) => durationOf(app, requestId)),
     roundTripMs: answers.map(({ ms }) => ms),
     handled,
     ok:
@@ -81,6 +85,12 @@ function outcomeOf(app: RunningApp, demoCase: DemoCase, answers: readonly Answer
       ) &&
       handled.every((times) => times === wanted),
   };
+}
+
+/** Milliseconds that a request took in the app, from the app's own log. */
+function durationOf(app: RunningApp, requestId: string): number {
+  const isIts = ({ message, requestId: id }: Line) => message === "request" && id === requestId;
+  return Number(app.lines.find(isIts)?.durationMs ?? NaN);
 }
 
 async function send(url: string, { body, headers }: DemoRequest): Promise<Answer> {
@@ -126,8 +136,4 @@ export function quantile(values: readonly number[], share: number): number {
 
 function milliseconds(value: number): string {
   return `${value.toFixed(1)} ms`;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -9,7 +9,7 @@ import { TEST_SECRETS } from "../../testing/test_secrets.ts";
 import { CANARIES } from "../../tests/apps/_canary_requests.ts";
 import { SECRETS } from "../../tests/apps/_confined.ts";
 import { formsOf } from "../../tests/_canaries.ts";
-import { FORGE_SECRET, MESSENGER_SECRET } from "../../tests/_deliveries.ts";
+import { FORGE_SECRET, MESSENGER_SECRET } from "../harness/sign.ts";
 
 const ALL: Readonly<Record<string, string>> = {
   ...CANARIES,

@@ -11,9 +11,9 @@ import { openEventStore, runApp } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
-import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "../apps/_app.ts";
+import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 
 /** Options that make no sense. */
 const NONSENSE: readonly OwnAppOptions[] = [
@@ -40,7 +40,7 @@ Deno.test("runApp() refuses options that make no sense, and opens nothing", asyn
 function testOwnApp(
   name: string,
   options: OwnAppOptions,
-  fn: (app: AppProcess, kvPath: string) => Promise<void>,
+  fn: (app: RunningApp, kvPath: string) => Promise<void>,
 ): void {
   testWith(APP_NEEDS, name, async () => {
     await withFolder(async (folder) => {

@@ -1,9 +1,9 @@
+import * as harness from "../../dev/harness/start_app.ts";
+import type { RunningApp } from "../../dev/harness/start_app.ts";
 import type { RunAppOptions } from "../../mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { environmentOf } from "../_inherited_env.ts";
-import { type AppProcess, follow } from "./_follow.ts";
 
-export type { AppProcess, Line } from "./_follow.ts";
+export type { Line, RunningApp } from "../../dev/harness/start_app.ts";
 
 /** Permissions that starting an app takes. */
 export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
@@ -32,30 +32,29 @@ const OWN = {
 /** The name of an app. */
 export type AppName = keyof typeof OWN;
 
-/** How the app of `_own_app.ts` runs: the options of `runApp` that are data, and what it does. */
+/** Options of the app in `_own_app.ts`: those of `runApp` that are data, and what its handler does. */
 export interface OwnAppOptions
   extends Partial<Omit<RunAppOptions, "name" | "handler" | "setup" | "log">> {
-  /** How long its handler takes, unless the payload has a `handlerMs` of its own. */
+  /** Time that its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
-  /** What its handler leaves behind that fails: a promise at once, a timer after 300 ms. */
+  /** Failures that its handler leaves behind: a promise at once, a timer after 300 ms. */
   readonly leaves?: readonly ("promise" | "timer")[];
-  /** Whether its handler throws in the end. */
+  /** Makes its handler throw in the end. */
   readonly fails?: boolean;
-  /** Whether it forgets `bindEnv`. */
+  /** Makes it forget `bindEnv`. */
   readonly unbound?: boolean;
-  /** What its log sink adds to the records. */
+  /** Mark that its log sink adds to the records. */
   readonly mark?: string;
-  /** Whether what goes through its console is marked with `byConsole`. */
+  /** Marks what goes through its console with `byConsole`. */
   readonly marksConsole?: boolean;
 }
 
-/** Runs an app that is expected to end by itself: with what code, and what does it write? */
+/** Runs an app that is expected to end by itself. */
 export async function runToEnd(
   app: AppName,
   env: Record<string, string>,
 ): Promise<{ code: number; stderr: string }> {
-  const { code, stderr } = await command(app, env).output();
-  return { code, stderr: new TextDecoder().decode(stderr).trim() };
+  return await harness.runToEnd(optionsOf(app, env));
 }
 
 /**
@@ -67,70 +66,32 @@ export function spawnApp(
   env: Record<string, string>,
   ignored: readonly string[] = [],
   flags: readonly string[] = [],
-): AppProcess {
-  return follow(command(app, { PORT: "0", HOST: "127.0.0.1", ...env }, ignored, flags).spawn());
+): RunningApp {
+  const ignoring = ignored.length === 0 ? {} : { before: `trap '' ${ignored.join(" ")}` };
+  return harness.startApp({ ...optionsOf(app, env, flags), ...ignoring });
 }
 
-/**
- * Starts the app of `_own_app.ts`. A `limit` is set by a shell before it starts: `ulimit -n 96`.
- */
+/** Starts the app of `_own_app.ts`. A `limit` is set by a shell before it starts: `ulimit -n 96`. */
 export function spawnOwnApp(
   options: OwnAppOptions,
   env: Record<string, string>,
   limit?: string,
-): AppProcess {
-  const script = new URL("./_own_app.ts", import.meta.url).href;
-  const shared = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, PORT: "0", HOST: "127.0.0.1" };
-  const args = [
-    "run",
-    "--cached-only",
-    "--quiet",
-    "--no-prompt",
-    "-A",
-    script,
-    JSON.stringify(options),
-  ];
-  const command = new Deno.Command(limit === undefined ? Deno.execPath() : "sh", {
-    args: limit === undefined
-      ? args
-      : ["-c", `${limit}; exec "$@"`, "sh", Deno.execPath(), ...args],
-    clearEnv: true,
-    env: environmentOf({ ...shared, ...env }),
-    stdout: "piped",
-    stderr: "piped",
+): RunningApp {
+  return harness.startApp({
+    script: new URL("./_own_app.ts", import.meta.url),
+    args: [JSON.stringify(options)],
+    env: { FORGE_WEBHOOK_SECRET: FORGE_SECRET, ...env },
+    ...(limit === undefined ? {} : { before: limit }),
   });
-  return follow(command.spawn());
 }
 
-function command(
+function optionsOf(
   app: AppName,
   env: Record<string, string>,
-  ignored: readonly string[] = [],
   flags: readonly string[] = [],
-): Deno.Command {
+): harness.AppOptions {
   const allowed = [...SHARED, ...OWN[app], "DENO_KV_ACCESS_TOKEN"].join();
-  const args = [
-    ...[
-      "run",
-      "--cached-only",
-      "--quiet",
-      "--no-prompt",
-      ...flags,
-      `--allow-env=${allowed}`,
-      "--allow-net",
-    ],
-    ...["--allow-read", "--allow-write", new URL(`../../apps/${app}.ts`, import.meta.url).href],
-  ];
-  const options = {
-    clearEnv: true,
-    env: environmentOf(env),
-    stdout: "piped",
-    stderr: "piped",
-  } as const;
-  if (ignored.length === 0) return new Deno.Command(Deno.execPath(), { args, ...options });
-  const script = `trap '' ${ignored.join(" ")}; exec "$@"`;
-  return new Deno.Command("sh", {
-    args: ["-c", script, "sh", Deno.execPath(), ...args],
-    ...options,
-  });
+  const granted = [`--allow-env=${allowed}`, "--allow-net", "--allow-read", "--allow-write"];
+  const script = new URL(`../../apps/${app}.ts`, import.meta.url);
+  return { script, env, flags: [...flags, ...granted] };
 }

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { sign } from "../../dev/harness/sign.ts";
 
 /** What must not be seen where it does not belong. No two of them share a part. */
 export const CANARIES = {
@@ -19,11 +19,6 @@ const document = JSON.stringify({ text: CANARIES.payload });
 const update = (user: number, id: number) =>
   JSON.stringify({ update_id: id, message: { from: { id: user }, text: CANARIES.payload } });
 
-/** Signs as the forge does. */
-export function hmac(body: string, secret: string): string {
-  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
-}
-
 function signed(body: string, secret: string, headers: Record<string, string> = {}): RequestInit {
   return {
     method: "POST",
@@ -31,7 +26,7 @@ function signed(body: string, secret: string, headers: Record<string, string> = 
     headers: {
       ...JSON_TYPE,
       "X-Forge-Event": "push",
-      "X-Hub-Signature-256": hmac(body, secret),
+      "X-Hub-Signature-256": sign(body, secret),
       ...headers,
     },
   };

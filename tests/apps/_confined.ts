@@ -1,8 +1,9 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { environmentOf } from "../../dev/harness/environment.ts";
+import { freePort } from "../../dev/harness/free_port.ts";
+import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
-import { environmentOf } from "../_inherited_env.ts";
-import { type AppProcess, follow } from "./_follow.ts";
 
 /** The apps that have a set of permissions. */
 export type AppName = "forge" | "messenger";
@@ -41,7 +42,7 @@ export interface Confinement {
   /** Runs a module of the repository; `env` adds to the secrets. */
   command(module: string, env?: Readonly<Record<string, string>>): Deno.Command;
   /** Starts the app. */
-  start(env?: Readonly<Record<string, string>>): AppProcess;
+  start(env?: Readonly<Record<string, string>>): RunningApp;
 }
 
 /**
@@ -65,11 +66,10 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
   const command = (
     module: string,
     env: Readonly<Record<string, string>> = {},
-    ...flags: string[]
   ) =>
     new Deno.Command(Deno.execPath(), {
       args: [
-        ...["run", ...flags, "--quiet", "--no-prompt", "--config", "./deno.json"],
+        ...["run", "--quiet", "--no-prompt", "--config", "./deno.json"],
         ...[`-P=${app}`, new URL(module, root).href],
       ],
       cwd: folder,
@@ -79,11 +79,11 @@ export async function confine(app: AppName, folder: string): Promise<Confinement
       stderr: "piped",
     });
   const start = (env: Readonly<Record<string, string>> = {}) =>
-    follow(command(`apps/${app}.ts`, env, "--cached-only").spawn());
+    startApp({
+      script: new URL(`apps/${app}.ts`, root),
+      flags: ["--config", "./deno.json", `-P=${app}`],
+      cwd: folder,
+      env: { ...SECRETS, ...variables, ...env },
+    });
   return { folder, command, start };
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }

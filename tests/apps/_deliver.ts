@@ -1,5 +1,5 @@
 import { forgeDelivery } from "../_deliveries.ts";
-import type { AppProcess } from "./_app.ts";
+import type { RunningApp } from "./_app.ts";
 
 /** How a delivery was answered. */
 export interface Answer {
@@ -11,9 +11,9 @@ export interface Answer {
 }
 
 /** Sends a genuine delivery to a forge's app. */
-export async function deliver(app: AppProcess, id: string, body = "{}"): Promise<Answer> {
+export async function deliver(app: RunningApp, id: string, body = "{}"): Promise<Answer> {
   const url = `${await app.url}/webhook`;
-  const init = await forgeDelivery(body, { "X-Forge-Delivery": id });
+  const init = forgeDelivery(body, { "X-Forge-Delivery": id });
   const start = performance.now();
   const response = await fetch(url, init);
   const text = await response.text();

@@ -1,6 +1,5 @@
-import { createHmac } from "node:crypto";
 import fc from "fast-check";
-import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
+import { FORGE_SECRET, MESSENGER_SECRET, sign } from "../_deliveries.ts";
 
 /** A request out of nowhere, and whether it proves to know the secret. */
 export interface Fuzzed {
@@ -177,11 +176,11 @@ export const forgeRequest: fc.Arbitrary<Fuzzed> = fc.record({
   signature,
   headers: fc.record({ ...COMMON, ...FORGE }),
 }).map(({ headers, signature, ...request }) => {
-  const right = hmac(request.body, FORGE_SECRET);
+  const right = sign(request.body, FORGE_SECRET);
   const sent = signature === "right"
     ? right
     : signature === "other"
-    ? hmac(request.body, MESSENGER_SECRET)
+    ? sign(request.body, MESSENGER_SECRET)
     : typeof signature === "function"
     ? signature(right)
     : signature?.value;
@@ -214,10 +213,6 @@ export const messengerRequest: fc.Arbitrary<Fuzzed> = fc.record({
   };
   return fuzzed({ ...request, headers: { ...headers, ...tokens } }, token === MESSENGER_SECRET);
 });
-
-function hmac(body: Uint8Array, secret: string): string {
-  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
-}
 
 interface Parts {
   readonly method: string;

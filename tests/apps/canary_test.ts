@@ -1,9 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
+import { sign } from "../../dev/harness/sign.ts";
 import { foundIn, foundInFolder } from "../_canaries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, runToEnd, spawnApp } from "./_app.ts";
-import { ANYWHERE, CANARIES, hmac, REQUESTS } from "./_canary_requests.ts";
+import { APP_NEEDS, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
+import { ANYWHERE, CANARIES, REQUESTS } from "./_canary_requests.ts";
 
 const SECRETS = {
   forge: {
@@ -19,7 +20,7 @@ const SECRETS = {
 };
 
 /** Sends all, and returns all that was answered: statuses, headers and bodies. */
-async function sendAll(app: AppProcess, name: keyof typeof REQUESTS): Promise<string[]> {
+async function sendAll(app: RunningApp, name: keyof typeof REQUESTS): Promise<string[]> {
   const answers: string[] = [];
   for (const [path, init] of [...REQUESTS[name], ...ANYWHERE]) {
     const response = await fetch(`${await app.url}${path}`, init);
@@ -44,7 +45,7 @@ for (const name of ["forge", "messenger"] as const) {
         await app.line(({ message }) => message === "event handled");
         app.process.kill("SIGTERM");
         const errors = await app.ended;
-        const signature = hmac(JSON.stringify({ text: CANARIES.payload }), CANARIES.forgeSecret)
+        const signature = sign(JSON.stringify({ text: CANARIES.payload }), CANARIES.forgeSecret)
           .slice(7);
         const texts = { ...CANARIES, signature };
         assertEquals(foundIn(answers.join("\n"), texts), [], "in the answers");

@@ -3,7 +3,7 @@ import { openEventStore } from "../../mod.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 import { delivery } from "../events/store/_events.ts";
 import { APP_NEEDS, spawnApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";

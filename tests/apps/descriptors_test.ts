@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
-import { until } from "../processes/_process.ts";
-import { APP_NEEDS, type AppProcess, spawnOwnApp } from "./_app.ts";
+import { until } from "../../dev/harness/until.ts";
+import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
 /** More connections than the app has descriptors for. */
@@ -11,7 +11,7 @@ const CONNECTIONS = 130;
 const SAID = "no connection accepted, listening again";
 
 /** Sends heads that do not end, until the app takes no more connections. */
-async function holdOpen(app: AppProcess): Promise<Deno.Conn[]> {
+async function holdOpen(app: RunningApp): Promise<Deno.Conn[]> {
   const { hostname, port } = new URL(await app.url);
   const open: Deno.Conn[] = [];
   for (let i = 0; i < CONNECTIONS; i++) {
@@ -27,7 +27,7 @@ async function holdOpen(app: AppProcess): Promise<Deno.Conn[]> {
 }
 
 /** Whether a connection of its own is answered. */
-async function isAnswered(app: AppProcess): Promise<boolean> {
+async function isAnswered(app: RunningApp): Promise<boolean> {
   const { hostname, port } = new URL(await app.url);
   const request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
   try {

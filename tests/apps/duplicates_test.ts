@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 import { APP_NEEDS, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 

@@ -1,14 +1,14 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 
 const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
 
 /** Sends forged deliveries, and returns how often which status was answered. */
-async function forge(app: AppProcess, total: number): Promise<Record<number, number>> {
+async function forge(app: RunningApp, total: number): Promise<Record<number, number>> {
   const url = `${await app.url}/webhook`;
-  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  const forged = forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
   const counts: Record<number, number> = {};
   const send = async () => {
     for (let i = 0; i < total / 20; i++) {
@@ -22,7 +22,7 @@ async function forge(app: AppProcess, total: number): Promise<Record<number, num
 }
 
 /** How many refusals of a code the log tells of: those written one by one, and those summed up. */
-function told(app: AppProcess, code: string): number {
+function told(app: RunningApp, code: string): number {
   const ofCode = app.lines.filter((line) => line.code === code);
   const requests = ofCode.filter(({ message }) => message === "request").length;
   const summaries = ofCode.filter(({ of }) => of === "request");

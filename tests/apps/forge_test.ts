@@ -4,7 +4,7 @@ import { forgeDelivery, sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
-import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
 
 const SECRET = "It's a Secret to Everybody";
 const ENV = { FORGE_WEBHOOK_SECRET: SECRET, KV_URL: ":memory:" };
@@ -12,7 +12,7 @@ const ENV = { FORGE_WEBHOOK_SECRET: SECRET, KV_URL: ":memory:" };
 const isHandled = (id: string) => (line: Line) =>
   line.message === "event handled" && line.deliveryId === id;
 
-async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
+async function post(app: RunningApp, init: RequestInit): Promise<[number, string]> {
   const response = await fetch(`${await app.url}/webhook`, init);
   return [response.status, await response.text()];
 }
@@ -24,7 +24,7 @@ Deno.test("apps/forge.ts starts nothing when it is imported", async () => {
 
 testWith(APP_NEEDS, "apps/forge.ts hands a signed delivery to its handler", async () => {
   await using app = spawnApp("forge", ENV);
-  const delivery = await forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
+  const delivery = forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
   assertEquals(await post(app, delivery), [200, "OK"]);
   const { time: _, requestId, ...line } = await app.line(isHandled("d1"));
   assertEquals(line, {
@@ -36,8 +36,8 @@ testWith(APP_NEEDS, "apps/forge.ts hands a signed delivery to its handler", asyn
 
 testWith(APP_NEEDS, "apps/forge.ts refuses what another secret has signed", async () => {
   await using app = spawnApp("forge", { ...ENV, MESSENGER_SECRET_TOKEN: "the messenger's secret" });
-  const signature = await sign("{}", "the messenger's secret");
-  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": signature });
+  const signature = sign("{}", "the messenger's secret");
+  const forged = forgeDelivery("{}", { "X-Hub-Signature-256": signature });
   assertEquals(await post(app, forged), [401, `{"error":"Invalid signature"}`]);
 });
 
@@ -47,10 +47,10 @@ testWith(APP_NEEDS, "apps/forge.ts takes both secrets during a rotation", async 
     FORGE_WEBHOOK_SECRET_PREVIOUS: SECRET,
   };
   await using app = spawnApp("forge", { ...ENV, ...rotating });
-  const signature = await sign("{}", "the new secret's text");
-  assertEquals((await post(app, await forgeDelivery("{}")))[0], 200);
+  const signature = sign("{}", "the new secret's text");
+  assertEquals((await post(app, forgeDelivery("{}")))[0], 200);
   assertEquals(
-    (await post(app, await forgeDelivery("{}", { "X-Hub-Signature-256": signature })))[0],
+    (await post(app, forgeDelivery("{}", { "X-Hub-Signature-256": signature })))[0],
     200,
   );
 });
@@ -61,8 +61,8 @@ testWith(
   async () => {
     const rotating = { FORGE_WEBHOOK_SECRET_PREVIOUS: "the old secret's text" };
     await using app = spawnApp("forge", { ...ENV, ...rotating });
-    const signature = await sign("{}", "the old secret's text");
-    await post(app, await forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
+    const signature = sign("{}", "the old secret's text");
+    await post(app, forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
     const { verifiedBy } = await app.line(({ message }) => message === "request");
     assertEquals(verifiedBy, "secret 2");
   },
@@ -82,7 +82,7 @@ testWith(APP_NEEDS, "apps/forge.ts answers 2,000 genuine deliveries of one addre
   await using app = spawnApp("forge", ENV);
   const statuses = new Set<number>();
   for (let i = 0; i < 2_000; i += 50) {
-    const batch = Array.from({ length: 50 }, async () => post(app, await forgeDelivery("{}")));
+    const batch = Array.from({ length: 50 }, () => post(app, forgeDelivery("{}")));
     for (const [status] of await Promise.all(batch)) statuses.add(status);
   }
   assertEquals([...statuses], [200]);
@@ -90,17 +90,17 @@ testWith(APP_NEEDS, "apps/forge.ts answers 2,000 genuine deliveries of one addre
 
 testWith(APP_NEEDS, "apps/forge.ts limits an address whose deliveries are refused", async () => {
   await using app = spawnApp("forge", ENV);
-  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  const forged = forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
   for (let i = 0; i < 100; i++) assertEquals((await post(app, forged))[0], 401);
   assertEquals(await post(app, forged), [429, `{"error":"Too Many Requests"}`]);
 });
 
 testWith(APP_NEEDS, "apps/forge.ts takes what is genuine however much is forged", async () => {
   await using app = spawnApp("forge", ENV);
-  const forged = await forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
+  const forged = forgeDelivery("{}", { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` });
   for (let i = 0; i < 120; i++) await post(app, forged);
   assertEquals((await post(app, forged))[0], 429);
-  assertEquals(await post(app, await forgeDelivery("{}")), [200, "OK"]);
+  assertEquals(await post(app, forgeDelivery("{}")), [200, "OK"]);
 });
 
 testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is killed", async () => {
@@ -113,7 +113,7 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
       const send = async () => {
         // Until the app is gone: several deliveries are acknowledged at once, and none may be the last.
         for (let id = `d${sent++}`;; id = `d${sent++}`) {
-          const [status] = await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": id }));
+          const [status] = await post(app, forgeDelivery("{}", { "X-Forge-Delivery": id }));
           if (status === 200) acknowledged.push(id);
           if (acknowledged.length === 50) app.process.kill("SIGKILL");
         }
@@ -131,7 +131,7 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
 testWith(APP_NEEDS, "apps/forge.ts knows a delivery again after a restart", async () => {
   await withFolder(async (folder) => {
     const env = { ...ENV, KV_URL: `${folder}/kv.db` };
-    const first = await forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
+    const first = forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
     {
       await using app = spawnApp("forge", env);
       await post(app, first);
@@ -139,7 +139,7 @@ testWith(APP_NEEDS, "apps/forge.ts knows a delivery again after a restart", asyn
     }
     await using app = spawnApp("forge", env);
     assertEquals(await post(app, first), [200, "OK"]);
-    await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d2" }));
+    await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d2" }));
     await app.line(isHandled("d2"));
     assertEquals(app.lines.filter(isHandled("d1")), []);
   });
@@ -248,14 +248,14 @@ testWith(APP_NEEDS, "apps/forge.ts does not name its secret when it cannot start
 testWith(APP_NEEDS, "apps/forge.ts does without queues on Deno Deploy", async () => {
   await using app = spawnApp("forge", { ...ENV, DENO_DEPLOY: "true" });
   assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
-  await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 
 testDenokv(APP_NEEDS, "apps/forge.ts works on a remote KV", async (url) => {
   await using app = spawnApp("forge", { ...ENV, KV_URL: url });
   assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
-  await post(app, await forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 

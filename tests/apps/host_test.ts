@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { telemetryOf } from "./_collector.ts";
 
 /** Heads of requests for a URL that cannot be. */
@@ -14,7 +14,7 @@ const ENV = {
 };
 
 /** Asks for a path under a host, as it stands. */
-async function ask(app: AppProcess, host: string): Promise<Response> {
+async function ask(app: RunningApp, host: string): Promise<Response> {
   const { hostname, port } = new URL(await app.url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
   const head = `GET /health?q=in-the-query HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;

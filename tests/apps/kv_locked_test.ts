@@ -2,10 +2,10 @@ import { assertEquals, assertGreaterOrEqual, assertLess, assertMatch } from "@st
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { until } from "../processes/_process.ts";
-import { APP_NEEDS, type AppProcess, spawnOwnApp } from "./_app.ts";
+import { until } from "../../dev/harness/until.ts";
+import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, deliver } from "./_deliver.ts";
-import { follow } from "./_follow.ts";
+import { follow } from "../../dev/harness/follow_app.ts";
 
 /** For how long another process holds the lock: longer than a sender waits, 10 s. */
 const LOCKED_MS = 14_000;
@@ -34,7 +34,7 @@ async function whileLocked(kvPath: string, fn: () => Promise<void>): Promise<voi
 }
 
 /** Sends a delivery each quarter of a second for a time, and returns the answers by their ids. */
-async function deliverFor(app: AppProcess, ms: number): Promise<Map<string, Answer>> {
+async function deliverFor(app: RunningApp, ms: number): Promise<Map<string, Answer>> {
   const answers = new Map<string, Answer>();
   const sending: Promise<unknown>[] = [];
   for (let i = 0; i < ms / EVERY_MS; i++) {

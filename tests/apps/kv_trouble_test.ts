@@ -4,7 +4,7 @@ import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
-import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
 /** Within what time a sender has its answer, whatever the KV does. */
@@ -13,15 +13,15 @@ const ANSWERED_WITHIN_MS = 5_500;
 const isHandled = (id: string) => (line: Line) =>
   line.message === "event handled" && line.deliveryId === id;
 
-async function post(app: AppProcess, id: string): Promise<{ response: Response; ms: number }> {
+async function post(app: RunningApp, id: string): Promise<{ response: Response; ms: number }> {
   const start = performance.now();
-  const init = await forgeDelivery("{}", { "X-Forge-Delivery": id });
+  const init = forgeDelivery("{}", { "X-Forge-Delivery": id });
   const response = await fetch(`${await app.url}/webhook`, init);
   await response.body?.cancel();
   return { response, ms: performance.now() - start };
 }
 
-async function assertUnavailable(app: AppProcess, id: string): Promise<void> {
+async function assertUnavailable(app: RunningApp, id: string): Promise<void> {
   const { response, ms } = await post(app, id);
   assertEquals(response.status, 503);
   assertEquals(response.headers.get("X-Error-Code"), "QUEUE_UNAVAILABLE");
@@ -29,7 +29,7 @@ async function assertUnavailable(app: AppProcess, id: string): Promise<void> {
   assertLess(ms, ANSWERED_WITHIN_MS);
 }
 
-async function assertHandles(app: AppProcess, id: string): Promise<void> {
+async function assertHandles(app: RunningApp, id: string): Promise<void> {
   assertEquals((await post(app, id)).response.status, 200);
   await app.line(isHandled(id));
 }
@@ -99,7 +99,7 @@ for (const mode of ["swallow", "500"] as const) {
 }
 
 /** Registers a test of an app whose remote KV is behind a proxy. */
-function testRemote(name: string, fn: (proxy: Proxy, app: AppProcess) => Promise<void>): void {
+function testRemote(name: string, fn: (proxy: Proxy, app: RunningApp) => Promise<void>): void {
   testDenokv(APP_NEEDS, name, async (url) => {
     await using proxy = startProxy(url);
     await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: proxy.url });

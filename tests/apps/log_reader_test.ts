@@ -1,6 +1,7 @@
 import { assertEquals, assertLess } from "@std/assert";
+import { killNow } from "../../dev/harness/follow_app.ts";
+import { appCommand } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
-import { environmentOf } from "../_inherited_env.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS } from "./_app.ts";
 
@@ -12,20 +13,12 @@ interface UnreadApp extends AsyncDisposable {
 }
 
 async function startUnread(): Promise<UnreadApp> {
-  const variables = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:", PORT: "0" };
-  const process = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--cached-only",
-      "--quiet",
-      "-A",
-      new URL("../../apps/forge.ts", import.meta.url).href,
-    ],
-    clearEnv: true,
-    env: environmentOf({ ...variables, HOST: "127.0.0.1" }),
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
+  const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
+  const command = appCommand({
+    script: new URL("../../apps/forge.ts", import.meta.url),
+    env: { ...env, PORT: "0", HOST: "127.0.0.1" },
+  }, { stdout: "piped", stderr: "null" });
+  const process = command.spawn();
   const log = process.stdout.getReader();
   let text = "";
   let port: string | undefined;
@@ -38,11 +31,7 @@ async function startUnread(): Promise<UnreadApp> {
   return {
     ...{ process, log, url: `http://127.0.0.1:${port}/webhook` },
     [Symbol.asyncDispose]: async () => {
-      try {
-        process.kill("SIGKILL");
-      } catch {
-        // It has ended.
-      }
+      killNow(process);
       await log.cancel();
       await process.status;
     },
@@ -55,7 +44,7 @@ async function deliver({ url }: UnreadApp, count: number): Promise<number> {
   const send = async (worker: number) => {
     for (let i = 0; i < count / 10; i++) {
       const id = `${worker}-${i}-${"d".repeat(100)}`;
-      const delivery = await forgeDelivery("{}", { "X-Forge-Delivery": id });
+      const delivery = forgeDelivery("{}", { "X-Forge-Delivery": id });
       const response = await fetch(url, { ...delivery, signal: AbortSignal.timeout(10_000) });
       await response.body?.cancel();
       if (response.status === 200) answered++;

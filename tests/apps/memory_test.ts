@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 import { MEMORY_MISSING, memoryOf } from "./_memory.ts";
 import { connect, FORGED, pour, statusOf } from "./_raw.ts";
@@ -10,7 +10,7 @@ const MIB = 1024 * 1024;
 const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
 
 /** Tests what an app's memory comes to, which only Linux tells. */
-function testMemory(name: string, fn: (app: AppProcess) => Promise<void>): void {
+function testMemory(name: string, fn: (app: RunningApp) => Promise<void>): void {
   if (MEMORY_MISSING) {
     Deno.test({ name: `${name} (skipped: ${MEMORY_MISSING})`, ignore: true, fn: () => {} });
     return;

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, type Line, runToEnd, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
 
 const ENV = {
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
@@ -14,7 +14,7 @@ const update = (updateId: number, userId: number) =>
 
 const isHandled = (line: Line) => line.message === "event handled";
 
-async function post(app: AppProcess, init: RequestInit): Promise<[number, string]> {
+async function post(app: RunningApp, init: RequestInit): Promise<[number, string]> {
   const response = await fetch(`${await app.url}/webhook`, init);
   return [response.status, await response.text()];
 }

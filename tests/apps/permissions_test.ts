@@ -10,9 +10,9 @@ const REMOTE_ONLY = "DENO_KV_ACCESS_TOKEN";
 
 const update = { update_id: 1, message: { from: { id: 42 }, text: "hi" } };
 
-const APPS: readonly [AppName, number, () => Promise<SignedRequest>][] = [
+const APPS: readonly [AppName, number, () => SignedRequest][] = [
   ["forge", 8000, () => forgeDelivery("{}")],
-  ["messenger", 8001, () => Promise.resolve(messengerUpdate(update))],
+  ["messenger", 8001, () => messengerUpdate(update)],
 ];
 
 for (const [name, port, delivery] of APPS) {
@@ -23,7 +23,7 @@ for (const [name, port, delivery] of APPS) {
       await withFolder(async (folder) => {
         const { start } = await confine(name, folder);
         await using app = start();
-        const response = await fetch(`${await app.url}/webhook`, await delivery());
+        const response = await fetch(`${await app.url}/webhook`, delivery());
         assertEquals([response.status, await response.text()], [200, "OK"]);
         await app.line(({ message }) => message === "event handled");
         app.process.kill("SIGTERM");

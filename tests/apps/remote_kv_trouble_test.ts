@@ -1,7 +1,7 @@
 import { assertEquals, assertLess, assertMatch } from "@std/assert";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
-import { APP_NEEDS, type AppProcess, type OwnAppOptions, spawnOwnApp } from "./_app.ts";
+import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
@@ -18,7 +18,7 @@ const BODY = `{"repository":{"id":1}}`;
 function testRemote(
   name: string,
   options: OwnAppOptions,
-  fn: (proxy: Proxy, app: AppProcess) => Promise<void>,
+  fn: (proxy: Proxy, app: RunningApp) => Promise<void>,
 ): void {
   testDenokv(APP_NEEDS, name, async (url) => {
     await using proxy = startProxy(url);

@@ -3,7 +3,7 @@ import { openEventStore } from "../../mod.ts";
 import { sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnOwnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
 const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =>
@@ -13,7 +13,7 @@ const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =
 function testSlowApp(
   name: string,
   handlerMs: number,
-  fn: (app: AppProcess, stateOf: (id: string) => Promise<string | undefined>) => Promise<void>,
+  fn: (app: RunningApp, stateOf: (id: string) => Promise<string | undefined>) => Promise<void>,
 ): void {
   testWith(APP_NEEDS, name, async () => {
     await withFolder(async (folder) => {
@@ -29,12 +29,12 @@ function testSlowApp(
 }
 
 /** Delivers an event, and waits until its handler runs. */
-async function startHandling(app: AppProcess, id: string): Promise<void> {
+async function startHandling(app: RunningApp, id: string): Promise<void> {
   assertEquals((await deliver(app, id)).status, 200);
   await app.line(isMessage("start"));
 }
 
-async function assertNotReady(app: AppProcess): Promise<void> {
+async function assertNotReady(app: RunningApp): Promise<void> {
   const ready = await fetch(`${await app.url}/health/ready`);
   assertEquals([ready.status, await ready.json()], [503, { error: "Service Unavailable" }]);
 }
@@ -80,7 +80,7 @@ for (const busy of [true, false]) {
     const head = [
       ...["POST /webhook HTTP/1.1", "Host: x", "Connection: close", "Content-Length: 2"],
       ...["Content-Type: application/json", "X-Forge-Event: push", "X-Forge-Delivery: d2"],
-      ...[`X-Hub-Signature-256: ${await sign("{}")}`, "", "{"],
+      ...[`X-Hub-Signature-256: ${sign("{}")}`, "", "{"],
     ];
     await send(head.join("\r\n"));
     // The app has no sign to show that it waits for the rest of a body.

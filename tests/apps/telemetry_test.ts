@@ -3,7 +3,7 @@ import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp, spawnOwnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp, spawnOwnApp } from "./_app.ts";
 import { type Collector, type Span, startCollector, telemetryOf, totalOf } from "./_collector.ts";
 import { confine } from "./_confined.ts";
 import { deliver } from "./_deliver.ts";
@@ -24,7 +24,7 @@ const spawnFailing = ({ url }: Collector) =>
   spawnOwnApp({ fails: true, retry: RETRY }, { KV_URL: ":memory:", ...telemetryOf(url) });
 
 /** Sends a request, and returns its status. */
-async function send(app: AppProcess, path: string, init: RequestInit = {}): Promise<number> {
+async function send(app: RunningApp, path: string, init: RequestInit = {}): Promise<number> {
   const response = await fetch(`${await app.url}${path}`, init);
   await response.body?.cancel();
   return response.status;
@@ -77,7 +77,7 @@ async function continued(env: Record<string, string>): Promise<string | undefine
   await using collector = startCollector();
   await using app = spawnApp("forge", { ...ENV, ...telemetryOf(collector.url), ...env });
   const traceparent = `00-${SENDERS_TRACE}-b7ad6b7169203331-01`;
-  assertEquals(await send(app, "/webhook", await forgeDelivery("{}", { traceparent })), 200);
+  assertEquals(await send(app, "/webhook", forgeDelivery("{}", { traceparent })), 200);
   await collector.until(() => ofKind(collector, CONSUMER).length === 1);
   return ofKind(collector, CONSUMER)[0]?.traceId;
 }
@@ -162,7 +162,7 @@ testWith(APP_NEEDS, "deliveries are counted by what became of them", async () =>
   await using app = spawnForge(collector);
   for (const id of ["d-1", "d-1", "d-2"]) await deliver(app, id);
   await send(app, "/webhook", { method: "POST", body: "{}" });
-  await send(app, "/webhook", await forgeDelivery("{}", { "X-Hub-Signature-256": "sha256=00" }));
+  await send(app, "/webhook", forgeDelivery("{}", { "X-Hub-Signature-256": "sha256=00" }));
   const of = (outcome: string, code?: string) =>
     totalOf(collector, "edge_base.deliveries", {
       "messaging.destination.name": "forge",
@@ -224,7 +224,7 @@ testWith(APP_NEEDS, "labels are bounded whatever a stranger sends", async () => 
   await using collector = startCollector();
   await using app = spawnForge(collector);
   for (let i = 0; i < 150; i++) {
-    const proved = await forgeDelivery("{}", { "X-Forge-Event": `stranger-${i}` });
+    const proved = forgeDelivery("{}", { "X-Forge-Event": `stranger-${i}` });
     assertEquals(await send(app, "/webhook", proved), 200);
     const path = `/stranger/${i}?stranger=${i}`;
     await send(app, path, { headers: { Host: `stranger-${i}`, "User-Agent": `stranger-${i}` } });

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { foundIn } from "../_canaries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { ANYWHERE, CANARIES, REQUESTS } from "./_canary_requests.ts";
 import { startCollector, telemetryOf } from "./_collector.ts";
 
@@ -12,7 +12,7 @@ const ENV = {
   KV_URL: ":memory:",
 };
 
-async function sendAll(app: AppProcess): Promise<number[]> {
+async function sendAll(app: RunningApp): Promise<number[]> {
   const statuses: number[] = [];
   for (const [path, init] of [...REQUESTS.forge, ...ANYWHERE]) {
     const response = await fetch(`${await app.url}${path}`, init);
@@ -23,7 +23,7 @@ async function sendAll(app: AppProcess): Promise<number[]> {
 }
 
 /** Stops an app, which has to end in order within the grace. */
-async function stop(app: AppProcess): Promise<void> {
+async function stop(app: RunningApp): Promise<void> {
   const start = performance.now();
   app.process.kill("SIGTERM");
   assertEquals((await app.process.status).code, 0);

@@ -1,5 +1,5 @@
 /**
- * Apps made of the package, with the same routes and the same handler as the plain ones in
+ * Apps made of the package, with the same routes and the same handler as those in
  * `dev/bench/baseline/`. Its argument is JSON, see `SubjectOptions`.
  */
 import { HTTPException } from "@hono/hono/http-exception";

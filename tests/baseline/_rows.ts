@@ -4,8 +4,8 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import {
   type Start,
+  startBaseline,
   startEdgeBase,
-  startPlain,
   type Subject,
   type SubjectOptions,
 } from "./_subject.ts";
@@ -18,30 +18,30 @@ export interface Row {
   readonly probe: (start: Start) => Promise<unknown>;
   /** What has to come of it. */
   readonly wanted: unknown;
-  /** What comes of it with the plain version, on Deno 2.9.6; left out where that is what is wanted. */
-  readonly plain?: unknown;
+  /** What comes of it with the baseline, on Deno 2.9.6; left out where that is what is wanted. */
+  readonly baseline?: unknown;
 }
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 /**
- * Registers a row's tests: that the package does what is wanted, and that the plain version does not. The
- * second shows that the first can fail, and why the package is there. What the plain version does is told
+ * Registers a row's tests: that the package does what is wanted, and that the baseline does not. The
+ * second shows that the first can fail, and why the package is there. What the baseline does is told
  * exactly, so that a version of Deno or of a library that does better is noticed.
  */
 export function testRow({ what, probe, wanted, ...row }: Row): void {
   testWith(NEEDS, `edge-base: ${what}`, async () => {
     assertEquals(await probe(startEdgeBase), wanted);
   });
-  if (!("plain" in row)) {
-    testWith(NEEDS, `the plain version passes, too: ${what}`, async () => {
-      assertEquals(await probe(startPlain), wanted);
+  if (!("baseline" in row)) {
+    testWith(NEEDS, `the baseline passes, too: ${what}`, async () => {
+      assertEquals(await probe(startBaseline), wanted);
     });
     return;
   }
-  testWith(NEEDS, `the plain version fails: ${what}`, async () => {
-    assertNotEquals(row.plain, wanted);
-    assertEquals(await probe(startPlain), row.plain);
+  testWith(NEEDS, `the baseline fails: ${what}`, async () => {
+    assertNotEquals(row.baseline, wanted);
+    assertEquals(await probe(startBaseline), row.baseline);
   });
 }
 
@@ -92,10 +92,10 @@ export function inFile(
 }
 
 /** A delivery that tells the handler what to do. */
-export async function task(
+export function task(
   id: string,
   handlerMs: number,
   fails = false,
-): Promise<SignedRequest> {
-  return await forgeDelivery(JSON.stringify({ id, handlerMs, fails }));
+): SignedRequest {
+  return forgeDelivery(JSON.stringify({ id, handlerMs, fails }));
 }

@@ -4,7 +4,8 @@ import { forgeDelivery } from "../_deliveries.ts";
 import { connect, FORGED, pour, statusOf } from "../apps/_raw.ts";
 import { exchange } from "../webhook/_served.ts";
 import { running, statuses, testRow } from "./_rows.ts";
-import { pause, type Start } from "./_subject.ts";
+import { pause } from "../../dev/harness/until.ts";
+import type { Start } from "./_subject.ts";
 
 const MIB = 1024 * 1024;
 
@@ -17,7 +18,7 @@ testRow({
     (await exchange(port, `${HEAD}Content-Length: ${400 * MIB}\r\n\r\n{`)).statuses
   ),
   wanted: [413],
-  plain: [],
+  baseline: [],
 });
 
 /** Sends a body of 200 MiB in chunks; tells the status and by how many MiB the process has grown. */
@@ -41,7 +42,7 @@ if (MEMORY_MISSING === undefined) {
     what: "a body in chunks costs no more than the limit",
     probe: inChunks,
     wanted: [413, "within the limit and 32 MiB"],
-    plain: [401, "without a bound"],
+    baseline: [401, "without a bound"],
   });
 }
 
@@ -52,23 +53,23 @@ testRow({
     return (await exchange(subject!.port, `${HEAD}Content-Length: 9\r\n\r\n{`, 2_000)).statuses;
   },
   wanted: [408],
-  plain: [],
+  baseline: [],
 });
 
 testRow({
   what: "clients that are gone in mid-body leave no error in the log",
-  probe: running(async ({ url, lines, send }) => {
+  probe: running(async ({ url, output, send }) => {
     for (let i = 0; i < 20; i++) {
       using _ = await connect({ url }, { ...FORGED, "Content-Length": "9" });
       await pause(10);
     }
     await pause(200);
     const answer = await send({}, "/health");
-    const failed = lines.some((line) => /\bat |Error|"level":"error"/.test(line));
+    const failed = output.some((line) => /\bat |Error|"level":"error"/.test(line));
     return [answer?.status, failed ? "errors" : "no error"];
   }),
   wanted: [200, "no error"],
-  plain: [200, "errors"],
+  baseline: [200, "errors"],
 });
 
 testRow({
@@ -79,7 +80,7 @@ testRow({
     () => forgeDelivery("{}"),
   ]),
   wanted: [400, 400, 400, 400, 400, 400, 200],
-  plain: [500, 500, 200, 200, 200, 500, 200],
+  baseline: [500, 500, 200, 200, 200, 500, 200],
 });
 
 const SIZES: readonly string[] = [
@@ -95,5 +96,5 @@ testRow({
   what: "a delivery of any size up to 25 MiB is taken",
   probe: statuses(SIZES.map((text) => () => forgeDelivery(JSON.stringify({ text })))),
   wanted: [200, 200, 200, 200, 200, 200],
-  plain: [200, 500, 500, 500, 500, 500],
+  baseline: [200, 500, 500, 500, 500, 500],
 });

@@ -18,12 +18,12 @@ testRow({
     return [...seen];
   }),
   wanted: ["405 POST"],
-  plain: ["404 null"],
+  baseline: ["404 null"],
 });
 
 /** Sends a genuine delivery over a socket, under a target and a host of its own. */
 async function sendRaw({ port }: Subject, target: string, host: string): Promise<number> {
-  const { headers } = await forgeDelivery("{}");
+  const { headers } = forgeDelivery("{}");
   const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
   const head = `POST ${target} HTTP/1.1\r\n${host}${lines}Connection: close\r\nContent-Length: 2`;
   return (await exchange(port, `${head}\r\n\r\n{}`)).statuses[0] ?? 0;
@@ -52,7 +52,7 @@ testRow({
     return seen;
   }),
   wanted: SPELLINGS.map(() => 404),
-  plain: SPELLINGS.map((_, i) => i < 7 ? 404 : 200),
+  baseline: SPELLINGS.map((_, i) => i < 7 ? 404 : 200),
 });
 
 const HOSTS = [
@@ -71,7 +71,7 @@ testRow({
     return seen;
   }),
   wanted: [400, 400, 400, 400, 400],
-  plain: [200, 200, 404, 404, 404],
+  baseline: [200, 200, 404, 404, 404],
 });
 
 /** Whether an answer has the shape of errors: JSON, with a text and nothing else. */
@@ -91,7 +91,7 @@ testRow({
     return seen;
   }),
   wanted: ["500 in the shape", "500 in the shape", "403 in the shape", "404 in the shape"],
-  plain: [
+  baseline: [
     "500 Internal Server Error",
     "500 Internal Server Error",
     "403 <h1>a cause</h1>",
@@ -103,7 +103,7 @@ testRow({
   what: "each answer says what it is, and is neither guessed at nor kept",
   probe: running(async ({ send }) => {
     const answers = [
-      await send(await forgeDelivery("{}")),
+      await send(forgeDelivery("{}")),
       await send({ method: "POST" }),
       await send({}, "/health"),
       await send({}, "/none"),
@@ -118,7 +118,7 @@ testRow({
     "text/plain nosniff no-store",
     ...Array(4).fill("application/json nosniff no-store"),
   ],
-  plain: [
+  baseline: [
     "text/plain - -",
     "text/plain - -",
     "application/json - -",

@@ -5,15 +5,15 @@ import { running, testRow } from "./_rows.ts";
 
 testRow({
   what: "a flood of bad signatures is summed up in the log",
-  probe: running(async ({ send, lines }) => {
-    const forged = await forgeDelivery("{}", FORGED);
+  probe: running(async ({ send, output }) => {
+    const forged = forgeDelivery("{}", FORGED);
     for (let i = 0; i < 100; i++) {
       await Promise.all(Array.from({ length: 20 }, () => send(forged)));
     }
-    return lines.length < 1_000 ? "under 1,000 lines of 2,000" : "a line each";
+    return output.length < 1_000 ? "under 1,000 lines of 2,000" : "a line each";
   }),
   wanted: "under 1,000 lines of 2,000",
-  plain: "a line each",
+  baseline: "a line each",
 });
 
 testRow({
@@ -27,19 +27,19 @@ testRow({
     return kept;
   }),
   wanted: [true, false, false, false],
-  plain: [true, true, false, false],
+  baseline: [true, true, false, false],
 });
 
 testRow({
   what: "a secret in a query string is not logged",
-  probe: running(async ({ send, lines, process, ended }) => {
+  probe: running(async ({ send, output, process, ended }) => {
     await send({}, "/health?token=a-secret-in-a-query");
     process.kill("SIGTERM");
     await ended;
-    const logged = lines.join("\n");
+    const logged = output.join("\n");
     const found = logged.includes("a-secret-in-a-query") ? "with its query" : "without its query";
     return logged.includes("/health") ? found : "not at all";
   }),
   wanted: "without its query",
-  plain: "with its query",
+  baseline: "with its query",
 });

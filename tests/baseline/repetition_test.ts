@@ -17,7 +17,7 @@ testRow({
     return [[...answers], ...["a", "b"].map((id) => starts.filter((each) => each === id).length)];
   }),
   wanted: [[200], 1, 1],
-  plain: [[200], 2, 20],
+  baseline: [[200], 2, 20],
 });
 
 testRow({
@@ -26,7 +26,7 @@ testRow({
     ["a b", "a, b", "x".repeat(10_000), "\xe9"].map((id) => () => delivery(id, "{}")),
   ),
   wanted: [400, 400, 400, 400],
-  plain: [200, 200, 200, 200],
+  baseline: [200, 200, 200, 200],
 });
 
 const update = (id: number, text = "") =>
@@ -46,7 +46,7 @@ testRow({
     return (await subject!.settled(3)).toSorted();
   },
   wanted: ["1", "2", "3"],
-  plain: ["1", "1", "2", "2", "3"],
+  baseline: ["1", "1", "2", "2", "3"],
 });
 
 testRow({
@@ -57,7 +57,7 @@ testRow({
     return await subject!.settled(1);
   },
   wanted: ["a"],
-  plain: ["a", "a"],
+  baseline: ["a", "a"],
 });
 
 testRow({
@@ -71,5 +71,5 @@ testRow({
     return seen;
   },
   wanted: [200, 200],
-  plain: [500, 500],
+  baseline: [500, 500],
 });

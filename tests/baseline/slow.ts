@@ -1,30 +1,30 @@
-/** What takes the plain version minutes to fail at: `deno task plain`. See `_rows.ts`. */
+/** What takes the baseline minutes to fail at: `deno task baseline:slow`. See `_rows.ts`. */
 import { DatabaseSync } from "node:sqlite";
 import { inFile, task, testRow } from "./_rows.ts";
-import { pause } from "./_subject.ts";
+import { pause } from "../../dev/harness/until.ts";
 
 testRow({
   what: "a second process does not start what the first one handles",
   probe: inFile({}, async (first, again) => {
-    await first.send(await task("a", 60_000));
+    await first.send(task("a", 60_000));
     await pause(6_000); // Deno's queue takes a message for lost when its handler has run for 5 s.
     const second = await again();
     await pause(2_000);
     return [...first.starts(), ...second.starts()];
   }),
   wanted: ["a"],
-  plain: ["a", "a"],
+  baseline: ["a", "a"],
 });
 
 testRow({
   what: "a handler of minutes is started once",
   probe: inFile({}, async (subject) => {
-    await subject.send(await task("a", 600_000));
+    await subject.send(task("a", 600_000));
     await pause(130_000);
     return subject.starts();
   }),
   wanted: ["a"],
-  plain: ["a", "a", "a"],
+  baseline: ["a", "a", "a"],
 });
 
 /** How many rows a KV's file holds, of all that it is made of. */
@@ -40,10 +40,10 @@ function rowsIn(path: string): number {
 testRow({
   what: "an event whose handler always throws is not lost",
   probe: inFile({}, async (subject, _, path) => {
-    await subject.send(await task("a", 0, true));
+    await subject.send(task("a", 0, true));
     await pause(130_000);
     return rowsIn(path) > 0 ? "kept" : `lost after ${subject.starts().length} attempts`;
   }),
   wanted: "kept",
-  plain: "lost after 6 attempts",
+  baseline: "lost after 6 attempts",
 });

@@ -4,13 +4,13 @@ import { forgeDelivery } from "../_deliveries.ts";
 import { statusOf } from "../apps/_raw.ts";
 import { denokvPath, startDenokv } from "../events/store/_denokv.ts";
 import { inFile, task, testRow } from "./_rows.ts";
-import { pause } from "./_subject.ts";
+import { pause } from "../../dev/harness/until.ts";
 
 testRow({
   what: "an event whose process was killed is taken over within a lease and a second",
   probe: inFile({ worker: { leaseMs: 2_000 } }, async (first, again) => {
     const second = await again();
-    await first.send(await task("a", 60_000));
+    await first.send(task("a", 60_000));
     while ([...first.starts(), ...second.starts()].length === 0) await pause(10);
     const [busy, idle] = first.starts().length > 0 ? [first, second] : [second, first];
     busy.process.kill("SIGKILL");
@@ -20,18 +20,18 @@ testRow({
     return idle.starts();
   }),
   wanted: ["a"],
-  plain: [],
+  baseline: [],
 });
 
 testRow({
   what: "60 events at once are handled 10 at a time",
   probe: inFile({}, async (subject) => {
-    const send = async (_: unknown, i: number) => await subject.send(await task(`${i}`, 60_000));
+    const send = async (_: unknown, i: number) => await subject.send(task(`${i}`, 60_000));
     await Promise.all(Array.from({ length: 60 }, send));
     return (await subject.settled(10)).length;
   }),
   wanted: 10,
-  plain: 60,
+  baseline: 60,
 });
 
 testRow({
@@ -39,14 +39,14 @@ testRow({
   probe: inFile({}, async (subject, _, path) => {
     const other = new DatabaseSync(path, { timeout: 5_000 });
     other.exec("BEGIN IMMEDIATE");
-    const answer = await subject.send(await task("a", 0));
+    const answer = await subject.send(task("a", 0));
     other.exec("ROLLBACK");
     other.close();
     const retry = answer?.headers.has("Retry-After") ? "to be sent again" : "without a hint";
     return [answer?.status, retry];
   }),
   wanted: [503, "to be sent again"],
-  plain: [500, "without a hint"],
+  baseline: [500, "without a hint"],
 });
 
 const END = new TextEncoder().encode("}");
@@ -54,7 +54,7 @@ const END = new TextEncoder().encode("}");
 testRow({
   what: "an upload that is still arriving is answered when the app is told to end",
   probe: inFile({}, async ({ port, process, ended }) => {
-    const { headers } = await forgeDelivery("{}");
+    const { headers } = forgeDelivery("{}");
     const head = [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
     using peer = await Deno.connect({ hostname: "127.0.0.1", port });
     const text = `POST /webhook HTTP/1.1\r\nHost: x\r\n${head}Content-Length: 2\r\n\r\n{`;
@@ -64,11 +64,12 @@ testRow({
     await pause(200);
     await peer.write(END).catch(() => {});
     const status = await statusOf(peer);
-    const { code, signal } = await ended;
+    await ended;
+    const { code, signal } = await process.status;
     return [status, code, signal];
   }),
   wanted: [200, 0, null],
-  plain: [undefined, 143, "SIGTERM"],
+  baseline: [undefined, 143, "SIGTERM"],
 });
 
 if (denokvPath() !== undefined) {
@@ -77,10 +78,10 @@ if (denokvPath() !== undefined) {
     probe: async (start) => {
       await using server = await startDenokv();
       await using subject = await start({ env: { KV_URL: server.url } });
-      const answer = await subject!.send(await task("a", 0));
+      const answer = await subject!.send(task("a", 0));
       return [answer?.status, await subject!.settled(answer?.status === 200 ? 1 : 0)];
     },
     wanted: [200, ["a"]],
-    plain: [500, []],
+    baseline: [500, []],
   });
 }

@@ -5,7 +5,7 @@ import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
 import { delivery } from "../events/store/_events.ts";
 import { openEventStore } from "../../events/mod.ts";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
 

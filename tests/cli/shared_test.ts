@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { type AppProcess, startProcess, until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
+import { type AppProcess, startProcess } from "../processes/_process.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 import { runHere } from "./_cli.ts";
 

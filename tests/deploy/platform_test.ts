@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { environmentOf } from "../_inherited_env.ts";
-import { APP_NEEDS, type AppProcess } from "../apps/_app.ts";
+import { environmentOf } from "../../dev/harness/environment.ts";
+import { follow, type RunningApp } from "../../dev/harness/follow_app.ts";
+import { APP_NEEDS } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { follow } from "../apps/_follow.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 
 /** After SIGINT, Deno Deploy waits so long before it kills. */
@@ -18,7 +18,7 @@ const ROOT = new URL("../../", import.meta.url);
  * Starts an entrypoint as Deno Deploy does: all permissions, no flag of its own, and the assigned
  * database, which has no queues, as the default one.
  */
-function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
+function start(entrypoint: string, kv: string, ...args: string[]): RunningApp {
   const env = environmentOf({
     ...{
       PORT: "0",
@@ -38,7 +38,7 @@ function start(entrypoint: string, kv: string, ...args: string[]): AppProcess {
 }
 
 /** Tells an instance to stop, and expects that it does in time, without a word of complaint. */
-async function evict(app: AppProcess): Promise<void> {
+async function evict(app: RunningApp): Promise<void> {
   const start = performance.now();
   app.process.kill("SIGINT");
   assertEquals((await app.process.status).code, 0);
@@ -57,7 +57,7 @@ const SENDERS = {
 for (const [name, delivery] of Object.entries(SENDERS)) {
   testDenokv(APP_NEEDS, `apps/${name}.ts runs as Deno Deploy starts and stops it`, async (kv) => {
     const isRequest = ({ message }: { message?: unknown }) => message === "request";
-    const send = async (app: AppProcess) => {
+    const send = async (app: RunningApp) => {
       const response = await fetch(`${await app.url}/webhook`, await delivery());
       assertEquals([response.status, await response.text()], [200, "OK"]);
       return (await app.line(isRequest)).duplicate;

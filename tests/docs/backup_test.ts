@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnOwnApp } from "../apps/_app.ts";
+import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { blocks, read } from "./_documents.ts";
 
@@ -29,7 +29,7 @@ async function idsIn(path: string): Promise<Set<string>> {
 }
 
 /** Delivers one after the other until told to stop. */
-function keepDelivering(app: AppProcess): () => Promise<void> {
+function keepDelivering(app: RunningApp): () => Promise<void> {
   let ends = false;
   const delivering = (async () => {
     for (let i = 0; !ends; i++) assertEquals((await deliver(app, `d-${i}`)).status, 200);

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { startApp } from "../../dev/demo/running_app.ts";
+import { startApp } from "../../dev/harness/start_app.ts";
 import { forgeDelivery, TEST_SECRETS } from "../../testing/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { type ApiCall, type StandIn, startStandIn } from "./_stand_in.ts";
@@ -29,16 +29,22 @@ function testBot(
 ): void {
   testWith(NEEDS, `examples/forge_bot.ts ${name}`, async () => {
     await using api = startStandIn(answer);
-    await using bot = await startApp(new URL("../../examples/forge_bot.ts", import.meta.url), {
-      FORGE_WEBHOOK_SECRET: TEST_SECRETS.signing,
-      FORGE_API_URL: api.url,
-      FORGE_API_TOKEN: "a-token-of-the-api",
-      KV_URL: ":memory:",
+    await using bot = startApp({
+      script: new URL("../../examples/forge_bot.ts", import.meta.url),
+      env: {
+        FORGE_WEBHOOK_SECRET: TEST_SECRETS.signing,
+        FORGE_API_URL: api.url,
+        FORGE_API_TOKEN: "a-token-of-the-api",
+        KV_URL: ":memory:",
+      },
+      text: true,
     });
+    const url = `${await bot.url}/webhook`;
     await fn(async (type, payload) => {
-      const response = await fetch(bot.url, forgeDelivery(type, payload));
+      const response = await fetch(url, forgeDelivery(type, payload));
       assertEquals([response.status, await response.text()], [200, "OK"]);
     }, api);
+    assertEquals(await bot.stop(), 0);
   });
 }
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { startApp } from "../../dev/demo/running_app.ts";
+import { startApp } from "../../dev/harness/start_app.ts";
 import { messengerUpdate, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import type { EventRecord, EventStore } from "../../events/mod.ts";
 import { byChat } from "../../webhook/mod.ts";
@@ -24,19 +24,24 @@ const saidIn = (api: StandIn, chat: number): string[] =>
 
 testWith(NEEDS, "examples/messenger_bot.ts answers each chat in its order", async () => {
   await using api = startStandIn(() => undefined);
-  await using bot = await startApp(new URL("../../examples/messenger_bot.ts", import.meta.url), {
-    MESSENGER_SECRET_TOKEN: TEST_SECRETS.messenger,
-    MESSENGER_ALLOWED_USERS: "42",
-    MESSENGER_API_URL: api.url,
-    MESSENGER_BOT_TOKEN: "1234:token",
-    CHAPTER_MS: "100",
-    KV_URL: ":memory:",
+  await using bot = startApp({
+    script: new URL("../../examples/messenger_bot.ts", import.meta.url),
+    env: {
+      MESSENGER_SECRET_TOKEN: TEST_SECRETS.messenger,
+      MESSENGER_ALLOWED_USERS: "42",
+      MESSENGER_API_URL: api.url,
+      MESSENGER_BOT_TOKEN: "1234:token",
+      CHAPTER_MS: "100",
+      KV_URL: ":memory:",
+    },
+    text: true,
   });
+  const url = `${await bot.url}/webhook`;
   for (const text of ["hello", "Ada", "/report", "thanks"]) {
-    assertEquals(await (await fetch(bot.url, message(1, text))).text(), "OK");
+    assertEquals(await (await fetch(url, message(1, text))).text(), "OK");
   }
   await api.until(3);
-  await (await fetch(bot.url, message(2, "hello"))).text();
+  await (await fetch(url, message(2, "hello"))).text();
   await api.until(7);
   assertEquals(api.calls[0]?.path, "/bot1234:token/sendMessage");
   const greeting = ["What is your name?", "I can /report, Ada."];
@@ -44,6 +49,7 @@ testWith(NEEDS, "examples/messenger_bot.ts answers each chat in its order", asyn
   assertEquals(saidIn(api, 2), ["What is your name?"]);
   const texts = api.calls.map(({ body }) => body.text);
   assertEquals(texts.lastIndexOf("What is your name?") < texts.indexOf(REPORT[2]), true);
+  assertEquals(await bot.stop(), 0);
 });
 
 /** The event that runs. */

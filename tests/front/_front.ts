@@ -1,13 +1,16 @@
+import { killNow } from "../../dev/harness/follow_app.ts";
+import { freePort, listens } from "../../dev/harness/free_port.ts";
+import { pause } from "../../dev/harness/until.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type AppProcess, spawnApp } from "../apps/_app.ts";
+import { APP_NEEDS, type RunningApp, spawnApp } from "../apps/_app.ts";
 
 /** A reverse proxy that runs in front of an app. */
 export interface Front {
   readonly name: FrontName;
   readonly port: number;
-  readonly app: AppProcess;
+  readonly app: RunningApp;
 }
 
 /** The reverse proxies that SECURITY.md shows the settings of. */
@@ -85,16 +88,12 @@ export function testFront(
       }).spawn();
       const errors = new Response(process.stderr).text();
       try {
-        if (!await listens(port, process.status)) {
+        if (!await untilListening(port, process.status)) {
           throw new Error(`${name} does not listen: ${await errors}`);
         }
         await fn({ name, port, app });
       } finally {
-        try {
-          process.kill("SIGKILL");
-        } catch {
-          // It has ended already.
-        }
+        killNow(process);
         await Promise.all([process.status, errors]);
       }
     });
@@ -134,21 +133,13 @@ function programOf(name: FrontName): string | undefined {
   });
 }
 
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
-async function listens(port: number, end: Promise<unknown>): Promise<boolean> {
+/** Waits until the proxy listens; false if it ends instead. */
+async function untilListening(port: number, end: Promise<unknown>): Promise<boolean> {
   let ended = false;
   end.then(() => ended = true);
   while (!ended) {
-    try {
-      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
-      return true;
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
+    if (await listens(port)) return true;
+    await pause(25);
   }
   return false;
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { forgeDelivery } from "../_deliveries.ts";
-import { until } from "../processes/_process.ts";
+import { until } from "../../dev/harness/until.ts";
 import { exchange } from "../webhook/_served.ts";
 import { DEADLINE_MS, type Front, testFront } from "./_front.ts";
 
@@ -11,14 +11,14 @@ const MIB = 1024 * 1024;
 const HOST = "Host: localhost\r\n";
 
 /** The headers of a genuine delivery of `{}`. */
-async function signed(): Promise<string> {
-  const { headers } = await forgeDelivery("{}");
+function signed(): string {
+  const { headers } = forgeDelivery("{}");
   return [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
 }
 
 /** A genuine delivery as text: what it says of its body, and the body. */
-async function post(framing: string, body: string, target = "/webhook", host = HOST) {
-  const headers = `${host}Connection: close\r\n${await signed()}${framing}`;
+function post(framing: string, body: string, target = "/webhook", host = HOST) {
+  const headers = `${host}Connection: close\r\n${signed()}${framing}`;
   return `POST ${target} HTTP/1.1\r\n${headers}\r\n${body}`;
 }
 
@@ -34,7 +34,7 @@ async function reached({ app }: Front): Promise<string[]> {
 
 /** Sends a delivery from another address of this machine, and returns the status. */
 async function deliverFrom(localAddress: string, port: number, forwarded: string) {
-  const { headers, body } = await forgeDelivery("{}", { "X-Forwarded-For": forwarded });
+  const { headers, body } = forgeDelivery("{}", { "X-Forwarded-For": forwarded });
   const options = { host: "127.0.0.1", port, localAddress, path: "/webhook", method: "POST" };
   const script = new URL("./_send_from.ts", import.meta.url).href;
   const sent = JSON.stringify({ ...options, headers: Object.fromEntries(headers) });
@@ -61,7 +61,7 @@ const CHUNKED = "Transfer-Encoding: chunked\r\n";
 /** What front and back could read in two ways; how nginx answers, and Caddy; 401 is the app's. */
 const SHAPES: readonly (readonly [
   what: string,
-  sent: () => Promise<string>,
+  sent: () => string,
   statuses: Readonly<Record<typeof FRONTS[number], number>>,
 ])[] = [
   [
@@ -106,7 +106,7 @@ const SHAPES: readonly (readonly [
   ],
   [
     "bare line feeds",
-    async () => (await post("Content-Length: 2\r\n", "{}")).replaceAll("\r\n", "\n") + HIDDEN,
+    () => post("Content-Length: 2\r\n", "{}").replaceAll("\r\n", "\n") + HIDDEN,
     { nginx: 200, caddy: 200 },
   ],
   [
@@ -143,7 +143,7 @@ for (const name of FRONTS) {
   testFront(name, "each request reaches the app in one reading, or not at all", async (front) => {
     const seen: [string, number | undefined][] = [];
     for (const [what, sent] of SHAPES) {
-      seen.push([what, (await exchange(front.port, await sent())).statuses.at(-1)]);
+      seen.push([what, (await exchange(front.port, sent())).statuses.at(-1)]);
     }
     assertEquals(seen, SHAPES.map(([what, , statuses]) => [what, statuses[name]]));
     const requests = await reached(front);
@@ -163,7 +163,7 @@ for (const name of FRONTS) {
   testFront(name, "a head that is too large does not reach the app", async (front) => {
     const fields = Array.from({ length: 60 }, (_, i) => `X-${i}: ${"x".repeat(1_000)}\r\n`);
     for (const head of [`X: ${"x".repeat(65 * 1024)}\r\n`, fields.join("")]) {
-      const sent = await post(`${head}Content-Length: 2\r\n`, "{}");
+      const sent = post(`${head}Content-Length: 2\r\n`, "{}");
       const { statuses, ended } = await exchange(front.port, sent);
       assertEquals([statuses, ended], [[name === "nginx" ? 400 : 431], "closed"]);
     }
@@ -184,7 +184,7 @@ for (const name of FRONTS) {
     const statuses: number[] = [];
     for (const size of [25 * MIB, 25 * MIB + 1]) {
       const body = JSON.stringify({ text: "x".repeat(size - `{"text":""}`.length) });
-      const response = await fetch(url, await forgeDelivery(body));
+      const response = await fetch(url, forgeDelivery(body));
       await response.body?.cancel();
       statuses.push(response.status);
     }
@@ -201,21 +201,21 @@ for (const name of FRONTS) {
 testFront("nginx", "a body that comes slowly does not reach the app", async (front) => {
   using peer = await Deno.connect({ hostname: "127.0.0.1", port: front.port });
   const ended = peer.read(new Uint8Array(1_024)).catch(() => null);
-  await peer.write(new TextEncoder().encode(await post("Content-Length: 100\r\n", "{")));
+  await peer.write(new TextEncoder().encode(post("Content-Length: 100\r\n", "{")));
   await drip(peer, "x".repeat(10));
   assertEquals(await ended, null);
   assertEquals(await reached(front), []);
 });
 
 testFront("nginx", "an address has no more than 50 requests at once", async ({ port }) => {
-  const half = new TextEncoder().encode(await post("Content-Length: 100\r\n", "{"));
+  const half = new TextEncoder().encode(post("Content-Length: 100\r\n", "{"));
   const peers: Deno.TcpConn[] = [];
   const upload = async () => {
     peers.push(await Deno.connect({ hostname: "127.0.0.1", port }));
     await peers.at(-1)!.write(half);
   };
   const status = async () =>
-    (await exchange(port, await post("Content-Length: 2\r\n", "{}"))).statuses[0];
+    (await exchange(port, post("Content-Length: 2\r\n", "{}"))).statuses[0];
   for (let i = 0; i < 49; i++) await upload();
   assertEquals(await status(), 200);
   await upload();
@@ -224,7 +224,7 @@ testFront("nginx", "an address has no more than 50 requests at once", async ({ p
 });
 
 testFront("caddy", "a body that comes slowly is answered by the app's deadline", async (front) => {
-  const half = await post("Content-Length: 100\r\n", "{");
+  const half = post("Content-Length: 100\r\n", "{");
   const { statuses, ended } = await exchange(front.port, half, 12_000);
   assertEquals([statuses, ended], [[408], "closed"]);
   assertEquals(await reached(front), ["POST /webhook"]);

@@ -41,5 +41,5 @@ if (worker) {
 Deno.serve({
   hostname: "127.0.0.1",
   port: 0,
-  onListen: ({ port }) => log("listening", { url: `http://127.0.0.1:${port}` }),
+  onListen: ({ hostname, port }) => log("listening", { hostname, port }),
 }, bindEnv(app, {}));

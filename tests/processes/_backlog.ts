@@ -1,6 +1,7 @@
 import { openEventStore } from "../../mod.ts";
 import { delivery } from "../events/store/_events.ts";
-import { startProcess, until } from "./_process.ts";
+import { until } from "../../dev/harness/until.ts";
+import { startProcess } from "./_process.ts";
 
 /** How many events are taken in at a time. */
 const BATCH = 500;

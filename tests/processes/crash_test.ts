@@ -2,7 +2,8 @@ import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { type AppProcess, startProcess, until } from "./_process.ts";
+import { until } from "../../dev/harness/until.ts";
+import { type AppProcess, startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -82,7 +83,10 @@ testWith(NEEDS, "a process that was frozen past its lease settles nothing", asyn
     await until(() => other.count("start", "d1") === 1, 8_000);
     frozen.signal("SIGCONT");
     await until(() => frozen.count("end", "d1") === 1, 2_000);
-    await until(() => frozen.lines.some(({ message }) => message.startsWith("lease ")), 2_000);
+    await until(
+      () => frozen.lines.some(({ message }) => String(message).startsWith("lease ")),
+      2_000,
+    );
     using kv = await Deno.openKv(kvPath);
     const store = await openEventStore(kv, { notifier: "watch" });
     assertEquals((await store.get("forge:d1"))?.state, "running");

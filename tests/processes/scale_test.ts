@@ -3,7 +3,8 @@ import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
-import { type AppProcess, startProcess, until } from "./_process.ts";
+import { until } from "../../dev/harness/until.ts";
+import { type AppProcess, startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -37,7 +38,7 @@ function testBusy(name: string, fn: (kv: string) => Promise<void>): void {
 function startsOf(...apps: AppProcess[]): Map<string, number> {
   const starts = new Map<string, number>();
   for (const { message, id } of apps.flatMap(({ lines }) => lines)) {
-    if (message === "start") starts.set(id!, (starts.get(id!) ?? 0) + 1);
+    if (message === "start") starts.set(String(id), (starts.get(String(id)) ?? 0) + 1);
   }
   return starts;
 }

@@ -7,7 +7,8 @@
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { drainBacklog } from "./_backlog.ts";
-import { type AppProcess, startProcess, until } from "./_process.ts";
+import { until } from "../../dev/harness/until.ts";
+import { type AppProcess, startProcess } from "./_process.ts";
 
 const BACKLOG = 100_000;
 const CONNECTIONS = 16;

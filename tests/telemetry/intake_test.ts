@@ -38,7 +38,7 @@ Deno.test("an intake keeps the trace of a delivery in its event's record", async
   const telemetry = recordTelemetry(TRACEPARENT);
   const app = createBaseApp({ name: "bot", logger: false });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
-  await app.request("/webhook", await forgeDelivery("{}", { "X-Forge-Delivery": "d-1" }));
+  await app.request("/webhook", forgeDelivery("{}", { "X-Forge-Delivery": "d-1" }));
   assertEquals((await store.get("forge:d-1"))?.traceparent, TRACEPARENT);
   assertEquals(telemetry.deliveries, [{ platform: "forge", outcome: "accepted", type: "push" }]);
 });
@@ -49,7 +49,7 @@ Deno.test("an intake without telemetry keeps no trace, whatever the sender says"
   const app = createBaseApp({ name: "bot", logger: false });
   app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
   const headers = { "X-Forge-Delivery": "d-1", traceparent: TRACEPARENT };
-  await app.request("/webhook", await forgeDelivery("{}", headers));
+  await app.request("/webhook", forgeDelivery("{}", headers));
   assertEquals("traceparent" in (await store.get("forge:d-1"))!, false);
 });
 

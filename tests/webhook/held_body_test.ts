@@ -11,7 +11,7 @@ import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.
 const LARGE = 100_000;
 
 /** A delivery of so many bytes. */
-function sized(bytes: number, headers: Record<string, string> = {}): Promise<SignedRequest> {
+function sized(bytes: number, headers: Record<string, string> = {}): SignedRequest {
   const body = JSON.stringify({ text: "x".repeat(bytes - `{"text":""}`.length) });
   return forgeDelivery(body, headers);
 }
