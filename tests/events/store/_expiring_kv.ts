@@ -1,3 +1,4 @@
+import { withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { later } from "./_events.ts";
 
 /** A KV that forgets by a clock that a test turns: a real one takes its time, up to a minute. */
@@ -13,8 +14,7 @@ export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Pr
   const { now } = Date;
   let passed = 0;
   const expiries = new Map<string, { readonly key: Deno.KvKey; readonly at: number }>();
-  const atomic = () => {
-    const operation = kv.atomic();
+  const expiring = withOperations(kv, (operation) => {
     const set = operation.set.bind(operation);
     operation.set = (key, value, options = {}) => {
       const name = JSON.stringify(key);
@@ -22,9 +22,7 @@ export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Pr
       else expiries.set(name, { key, at: Date.now() + options.expireIn });
       return set(key, value);
     };
-    return operation;
-  };
-  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "atomic" ? atomic : kv[name].bind(kv);
+  });
   const pass = async (ms: number) => {
     passed += ms;
     for (const [name, { key, at }] of expiries) {
@@ -36,7 +34,7 @@ export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Pr
   };
   Date.now = () => now() + passed;
   try {
-    await fn({ kv: new Proxy(kv, { get } as ProxyHandler<Deno.Kv>), pass });
+    await fn({ kv: expiring, pass });
   } finally {
     Date.now = now;
   }

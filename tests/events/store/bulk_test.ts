@@ -1,5 +1,6 @@
 import { assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import {
   type BulkOptions,
   type BulkProgress,
@@ -132,8 +133,7 @@ function afterLists(kv: Deno.Kv, happen: () => Promise<unknown>): Deno.Kv {
     await happen();
     yield* all;
   }
-  const get = (_: Deno.Kv, name: keyof Deno.Kv) => name === "list" ? list : kv[name].bind(kv);
-  return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
+  return changedKv(kv, { list });
 }
 
 testStore("an event that changes meanwhile keeps no other from being purged", async (sut) => {

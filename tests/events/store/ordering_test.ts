@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { type EventStore, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
 import { testStore, testStoreInOneProcess } from "./_stores.ts";
@@ -151,14 +152,11 @@ testStore("a record that cannot be read does not hold up its key", async ({ kv, 
 
 /** A KV whose every answer to a reading takes a while, as a remote one's does. */
 function farAway(kv: Deno.Kv): Deno.Kv {
-  const get = (_: Deno.Kv, name: keyof Deno.Kv) => {
-    if (name !== "get" && name !== "getMany") return kv[name].bind(kv);
-    return async (...args: never[]) => {
-      await later(5);
-      return await (kv[name] as (...args: never[]) => unknown)(...args);
-    };
+  const far = (name: "get" | "getMany") => async (...args: never[]) => {
+    await later(5);
+    return await (kv[name] as (...args: never[]) => unknown)(...args);
   };
-  return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
+  return changedKv(kv, { get: far("get"), getMany: far("getMany") });
 }
 
 Deno.test("complete() comes to it while other processes join its key all the time", async () => {

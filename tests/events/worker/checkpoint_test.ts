@@ -8,7 +8,7 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { failingOnce, type Fault } from "../_failing_kv.ts";
+import { failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
 

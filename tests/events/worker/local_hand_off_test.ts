@@ -1,6 +1,6 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { GiveUpError, openEventStore, startWorker } from "../../../events/mod.ts";
-import { failingOnce, type Fault } from "../_failing_kv.ts";
+import { changedKv, failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
 import { delivery, later } from "../store/_events.ts";
 
 /** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
@@ -74,14 +74,11 @@ Deno.test("a delivery that is sent again as its event dies in the same milliseco
 Deno.test("a worker keeps its room where a reading fails while an event of a key dies", async () => {
   using kv = await Deno.openKv(":memory:");
   let fails = false;
-  const get = (_: Deno.Kv, name: keyof Deno.Kv) => {
-    if (name !== "get") return kv[name].bind(kv);
-    return (key: Deno.KvKey) => {
-      if (fails && key[1] === "id") return Promise.reject(new Error("connection lost"));
-      return kv.get(key);
-    };
+  const get = (key: Deno.KvKey) => {
+    if (fails && key[1] === "id") return Promise.reject(new Error("connection lost"));
+    return kv.get(key);
   };
-  const store = await openEventStore(new Proxy(kv, { get } as ProxyHandler<Deno.Kv>));
+  const store = await openEventStore(changedKv(kv, { get }));
   let handled = 0;
   const handler = ({ id }: { readonly id: string }) => {
     handled++;

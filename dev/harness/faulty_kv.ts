@@ -1,0 +1,39 @@
+/** Methods of a KV that are replaced by others. */
+export type KvChanges = { readonly [Name in keyof Deno.Kv]?: unknown };
+
+/** Makes a view of a KV in which some methods are replaced; all else is that of the KV itself. */
+export function changedKv(kv: Deno.Kv, changes: KvChanges): Deno.Kv {
+  const get = (_: Deno.Kv, name: keyof Deno.Kv) => changes[name] ?? kv[name].bind(kv);
+  return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
+}
+
+/** Makes a view of a KV in which each atomic operation is changed before it is used. */
+export function withOperations(
+  kv: Deno.Kv,
+  change: (operation: Deno.AtomicOperation) => void,
+): Deno.Kv {
+  const atomic = () => {
+    const operation = kv.atomic();
+    change(operation);
+    return operation;
+  };
+  return changedKv(kv, { atomic });
+}
+
+/** Point at which a commit fails: before anything is written, or after all is. */
+export type Fault = "before" | "after";
+
+/** Makes a view of a KV whose next commit fails once it is armed. */
+export function failingOnce(kv: Deno.Kv, fault: Fault): { kv: Deno.Kv; arm: () => void } {
+  let armed = false;
+  const failing = withOperations(kv, (operation) => {
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      if (!armed) return await commit();
+      armed = false;
+      if (fault === "after") await commit();
+      throw new Error("connection lost");
+    };
+  });
+  return { kv: failing, arm: () => void (armed = true) };
+}
