@@ -1,4 +1,4 @@
-/** How many requests out of nowhere are sent: `FUZZ_RUNS`, or what continuous integration has time for. */
+/** Number of requests out of nowhere to send: `FUZZ_RUNS`, or as many as a test run has time for. */
 export function fuzzRuns(byDefault: number): number {
   const { state } = Deno.permissions.querySync({ name: "env", variable: "FUZZ_RUNS" });
   return Number((state === "granted" && Deno.env.get("FUZZ_RUNS")) || byDefault);

@@ -4,7 +4,7 @@ import { type LoadOptions, type LoadResult, runLoad } from "./load/load.ts";
 import type { Handled } from "./servers/_handled.ts";
 import type { Subject } from "./subjects.ts";
 
-/** How a server is run. */
+/** Options of a server that is loaded. */
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A folder with the KV file to start on; it is copied. Without it the store is empty. */
@@ -36,12 +36,12 @@ async function copy(from: string, to: string): Promise<void> {
   await file.sync();
 }
 
-/** What comes before each load: real services meet bursts, and one leaves the plain version behind. */
+/** Sends the burst that comes before each load: real services meet bursts, and the baseline falls behind in one. */
 export function warmUp(app: AppProcess, { sign }: Subject): Promise<LoadResult> {
   return runLoad({ url: app.url, delivery: sign(MEDIAN_BODY), connections: 32, seconds: 1 });
 }
 
-/** What a load has cost the server. */
+/** Cost of a load to the server. */
 export interface Cost extends LoadResult {
   readonly cpuMsPerRequest: number;
 }

@@ -17,7 +17,7 @@ export const USAGE = `deno task bench [OPTIONS]
   --seconds N      how long each load lasts (10)
   --backlog N      how many events wait where some do (50000)
   --only A,B       these scenarios
-  --subjects A,B   these servers: plain, edge-base, ...
+  --subjects A,B   these servers: baseline, edge-base, ...
   --write          write dev/bench/results.md and dev/bench/results.svg`;
 
 /** Reads the command line. */

@@ -1,6 +1,6 @@
 import { type Sign, signForge, signMessenger, signStandard } from "./delivery.ts";
 
-/** A server to compare: the package, the plain version, or a peer. */
+/** A server to compare: the package, the baseline, or a peer. */
 export interface Subject {
   readonly name: string;
   readonly script: URL;
@@ -9,8 +9,8 @@ export interface Subject {
 
 const server = (file: string) => new URL(`./servers/${file}.ts`, import.meta.url);
 
-/** The version that is written by hand. */
-export const PLAIN: Subject = { name: "plain", script: server("plain"), sign: signForge };
+/** The version written by hand. */
+export const BASELINE: Subject = { name: "baseline", script: server("baseline"), sign: signForge };
 
 /** This package. */
 export const EDGE_BASE: Subject = {
@@ -19,33 +19,33 @@ export const EDGE_BASE: Subject = {
   sign: signForge,
 };
 
-/** What writes the bytes of a request to KV, and does nothing else. */
+/** A server that writes the bytes of a request to KV, and does nothing else. */
 export const BARE: Subject = { name: "bare write", script: server("bare_write"), sign: signForge };
 
-/** The same, of what it has proved and parsed. */
-export const PROVED_WRITE: Subject = {
-  name: "bare write, proved",
-  script: server("proved_write"),
+/** The same, once a request is verified and parsed. */
+export const VERIFIED_WRITE: Subject = {
+  name: "bare write, verified",
+  script: server("verified_write"),
   sign: signForge,
 };
 
-/** What proves and parses a request, and does nothing else. */
+/** A server that verifies and parses a request, and does nothing else. */
 export const NO_STORE: Subject = {
   name: "stores nothing",
   script: server("no_store"),
   sign: signForge,
 };
 
-/** What stores and handles in shared commits, and does nothing of what else that takes. */
-export const SHARED_COMMITS: Subject = {
-  name: "shared commits alone",
-  script: server("shared_commits"),
+/** A server that stores and handles by group commit, and does nothing else that this takes. */
+export const GROUP_COMMIT: Subject = {
+  name: "group commit alone",
+  script: server("group_commit"),
   sign: signForge,
 };
 
-/** All that do the same over the same queue or store: prove, parse, store, answer, handle. */
+/** Servers that do the same over the same queue or store: verify, parse, store, answer, handle. */
 export const SUBJECTS: readonly Subject[] = [
-  PLAIN,
+  BASELINE,
   EDGE_BASE,
   { name: "@octokit/webhooks", script: server("octokit"), sign: signForge },
   { name: "grammY", script: server("grammy"), sign: signMessenger },

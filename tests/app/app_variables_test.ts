@@ -37,7 +37,8 @@ const integerOf = (text?: string) =>
     max: 65_535,
   });
 
-const bellOf = (values: Record<string, string>) => readNotifier(variablesOf(values), "BELL");
+const notifierOf = (values: Record<string, string>) =>
+  readNotifier(variablesOf(values), "NOTIFIER");
 
 Deno.test("readSecrets() returns the one secret", () => {
   assertEquals(secretsOf({ KEY: SECRET }), { secrets: [SECRET], warnings: [] });
@@ -218,29 +219,29 @@ Deno.test("readInteger() refuses any other text, without repeating it", () => {
 });
 
 Deno.test("readNotifier() reads the three notifiers", () => {
-  assertEquals(bellOf({}), "auto");
+  assertEquals(notifierOf({}), "auto");
   for (const notifier of ["auto", "enqueue", "watch"] as const) {
-    assertEquals(bellOf({ BELL: notifier }), notifier);
-    assertEquals(bellOf({ BELL: ` ${notifier} ` }), notifier);
+    assertEquals(notifierOf({ NOTIFIER: notifier }), notifier);
+    assertEquals(notifierOf({ NOTIFIER: ` ${notifier} ` }), notifier);
   }
-  assertEquals(bellOf({ BELL: " " }), "auto");
+  assertEquals(notifierOf({ NOTIFIER: " " }), "auto");
 });
 
 Deno.test("readNotifier() makes auto watch on Deno Deploy, which has no queues", () => {
-  assertEquals(bellOf({ DENO_DEPLOY: "true" }), "watch");
-  assertEquals(bellOf({ DENO_DEPLOY: "1" }), "watch");
-  assertEquals(bellOf({ BELL: "auto", DENO_DEPLOY: "true" }), "watch");
-  assertEquals(bellOf({ DENO_DEPLOY: "false" }), "auto");
+  assertEquals(notifierOf({ DENO_DEPLOY: "true" }), "watch");
+  assertEquals(notifierOf({ DENO_DEPLOY: "1" }), "watch");
+  assertEquals(notifierOf({ NOTIFIER: "auto", DENO_DEPLOY: "true" }), "watch");
+  assertEquals(notifierOf({ DENO_DEPLOY: "false" }), "auto");
 });
 
 Deno.test("readNotifier() lets the variable decide on Deno Deploy too", () => {
-  assertEquals(bellOf({ BELL: "enqueue", DENO_DEPLOY: "true" }), "enqueue");
+  assertEquals(notifierOf({ NOTIFIER: "enqueue", DENO_DEPLOY: "true" }), "enqueue");
 });
 
 Deno.test("readNotifier() refuses any other text, without repeating it", () => {
-  for (const BELL of ["Auto", "queue", "enqueue,watch", "true"]) {
-    const error = assertThrows(() => bellOf({ BELL }), VariableError);
-    assertEquals(error.message, "BELL must be auto, enqueue or watch");
+  for (const NOTIFIER of ["Auto", "queue", "enqueue,watch", "true"]) {
+    const error = assertThrows(() => notifierOf({ NOTIFIER }), VariableError);
+    assertEquals(error.message, "NOTIFIER must be auto, enqueue or watch");
   }
 });
 

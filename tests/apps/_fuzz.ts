@@ -6,7 +6,7 @@ export interface Fuzzed {
   readonly request: Request;
   /** Undefined: one of its own, so that the limiter hides nothing. */
   readonly remoteAddr: Deno.Addr | undefined;
-  readonly isProved: boolean;
+  readonly isVerified: boolean;
 }
 
 /** What stands in a header: nothing, or any of these. */
@@ -222,7 +222,7 @@ interface Parts {
   readonly headers: Readonly<Record<string, Choice>>;
 }
 
-function fuzzed({ method, path, body, remoteAddr, headers }: Parts, isProved: boolean): Fuzzed {
+function fuzzed({ method, path, body, remoteAddr, headers }: Parts, isVerified: boolean): Fuzzed {
   const sent = Object.entries(headers).filter((entry): entry is [string, string] =>
     entry[1] !== undefined
   );
@@ -231,5 +231,5 @@ function fuzzed({ method, path, body, remoteAddr, headers }: Parts, isProved: bo
   const request = new Request(`http://localhost${path}`, init);
   // So that a failure prints it.
   const toString = () => JSON.stringify({ method, path, headers: sent, body: body.toBase64() });
-  return { request, remoteAddr, isProved, [fc.toStringMethod]: toString } as Fuzzed;
+  return { request, remoteAddr, isVerified, [fc.toStringMethod]: toString } as Fuzzed;
 }

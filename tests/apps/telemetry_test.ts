@@ -224,11 +224,14 @@ testWith(APP_NEEDS, "labels are bounded whatever a stranger sends", async () => 
   await using collector = startCollector();
   await using app = spawnForge(collector);
   for (let i = 0; i < 150; i++) {
-    const proved = forgeDelivery("{}", { "X-Forge-Event": `stranger-${i}` });
-    assertEquals(await send(app, "/webhook", proved), 200);
+    const verified = forgeDelivery("{}", { "X-Forge-Event": `stranger-${i}` });
+    assertEquals(await send(app, "/webhook", verified), 200);
     const path = `/stranger/${i}?stranger=${i}`;
     await send(app, path, { headers: { Host: `stranger-${i}`, "User-Agent": `stranger-${i}` } });
-    await send(app, "/webhook", { method: "POST", headers: { "X-Forge-Event": `unproved-${i}` } });
+    await send(app, "/webhook", {
+      method: "POST",
+      headers: { "X-Forge-Event": `unverified-${i}` },
+    });
   }
   await collector.until(() => totalOf(collector, "messaging.client.consumed.messages") === 150);
   const points = [...collector.metrics].flatMap(([, metric]) => metric.points);
@@ -237,7 +240,7 @@ testWith(APP_NEEDS, "labels are bounded whatever a stranger sends", async () => 
   assert(own.every((label) => label.startsWith("edge_base.event.type,")), String(own));
   assertEquals(new Set(own).size, 100);
   assert(labels.includes("edge_base.event.type,_OTHER"));
-  assertEquals(labels.filter((label) => label.includes("unproved")), []);
+  assertEquals(labels.filter((label) => label.includes("unverified")), []);
 });
 
 testWith(APP_NEEDS, "Deno's own metrics have methods as they are sent", async () => {

@@ -51,7 +51,7 @@ testWith(NEEDS, "the package runs on Deno as JSR hands it out", async () => {
     }), OFFLINE);
 });
 
-const NAME = "the middleware, the health routes and the proofs run from npm on";
+const NAME = "the middleware, the health routes and the verification run from npm on";
 const missing = await missingForNpm();
 const hasBun = missing === undefined && await succeeds("bun", "--version");
 const runtimes = missing === undefined ? ["node", ...hasBun ? ["bun"] : []] : [];

@@ -1,4 +1,4 @@
-/** How a plain app runs, from its environment. Nothing of it is checked: that is what it is plain in. */
+/** Settings of a baseline app, from its environment. None is checked, as an app written by hand checks none. */
 export const SETTINGS = {
   secret: Deno.env.get("FORGE_WEBHOOK_SECRET")!,
   token: Deno.env.get("MESSENGER_SECRET_TOKEN")!,
@@ -10,7 +10,7 @@ export const SETTINGS = {
   },
 };
 
-/** What a handler is told to do. */
+/** Task of a handler. */
 export interface Task {
   readonly id?: string | number;
   readonly handlerMs?: number;

@@ -1,6 +1,6 @@
 /**
  * Prints by how many MiB a limiter grows for requests of 300,000 addresses; the argument says whose:
- * `plain` or `edge-base`.
+ * `baseline` or `edge-base`.
  */
 import { Hono } from "hono";
 import { rateLimiter } from "hono-rate-limiter";
@@ -10,7 +10,7 @@ const ADDRESSES = 300_000;
 
 const [subject] = Deno.args;
 const app = new Hono();
-if (subject === "plain") {
+if (subject === "baseline") {
   const keyGenerator = (c: { req: { header(name: string): string | undefined } }) =>
     c.req.header("x-forwarded-for") ?? "";
   app.use(rateLimiter({ windowMs: 60_000, limit: 100, keyGenerator }));

@@ -1,6 +1,6 @@
 /**
  * A forge's app as the pages of Hono, `hono-rate-limiter`, `@octokit/webhooks-methods` and Deno KV show
- * it, each part as it is recommended there. `tests/plain/` sends it what the package has an answer to.
+ * it, each part as it is recommended there. `tests/baseline/` sends it what the package has an answer to.
  */
 import { verify } from "@octokit/webhooks-methods";
 import { Hono } from "hono";

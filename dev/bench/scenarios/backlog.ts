@@ -4,7 +4,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { runArrivals } from "../load/open_loop.ts";
 import { untilHandled, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, type Subject } from "../subjects.ts";
+import { EDGE_BASE, BASELINE, type Subject } from "../subjects.ts";
 
 /** What arrives while the backlog is worked off: the app is in use. */
 const ARRIVALS_PER_SECOND = 500;
@@ -36,7 +36,7 @@ export const backlog: Scenario = {
   ],
   runs: (settings) =>
     [0, settings.backlog, 2 * settings.backlog].flatMap((count) =>
-      [PLAIN, EDGE_BASE].map((subject): Run => {
+      [BASELINE, EDGE_BASE].map((subject): Run => {
         const from = createBacklog(subject, count);
         return {
           row: `${count.toLocaleString("en")} waiting`,

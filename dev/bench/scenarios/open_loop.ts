@@ -2,7 +2,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { type ArrivalResult, runArrivals } from "../load/open_loop.ts";
 import { untilHandled, warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, SHARED_COMMITS, type Subject } from "../subjects.ts";
+import { EDGE_BASE, BASELINE, GROUP_COMMIT, type Subject } from "../subjects.ts";
 
 const RATES = [1_000, 3_000];
 
@@ -36,7 +36,7 @@ export const openLoop: Scenario = {
   ],
   runs: (settings) =>
     RATES.flatMap((perSecond) =>
-      [PLAIN, EDGE_BASE, SHARED_COMMITS].map((subject): Run => ({
+      [BASELINE, EDGE_BASE, GROUP_COMMIT].map((subject): Run => ({
         row: `${perSecond.toLocaleString("en")}/s for ${settings.seconds * TIMES_SECONDS} s`,
         subject,
         measure: () => measure(subject, perSecond, settings),

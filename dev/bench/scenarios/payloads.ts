@@ -4,7 +4,7 @@ import { runLoad } from "../load/load.ts";
 import { runArrivals } from "../load/open_loop.ts";
 import { warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { BARE, EDGE_BASE, PROVED_WRITE, type Subject } from "../subjects.ts";
+import { BARE, EDGE_BASE, VERIFIED_WRITE, type Subject } from "../subjects.ts";
 
 const SIZES = [["small ones only", 0], ["200 KB", 200_000], ["3 MB", 3_000_000]] as const;
 
@@ -16,7 +16,7 @@ const SMALL_PER_SECOND = 100;
 
 const VARIANTS = [
   { column: "bare write", subject: BARE, worker: "off" },
-  { column: "bare write, proved", subject: PROVED_WRITE, worker: "off" },
+  { column: "bare write, verified", subject: VERIFIED_WRITE, worker: "off" },
   { column: "edge-base, worker off", subject: EDGE_BASE, worker: "off" },
   { column: "edge-base, worker on", subject: EDGE_BASE, worker: "on" },
 ] as const;
@@ -28,8 +28,8 @@ export const payloads: Scenario = {
   what:
     `${CONNECTIONS} connections send large deliveries, each the next once it has its answer, while ` +
     `small ones (7.7 KB) arrive at ${SMALL_PER_SECOND}/s, after a burst of one second. Compared with a ` +
-    "server that writes the bytes to KV in chunks and does nothing else: no proof, no parsing, no " +
-    "record, no worker. Beside it, the same once it proves and parses them. The plain version cannot " +
+    "server that writes the bytes to KV in chunks and does nothing else: no verification, no parsing, no " +
+    "record, no worker. Beside it, the same once it verifies and parses them. The baseline cannot " +
     "take them: a queued message holds 64 KiB.",
   compare: "columns",
   measures: [

@@ -4,7 +4,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { runLoad } from "../load/load.ts";
 import { untilHandled, warmUp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, SHARED_COMMITS, type Subject } from "../subjects.ts";
+import { EDGE_BASE, BASELINE, GROUP_COMMIT, type Subject } from "../subjects.ts";
 
 const CONNECTIONS = 32;
 
@@ -26,9 +26,9 @@ export const processes: Scenario = {
     { key: "failed", title: "not answered 200", digits: 0 },
   ],
   runs: (settings) => [
-    ...rowsOf("plain, a file", PLAIN, onFile, settings),
+    ...rowsOf("baseline, a file", BASELINE, onFile, settings),
     ...rowsOf("edge-base, a file", EDGE_BASE, onFile, settings),
-    ...rowsOf("shared commits alone, a file", SHARED_COMMITS, onFile, settings),
+    ...rowsOf("group commit alone, a file", GROUP_COMMIT, onFile, settings),
     ...(denokvPath() ? rowsOf("edge-base, denokv", EDGE_BASE, onDenokv, settings) : []),
   ],
 };

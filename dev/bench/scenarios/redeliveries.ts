@@ -1,5 +1,5 @@
 import type { Scenario } from "../scenario.ts";
-import { EDGE_BASE, PLAIN } from "../subjects.ts";
+import { EDGE_BASE, BASELINE } from "../subjects.ts";
 import { LOAD_MEASURES, measureLoad } from "./_load.ts";
 
 const SHARES = [0, 0.01, 0.1];
@@ -14,13 +14,13 @@ export const redeliveries: Scenario = {
   title: "Redeliveries in the load",
   what:
     "A share of the deliveries repeats one of the last 1,000 ids. 32 connections, 7.7 KB, after a " +
-    "burst of one second. Compared with the same load without. The plain version does not know ids, " +
+    "burst of one second. Compared with the same load without. The baseline does not know ids, " +
     "and queues all again.",
   compare: "rows",
   measures: [perSecond, p50Ms, p99Ms, failed],
   runs: ({ seconds }) =>
     SHARES.flatMap((share) =>
-      [PLAIN, EDGE_BASE].map((subject) => ({
+      [BASELINE, EDGE_BASE].map((subject) => ({
         row: share === 0 ? "none" : `${share * 100} %`,
         subject,
         measure: () => {

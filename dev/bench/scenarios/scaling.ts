@@ -1,6 +1,6 @@
 import { bodyOf } from "../delivery.ts";
 import type { Measure, Run, Scenario } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, type Subject } from "../subjects.ts";
+import { EDGE_BASE, BASELINE, type Subject } from "../subjects.ts";
 import { LOAD_MEASURES, type LoadShape, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = 32;
@@ -23,11 +23,11 @@ const HOW =
 export const payloadSize: Scenario = {
   name: "payload-size",
   title: "Growth with the payload",
-  what: `${CONNECTIONS} connections. ${HOW} The plain version cannot take the larger ones.`,
+  what: `${CONNECTIONS} connections. ${HOW} The baseline cannot take the larger ones.`,
   compare: "rows",
   measures: MEASURES,
   runs: ({ seconds }) => [
-    ...[2, 8, 24].flatMap((kb) => [sizeRun(PLAIN, kb, seconds), sizeRun(EDGE_BASE, kb, seconds)]),
+    ...[2, 8, 24].flatMap((kb) => [sizeRun(BASELINE, kb, seconds), sizeRun(EDGE_BASE, kb, seconds)]),
     ...[100, 400, 1_600].map((kb) => sizeRun(EDGE_BASE, kb, seconds)),
   ],
 };
@@ -41,7 +41,7 @@ export const connectionCount: Scenario = {
   measures: MEASURES,
   runs: ({ seconds }) =>
     [1, 4, 16, 64, 256, 1_024].flatMap((connections) =>
-      [PLAIN, EDGE_BASE].map((subject) => run(subject, `${connections}`, { connections, seconds }))
+      [BASELINE, EDGE_BASE].map((subject) => run(subject, `${connections}`, { connections, seconds }))
     ),
 };
 

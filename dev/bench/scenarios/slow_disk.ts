@@ -1,6 +1,6 @@
 import { hasCompiler, slowDisk } from "../disk/slow_fsync.ts";
 import type { Scenario } from "../scenario.ts";
-import { EDGE_BASE, PLAIN, SHARED_COMMITS } from "../subjects.ts";
+import { EDGE_BASE, BASELINE, GROUP_COMMIT } from "../subjects.ts";
 import { LOAD_MEASURES, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = [32, 256];
@@ -20,7 +20,7 @@ export const slowDiskLoad: Scenario = {
   runs: ({ seconds }) =>
     CONNECTIONS.flatMap((connections) =>
       ["off", "on"].flatMap((worker) =>
-        (worker === "on" ? [PLAIN, EDGE_BASE, SHARED_COMMITS] : [PLAIN, EDGE_BASE]).map((
+        (worker === "on" ? [BASELINE, EDGE_BASE, GROUP_COMMIT] : [BASELINE, EDGE_BASE]).map((
           subject,
         ) => ({
           row: `${connections} conn., worker ${worker}`,

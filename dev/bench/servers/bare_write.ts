@@ -1,6 +1,6 @@
 /**
  * The least that storing a payload can cost: its bytes are written to KV, and a request is answered once
- * they are. Nothing is proved, parsed or handled.
+ * they are. Nothing is verified, parsed or handled.
  */
 import { bareWrite } from "./_bare_write.ts";
 import { countHandled } from "./_handled.ts";

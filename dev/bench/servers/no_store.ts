@@ -1,11 +1,11 @@
 /**
- * The least that an intake in one process can cost on Deno: Hono, the proof by `node:crypto`, the parsed
+ * The least that an intake in one process can cost on Deno: Hono, the verification by `node:crypto`, the parsed
  * document, and the answer. Nothing is stored, logged or handled.
  */
 import { Hono } from "@hono/hono";
 import { countHandled } from "./_handled.ts";
 import { endWithBenchmark } from "./_parent.ts";
-import { proved } from "./_proved.ts";
+import { verified } from "./_verified.ts";
 import { readServerSettings } from "./_settings.ts";
 
 const { port, hostname, secret } = readServerSettings();
@@ -15,6 +15,6 @@ endWithBenchmark();
 const app = new Hono();
 app.post(
   "/webhook",
-  async (c) => await proved(c, secret) ? c.text("OK") : c.json({ error: "Not genuine" }, 401),
+  async (c) => await verified(c, secret) ? c.text("OK") : c.json({ error: "Not genuine" }, 401),
 );
 Deno.serve({ port, hostname, onListen: () => {} }, app.fetch);

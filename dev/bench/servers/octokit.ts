@@ -1,4 +1,4 @@
-/** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the plain version. */
+/** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the baseline. */
 import { createWebMiddleware, Webhooks } from "@octokit/webhooks";
 import { countHandled } from "./_handled.ts";
 import { endWithBenchmark } from "./_parent.ts";

@@ -1,4 +1,4 @@
-/** `standardwebhooks` as its README shows it, over the same queue as the plain version. */
+/** `standardwebhooks` as its README shows it, over the same queue as the baseline. */
 import { Hono } from "@hono/hono";
 import { Webhook } from "standardwebhooks";
 import { countHandled } from "./_handled.ts";

@@ -1,4 +1,4 @@
-/** Proof: what has to be shown before a delivery is believed. See `_rows.ts`. */
+/** Verification: a delivery without the right signature is refused. See `_rows.ts`. */
 import { forgeDelivery, sign } from "../_deliveries.ts";
 import { statuses, testRow } from "./_rows.ts";
 

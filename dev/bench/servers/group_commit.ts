@@ -1,13 +1,13 @@
 /**
- * The least that storing and handling can cost on Deno's KV: deliveries that wait at the same time share
- * a commit that checks their ids and writes them as leased, and the commits that follow write that they
- * are done. There is no log, limiter, deadline, retry, renewal or error, and after a crash nobody would
+ * The least that storing and handling can cost on Deno's KV: deliveries that wait at the same time go
+ * into one commit, which checks their ids and writes them as leased, and the commits that follow write
+ * that they are done. There is no log, limiter, deadline, retry, renewal or error, and after a crash nobody would
  * find what is left.
  */
 import { Hono } from "@hono/hono";
 import { countHandled } from "./_handled.ts";
 import { endWithBenchmark } from "./_parent.ts";
-import { proved } from "./_proved.ts";
+import { verified } from "./_verified.ts";
 import { readServerSettings } from "./_settings.ts";
 
 interface Event {
@@ -104,7 +104,7 @@ function recordOf(id: string, receivedAt: number, state: string) {
 
 const app = new Hono();
 app.post("/webhook", async (c) => {
-  const delivery = await proved(c, secret);
+  const delivery = await verified(c, secret);
   if (!delivery) return c.json({ error: "Not genuine" }, 401);
   const id = c.req.header("X-GitHub-Delivery") ?? "";
   await new Promise<void>((stored) => {

@@ -1,4 +1,4 @@
-/** The plain version: what a careful developer writes by hand. */
+/** The baseline: the server that a careful developer writes by hand. */
 import { Hono } from "@hono/hono";
 import { verify } from "@octokit/webhooks-methods";
 import { countHandled } from "./_handled.ts";

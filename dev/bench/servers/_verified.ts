@@ -3,13 +3,13 @@ import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 /**
- * The least that proving and parsing a delivery takes on Deno: `node:crypto` and `JSON.parse`.
+ * The least that verifying and parsing a delivery takes on Deno: `node:crypto` and `JSON.parse`.
  *
  * @param c The request's context.
  * @param secret The secret.
  * @returns The body, and what it says; null if it is not genuine, or no document.
  */
-export async function proved(
+export async function verified(
   c: Context,
   secret: string,
 ): Promise<{ body: Uint8Array<ArrayBuffer>; payload: unknown } | null> {
