@@ -16,12 +16,15 @@ export interface RunningApp extends AsyncDisposable {
   count(message: string, id?: string): number;
   /** Resolves once all it wrote is read, with what came on the standard error. */
   readonly ended: Promise<string>;
-  /** Asks it to stop, waits until it has, and returns its exit code. */
+  /** Asks it to stop, waits until it has, and returns its exit code; it is killed after 20 s. */
   stop(): Promise<number>;
 }
 
 /** A record that an app has not written by then will never come. */
 const LINE_TIMEOUT_MS = 20_000;
+
+/** An app that was asked to stop and has not by then never will. */
+const STOP_TIMEOUT_MS = 20_000;
 
 /** Reads what an app's process writes, until it is killed at the end of the scope. */
 export function follow(process: Deno.ChildProcess, text = false): RunningApp {
@@ -92,7 +95,9 @@ class FollowedApp implements RunningApp {
 
   async stop(): Promise<number> {
     this.process.kill("SIGTERM");
+    const tooLong = setTimeout(() => killNow(this.process), STOP_TIMEOUT_MS);
     await this.ended;
+    clearTimeout(tooLong);
     return (await this.process.status).code;
   }
 

@@ -3,7 +3,7 @@ import config from "../../deno.json" with { type: "json" };
 import { testWith } from "../_permissions.ts";
 import { read, rows } from "./_documents.ts";
 
-testWith(["read"], "CONTRIBUTING.md tells what each task is for", async () => {
+testWith(["read"], "CONTRIBUTING.md says when to run each task", async () => {
   const table = rows(await read("CONTRIBUTING.md")).flat().join(" ");
   const told = [...table.matchAll(/`deno task ([\w:-]+)/g)].map(([, task]) => task!);
   assertEquals([...new Set(told)].sort(), Object.keys(config.tasks).sort());
@@ -13,4 +13,21 @@ testWith(["read"], "CHANGELOG.md has the version that would be published", async
   const versions = [...(await read("CHANGELOG.md")).matchAll(/^## \[([^\]]+)\]/gm)]
     .map(([, version]) => version!);
   assertEquals(versions.slice(0, 2), ["Unreleased", config.version]);
+});
+
+const TEST_TASKS = ["test", "test:around", "baseline"] as const;
+
+Deno.test("tests that `deno task test` leaves out are run by another task", () => {
+  const [test, ...others] = TEST_TASKS.map((task) => config.tasks[task].command.split(" "));
+  const [ignored] = test!.filter((word) => word.startsWith("--ignore="));
+  const elsewhere = others.flat();
+  const leftOut = ignored!.slice("--ignore=".length).split(",");
+  assertEquals(leftOut.filter((folder) => !elsewhere.includes(folder)), []);
+});
+
+testWith(["read"], "continuous integration runs each task of tests", async () => {
+  const script = await read(".ci/run");
+  const missing = (text: string) =>
+    TEST_TASKS.filter((task) => !new RegExp(`task ${task}(?![:\\w])`).test(text));
+  assertEquals([missing(script), missing(config.tasks.ok.command)], [[], []]);
 });
