@@ -4,7 +4,7 @@ const encoder = new TextEncoder();
 const binary = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
 
-/** What base64 makes of a text within another one: by where it begins, its edges cut off. */
+/** Forms of a text in base64 within another one: by where it begins, its edges cut off. */
 function base64Forms(bytes: Uint8Array): string[] {
   return [0, 1, 2].map((shift) => {
     const shifted = Uint8Array.from([...Array(shift).fill(0), ...bytes]);
@@ -29,14 +29,14 @@ export function formsOf(text: string): string[] {
   return [...new Set(all)];
 }
 
-/** Which of some texts, by name, stand in another text, in any form. */
+/** Finds which of some texts, by name, stand in another text, in any form. */
 export function foundIn(where: string, texts: Readonly<Record<string, string>>): string[] {
   return Object.entries(texts)
     .filter(([, text]) => formsOf(text).some((form) => where.includes(form)))
     .map(([name]) => name);
 }
 
-/** Which of some texts stand in the files of a folder. */
+/** Finds which of some texts stand in the files of a folder. */
 export async function foundInFolder(
   folder: string,
   texts: Readonly<Record<string, string>>,

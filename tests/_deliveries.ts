@@ -3,7 +3,7 @@ import { MESSENGER_SECRET, sign } from "../dev/harness/sign.ts";
 
 export { FORGE_SECRET, MESSENGER_SECRET, sign } from "../dev/harness/sign.ts";
 
-/** What `fetch` and `app.request` take. */
+/** Request that `fetch` and `app.request` take. */
 export interface SignedRequest {
   readonly method: "POST";
   readonly body: string | Uint8Array<ArrayBuffer>;

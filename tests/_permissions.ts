@@ -1,4 +1,4 @@
-/** What a test needs beyond computing: permissions to ask for by name. */
+/** A need of a test beyond computing: a permission to ask for by name. */
 export type Need = "net" | "read" | "write" | "run" | "env";
 
 /** Tests go no further than this machine, so no more is asked for. */

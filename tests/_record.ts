@@ -89,7 +89,7 @@ function recordResponses(write: Write): () => void {
   return flush;
 }
 
-/** What comes over sockets. */
+/** Records what comes over sockets. */
 function recordSockets(write: Write): void {
   const connect = Deno.connect as (options: Deno.ConnectOptions) => Promise<Deno.TcpConn>;
   Deno.connect = (async (options: Deno.ConnectOptions) => {
@@ -104,7 +104,7 @@ function recordSockets(write: Write): void {
   }) as typeof Deno.connect;
 }
 
-/** What processes write, which tests read; their KVs in memory are files, too. */
+/** Records what processes write, which tests read; their KVs in memory are files, too. */
 function recordProcesses(write: Write, kvs: string): void {
   const recorded = (stream: ReadableStream<Uint8Array<ArrayBuffer>>) =>
     stream.pipeThrough(

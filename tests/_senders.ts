@@ -9,9 +9,9 @@ export interface SenderOptions {
   readonly type?: string;
   /** The delivery's id. */
   readonly id?: string;
-  /** Whether the document is sent in a form. */
+  /** Set if the document is sent in a form. */
   readonly form?: boolean;
-  /** When it is sent, in seconds since the epoch. */
+  /** Time at which it is sent, in seconds since the epoch. */
   readonly sentAt?: number;
 }
 

@@ -18,7 +18,7 @@ import {
   startWorker,
 } from "../mod.ts";
 
-/** What types forbid, and JavaScript, `any` and JSON let through. */
+/** Values that types forbid, and JavaScript, `any` and JSON let through. */
 const wrong = (value: unknown): never => value as never;
 
 /** A store by its methods, which are not called: the mistake is seen before. */

@@ -17,7 +17,7 @@ export interface AppOptions {
 /** A server in a process of its own. */
 export interface AppProcess extends AsyncDisposable {
   readonly url: string;
-  /** From the start of the process to its first answer to a delivery. */
+  /** Time from the start of the process to its first answer to a delivery. */
   readonly startMs: number;
   handled(): Promise<Handled>;
   /** Forgets how long the events so far have waited. */

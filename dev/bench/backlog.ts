@@ -6,7 +6,7 @@ import { EDGE_BASE, type Subject } from "./subjects.ts";
 /** Takes one event in, under a number of its own. */
 type TakeIn = (number: number) => Promise<unknown>;
 
-/** How many are taken in at the same time. */
+/** Number of events that are taken in at the same time. */
 const AT_ONCE = 256;
 
 /**

@@ -1,16 +1,16 @@
 import { parseArgs } from "node:util";
 import type { BenchSettings } from "./scenario.ts";
 
-/** What the command line asks for. */
+/** Options of the command line. */
 export interface BenchOptions extends BenchSettings {
   /** The names of the scenarios wanted; all by default. */
   readonly only: readonly string[] | undefined;
-  /** Whether the results are written to `dev/bench/results.md` and `dev/bench/results.svg`. */
+  /** Writes the results to `dev/bench/results.md` and `dev/bench/results.svg`. */
   readonly write: boolean;
   readonly help: boolean;
 }
 
-/** How the command is called. */
+/** Help text of the command. */
 export const USAGE = `deno task bench [OPTIONS]
 
   --rounds N       how often everything is measured (3)

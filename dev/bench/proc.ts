@@ -1,6 +1,6 @@
 /** The memory of a process, in MB (2^20 bytes). */
 export interface Memory {
-  /** What it holds now. */
+  /** Memory that it holds now. */
   readonly rssMb: number;
   /** The most it has held. */
   readonly peakMb: number;

@@ -28,7 +28,7 @@ export async function measureAll(
   }
 }
 
-/** What cannot be measured leaves its place in the table empty. */
+/** A scenario that cannot be measured leaves its place in the table empty. */
 async function measure(scenario: Scenario, run: Run): Promise<Sample[]> {
   const { row, column = run.subject.name } = run;
   try {

@@ -1,17 +1,17 @@
 import type { Subject } from "./subjects.ts";
 
-/** What one run has measured, by the key of its measure. */
+/** Figures of one run, by the key of their measure. */
 export type Values = Readonly<Record<string, number>>;
 
 /** One figure that a scenario measures. */
 export interface Measure {
   readonly key: string;
   readonly title: string;
-  /** How many digits after the point are shown. */
+  /** Number of digits after the point. */
   readonly digits: number;
-  /** Whether the ratio to what it is compared with says something. */
+  /** Set if the ratio to the value it is compared with says something. */
   readonly ratio?: boolean;
-  /** How the chart shows it, if it does: a bar or a point for each row. */
+  /** Mark of the measure in the chart, if it is there: a bar or a point for each row. */
   readonly chart?: "bars" | "line";
 }
 
@@ -21,17 +21,17 @@ export interface Run {
   readonly row: string;
   /** The column it fills: what is compared. By default the subject's name. */
   readonly column?: string;
-  /** What runs. */
+  /** Name of the subject that runs. */
   readonly subject: Subject;
   measure(): Promise<Values>;
 }
 
-/** How much is measured, and where. */
+/** Amount of measuring, and the place for it. */
 export interface BenchSettings {
   readonly rounds: number;
-  /** How long each load lasts, without the warm-up burst before it. */
+  /** Seconds that each load lasts, without the warm-up burst before it. */
   readonly seconds: number;
-  /** How many events wait in the scenarios with a backlog. */
+  /** Number of events that wait in the scenarios with a backlog. */
   readonly backlog: number;
   /** The subjects wanted; all by default. */
   readonly subjects: readonly string[] | undefined;
@@ -41,15 +41,15 @@ export interface BenchSettings {
 export interface Scenario {
   readonly name: string;
   readonly title: string;
-  /** What is measured, and how to read the figures. */
+  /** Text that says what is measured, and how to read the figures. */
   readonly what: string;
   /**
-   * What a figure is compared with: that of the first column in the same row, or that of the first row
-   * in the same column.
+   * Value that a figure is compared with: that of the first column in the same row, or that of the
+   * first row in the same column.
    */
   readonly compare: "columns" | "rows";
   readonly measures: readonly Measure[];
-  /** What this machine lacks for it, if anything. */
+  /** Reason why this machine cannot measure it, if there is one. */
   missing?(): string | undefined;
   /** The runs of one round, the first row and column first. */
   runs(settings: BenchSettings): readonly Run[];

@@ -1,7 +1,7 @@
 /**
- * What Deno and npm need to run, to find their caches, and to reach a registry as the user's machine does:
- * through its proxy, and with its certificates. Windows does not tell small letters from capitals, and
- * proxies are set in both.
+ * Variables that Deno and npm need to run, to find their caches, and to reach a registry as the
+ * user's machine does: through its proxy, and with its certificates. Windows does not tell small
+ * letters from capitals, and proxies are set in both.
  */
 const NEEDED = [
   ...["PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"],
@@ -12,10 +12,10 @@ const NEEDED = [
   "DENO_KV_ACCESS_TOKEN",
 ];
 
-/** How npm's settings begin: its registry and its cache are among them. */
+/** Prefix of npm's settings: its registry and its cache are among them. */
 const NPM_SETTING = "NPM_CONFIG_";
 
-/** Where the coverage of a test run is collected, also that of the processes it starts. */
+/** Folder that collects the coverage of a test run, also that of the processes it starts. */
 const COVERAGE = "DENO_COVERAGE_DIR";
 
 /**

@@ -3,7 +3,7 @@ import { follow, type RunningApp } from "./follow_app.ts";
 
 export type { Line, RunningApp } from "./follow_app.ts";
 
-/** How a process that runs a module is started. */
+/** Options of a process that runs a module. */
 export interface AppOptions {
   /** The module's address. */
   readonly script: string | URL;
@@ -22,7 +22,7 @@ export interface AppOptions {
   /** The folder it runs in. */
   readonly cwd?: string | URL;
   /**
-   * Whether it writes text besides its records. Without this, a line that is no JSON is an error.
+   * Lets it write text besides its records. Without this, a line that is no JSON is an error.
    *
    * @default {false}
    */

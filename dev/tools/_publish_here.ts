@@ -4,7 +4,7 @@ import { removeLinks } from "./without_links.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** What `deno publish` has sent, and the registry that has it. */
+/** A package that `deno publish` has sent, and the registry that has it. */
 export interface PublishedHere {
   readonly publication: Publication;
   /** The value for `JSR_URL`. */

@@ -2,7 +2,7 @@ import type { Publication } from "./_stand_in_registry.ts";
 
 type Files = Publication["files"];
 
-/** What a module imports: `from "x"`, `import("x")` and `import "x"`. */
+/** Imports of a module: `from "x"`, `import("x")` and `import "x"`. */
 const IMPORT = /(?:from|import)\s*\(?\s*"([^"\n]+)"/g;
 
 const decoder = new TextDecoder();

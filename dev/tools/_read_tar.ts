@@ -1,7 +1,7 @@
 /** A tar archive is made of blocks of this size: a header for each file, then its bytes. */
 const BLOCK = 512;
 
-/** Where a header has what. */
+/** Places of the fields in a header. */
 const [NAME, SIZE, TYPE, PREFIX] = [[0, 100], [124, 136], [156, 157], [345, 500]] as const;
 
 const decoder = new TextDecoder();

@@ -20,7 +20,7 @@ export interface Publication {
 export interface StandInRegistry extends AsyncDisposable {
   /** The value for `JSR_URL`. */
   readonly url: string;
-  /** What was published, by name. */
+  /** Published packages, by name. */
   readonly published: ReadonlyMap<string, Publication>;
 }
 
@@ -59,7 +59,7 @@ function configOf(files: Publication["files"]): Omit<Publication, "files"> {
   return { name, version, exports };
 }
 
-/** The calls of `deno publish`: is the version new, is there the package, here it is, is it through? */
+/** Calls of `deno publish`: for a new version, for the package, for the upload and for its state. */
 async function answerApi(
   request: Request,
   pathname: string,

@@ -22,7 +22,7 @@ const ALL: Readonly<Record<string, string>> = {
 /** A payload is stored, that is what a KV is for. */
 const { payload: _, ...NOT_STORED } = ALL;
 
-/** How much of a file is looked at in one go, and how much of that again with the next. */
+/** Sizes of the parts in which a file is searched, and of their overlap. */
 const WINDOW = { size: 64 * 1024 * 1024, overlap: 4_096 };
 
 if (Deno.args.length === 0) throw new TypeError("Usage: find_secrets.ts PATH...");

@@ -9,7 +9,7 @@ import config from "../../deno.json" with { type: "json" };
 import { publishHere } from "./_publish_here.ts";
 import { dependenciesOf, reachableFrom } from "./_published_modules.ts";
 
-/** What is published beside modules. */
+/** Files that are published beside modules. */
 const DOCUMENTS = ["/CHANGELOG.md", "/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
 
 await publishHere(({ publication: { name, version, exports, files } }) => {

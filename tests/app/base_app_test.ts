@@ -15,7 +15,7 @@ import type { RequestOptions } from "../_request_options.ts";
 
 const HEALTH_PATHS = ["/health", "/health/live", "/health/ready"];
 
-/** What no response and no request record may show. */
+/** Texts that no response and no request record may show. */
 const CAUSE = "connect ECONNREFUSED 10.0.0.7";
 
 /** A base app whose log is recorded; `/` answers 200, and each other route its way of failing. */

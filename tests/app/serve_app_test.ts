@@ -53,7 +53,7 @@ for (const [what, answer] of FAILING) {
   );
 }
 
-/** What the logger does not look into: it looks like `c.json()`. */
+/** A response that the logger does not look into: it looks like `c.json()`. */
 const JSON_HEADERS = { "Content-Type": "application/json", "X-Request-Id": "request-1" };
 
 /** Deno 2.5 ends such a connection, and tells nobody. */

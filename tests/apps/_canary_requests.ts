@@ -1,6 +1,6 @@
 import { sign } from "../../dev/harness/sign.ts";
 
-/** What must not be seen where it does not belong. No two of them share a part. */
+/** Texts that must not be seen where they do not belong. No two of them share a part. */
 export const CANARIES = {
   forgeSecret: "forge/canary+secret=c0ffee?01",
   forgePrevious: "forge/canary+former=decade?02",

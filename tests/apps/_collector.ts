@@ -59,10 +59,10 @@ export interface Collector extends AsyncDisposable {
   until(holds: () => boolean): Promise<void>;
 }
 
-/** What is not exported by then will never be. */
+/** Telemetry that is not exported by then will never be. */
 const TIMEOUT_MS = 20_000;
 
-/** What has Deno trace and measure for a collector, and often. */
+/** Variables that have Deno trace and measure for a collector, and often. */
 export const telemetryOf = (endpoint: string): Record<string, string> => ({
   OTEL_DENO: "true",
   OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
@@ -108,7 +108,7 @@ export function startCollector(): Collector {
   return { url, bodies, spans, logs, metrics, until, [Symbol.asyncDispose]: end };
 }
 
-/** What was counted for a metric by points with all of some labels. */
+/** Sums the points of a metric that have all of some labels. */
 export function totalOf(
   { metrics }: Pick<Collector, "metrics">,
   name: string,

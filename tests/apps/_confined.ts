@@ -16,7 +16,10 @@ export interface PermissionSet {
   readonly write: readonly string[];
 }
 
-/** What both apps are started with: the secrets of the other one are in the environment too. */
+/**
+ * Variables that both apps are started with: the secrets of the other one are in the environment
+ * too.
+ */
 export const SECRETS = {
   FORGE_WEBHOOK_SECRET: FORGE_SECRET,
   FORGE_WEBHOOK_TOKEN: "a-token-that-travels",

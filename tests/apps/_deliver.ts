@@ -1,12 +1,12 @@
 import { forgeDelivery } from "../_deliveries.ts";
 import type { RunningApp } from "./_app.ts";
 
-/** How a delivery was answered. */
+/** Answer to a delivery. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** How long it took, in milliseconds. */
+  /** Milliseconds that it took. */
   readonly ms: number;
 }
 

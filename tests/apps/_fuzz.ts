@@ -9,7 +9,7 @@ export interface Fuzzed {
   readonly isVerified: boolean;
 }
 
-/** What stands in a header: nothing, or any of these. */
+/** Value of a header: nothing, or any of these. */
 type Choice = string | undefined;
 
 const encoder = new TextEncoder();
@@ -146,7 +146,7 @@ const FORGE = {
   "X-Messenger-Bot-Api-Secret-Token": text(undefined, MESSENGER_SECRET),
 };
 
-/** How a signature is made wrong. */
+/** Changes that make a signature wrong. */
 const TAMPERED: readonly ((signature: string) => string)[] = [
   (signature) => signature.slice(0, -1),
   (signature) => `${signature}0`,

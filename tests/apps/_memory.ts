@@ -1,7 +1,7 @@
-/** Why a test that looks at a process's memory is skipped. */
+/** Reason why a test that looks at a process's memory is skipped. */
 export const MEMORY_MISSING = Deno.build.os === "linux" ? undefined : "needs Linux";
 
-/** What a process holds now, and the most it has held, in MiB. */
+/** Memory that a process holds now, and the most it has held, in MiB. */
 export interface Memory {
   readonly now: number;
   readonly peak: number;

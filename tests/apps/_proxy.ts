@@ -3,7 +3,7 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** `pass` on, `swallow` what is sent and answer nothing, or answer everything with a `500`. */
   mode: "pass" | "swallow" | "500";
-  /** How many calls it has swallowed. */
+  /** Number of calls it has swallowed. */
   swallowed: number;
 }
 

@@ -26,7 +26,7 @@ async function holdOpen(app: RunningApp): Promise<Deno.Conn[]> {
   return open;
 }
 
-/** Whether a connection of its own is answered. */
+/** Tells whether a connection of its own is answered. */
 async function isAnswered(app: RunningApp): Promise<boolean> {
   const { hostname, port } = new URL(await app.url);
   const request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -15,7 +15,7 @@ const RUNS = fuzzRuns(byLength(10_000, 2_000));
 
 const SECRETS = { FORGE_SECRET, MESSENGER_SECRET };
 
-/** What is documented to be answered, but for 408 and 503: here bodies arrive, and the store works. */
+/** Statuses that are documented, but for 408 and 503: here bodies arrive, and the store works. */
 const STATUSES: ReadonlySet<number> = new Set([200, 400, 401, 403, 404, 405, 413, 415, 429]);
 
 /** A line of the log: no line break, no control or format character, so none that reorders or hides text. */

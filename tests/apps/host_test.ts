@@ -7,7 +7,7 @@ import { telemetryOf } from "./_collector.ts";
 /** Heads of requests for a URL that cannot be. */
 const HOSTS = ["a b", "[::", "x:99999"];
 
-/** With tracing on, Deno takes the URL apart before it asks the app. */
+/** Variables with tracing on: then Deno takes the URL apart before it asks the app. */
 const ENV = {
   ...{ FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" },
   ...telemetryOf("http://127.0.0.1:9"),

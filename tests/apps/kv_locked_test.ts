@@ -7,13 +7,13 @@ import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, deliver } from "./_deliver.ts";
 import { follow } from "../../dev/harness/follow_app.ts";
 
-/** For how long another process holds the lock: longer than a sender waits, 10 s. */
+/** Time that another process holds the lock: longer than a sender waits, 10 s. */
 const LOCKED_MS = 14_000;
 
-/** Within what time a sender has its answer, whatever the KV does. */
+/** Time within which a sender has its answer, whatever the KV does. */
 const ANSWERED_WITHIN_MS = 5_500;
 
-/** How often a delivery is sent meanwhile. */
+/** Pause between two deliveries meanwhile. */
 const EVERY_MS = 250;
 
 /** Events that are handled when it begins, and how long: one ends meanwhile, one afterwards. */

@@ -7,7 +7,7 @@ import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
-/** Within what time a sender has its answer, whatever the KV does. */
+/** Time within which a sender has its answer, whatever the KV does. */
 const ANSWERED_WITHIN_MS = 5_500;
 
 const isHandled = (id: string) => (line: Line) =>

@@ -91,7 +91,7 @@ testMemory("bodies of a byte at a time are given up, and keep nobody waiting", a
   await Promise.all(pouring);
 });
 
-/** What is dear to take apart: how it begins, and how it goes on. */
+/** Forms that are dear to take apart: how they begin, and how they go on. */
 const DEAR: Readonly<Record<string, readonly [begin: string, unit: string]>> = {
   "separators": ["", "&"],
   "fields": ["", "payload=&"],

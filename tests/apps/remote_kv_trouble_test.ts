@@ -5,10 +5,10 @@ import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "./_
 import { deliver } from "./_deliver.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";
 
-/** Within what time a sender has its answer, whatever the KV does. */
+/** Time within which a sender has its answer, whatever the KV does. */
 const ANSWERED_WITHIN_MS = 5_500;
 
-/** Within what time an app ends that was told to: Deno Deploy kills it then. */
+/** Time within which an app ends that was told to: Deno Deploy kills it then. */
 const ENDED_WITHIN_MS = 5_000;
 
 /** Deliveries with this body have the same ordering key. */

@@ -72,7 +72,7 @@ testWith(APP_NEEDS, "what a handler logs, and what is logged of it, is in the tr
   assertEquals([ofLine("to be tried again"), ofLine("now dead")], [[first], [last]]);
 });
 
-/** What trace an event is handled in whose sender has begun one. */
+/** Delivers with a sender's trace, and returns the trace that the event is handled in. */
 async function continued(env: Record<string, string>): Promise<string | undefined> {
   await using collector = startCollector();
   await using app = spawnApp("forge", { ...ENV, ...telemetryOf(collector.url), ...env });

@@ -12,13 +12,13 @@ import {
 
 /** Something that is done to both subjects alike, and what comes of it. */
 export interface Row {
-  /** What the package does about it. */
+  /** The package's answer to it. */
   readonly what: string;
   /** Does it, and tells what came of it. */
   readonly probe: (start: Start) => Promise<unknown>;
-  /** What has to come of it. */
+  /** Result that has to come of it. */
   readonly wanted: unknown;
-  /** What comes of it with the baseline, on Deno 2.9.6; left out where that is what is wanted. */
+  /** Result with the baseline, on Deno 2.9.6; left out where that is the wanted one. */
   readonly baseline?: unknown;
 }
 

@@ -4,13 +4,13 @@ import type { RunAppOptions } from "../../mod.ts";
 import type { ForgeIntakeOptions } from "../../webhook/forge.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 
-/** How a subject is started. */
+/** Options of a subject. */
 export interface SubjectOptions {
   /** @default {"forge"} */
   readonly app?: "forge" | "messenger";
   /** Variables that add to those of every subject, or replace them. */
   readonly env?: Readonly<Record<string, string>>;
-  /** What of the package is to be otherwise than by default; the baseline has nothing of it. */
+  /** Options of the package that differ from the defaults; the baseline has none of them. */
   readonly intake?: Partial<Pick<ForgeIntakeOptions, "bodyTimeoutMs" | "replayWindowMs">>;
   /** As `intake`. */
   readonly worker?: Partial<Pick<RunAppOptions, "leaseMs" | "retry">>;

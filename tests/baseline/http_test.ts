@@ -74,7 +74,7 @@ testRow({
   baseline: [200, 200, 404, 404, 404],
 });
 
-/** Whether an answer has the shape of errors: JSON, with a text and nothing else. */
+/** Tells whether an answer has the shape of errors: JSON, with a text and nothing else. */
 function shapeOf(answer: Answer | undefined): string {
   const text = answer?.text ?? "";
   const isShape = /^\{"error":"[^"]+"\}$/.test(text) && !text.includes("a cause");

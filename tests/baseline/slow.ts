@@ -1,4 +1,4 @@
-/** What takes the baseline minutes to fail at: `deno task baseline:slow`. See `_rows.ts`. */
+/** Faults that the baseline takes minutes to have: `deno task baseline:slow`. See `_rows.ts`. */
 import { DatabaseSync } from "node:sqlite";
 import { inFile, task, testRow } from "./_rows.ts";
 import { pause } from "../../dev/harness/until.ts";
@@ -27,7 +27,7 @@ testRow({
   baseline: ["a", "a", "a"],
 });
 
-/** How many rows a KV's file holds, of all that it is made of. */
+/** Counts the rows of a KV's file, in all of its tables. */
 function rowsIn(path: string): number {
   const file = new DatabaseSync(path, { readOnly: true });
   const count = (table: string) =>

@@ -5,7 +5,7 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 
-/** What came of a run of the tool. */
+/** Outcome of a run of the tool. */
 export interface Result {
   readonly code: number;
   /** The lines of its result. */

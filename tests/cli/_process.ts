@@ -2,7 +2,7 @@ import type { EventRecord } from "../../events/mod.ts";
 
 const MAIN = new URL("../../cli/main.ts", import.meta.url).href;
 
-/** How many records are written in one commit. */
+/** Number of records that are written in one commit. */
 const BATCH_SIZE = 300;
 
 /** The command line that runs the tool in a process of its own. */

@@ -12,7 +12,7 @@ const NEEDS = ["read", "write", "run", "env", "net"] as const;
 /** So many that work on them takes a good second. */
 const MANY = 20_000;
 
-/** Why a test of the terminal is skipped. */
+/** Reason why a test of the terminal is skipped. */
 const NO_SCRIPT = "(skipped: needs script, of util-linux)";
 
 function testKv(name: string, fn: (kv: Deno.Kv, path: string) => Promise<void>): void {
@@ -23,7 +23,7 @@ function testKv(name: string, fn: (kv: Deno.Kv, path: string) => Promise<void>):
     }));
 }
 
-/** Whether a command can be given a terminal of its own. */
+/** Tells whether a command can be given a terminal of its own. */
 function hasScript(): boolean {
   if (Deno.build.os !== "linux") return false;
   if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;

@@ -16,7 +16,7 @@ import { testWith } from "../_permissions.ts";
 import { runHere } from "./_cli.ts";
 
 interface Sent {
-  /** Whether the app answered as it should. */
+  /** Set if the app answered as it should. */
   readonly ok: boolean;
   readonly out: readonly string[];
   readonly err: readonly string[];

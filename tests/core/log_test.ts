@@ -20,7 +20,7 @@ const HEAD = { level: "info", time: TIME, message: "request" } as const;
 
 const lineOf = (fields: Record<string, unknown>) => formatLogLine({ ...HEAD, ...fields });
 
-/** What a reader of the line gets for the fields. */
+/** Fields as a reader of the line gets them. */
 function readBack(fields: Record<string, unknown>): Record<string, unknown> {
   const { level: _level, time: _time, message: _message, ...rest } = JSON.parse(lineOf(fields));
   return rest;
@@ -31,7 +31,7 @@ function errorChain(depth: number): Error {
   return new Error(`depth ${depth}`, depth === 0 ? {} : { cause: errorChain(depth - 1) });
 }
 
-/** What is written to the console, by method, while `write` runs. */
+/** Collects what is written to the console, by method, while `write` runs. */
 function consoleLines(write: () => void): [string, string][] {
   const lines: [string, string][] = [];
   const methods = ["debug", "info", "log", "warn", "error"] as const;

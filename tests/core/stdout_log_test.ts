@@ -12,7 +12,7 @@ const record = (number: number, text = ""): LogRecord => ({
 /** Something to write to that takes what it is given once it is told to. */
 class Reader {
   readonly writes: string[] = [];
-  /** How much a write takes. */
+  /** Number of bytes that a write takes. */
   takes = Infinity;
   fails = false;
   #stalled: PromiseWithResolvers<void> | undefined;

@@ -20,7 +20,7 @@ async function readServices(): Promise<Readonly<Record<string, Service>>> {
   return parse(await read("deploy/compose.yaml"), { merge: true }).services;
 }
 
-/** What a health check may reach, and what it asks. */
+/** Hosts that a health check may reach, and the paths it asks for. */
 function healthCheck({ healthCheck }: Image): { allowed: string[]; asked: string[] } {
   const asked = healthCheck.slice(healthCheck.indexOf("deploy/health.ts") + 1);
   return { allowed: healthCheck.filter((arg) => arg.startsWith("--allow-")), asked };

@@ -3,7 +3,7 @@ import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS, spawnApp } from "../apps/_app.ts";
 
-/** Runs the check as the images do: with what code does it end, and what does it write? */
+/** Runs the check as the images do, and returns its exit code and output. */
 async function check(url: string, ...expected: string[]): Promise<[number, string]> {
   const script = new URL("../../deploy/health.ts", import.meta.url).href;
   const { host } = new URL(url);

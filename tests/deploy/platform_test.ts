@@ -6,10 +6,10 @@ import { APP_NEEDS } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 
-/** After SIGINT, Deno Deploy waits so long before it kills. */
+/** Time after SIGINT at which Deno Deploy kills. */
 const KILL_MS = 5_000;
 
-/** How long an instance does nothing before it is told to stop. */
+/** Time that an instance does nothing before it is told to stop. */
 const IDLE_MS = 1_000;
 
 const ROOT = new URL("../../", import.meta.url);

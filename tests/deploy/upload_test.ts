@@ -7,7 +7,7 @@ const config: { readonly name: string; readonly links?: readonly string[] } = js
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** What must stay where it is: events and secrets. */
+/** Files that must stay where they are: events and secrets. */
 const PRIVATE = ["data/forge/kv.db", "deploy/forge.env", ".env"];
 
 const read = (path: string) => Deno.readTextFile(new URL(path, ROOT));
@@ -30,7 +30,7 @@ async function filesOf(module: string): Promise<string[]> {
   return [...files, ...linked, "deno.json", "deno.lock"];
 }
 
-/** Whether a pattern names a file, or a folder that it is in. */
+/** Tells whether a pattern names a file, or a folder that it is in. */
 function covers(pattern: string, file: string): boolean {
   return file === pattern || file.startsWith(`${pattern}/`);
 }

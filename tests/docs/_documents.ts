@@ -1,7 +1,9 @@
 /** The root of the repository. */
 export const ROOT: URL = new URL("../../", import.meta.url);
 
-/** What a plain checkout does not have: installed packages, data of apps, what git keeps. */
+/**
+ * Folders that a fresh checkout does not have: installed packages, data of apps, what git keeps.
+ */
 const FOREIGN = new Set([".git", "node_modules", "data", "coverage"]);
 
 /** The repository's documents, by path. */

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { testWith } from "../_permissions.ts";
 import { paths, read, rows } from "./_documents.ts";
 
-/** What a module imports of its own repository. */
+/** Finds the folders of its own repository that a module imports. */
 const IMPORT = /^(?:import|export)\b[^;]*?from "(\.[^"]+)";/gm;
 
 /** The folders whose imports the document tells, and those that each may import. */

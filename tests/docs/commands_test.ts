@@ -25,7 +25,7 @@ function argumentsOf(command: string): string[] | undefined {
 /** The variables that the tool finds: all secrets. */
 const variable = (name: string) => name === "PORT" ? undefined : "a long random text";
 
-/** What is wrong with a command; undefined where nothing is. */
+/** Finds the mistake in a command; undefined where there is none. */
 function mistakeOf([name, ...rest]: readonly string[]): string | undefined {
   try {
     if (name === "events") readOptions(["events", ...rest], Date.now());

@@ -16,7 +16,7 @@ async function sources(): Promise<string[]> {
   return texts.map((text) => text.replaceAll(/\/\*\*[^]*?\*\//g, ""));
 }
 
-/** What the patterns find in the sources, each once, sorted. */
+/** Finds what the patterns match in the sources, each once, sorted. */
 async function found(...patterns: readonly RegExp[]): Promise<string[]> {
   const all = (await sources()).flatMap((source) =>
     patterns.flatMap((pattern) => [...source.matchAll(pattern)].map(([, text]) => text!))
@@ -28,7 +28,7 @@ function unique(texts: readonly string[]): string[] {
   return [...new Set(texts)].sort();
 }
 
-/** What lies between two headings. */
+/** Cuts out the text between two headings. */
 async function section(path: string, heading: string, next: string): Promise<string> {
   const document = await read(path);
   const start = document.indexOf(`\n${heading}\n`);

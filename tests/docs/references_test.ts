@@ -3,7 +3,7 @@ import config from "../../deno.json" with { type: "json" };
 import { testWith } from "../_permissions.ts";
 import { documents, paths, prose } from "./_documents.ts";
 
-/** What a document links to, of its own repository: a file, a place in one, or both. */
+/** Links of a document within its own repository: a file, a place in one, or both. */
 function linksOf(document: string): string[] {
   return [...prose(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!)
     .filter((target) => !/^\w+:/.test(target));
@@ -16,12 +16,12 @@ function anchorsOf(document: string): string[] {
   );
 }
 
-/** What a document names in the type of code. */
+/** Names in a document that are set in the type of code. */
 function codeOf(document: string): string[] {
   return [...prose(document).matchAll(/`([^`\n]+)`/g)].map(([, code]) => code!);
 }
 
-/** Whether there is what a document names: a path, of which `*` leaves a part open. */
+/** Tells whether there is what a document names: a path, of which `*` leaves a part open. */
 function isThere(named: string, all: readonly string[]): boolean {
   const escaped = named.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("\\*", "[^/]*");
   const pattern = new RegExp(`^${escaped}/?$`);

@@ -11,7 +11,7 @@ import {
 } from "../apps/_collector.ts";
 import { deliver } from "../apps/_deliver.ts";
 
-/** How Prometheus spells units. */
+/** Units as Prometheus spells them. */
 const UNITS: Readonly<Record<string, string>> = { s: "_seconds", By: "_bytes" };
 
 /** Labels that Prometheus adds: of the process, and of a histogram's buckets. */
@@ -20,10 +20,10 @@ const ADDED = ["job", "instance", "le"];
 /** Labels that Deno 2.5 does not know, which the queries are not for. */
 const NOT_YET = ON_DENO_2_5 ? ["http_route"] : [];
 
-/** What Prometheus makes of a name. */
+/** Spells a name as Prometheus does. */
 export const underscored = (name: string) => name.replaceAll(/\W/g, "_");
 
-/** What Prometheus makes of a metric when it takes it in by OTLP. */
+/** Makes of a metric what Prometheus does when it takes it in by OTLP. */
 function seriesOf(name: string, { kind, unit }: Metric): string[] {
   const base = underscored(name) + (UNITS[unit] ?? "");
   if (kind === "counter") return [`${base}_total`];
@@ -63,7 +63,7 @@ async function exportedSeries(): Promise<Map<string, Set<string>>> {
   return exported;
 }
 
-/** What a query takes: series, each with the labels that it is chosen and summed by. */
+/** Input of a query: series, each with the labels that it is chosen and summed by. */
 export function usesOf(expression: string): [series: string, labels: string[]][] {
   const grouped = [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, by]) =>
     by!.split(",").map((label) => label.trim())

@@ -18,7 +18,7 @@ const message = (chat: number, text: string) =>
     message: { message_id: 1, from: { id: 42 }, chat: { id: chat, type: "private" }, text },
   });
 
-/** What was said in a chat. */
+/** Messages to a chat. */
 const saidIn = (api: StandIn, chat: number): string[] =>
   api.calls.filter(({ body }) => body.chat_id === chat).map(({ body }) => body.text);
 

@@ -16,13 +16,13 @@ export interface Front {
 /** The reverse proxies that SECURITY.md shows the settings of. */
 export type FrontName = keyof typeof FRONTS;
 
-/** Where Debian installs nginx is not in everybody's path. */
+/** Folders where Debian installs nginx, which is not in everybody's path. */
 const FOLDERS = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
 
-/** How long a deadline of 10 s is in the tests. */
+/** Deadline in the tests that is 10 s in SECURITY.md. */
 export const DEADLINE_MS = 1_000;
 
-/** What a proxy's settings are in the tests: those of SECURITY.md, but for these. */
+/** Differences of a proxy's settings in the tests from those of SECURITY.md. */
 type Replacements = readonly (readonly [shown: string, used: string])[];
 
 const FRONTS = {

@@ -58,7 +58,10 @@ const HIDDEN = `GET /health HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`;
 
 const CHUNKED = "Transfer-Encoding: chunked\r\n";
 
-/** What front and back could read in two ways; how nginx answers, and Caddy; 401 is the app's. */
+/**
+ * Requests that front and back could read in two ways; how nginx answers, and Caddy; 401 is the
+ * app's.
+ */
 const SHAPES: readonly (readonly [
   what: string,
   sent: () => string,

@@ -11,7 +11,7 @@ import {
   notFoundHandler,
 } from "../../middleware/mod.ts";
 
-/** What no response may show. */
+/** Texts that no response may show. */
 const CAUSE = "connect ECONNREFUSED 10.0.0.7 at /srv/app/store.ts:7 (v2.9.6)";
 
 const NON_ERRORS = ["text", "", null, undefined, 0, 42n, false, Symbol("s"), {}, [], () => {}];

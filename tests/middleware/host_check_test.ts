@@ -47,13 +47,13 @@ Deno.test("createHostCheck() lets a request made in the process pass without a h
   assertEquals((await requestTo()).status, 200);
 });
 
-/** What Deno makes a URL of as it came: `new Request()` does not take all of it. */
+/** URLs that Deno makes as they come: `new Request()` does not take all of them. */
 function cameAs(url: string, headers: HeadersInit = {}): Request {
   const request = new Request("http://localhost/", { headers });
   return Object.defineProperty(request, "url", { value: url });
 }
 
-/** How a request over a connection with this URL is answered. */
+/** Sends a request over a connection with this URL, and returns the answer. */
 async function statusAt(url: string, headers: HeadersInit = {}): Promise<number> {
   const app = new Hono();
   app.onError(errorHandler);
@@ -97,7 +97,7 @@ Deno.test("createHostCheck() goes by the authority of HTTP/2", async () => {
   for (const host of AUTHORITIES) assertEquals(await statusAt(`http://${host}/`), 200, host);
 });
 
-/** What has the form of a host, and makes no URL. */
+/** Texts that have the form of a host, and make no URL. */
 const NO_HOSTS = [
   ...["a%20b", "a%zz", "a%00b", "a%2fb", "a%ff", "%", "a%40b", "xn--", "xn--a", "a.xn--.b"],
   ...["256.256.256.256", "1.2.3.4.5", "1.2.3.256", "1.2.3.0x100", "0400.1.1.1", "4294967296"],

@@ -3,7 +3,7 @@ import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
 import { startProcess } from "./_process.ts";
 
-/** How many events are taken in at a time. */
+/** Number of events that are taken in at a time. */
 const BATCH = 500;
 
 /** A backlog that is not drained by then never will be. */
@@ -15,10 +15,10 @@ const DRAIN_TIMEOUT_MS = 600_000;
  */
 const SMALL_YOUNG_GENERATION = "--v8-flags=--max-semi-space-size=1";
 
-/** How a backlog was drained. */
+/** Figures of a drained backlog. */
 export interface Drain {
   readonly eventsPerSecond: number;
-  /** By how much more the process held at most than when idle, in megabytes. */
+  /** Memory that the process held at most beyond what it holds when idle, in megabytes. */
   readonly mostMb: number;
 }
 

@@ -8,7 +8,7 @@ import { type AppProcess, startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
-/** How long an event of another process may wait. Through the KV's own queue it is up to 60 s. */
+/** Time that an event of another process may wait. Through the KV's own queue it is up to 60 s. */
 const OTHER_PROCESS_MS = 2_000;
 
 const EVENTS = 500;
@@ -34,7 +34,7 @@ function testBusy(name: string, fn: (kv: string) => Promise<void>): void {
   Deno.test({ name: skipped, ignore: true, fn: () => {} });
 }
 
-/** How often each event was started by any of the processes. */
+/** Counts the starts of each event in all of the processes. */
 function startsOf(...apps: AppProcess[]): Map<string, number> {
   const starts = new Map<string, number>();
   for (const { message, id } of apps.flatMap(({ lines }) => lines)) {

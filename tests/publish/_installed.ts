@@ -1,7 +1,7 @@
 import type { PublishedHere } from "../../dev/tools/_publish_here.ts";
 import { NPM, OFFLINE, PACKAGES } from "./_packages.ts";
 
-/** Why the package cannot be installed as npm does; undefined where it can. */
+/** Finds out why the package cannot be installed as npm does; undefined where it can. */
 export async function missingForNpm(): Promise<string | undefined> {
   if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return "needs --allow-run";
   if (!await succeeds(Deno.execPath(), "pack", "--help")) return "this Deno has no deno pack";
@@ -11,7 +11,7 @@ export async function missingForNpm(): Promise<string | undefined> {
   return undefined;
 }
 
-/** Whether a program is there and ends well. */
+/** Tells whether a program is there and ends well. */
 export async function succeeds(program: string, ...args: string[]): Promise<boolean> {
   try {
     return (await new Deno.Command(program, { args, stdout: "null", stderr: "null" }).output())

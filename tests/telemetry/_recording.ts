@@ -4,7 +4,7 @@ import type { AttemptOutcome, CountedDelivery, Telemetry } from "../../telemetry
 export interface RecordingTelemetry extends Telemetry {
   readonly routes: string[];
   readonly deliveries: CountedDelivery[];
-  /** How attempts ended, with the message of what was thrown. */
+  /** Outcomes of attempts, with the message of what was thrown. */
   readonly outcomes: [AttemptOutcome, string?][];
 }
 

@@ -22,7 +22,7 @@ const FULL: IntakeStore = {
   accept: () => Promise.reject(new Error("The disk is full")),
 };
 
-/** What a messenger's intake counts for an update of a user who is not allowed. */
+/** Counts of a messenger's intake for an update of a user who is not allowed. */
 async function counted(options: Partial<MessengerIntakeOptions>): Promise<CountedDelivery[]> {
   const telemetry = recordTelemetry();
   const app = createBaseApp({ name: "bot", logger: { log: () => {} } });

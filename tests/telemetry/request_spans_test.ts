@@ -4,7 +4,7 @@ import { createBaseApp } from "../../app/base_app.ts";
 import { createRequestSpans } from "../../telemetry/mod.ts";
 import { recordTelemetry } from "./_recording.ts";
 
-/** What requests are named by, in an app that has all kinds of routes. */
+/** Names of requests in an app that has all kinds of routes. */
 async function namesOf(...requests: readonly (readonly [string, string])[]): Promise<string[]> {
   const telemetry = recordTelemetry();
   const app = new Hono();

@@ -9,7 +9,7 @@ import { claimOne, delivery, later } from "../events/store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../events/store/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";
 
-/** How the attempts at one event end. */
+/** Outcomes of the attempts at one event. */
 async function outcomesOf(
   handler: EventHandler,
   options: WorkerOptions = {},

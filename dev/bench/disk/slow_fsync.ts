@@ -1,4 +1,4 @@
-/** Whether fsync can be slowed down here. */
+/** Tells whether fsync can be slowed down here. */
 export function hasCompiler(): boolean {
   try {
     return new Deno.Command("cc", { args: ["--version"] }).outputSync().success;

@@ -4,7 +4,7 @@ const decoder = new TextDecoder("latin1");
 /** The length of all ids, so that a request's bytes are laid out once. */
 const ID_LENGTH = 17;
 
-/** What a connection sends, beside the body. */
+/** Parts of a request beside the body. */
 export interface Target {
   readonly port: number;
   readonly path: string;

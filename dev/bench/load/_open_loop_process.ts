@@ -6,10 +6,10 @@ import { cpuMs } from "../proc.ts";
 import { Connection } from "./_connection.ts";
 import type { ArrivalResult, ArrivalTask } from "./open_loop.ts";
 
-/** What is due while these are all busy waits, and its waiting counts. */
+/** Deliveries that are due while these are all busy wait, and their waiting counts. */
 const MAX_CONNECTIONS = 512;
 
-/** What is not answered by then counts as failed, with the time it has waited. */
+/** Deliveries that are not answered by then count as failed, with the time they have waited. */
 const PATIENCE_MS = 10_000;
 
 const task: ArrivalTask = JSON.parse(Deno.args[0]!);

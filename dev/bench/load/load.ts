@@ -2,23 +2,23 @@ import type { BenchDelivery } from "../delivery.ts";
 import { runAutocannon } from "./autocannon.ts";
 import { runWrk } from "./wrk.ts";
 
-/** What a load generator is to do. */
+/** Options of a load generator. */
 export interface LoadOptions {
   readonly url: string;
   readonly delivery: BenchDelivery;
   readonly connections: number;
   readonly seconds: number;
-  /** Which part of the requests repeats an id that was sent before, from 0 to 1. */
+  /** Share of the requests that repeats an id that was sent before, from 0 to 1. */
   readonly redeliveries?: number;
 }
 
-/** What came of it. */
+/** Result of a load. */
 export interface LoadResult {
-  /** How many were answered. */
+  /** Number of requests that were answered. */
   readonly requests: number;
-  /** How many of those with a status of 400 and above. */
+  /** Number of those with a status of 400 and above. */
   readonly failed: number;
-  /** How many ids were sent. */
+  /** Number of ids that were sent. */
   readonly ids: number;
   readonly seconds: number;
   readonly p50Ms: number;

@@ -8,21 +8,24 @@ export interface ArrivalOptions {
   readonly seconds: number;
 }
 
-/** What came of it. Times are from when a delivery was scheduled to when it was answered. */
+/**
+ * Result of a load at a fixed rate. Times are from when a delivery was scheduled to when it was
+ * answered.
+ */
 export interface ArrivalResult {
   readonly sent: number;
-  /** How many were not answered 200. */
+  /** Number of deliveries that were not answered 200. */
   readonly failed: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** How late the generator itself was, p99. */
+  /** Delay of the generator itself, p99. */
   readonly lateMs: number;
-  /** How much of one core the generator used, in percent. */
+  /** Share of one core that the generator used, in percent. */
   readonly cpuPercent: number;
 }
 
-/** What the generator's process is told. */
+/** Options that the generator's process is given. */
 export interface ArrivalTask {
   readonly port: number;
   readonly path: string;

@@ -1,6 +1,6 @@
 import { Hono, type MiddlewareHandler } from "@hono/hono";
 
-/** What the server adds to each request. */
+/** Context that the server adds to each request. */
 export interface Connection {
   readonly remoteAddr: Deno.NetAddr;
 }
@@ -10,7 +10,7 @@ export interface App {
   fetch(request: Request, env: Connection): Response | Promise<Response>;
 }
 
-/** How many requests one iteration makes: milliseconds for it are microseconds for each of them. */
+/** Number of requests in one iteration: milliseconds for it are microseconds for each of them. */
 export const REQUESTS = 1_000;
 
 /** A Hono app with a route and what is to be measured. */

@@ -1,6 +1,6 @@
 /**
- * What the middleware costs 1,000 requests, in process: the difference to bare Hono. Logs go to a sink
- * that throws them away, for all alike.
+ * Cost of the middleware for 1,000 requests, in process: the difference to bare Hono. Logs go to a
+ * sink that throws them away, for all alike.
  */
 import { honoLogger } from "@logtape/hono";
 import { configure } from "@logtape/logtape";

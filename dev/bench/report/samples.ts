@@ -1,12 +1,12 @@
 import type { Scenario, Values } from "../scenario.ts";
 
-/** Where a figure stands in the table of its scenario. */
+/** Place of a figure in the table of its scenario. */
 export interface Place {
   readonly row: string;
   readonly column: string;
 }
 
-/** What one run has brought. */
+/** Figures of one run. */
 export interface Sample extends Place {
   readonly scenario: Scenario;
   readonly values: Values;
@@ -35,7 +35,7 @@ export function spreadOf(
   return { median: (low + high) / 2, min: values[0]!, max: values.at(-1)! };
 }
 
-/** What a list has, each once, in the order of their first appearance. */
+/** Removes repetitions from a list, in the order of first appearance. */
 export function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }

@@ -3,20 +3,20 @@ import { load, type RunOptions, untilHandled, warmUp, withApp } from "../loaded_
 import type { Measure, Values } from "../scenario.ts";
 import type { Subject } from "../subjects.ts";
 
-/** What a load looks like. */
+/** Shape of a load. */
 export interface LoadShape extends RunOptions {
   readonly connections: number;
   readonly seconds: number;
   readonly body?: Uint8Array<ArrayBuffer>;
   readonly redeliveries?: number;
-  /** Whether the events that the load leaves are waited for. */
+  /** Waits for the events that the load leaves. */
   readonly drain?: boolean;
 }
 
-/** For how long the events that a load leaves are waited for. */
+/** Time in which the events that a load leaves may still be handled. */
 const DRAIN_MS = 10_000;
 
-/** What {@linkcode measureLoad} measures. */
+/** Measures of {@linkcode measureLoad}. */
 export const LOAD_MEASURES = {
   perSecond: { key: "perSecond", title: "requests/s", digits: 0, ratio: true },
   p50Ms: { key: "p50Ms", title: "p50, ms", digits: 1, ratio: true },

@@ -6,10 +6,10 @@ import { untilHandled, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
 import { EDGE_BASE, BASELINE, type Subject } from "../subjects.ts";
 
-/** What arrives while the backlog is worked off: the app is in use. */
+/** Load that arrives while the backlog is worked off: the app is in use. */
 const ARRIVALS_PER_SECOND = 500;
 
-/** For how many times the length of the arrivals the backlog is given. */
+/** Time that the backlog is given, in lengths of the arrivals. */
 const PATIENCE = 3;
 
 /** Stores in which events wait when the app starts. */
@@ -67,7 +67,7 @@ function measure(
   }, { from });
 }
 
-/** How fast the backlog goes, and what arrived in the meantime. */
+/** Pace at which the backlog goes, and the deliveries that arrived in the meantime. */
 async function drain(app: AppProcess, count: number, arrived: number, withinMs: number) {
   const { count: handled, perSecond } = await untilHandled(app, count + arrived, withinMs);
   if (count === 0) return {};

@@ -1,4 +1,4 @@
-/** What can be measured, in the order of the report. */
+/** Scenarios that can be measured, in the order of the report. */
 import type { Scenario } from "../scenario.ts";
 import { backlog } from "./backlog.ts";
 import { connections } from "./connections.ts";

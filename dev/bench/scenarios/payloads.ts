@@ -8,10 +8,10 @@ import { BARE, EDGE_BASE, VERIFIED_WRITE, type Subject } from "../subjects.ts";
 
 const SIZES = [["small ones only", 0], ["200 KB", 200_000], ["3 MB", 3_000_000]] as const;
 
-/** How many large deliveries are sent at the same time. */
+/** Number of large deliveries that are sent at the same time. */
 const CONNECTIONS = 4;
 
-/** How many small ones arrive beside them. */
+/** Number of small ones that arrive beside them. */
 const SMALL_PER_SECOND = 100;
 
 const VARIANTS = [

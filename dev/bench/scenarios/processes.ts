@@ -73,7 +73,7 @@ async function measure(
   };
 }
 
-/** What several processes have handled in all. */
+/** Sum of what several processes have handled. */
 function together(apps: readonly AppProcess[]) {
   return {
     handled: async () => {

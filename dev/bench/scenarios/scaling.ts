@@ -19,7 +19,7 @@ const HOW =
   "After a burst of one second, compared with the first row. Handled per second is until all " +
   "are handled, or 10 s after the load.";
 
-/** How the cost grows with the size of the payload. */
+/** Growth of the cost with the size of the payload. */
 export const payloadSize: Scenario = {
   name: "payload-size",
   title: "Growth with the payload",
@@ -32,7 +32,7 @@ export const payloadSize: Scenario = {
   ],
 };
 
-/** How it grows with the number of connections. */
+/** Growth of the cost with the number of connections. */
 export const connectionCount: Scenario = {
   name: "connection-count",
   title: "Growth with the connections",
@@ -45,7 +45,7 @@ export const connectionCount: Scenario = {
     ),
 };
 
-/** How it grows with the number of ordering keys. */
+/** Growth of the cost with the number of ordering keys. */
 export const orderingKeys: Scenario = {
   name: "ordering-keys",
   title: "Ordering keys",

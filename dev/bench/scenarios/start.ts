@@ -8,7 +8,7 @@ const STARTS = 5;
 
 const ROW = "empty store";
 
-/** From the start of the process to its first `OK`. */
+/** Time from the start of the process to its first `OK`. */
 export const start: Scenario = {
   name: "start",
   title: "Start to first answer",

@@ -1,12 +1,12 @@
-/** What a server reports of the events it has handled. */
+/** Report of a server on the events it has handled. */
 export interface Handled {
-  /** How many, since the start. */
+  /** Number of events since the start. */
   readonly count: number;
-  /** How many in each second since the first. */
+  /** Number of events in each second since the first. */
   readonly perSecond: readonly number[];
-  /** When this was said, in milliseconds since the process started. */
+  /** Time of the report, in milliseconds since the process started. */
   readonly atMs: number;
-  /** From receipt to the handler, in milliseconds, of the events since the last reset. */
+  /** Times from receipt to the handler, in milliseconds, of the events since the last reset. */
   readonly lagMs: { readonly p50: number; readonly p99: number; readonly max: number };
 }
 
@@ -14,8 +14,8 @@ export interface Handled {
 const MAX_LAG_MS = 120_000;
 
 /**
- * What every server's handler does with an event: count it, and note how long it has waited. The
- * counts are told on a port of their own, so that nobody's middleware takes part.
+ * Handles an event as every server does: counts it, and notes how long it has waited. The counts
+ * are told on a port of their own, so that nobody's middleware takes part.
  *
  * @returns To be called by the handler, with when the event was received.
  */

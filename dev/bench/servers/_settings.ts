@@ -1,10 +1,10 @@
-/** How a server of the benchmark runs, from its environment. */
+/** Settings of a server of the benchmark, from its environment. */
 export interface ServerSettings {
   readonly port: number;
   readonly hostname: string;
   readonly kvUrl: string;
   readonly secret: string;
-  /** Whether it handles events, or only takes them in. */
+  /** Makes it handle events, and not only take them in. */
   readonly worker: boolean;
   /** Over how many ordering keys the deliveries are spread; 0 for none. */
   readonly orderingKeys: number;

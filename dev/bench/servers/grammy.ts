@@ -1,4 +1,4 @@
-/** grammY as its guide shows it for Deno, over the same queue as the baseline. */
+/** A server with grammY as its guide shows it for Deno, over the same queue as the baseline. */
 import { Bot, webhookCallback } from "grammy";
 import { countHandled } from "./_handled.ts";
 import { endWithBenchmark } from "./_parent.ts";

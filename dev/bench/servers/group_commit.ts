@@ -18,10 +18,10 @@ interface Event {
   versionstamp: string;
 }
 
-/** How many events of each kind share a commit: it holds 100 checks and 819,200 bytes. */
+/** Number of events of each kind in one commit: it holds 100 checks and 819,200 bytes. */
 const MAX_SHARED = 50;
 
-/** How long what was handled waits for a commit to share, in milliseconds. */
+/** Time that handled events wait for a commit to go with, in milliseconds. */
 const SETTLE_WITHIN_MS = 5;
 
 const LEASE_MS = 30_000;

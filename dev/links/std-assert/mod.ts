@@ -61,9 +61,9 @@ export function assertLessOrEqual<T>(actual: T, expected: T, msg?: string): void
 }
 
 /**
- * Whether two values are deeply equal, as the original sees it: 0 is -0, and a prototype of null is that
- * of an object. Of objects it compares data. What else there is, such as errors, would be compared by
- * getters and methods.
+ * Tells whether two values are deeply equal, as the original sees it: 0 is -0, and a prototype of
+ * null is that of an object. Of objects it compares data. Other objects, such as errors, would be
+ * compared by getters and methods.
  */
 function isEqual(a: unknown, b: unknown): boolean {
   if (a === b || Object.is(a, b)) return true;
@@ -84,7 +84,7 @@ const TypedArray = Object.getPrototypeOf(Uint8Array);
 
 const DATA = [Array, ArrayBuffer, Date, Map, Set, TypedArray];
 
-/** What data is compared as. */
+/** Data that a value is compared as. */
 function kindOf(value: object): object {
   const prototype = Object.getPrototypeOf(value) ?? Object.prototype;
   const isData = prototype === Object.prototype || DATA.some((each) => value instanceof each);

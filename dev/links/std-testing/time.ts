@@ -8,7 +8,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** What is faked. */
+/** Globals that are faked. */
 const { Date: RealDate, setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
 
 let current: FakeTime | undefined;

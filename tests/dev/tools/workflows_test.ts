@@ -66,7 +66,7 @@ testWith(["read"], "continuous integration runs everywhere, with links and witho
   });
 });
 
-/** Where an action comes from: an owner's repository, at a digest that no one can change, and its version. */
+/** An action's owner and repository, at a digest that no one can change, and its version. */
 const PINNED = /^ +(?:- )?uses: ([\w-]+\/[\w-]+)@([0-9a-f]{40}) # v\d+\.\d+\.\d+$/;
 
 testWith(["read"], "the workflows take each action by one digest, with its version", async () => {
