@@ -163,7 +163,7 @@ async function openAppTelemetry(
   try {
     return telemetry ?? await openTelemetry();
   } catch (error) {
-    writeLog(log, "error", "no traces and metrics", { name, error });
+    writeLog(log, "error", "telemetry not available", { name, error });
     return undefined;
   }
 }

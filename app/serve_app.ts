@@ -80,7 +80,7 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
     if (stopped) return;
     if (performance.now() - loggedAt >= LOG_MS) {
       loggedAt = performance.now();
-      writeLog(log, "error", "no connection accepted, listening again", { name, error });
+      writeLog(log, "error", "connection not accepted, listening again", { name, error });
     }
     timer = setTimeout(listenAgain, PAUSE_MS);
   }

@@ -149,7 +149,7 @@ export class KvRateLimitStore implements RateLimitStore {
   #fail(error: unknown): void {
     if (performance.now() < this.#failedUntil) return;
     this.#failedUntil = performance.now() + this.#recoveryMs;
-    writeLog(this.#log, "error", "rate limits counted by this instance alone", { error });
+    writeLog(this.#log, "error", "rate limits counted in memory", { error });
   }
 }
 

@@ -8,7 +8,7 @@ import { deliver } from "./_deliver.ts";
 /** More connections than the app has descriptors for. */
 const CONNECTIONS = 130;
 
-const SAID = "no connection accepted, listening again";
+const SAID = "connection not accepted, listening again";
 
 /** Sends heads that do not end, until the app takes no more connections. */
 async function holdOpen(app: RunningApp): Promise<Deno.Conn[]> {

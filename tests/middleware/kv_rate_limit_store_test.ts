@@ -121,7 +121,7 @@ for (const mode of ["fail", "hang"] as const) {
     assertEquals((await store.get("a", HOUR_MS)).count, 100);
     assertLess(performance.now() - start, 1_000);
     assertEquals(records.map(({ level, message }) => [level, message]), [
-      ["error", "rate limits counted by this instance alone"],
+      ["error", "rate limits counted in memory"],
     ]);
   });
 }
