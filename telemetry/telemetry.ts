@@ -2,10 +2,10 @@
 export type DeliveryOutcome = "accepted" | "duplicate" | "rejected" | "ignored";
 
 /**
- * Outcome of an attempt to handle an event: the event is handled, waits for another attempt, is dead, was
- * returned without counting the attempt, or was lost to another worker.
+ * End of an attempt at handling an event: the event is handled, waits for another attempt, is dead, was
+ * cancelled while its handler ran, was given back without counting the attempt, or is another worker's.
  */
-export type AttemptOutcome = "handled" | "retried" | "dead" | "returned" | "lost";
+export type AttemptOutcome = "handled" | "retried" | "dead" | "cancelled" | "returned" | "lost";
 
 /** Delivery that is being stored. */
 export interface StoredDelivery {

@@ -92,6 +92,8 @@ const isRecord = shape(
     orderingKey: orNull(isText),
     group: orNull(isGroup),
     lease: orNull(isLease),
+    outcome: orNone(isText),
+    cancelRequestedAt: orNone(isTime),
     busyUntil: orNone(isTime),
     settledAt: orNull(isTime),
     payload: orNull(isPayload),

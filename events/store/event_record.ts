@@ -102,6 +102,10 @@ export interface EventRecord {
   readonly group: GroupPosition | null;
   /** Who works on it; null where nobody does. */
   readonly lease: LeaseTerm | null;
+  /** How it was settled; none before that. */
+  readonly outcome?: "handled" | "ignored" | "failed" | "cancelled" | undefined;
+  /** When its cancellation was requested while it ran, milliseconds since the epoch; else none. */
+  readonly cancelRequestedAt?: number | undefined;
   /**
    * Until when the handler of an attempt that was cancelled may still run, milliseconds since the epoch:
    * nothing of the event starts before. None where it was not cancelled while it ran.

@@ -102,6 +102,20 @@ export interface Reservation {
  */
 export type Reserve = (bytes: number) => Reservation | null;
 
+/** The worker of a store's process, as its store calls it. */
+export interface StoreListener {
+  /** Called when events may have become due. */
+  wake(): void;
+  /** Asked for room for an event that is being stored: one that gets it is stored as leased. */
+  readonly reserve?: Reserve | undefined;
+  /**
+   * Called when the cancellation of a running event was requested through this store.
+   *
+   * @param id The event's id.
+   */
+  onCancelRequested?(id: string): void;
+}
+
 /**
  * Events in a Deno KV. The records are the truth and the notifier only notifies: an event is on the schedule
  * from the commit that takes it in until the commit that settles it.
@@ -262,10 +276,8 @@ export interface EventStore extends EventOperations {
   /**
    * Listens for events until the KV is closed. A store has one listener.
    *
-   * @param wake Called when events may have become due.
-   * @param reserve Asked whether the listener takes an event at once that is being taken in. What it
-   * takes is stored as leased already.
+   * @param listener The listener.
    * @returns A promise that resolves once the KV is closed.
    */
-  listen(wake: () => void, reserve?: Reserve): Promise<void>;
+  listen(listener: StoreListener): Promise<void>;
 }

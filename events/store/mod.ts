@@ -34,4 +34,5 @@ export type {
   Lease,
   Reservation,
   Reserve,
+  StoreListener,
 } from "./event_store.ts";

@@ -108,7 +108,7 @@ class StoreWorker implements EventWorker {
     this.#clock = new ClockWatch(leaseMs / 2, this.#onJump);
     this.#repairAt = performance.now() + leaseMs / 2;
     this.#pollMs = pollMs;
-    const listening = store.listen(this.#wake, this.#queue.reserve);
+    const listening = store.listen({ wake: this.#wake, reserve: this.#queue.reserve });
     listening.catch((error) => this.#report("notifier failed", error));
     this.#loop = this.#run();
     this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());

@@ -26,7 +26,7 @@ import type {
   CompleteOptions,
   EventStore,
   Lease,
-  Reserve,
+  StoreListener,
 } from "../event_store.ts";
 
 /** The event store in a KV. */
@@ -199,8 +199,9 @@ export class KvEventStore implements EventStore {
     return this.#orderingGroups.repair();
   }
 
-  listen(wake: () => void, reserve?: Reserve): Promise<void> {
-    Object.assign(this.#parts.local, { wake, reserve });
+  listen(listener: StoreListener): Promise<void> {
+    const wake = () => listener.wake();
+    Object.assign(this.#parts.local, { wake, reserve: listener.reserve });
     return this.#parts.notifier.listen(wake);
   }
 

@@ -41,9 +41,9 @@ async function fill(kv: Deno.Kv, id: string): Promise<void> {
 /** Has deliveries taken in one commit by a worker that dies. */
 async function takeInGroup(store: EventStore, ids: readonly string[]): Promise<string[]> {
   const reservation = { owner: "worker", leaseMs: LEASE_MS, take: () => {}, cancel: () => {} };
-  store.listen(() => {}, () => reservation).catch(() => {});
+  store.listen({ wake: () => {}, reserve: () => reservation }).catch(() => {});
   const accepted = await Promise.all(ids.map((id) => store.accept(delivery(id))));
-  store.listen(() => {}, () => null).catch(() => {});
+  store.listen({ wake: () => {}, reserve: () => null }).catch(() => {});
   await later(LEASE_MS + 20);
   return accepted.map(({ id }) => id);
 }

@@ -217,7 +217,7 @@ testStore("a lease that was lost settles nothing", async ({ store }) => {
 
 testStoreInOneProcess("listen() wakes when an event was accepted", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
-  const listening = store.listen(woken.resolve);
+  const listening = store.listen({ wake: woken.resolve });
   await store.accept(delivery("d1"));
   await woken.promise;
   kv.close();
@@ -227,7 +227,7 @@ testStoreInOneProcess("listen() wakes when an event was accepted", async ({ kv, 
 testStoreInOneProcess("the notifier wakes another store on the same KV", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
   const other = await openEventStore(kv, { notifier: store.notifier });
-  const listening = other.listen(woken.resolve);
+  const listening = other.listen({ wake: woken.resolve });
   await store.accept(delivery("d1"));
   await woken.promise;
   kv.close();

@@ -22,7 +22,7 @@ async function take(
   const leases: Lease[] = [];
   const reservation = { owner: "worker", leaseMs, cancel: () => {} };
   const reserve = () => ({ ...reservation, take: (lease: Lease) => void leases.push(lease) });
-  store.listen(() => {}, reserve).catch(() => {});
+  store.listen({ wake: () => {}, reserve }).catch(() => {});
   await Promise.all(ids.map((id) => store.accept(delivery(id, `{"id":"${id}"}`))));
   assertEquals(idsOf(leases).toSorted(), [...ids]);
   return { leases, due: () => keysOf(kv, "due") };

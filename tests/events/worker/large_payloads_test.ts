@@ -48,9 +48,9 @@ Deno.test("a worker with free handlers claims events while it waits for a large 
   const { store } = sut;
   let reserve: Reserve | undefined;
   const listen = store.listen.bind(store);
-  store.listen = (wake, given) => {
-    reserve = given;
-    return listen(wake);
+  store.listen = (listener) => {
+    reserve = listener.reserve;
+    return listen({ wake: () => listener.wake() });
   };
   const worker = startWorker(store, () => claimed.resolve("handled"), {
     log: () => {},
