@@ -5,7 +5,7 @@ import type { ConnectionBindings } from "../middleware/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import type { EventHandler, EventStore, WorkerOptions } from "../events/mod.ts";
 import type { JsonObject } from "../webhook/mod.ts";
-import { withDefaults } from "../events/worker/worker_options.ts";
+import { withDefaults } from "../events/worker/worker.ts";
 
 /** Parts that `runApp` hands to an app. */
 export interface AppContext {

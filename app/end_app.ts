@@ -90,7 +90,7 @@ export async function stop(
   graceMs = 4_000,
 ): Promise<void> {
   const start = performance.now();
-  const stopped = worker.stop(graceMs);
+  const stopped = worker.stop({ graceMs });
   const quiet = Promise.all([stopped, pause(DRAIN_MS).then(() => inFlight.none())]);
   await withDeadline(quiet, graceMs * (1 - SHUTDOWN_SHARE)).catch(() => {});
   // A peer that never finishes its body keeps `shutdown()` from ever resolving.

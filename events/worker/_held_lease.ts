@@ -1,60 +1,57 @@
-import { type Timeout, Timeouts } from "../../core/timeouts.ts";
 import { withDeadline } from "../../core/deadline.ts";
+import { type Timeout, Timeouts } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
 
-/** After which part of its length a lease is renewed. */
+/** Part of its length after which a lease is renewed. */
 export const RENEWAL = 0.3;
 
-/** How much of its lease a worker uses, so that it has stopped when another one may start. */
+/** Part of a lease that a worker uses, so that it has stopped when another one may start. */
 const EXPIRY_MARGIN = 0.9;
 
-/** How long giving back may take: Deno Deploy kills an instance 5 s after it told it to stop. */
+/** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
 
-/** What a lease is held with. */
-export interface HeldLeaseParts {
+/** Options of a {@linkcode HeldLease}. */
+export interface HeldLeaseOptions {
   readonly store: EventStore;
+  readonly lease: Lease;
+  /** Length of the lease, in milliseconds. */
   readonly leaseMs: number;
-  /** After what time a lease is renewed. */
+  /** Time at which the lease was asked for, by the monotonic clock. */
+  readonly leasedAt: number;
+  /** Timeouts of the length after which a lease is renewed. */
   readonly renewals: Timeouts;
-}
-
-/** Who has to know what becomes of a lease. */
-export interface LeaseHolder {
-  /** The lease was lost: nothing of the event is to be done any more. */
+  /** Called once when the lease is lost: nothing of the event may be done any more. */
   onLost(message: string): void;
-  /** A renewal failed; the next one may not. */
-  onError(error: unknown): void;
+  /** Called when the record shows that somebody wants the event cancelled. The lease is still held. */
+  onCancelRequested(): void;
+  /** Called when a renewal failed. The next one may succeed. */
+  onRenewalFailed(error: unknown): void;
 }
 
-/** A lease that a worker holds: renewed, lost when it cannot be, and given back. */
+/**
+ * A lease that a worker holds. It is renewed in the background until it is ended or lost. Every change of
+ * the record makes a new version, and only its newest version can change it again, so changes take turns,
+ * and one that meets an unknown version reads the record: if it still names this lease, the change is
+ * made a second time with the version found there.
+ */
 export class HeldLease {
-  readonly #parts: HeldLeaseParts;
-  readonly #holder: LeaseHolder;
-  readonly #since: number;
+  readonly #options: HeldLeaseOptions;
   #lease: Lease;
-  /** Until when it is held, by the monotonic clock. */
+  /** Time until which it is held, by the monotonic clock. */
   #until: number;
-  /** The changes so far: the lease's version is known only once they are through. */
+  /** The changes so far: the lease's version is known only after them. */
   #changes: Promise<unknown> = Promise.resolve();
-  #isLost = false;
+  #isEnded = false;
   /** Whether a renewal was tried since the last one that succeeded. */
   #hasTried = false;
   #timeout: Timeout | undefined;
   #wake: (() => void) | undefined;
 
-  /**
-   * @param parts The store, and how long the lease is.
-   * @param lease The lease.
-   * @param since When it was asked for, by the monotonic clock.
-   * @param holder Who holds it.
-   */
-  constructor(parts: HeldLeaseParts, lease: Lease, since: number, holder: LeaseHolder) {
-    this.#parts = parts;
-    this.#lease = lease;
-    this.#since = since;
-    this.#until = since + parts.leaseMs * EXPIRY_MARGIN;
-    this.#holder = holder;
+  constructor(options: HeldLeaseOptions) {
+    this.#options = options;
+    this.#lease = options.lease;
+    this.#until = options.leasedAt + options.leaseMs * EXPIRY_MARGIN;
   }
 
   /** The event's record. */
@@ -67,44 +64,51 @@ export class HeldLease {
     return this.#lease;
   }
 
-  /** Whether the event is no longer this holder's. */
-  get isLost(): boolean {
-    return this.#isLost;
+  /** Whether the lease is lost or given up, or the event settled. */
+  get isEnded(): boolean {
+    return this.#isEnded;
   }
 
-  /** For how long it has been held, in milliseconds. */
+  /** Time since the lease was asked for, in milliseconds. */
   get ageMs(): number {
-    return performance.now() - this.#since;
+    return performance.now() - this.#options.leasedAt;
   }
 
   /** Renews the lease from now on. */
   keep(): void {
-    if (this.#isLost) return;
-    const { renewals, leaseMs } = this.#parts;
+    if (this.#isEnded) return;
+    const { renewals, leaseMs } = this.#options;
     const remainingMs = this.#until - performance.now();
     const isShort = remainingMs > 0 && remainingMs < leaseMs * RENEWAL;
     this.#timeout = (isShort ? new Timeouts(remainingMs) : renewals).start(this.#tick);
   }
 
-  /** Ends it: the event is settled, or somebody else's. Resolves once no change of it is under way. */
+  /** Stops renewing it. Resolves once no change of it is under way. */
   async end(): Promise<void> {
-    this.#isLost = true;
+    this.#isEnded = true;
     this.#timeout?.cancel();
     this.#wake?.();
     await this.#changes;
   }
 
+  /** Ends the lease because another worker has it or may take it now. */
+  lose(message: string): void {
+    if (this.#isEnded) return;
+    this.end();
+    this.#options.onLost(message);
+  }
+
   /**
-   * Does something that makes a new version of the lease, in turn with the renewals. It is done a second
-   * time if the lease is still held, but its version was unknown: the answer to a change was lost.
+   * Makes a change that leaves the event leased, in turn with the renewals.
+   *
+   * @param action Makes the change, and may be called twice.
+   * @param withinMs How long it may take, in milliseconds.
+   * @returns Whether it was made; false if the lease was lost.
    */
-  change(
-    action: (lease: Lease) => Promise<Lease | null>,
-    withinMs: number,
-  ): Promise<boolean> {
+  change(action: (lease: Lease) => Promise<Lease | null>, withinMs: number): Promise<boolean> {
     const changing = this.#changes.then(async () => {
-      if (this.#isLost) return false;
-      const lease = await withDeadline(this.#changed(this.#lease, action), withinMs);
+      if (this.#isEnded) return false;
+      const lease = await withDeadline(this.#changed(action), withinMs);
       if (lease) this.#lease = lease;
       return lease !== null;
     });
@@ -112,43 +116,39 @@ export class HeldLease {
     return changing;
   }
 
-  async #changed(
-    lease: Lease,
-    action: (lease: Lease) => Promise<Lease | null>,
-  ): Promise<Lease | null> {
-    const changed = await action(lease);
-    if (changed) return changed;
-    const recovered = await this.#parts.store.recover(lease);
-    return recovered && await action(recovered);
+  async #changed(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
+    return await action(this.#lease) ?? await this.#recovered(action);
   }
 
-  /** Settles the event with the lease, a second time if it is still held but its version was unknown. */
-  async settle(action: (lease: Lease) => Promise<boolean>): Promise<boolean> {
-    await this.#changes;
-    if (await action(this.#lease)) return true;
-    const lease = await this.#parts.store.recover(this.#lease);
-    if (!lease) return false;
-    this.#lease = lease;
+  async #recovered(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
+    const lease = await this.#options.store.recover(this.#lease);
+    if (!lease) return null;
+    if (isCancelRequested(lease)) this.#options.onCancelRequested();
     return await action(lease);
   }
 
-  /** Gives the event back, whatever its handler still does. */
-  async giveBack(): Promise<void> {
+  /**
+   * Settles the event, after the changes under way.
+   *
+   * @param action Settles it, and may be called twice.
+   * @returns The lease that it was settled with; null if that was lost.
+   */
+  async settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
+    await this.#changes;
+    return await this.#changed(async (lease) => await action(lease) ? lease : null);
+  }
+
+  /** Gives the event back, even while its handler runs. */
+  async giveBack(): Promise<Lease | null> {
     await withDeadline(this.end(), GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
-    const releasing = this.settle((lease) => this.#parts.store.release(lease));
-    await withDeadline(releasing, GIVE_BACK_TIMEOUT_MS);
+    const { store } = this.#options;
+    const releasing = this.settle((lease) => store.release(lease));
+    return await withDeadline(releasing, GIVE_BACK_TIMEOUT_MS);
   }
 
-  /** Tells the holder that the lease is lost. */
-  lose(message: string): void {
-    if (this.#isLost) return;
-    this.end();
-    this.#holder.onLost(message);
-  }
-
-  /** Waits, but not for longer than the lease is held. */
+  /** Waits, but no longer than the lease is held. */
   async pause(ms: number): Promise<void> {
-    if (this.#isLost) return;
+    if (this.#isEnded) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;
     const timer = setTimeout(resolve, ms);
@@ -157,8 +157,8 @@ export class HeldLease {
   }
 
   readonly #tick = (): void => {
-    // Without a renewal another worker takes the event over: by then this one has to have stopped. If
-    // this process stood still instead, nobody may have, and the first renewal since then tells.
+    // Without a renewal another worker takes the event over, so this one has to stop before. But if this
+    // process stood still, perhaps nobody did: the first renewal after that finds out.
     if (performance.now() >= this.#until && this.#hasTried) {
       return this.lose("lease not renewed in time, handler aborted");
     }
@@ -167,7 +167,7 @@ export class HeldLease {
   };
 
   async #renew(): Promise<void> {
-    const { store, leaseMs } = this.#parts;
+    const { store, leaseMs, onRenewalFailed } = this.#options;
     let start = 0;
     this.#hasTried = true;
     const renew = (lease: Lease) => {
@@ -175,12 +175,17 @@ export class HeldLease {
       return store.renew(lease, leaseMs);
     };
     try {
-      const renewed = await this.change(renew, leaseMs * RENEWAL);
-      if (!renewed) return this.lose("lease lost, handler aborted");
+      const isRenewed = await this.change(renew, leaseMs * RENEWAL);
+      if (!isRenewed) return this.lose("lease lost, handler aborted");
       this.#until = start + leaseMs * EXPIRY_MARGIN;
       this.#hasTried = false;
     } catch (error) {
-      this.#holder.onError(error);
+      onRenewalFailed(error);
     }
   }
+}
+
+/** Whether somebody wants the event of a lease cancelled: whatever settles it then cancels it. */
+export function isCancelRequested({ record }: Lease): boolean {
+  return record.cancelRequestedAt !== undefined;
 }

@@ -1,15 +1,19 @@
-import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
-import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
-import { HeldLease } from "./_held_lease.ts";
-import type { Timeouts } from "../../core/timeouts.ts";
 import { withDeadline } from "../../core/deadline.ts";
-import { addEffects } from "./_effects.ts";
-import { type EventHandler, type HandlerContext, toEvent, type WebhookEvent } from "./event.ts";
-import { GiveUpError } from "./give_up_error.ts";
+import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
-import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
+import type { Timeouts } from "../../core/timeouts.ts";
+import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
 import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
+import {
+  type EventHandler,
+  GiveUpError,
+  type HandlerContext,
+  toEvent,
+  type WebhookEvent,
+} from "./event.ts";
+import { HeldLease, isCancelRequested } from "./_held_lease.ts";
+import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
 /** What the jobs of a worker share. */
 export interface JobParts {
@@ -19,51 +23,81 @@ export interface JobParts {
   readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
-  /** How long settling may take: as long as a lease. */
+  /** Timeouts for one try to settle an event: as long as a lease. */
   readonly settling: Timeouts;
-  /** After what time a lease is renewed. */
+  /** Timeouts after which a lease is renewed. */
   readonly renewals: Timeouts;
+}
+
+/** A leased event to be run. */
+export interface JobOptions {
+  readonly lease: Lease;
+  /** Time at which the lease was asked for, by the monotonic clock. */
+  readonly leasedAt: number;
+  /** The event's payload, if it is in memory already. */
+  readonly content?: EventContent | undefined;
 }
 
 /** An event's payload. */
 export interface EventContent {
   readonly body: Uint8Array<ArrayBuffer>;
-  /** The same, parsed, where it was parsed before. */
+  /** The same, if it was parsed already. */
   readonly payload?: JsonObject;
 }
 
-/** How long a settlement waits for company: a commit of its own would cost as much as a delivery's. */
+/** The end of a handler: it returned, perhaps with effects to be committed, or failed. */
+type HandlerEnd =
+  | { readonly effects?: readonly CommitEffects[] | undefined }
+  | { readonly error: unknown };
+
+/** One way to settle an event, and the log record about it. */
+interface Settlement {
+  readonly outcome: AttemptOutcome;
+  settle(lease: Lease): Promise<boolean>;
+  readonly report?: readonly [LogLevel, string, Record<string, unknown>];
+}
+
+/** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
 const SETTLE_WITHIN_MS = 5;
 
-/** How long it is waited at first, and at most, before a settlement that failed is tried again. */
+/** First and longest pause between tries to settle an event. */
 const SETTLE_PAUSES_MS = [200, 2_000] as const;
 
-/** One leased event: handled, its lease renewed meanwhile, and settled by how the handler ends. */
+/**
+ * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
+ * the handler, settle it by how the handler ended. Meanwhile its lease is renewed.
+ *
+ * Three things can happen to it on the way. If the lease is lost, the event is another worker's: the
+ * handler's signal is aborted and nothing is settled. If somebody asks to cancel the event, the signal is
+ * aborted too, but the lease is kept until the handler has ended, so that nothing of the same ordering
+ * key starts beside it; then the store settles the event as cancelled, whatever it is asked for. If the
+ * worker stops, the signal is aborted, and a handler that throws because of that has its event released.
+ */
 export class Job {
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
-  /** How many bytes of the event are in memory from the start. */
+  /** Size of the payload that is in memory before the event is loaded. */
   readonly bytes: number;
   #content: EventContent | undefined;
   #effects: CommitEffects[] | undefined;
-  #failure: { readonly error: unknown } | undefined;
-  /** Of parts that were to be noted and nobody knows whether they are: how often they had been before. */
-  readonly #unknown = new Map<string, number>();
+  /** Parts whose checkpoint may or may not be stored, and how often each had been noted before. */
+  readonly #uncertain = new Map<string, number>();
   readonly #controller = new AbortController();
+  #isCancelled = false;
   #stopping = false;
   #handlerEnded = false;
   #attempt: Attempt | undefined;
   #outcome: AttemptOutcome = "lost";
 
-  /**
-   * @param parts What the jobs share.
-   * @param lease The lease.
-   * @param leasedAt When it was asked for, by the monotonic clock.
-   * @param content The event's payload, where that is at hand.
-   */
-  constructor(parts: JobParts, lease: Lease, leasedAt: number, content?: EventContent) {
+  constructor(parts: JobParts, { lease, leasedAt, content }: JobOptions) {
+    const { store, leaseMs, renewals } = parts;
     this.#parts = parts;
-    this.#lease = new HeldLease(parts, lease, leasedAt, this);
+    this.#lease = new HeldLease({
+      ...{ store, lease, leaseMs, leasedAt, renewals },
+      onLost: (message) => this.#abandon(message),
+      onCancelRequested: () => this.cancel(),
+      onRenewalFailed: (error) => this.#report("error", "lease not renewed", { error }),
+    });
     this.#content = content;
     this.bytes = content?.body.byteLength ?? 0;
   }
@@ -73,107 +107,74 @@ export class Job {
     return this.#lease.record.id;
   }
 
-  /** Whether the event is no longer this worker's. */
-  get isLost(): boolean {
-    return this.#lease.isLost;
+  /** Whether this worker holds the event's lease. */
+  get isHeld(): boolean {
+    return !this.#lease.isEnded;
   }
 
-  /** For how long the event has been leased, in milliseconds. */
+  /** Time since the event was leased, in milliseconds. */
   get ageMs(): number {
     return this.#lease.ageMs;
   }
 
-  /** Tells the handler to give up; if it does, the event goes to another worker at once. */
+  /** Aborts the handler because the worker stops. If the handler throws, the event is released. */
   stop(): void {
     this.#stopping = true;
     this.#controller.abort(new Error("The worker stops"));
   }
 
-  /** Gives the event back, whatever its handler still does. */
+  /** Aborts the handler because somebody wants the event cancelled. */
+  cancel(): void {
+    this.#isCancelled = true;
+    this.#controller.abort(new Error("The event was cancelled"));
+  }
+
+  /** Releases the event, even while its handler runs. */
   async giveBack(): Promise<void> {
     try {
-      await this.#lease.giveBack();
-      this.#outcome = "returned";
+      const lease = await this.#lease.giveBack();
+      if (lease) this.#settledAs("returned", lease);
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
   }
 
-  onLost(message: string): void {
-    this.#controller.abort(new Error("The lease was lost"));
-    this.#report("warn", message);
-  }
-
-  onError(error: unknown): void {
-    this.#report("error", "lease not renewed", { error });
-  }
-
-  /** Has the handler handle the event. */
-  async handle(): Promise<void> {
-    try {
-      if (await this.#defer()) return void this.#lease.end();
-      this.#lease.keep();
-      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
-      if (this.#attempt) await this.#attempt.run(() => this.#handle());
-      else await this.#handle();
-    } catch (error) {
-      this.#failure = { error: lookable(error) };
-    }
-    // Until it is settled others are handled: what is not let go is copied by the garbage collector.
+  /**
+   * Runs the event, from its lease to its settlement.
+   *
+   * @param onHandled Called once the handler has ended, so that another event can have its place.
+   */
+  async run(onHandled: () => void): Promise<void> {
+    const end = await this.#handle();
+    // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#content = undefined;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
+    onHandled();
+    if (end) await this.#settle(end);
   }
 
-  /** Settles the event by how its handler has ended, and as soon as the KV lets it. */
-  async settle(): Promise<void> {
-    const [first, longest] = SETTLE_PAUSES_MS;
-    for (let pauseMs = first as number; !this.#lease.isLost; pauseMs *= 2) {
-      try {
-        const settled = await this.#parts.settling.limit(this.#settleOnce());
-        if (!settled && !this.#lease.isLost) this.#report("warn", "lease lost, event not settled");
-        break;
-      } catch (error) {
-        this.#report("error", "event not settled yet", { error });
-        if (error instanceof Deno.errors.BadResource) break;
-      }
-      await this.#lease.pause(Math.min(pauseMs, longest));
-    }
-    await this.#lease.end();
-    this.#attempt?.settled(this.#outcome, this.#failure);
-  }
-
-  async #settleOnce(): Promise<boolean> {
-    if (this.#failure) return await this.#fail(this.#failure.error);
-    const { store } = this.#parts;
-    const effects = this.#effects;
-    if (!effects) {
-      const options = { withinMs: SETTLE_WITHIN_MS };
-      return await this.#settleAs("handled", (lease) => store.complete(lease, options));
-    }
+  /** Takes the steps before the settlement; undefined if the event was put off. */
+  async #handle(): Promise<HandlerEnd | undefined> {
     try {
-      const add = (commit: Deno.AtomicOperation) => addEffects(commit, effects);
-      return await this.#settleAs("handled", (lease) => store.complete(lease, add));
+      if (await this.#putOff()) return void this.#lease.end();
+      this.#lease.keep();
+      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
+      if (this.#attempt) await this.#attempt.run(() => this.#callHandler());
+      else await this.#callHandler();
+      return { effects: this.#effects };
     } catch (error) {
-      this.#failure = { error };
-      return await this.#fail(error);
+      return { error: lookable(error) };
     }
   }
 
-  async #settleAs(
-    outcome: AttemptOutcome,
-    action: (lease: Lease) => Promise<boolean>,
-  ): Promise<boolean> {
-    const settled = await this.#lease.settle(action);
-    if (settled) this.#outcome = outcome;
-    return settled;
-  }
+  // Step 1: an event whose processes keep dying waits, and is given up, like one whose handler throws.
 
   /**
-   * Keeps an event that is taken over again and again, for it may be what kills its processes, from
-   * being tried more often than one that fails: the lease it has waited for counts.
+   * Puts off an event whose lease expired, since it may be what kills its processes: otherwise it would
+   * be tried more often than one that fails. The length of the expired lease counts as waiting.
    */
-  async #defer(): Promise<boolean> {
+  async #putOff(): Promise<boolean> {
     const { store, retry, leaseMs } = this.#parts;
     const { record, versionstamp, takenOver } = this.#lease.lease;
     if (!takenOver) return false;
@@ -191,15 +192,25 @@ export class Job {
     return true;
   }
 
-  async #handle(): Promise<void> {
+  // Steps 2 and 3: load and handle.
+
+  async #callHandler(): Promise<void> {
     const event = await this.#load();
-    // A payload that takes long to read may come when the event is somebody else's already.
-    if (this.#lease.isLost) return;
+    // Loading may take long. By now the event may be another worker's, or be cancelled.
+    if (!this.isHeld) return;
+    if (this.#isCancelled) throw new Error("The event was cancelled before its handler started");
     const { handler, log, store: { kv } } = this.#parts;
     const { progress = [] } = this.#lease.record;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
     const { signal } = this.#controller;
     await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
+  }
+
+  async #load(): Promise<WebhookEvent> {
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    if (this.#content) return toEvent(record, this.#content.body, this.#content.payload);
+    return toEvent(record, await withDeadline(store.load(lease), leaseMs));
   }
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {
@@ -211,30 +222,29 @@ export class Job {
 
   readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {
     if (this.#handlerEnded) throw new TypeError("Cannot note progress: the handler has ended");
-    const add = effects && ((commit: Deno.AtomicOperation) => addEffects(commit, [effects]));
-    let before = this.#unknown.get(part);
+    const add = effects && committing([effects]);
+    let before = this.#uncertain.get(part);
     const note = (lease: Lease) => {
+      if (this.#isCancelled) throw new Error("Cannot note progress: the event was cancelled");
       before ??= timesNoted(lease, part);
-      return this.#note(lease, part, before, add);
+      return this.#note(lease, { part, before, effects: add });
     };
     try {
       if (await this.#lease.change(note, this.#parts.leaseMs / 3)) {
-        return void this.#unknown.delete(part);
+        return void this.#uncertain.delete(part);
       }
     } catch (error) {
-      if (before !== undefined) this.#unknown.set(part, before);
+      if (before !== undefined) this.#uncertain.set(part, before);
       throw error;
     }
     this.#lease.lose("lease lost, handler aborted");
     throw new Error("Cannot note progress: the lease was lost");
   };
 
-  /** Notes a part, unless that was done without an answer: its effects were committed with it then. */
+  /** Notes a part, unless an earlier call that was not answered did: its effects were committed too. */
   async #note(
     lease: Lease,
-    part: string,
-    before: number,
-    effects: CommitEffects | undefined,
+    { part, before, effects }: { part: string; before: number; effects: CommitEffects | undefined },
   ): Promise<Lease | null> {
     const { store } = this.#parts;
     if (timesNoted(lease, part) > before) return lease;
@@ -247,30 +257,80 @@ export class Job {
     }
   }
 
-  async #load(): Promise<WebhookEvent> {
-    const { store, leaseMs } = this.#parts;
-    const { lease, record } = this.#lease;
-    if (this.#content) return toEvent(record, this.#content.body, this.#content.payload);
-    return toEvent(record, await withDeadline(store.load(lease), leaseMs));
+  #abandon(message: string): void {
+    this.#controller.abort(new Error("The lease was lost"));
+    this.#report("warn", message);
   }
 
-  async #fail(error: unknown): Promise<boolean> {
-    const { store, retry } = this.#parts;
-    if (this.#stopping) return await this.#settleAs("returned", (lease) => store.release(lease));
-    const givenUp = error instanceof GiveUpError;
-    const retryInMs = givenUp ? null : retryDelay(retry, this.#lease.record.attempt);
-    if (retryInMs === null) {
-      const buried = await this.#settleAs("dead", (lease) => store.bury(lease, error));
-      if (givenUp && buried) this.#report("warn", "event given up, now dead", { error });
-      else if (buried) this.#report("error", "event failed for the last time, now dead", { error });
-      return buried;
+  // Step 4: settle, as soon as the KV permits.
+
+  async #settle(end: HandlerEnd): Promise<void> {
+    const [first, longest] = SETTLE_PAUSES_MS;
+    const settling = { end };
+    for (let pauseMs = first as number; this.isHeld; pauseMs *= 2) {
+      try {
+        await this.#parts.settling.limit(this.#settleOnce(settling));
+        break;
+      } catch (error) {
+        this.#report("error", "event not settled yet", { error });
+        if (error instanceof Deno.errors.BadResource) break;
+      }
+      await this.#lease.pause(Math.min(pauseMs, longest));
     }
-    const given = await this.#settleAs(
-      "retried",
-      (lease) => store.retry(lease, retryInMs, error),
-    );
-    if (given) this.#report("warn", "event failed, to be tried again", { error, retryInMs });
-    return given;
+    await this.#lease.end();
+    this.#attempt?.settled(this.#outcome, "error" in settling.end ? settling.end : undefined);
+  }
+
+  /** Tries to settle the event. Effects that cannot be committed make a failure of a success. */
+  async #settleOnce(settling: { end: HandlerEnd }): Promise<void> {
+    const { end } = settling;
+    try {
+      await this.#settleAs(this.#settlementOf(end));
+    } catch (error) {
+      if ("error" in end || !end.effects) throw error;
+      settling.end = { error };
+      await this.#settleAs(this.#settlementOf(settling.end));
+    }
+  }
+
+  /** Decides what becomes of an event whose handler has ended. */
+  #settlementOf(end: HandlerEnd): Settlement {
+    const { store, retry } = this.#parts;
+    if (!("error" in end)) {
+      const options = end.effects ? committing(end.effects) : { withinMs: SETTLE_WITHIN_MS };
+      return { outcome: "handled", settle: (lease) => store.complete(lease, options) };
+    }
+    const { error } = end;
+    if (this.#stopping) return { outcome: "returned", settle: (lease) => store.release(lease) };
+    const bury = (lease: Lease) => store.bury(lease, error);
+    if (error instanceof GiveUpError) {
+      const report = ["warn", "event given up, now dead", { error }] as const;
+      return { outcome: "dead", settle: bury, report };
+    }
+    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
+    if (retryInMs === null) {
+      const report = ["error", "event failed for the last time, now dead", { error }] as const;
+      return { outcome: "dead", settle: bury, report };
+    }
+    return {
+      outcome: "retried",
+      settle: (lease) => store.retry(lease, retryInMs, error),
+      report: ["warn", "event failed, to be tried again", { error, retryInMs }],
+    };
+  }
+
+  async #settleAs({ outcome, settle, report }: Settlement): Promise<void> {
+    const lease = await this.#lease.settle(settle);
+    if (lease) this.#settledAs(outcome, lease, report);
+    else if (this.isHeld) this.#report("warn", "lease lost, event not settled");
+  }
+
+  /** Notes how the event was settled: with a lease that shows a request to cancel, as cancelled. */
+  #settledAs(outcome: AttemptOutcome, lease: Lease, report?: Settlement["report"]): void {
+    const isCancelled = isCancelRequested(lease);
+    this.#outcome = isCancelled ? "cancelled" : outcome;
+    if (isCancelled) this.#report("info", "event cancelled");
+    else if (report) this.#report(...report);
   }
 
   #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
@@ -284,4 +344,16 @@ export class Job {
 
 function timesNoted({ record: { progress = [] } }: Lease, part: string): number {
   return progress.filter((each) => each === part).length;
+}
+
+/** Joins effects. Asynchronous ones are refused: what they add later would be lost. */
+function committing(effects: readonly CommitEffects[]): CommitEffects {
+  return (commit) => {
+    for (const each of effects) {
+      const result: unknown = each(commit);
+      if (!(result instanceof Promise)) continue;
+      result.catch(() => {});
+      throw new TypeError("Effects must be added synchronously");
+    }
+  };
 }

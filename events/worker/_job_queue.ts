@@ -1,69 +1,76 @@
+import type { Lease, Reservation } from "../store/mod.ts";
 import { type EventContent, Job, type JobParts } from "./_job.ts";
 import { Pace } from "./_pace.ts";
-import type { Lease, Reservation } from "../store/mod.ts";
 
-/** How many events are claimed at a time: more do not fit a commit. */
+/** Largest number of events in a claim: more do not fit a commit. */
 const MAX_CLAIM = 100;
 
-/** How long an event may wait for a handler of the worker that has leased it. */
+/** Longest time that an event waits for a handler of the worker that has leased it. */
 const MAX_WAIT_MS = 1_000;
 
-/** How many bytes of payloads are kept of events that wait for their handlers, or are being stored for them. */
+/** Largest number of bytes of payloads that wait for handlers, or are being stored for local hand-off. */
 const MAX_BYTES = 33_554_432;
 
-/** For how long events have been due that get most handlers from then on, before what is just being stored. */
+/** Lateness of due events from which most handlers are for them, and not for local hand-offs. */
 const LATE_MS = 500;
 
-/** How many events are taken while they are stored for each late one that is started. */
-const TAKEN_PER_LATE = 0.5;
+/** Number of local hand-offs for each late event that is started. */
+const HAND_OFFS_PER_LATE = 0.5;
 
-/** How many events may be unsettled at once, their handlers through or not, if no more run at once. */
+/** Largest number of unsettled events, whether handled or not, unless more handlers run at once. */
 const MAX_JOBS = 2_048;
 
+/** Options of a {@linkcode JobQueue}. */
+export interface JobQueueOptions extends JobParts {
+  /** Largest number of handlers that run at once. */
+  readonly concurrency: number;
+  /** Name of the worker in the leases. */
+  readonly owner: string;
+  /** Called when there is room for events that may be due, and when no event is left. */
+  wake(): void;
+}
+
+/** The size of a claim, and when it was made. */
+export interface ClaimMade {
+  readonly limit: number;
+  /** Time of the claim, by the monotonic clock. */
+  readonly leasedAt: number;
+}
+
 /**
- * The leased events of a worker: some wait for a handler, some are handled, some are being settled. Some
- * were claimed, and some taken while they were stored, which costs less than half. So those are taken as
- * long as there is room. But once events are late for want of handlers, most handlers are for what was
- * claimed: it is what waits the longest, and it would never be handled while more comes than can be.
+ * The leased events of a worker: some wait for a handler, some are handled, some are being settled.
+ *
+ * Some were claimed. The others came by local hand-off, leased in the commit that stored them, which costs
+ * less than half, so they are accepted as long as there is room. But once events are late for lack of
+ * handlers, most handlers are for claimed events: those have waited the longest, and would never be
+ * handled while more comes in than can be.
  */
 export class JobQueue {
-  /** Whether more events may be due than were taken. */
+  /** Whether more events may be due than were claimed. */
   isBehind = false;
-  readonly #parts: JobParts;
-  readonly #concurrency: number;
-  readonly #owner: string;
-  readonly #wake: () => void;
+  readonly #options: JobQueueOptions;
   readonly #jobs = new Set<Job>();
-  /** Those that wait for a handler and were claimed, and those that were taken. */
+  /** Those that wait for a handler, by how they came. */
   readonly #claimed: Job[] = [];
-  readonly #taken: Job[] = [];
+  readonly #handedOff: Job[] = [];
   readonly #pace: Pace;
-  /** How many events are being stored as leased. */
+  /** Number of events that are being stored as leased. */
   #reserved = 0;
-  /** How many bytes of payloads are kept of them, and of those that wait: what runs is few enough. */
+  /** Bytes of their payloads, and of those that wait. The ones being handled are few enough. */
   #bytes = 0;
-  /** Whether events have been due for long that were not claimed yet. */
+  /** Whether unclaimed events have been due for long. */
   #isLate = false;
-  /** How many events may be taken although others are late. */
+  /** Number of local hand-offs that are accepted although other events are late. */
   #credit = 0;
   /** Whether the event that was started last was a claimed one. */
-  #hadClaimed = false;
+  #wasClaimed = false;
   #stopping = false;
-  /** Settled once nothing is leased, for all that wait for it. */
+  /** Settled once nothing is leased. */
   #empty: PromiseWithResolvers<void> | undefined;
 
-  /**
-   * @param parts What the jobs share.
-   * @param concurrency How many handlers run at once.
-   * @param owner Who leases the events.
-   * @param wake Called when there is room for events that may be due, and when all is through.
-   */
-  constructor(parts: JobParts, concurrency: number, owner: string, wake: () => void) {
-    this.#parts = parts;
-    this.#concurrency = concurrency;
-    this.#pace = new Pace(concurrency);
-    this.#owner = owner;
-    this.#wake = wake;
+  constructor(options: JobQueueOptions) {
+    this.#options = options;
+    this.#pace = new Pace(options.concurrency);
   }
 
   /** Whether nothing is leased, nor about to be. */
@@ -76,31 +83,41 @@ export class JobQueue {
     return this.#jobs.size > 0;
   }
 
-  /** Resolves once nothing is leased: what is being stored as such comes after the signal to stop. */
+  /** Resolves once nothing is leased, nor about to be. */
   async emptied(): Promise<void> {
     if (!this.isEmpty) await (this.#empty ??= Promise.withResolvers<void>()).promise;
   }
 
-  /** How many events there is room to claim for. */
+  /** Number of events that there is room to claim. */
   get toClaim(): number {
     const ahead = this.#bytes > MAX_BYTES / 2 ? 0 : this.#pace.ahead;
-    // Fewer than are taken while they are stored: what is claimed may be wanted by other workers.
-    const own = this.#concurrency + ahead / 4 - this.#pace.running - this.#claimed.length;
+    // Fewer than come by local hand-off: other workers may want what is claimed.
+    const { concurrency } = this.#options;
+    const own = concurrency + ahead / 4 - this.#pace.running - this.#claimed.length;
     return Math.min(MAX_CLAIM, Math.floor(Math.min(own, this.#roomWith(ahead))));
   }
 
-  /** Whether an event is leased here, as far as this worker knows. */
-  readonly holds = (id: string): boolean => {
-    for (const job of this.#jobs) if (job.id === id && !job.isLost) return true;
-    return false;
+  /** Tells whether an event is leased here, as far as this worker knows. */
+  readonly holds = (id: string): boolean => this.#find(id) !== undefined;
+
+  /** Aborts the handler of an event that is to be cancelled, or cancels it before it is started. */
+  readonly cancel = (id: string): void => {
+    const job = this.#find(id);
+    if (!job) return;
+    job.cancel();
+    for (const list of [this.#claimed, this.#handedOff]) {
+      const index = list.indexOf(job);
+      if (index >= 0) this.#giveBack(this.#remove(list, index)!);
+    }
   };
 
-  /** Takes an event while it is stored, unless those that wait for longer need the room. */
+  /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
     const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;
-    // Where handlers are not what is short, it would only cost more to take fewer.
+    // If handlers are not what is scarce, accepting fewer would only cost more.
     const isShared = this.#isLate && this.#pace.isFull;
-    const needed = this.isBehind && !isShared ? (this.#concurrency + ahead) / 4 : 0;
+    const { concurrency, owner, leaseMs } = this.#options;
+    const needed = this.isBehind && !isShared ? (concurrency + ahead) / 4 : 0;
     const isBarred = this.#stopping || (isShared && this.#credit < 1);
     if (isBarred || this.#roomWith(ahead) <= needed) {
       this.isBehind = true;
@@ -109,116 +126,126 @@ export class JobQueue {
     if (isShared) this.#credit--;
     this.#reserved++;
     this.#bytes += bytes;
-    const start = performance.now();
+    const leasedAt = performance.now();
     const end = () => {
       this.#reserved--;
       this.#bytes -= bytes;
     };
     return {
-      owner: this.#owner,
-      leaseMs: this.#parts.leaseMs,
+      owner,
+      leaseMs,
       take: (lease, delivery) => {
         end();
-        this.#add(this.#taken, lease, start, delivery);
+        this.#add(this.#handedOff, new Job(this.#options, { lease, leasedAt, content: delivery }));
       },
       cancel: () => {
         end();
-        this.#tellIfEmpty();
+        this.#checkEmpty();
       },
     };
   };
 
-  /** Adds the events that a claim for so many has leased, in the order in which they were due. */
-  add(leases: readonly Lease[], limit: number, leasedAt: number): void {
+  /** Adds the events of a claim, in the order in which they were due. */
+  add(leases: readonly Lease[], { limit, leasedAt }: ClaimMade): void {
     this.isBehind = leases.length === limit;
-    // What is left is due since then, at the most.
-    const leftSince = this.isBehind ? leases.at(-1)?.dueSince ?? Infinity : Infinity;
-    this.#isLate = Date.now() - leftSince > LATE_MS;
+    // Unclaimed events became due after the last claimed one.
+    const dueSince = this.isBehind ? leases.at(-1)?.dueSince ?? Infinity : Infinity;
+    this.#isLate = Date.now() - dueSince > LATE_MS;
     if (!this.#isLate) this.#credit = 0;
     for (const { body, ...lease } of leases) {
-      this.#add(this.#claimed, lease, leasedAt, body && { body });
+      const content: EventContent | undefined = body && { body };
+      this.#add(this.#claimed, new Job(this.#options, { lease, leasedAt, content }));
     }
   }
 
   /** Gives back what has waited for long: handlers have become slow, and other workers may have room. */
   returnStale(): void {
-    const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
-    for (const list of [this.#claimed, this.#taken]) {
+    const maxMs = Math.min(MAX_WAIT_MS, this.#options.leaseMs / 3);
+    for (const list of [this.#claimed, this.#handedOff]) {
       while (list[0] && list[0].ageMs > maxMs) {
         this.isBehind = true;
-        this.#giveBack(this.#first(list)!);
+        this.#giveBack(this.#remove(list)!);
       }
     }
   }
 
-  /** Starts no handler any more, and tells those that run to give up. */
+  /** Starts no more handlers, and aborts those that run. */
   stop(): void {
     this.#stopping = true;
     for (const job of this.#jobs) job.stop();
-    for (const list of [this.#claimed, this.#taken]) {
-      while (list.length > 0) this.#giveBack(this.#first(list)!);
+    for (const list of [this.#claimed, this.#handedOff]) {
+      while (list.length > 0) this.#giveBack(this.#remove(list)!);
     }
   }
 
-  /** Gives back all that is left. */
+  /** Gives back everything that is still leased. */
   async giveBackAll(): Promise<void> {
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
   }
 
-  /** How much room there is if so many events are taken ahead of their handlers. */
-  #roomWith(ahead: number): number {
-    const waiting = this.#claimed.length + this.#taken.length;
-    const taken = this.#pace.running + waiting + this.#reserved;
-    const unsettled = this.#jobs.size + this.#reserved;
-    const maxUnsettled = Math.max(MAX_JOBS, 2 * this.#concurrency);
-    return Math.min(this.#concurrency + ahead - taken, maxUnsettled - unsettled);
+  #find(id: string): Job | undefined {
+    for (const job of this.#jobs) if (job.id === id && job.isHeld) return job;
+    return undefined;
   }
 
-  #add(list: Job[], lease: Lease, leasedAt: number, content?: EventContent): void {
-    const job = new Job(this.#parts, lease, leasedAt, content);
+  /** Counts how many events there is room for if so many may wait for their handlers. */
+  #roomWith(ahead: number): number {
+    const { concurrency } = this.#options;
+    const waiting = this.#claimed.length + this.#handedOff.length;
+    const occupied = this.#pace.running + waiting + this.#reserved;
+    const unsettled = this.#jobs.size + this.#reserved;
+    const maxUnsettled = Math.max(MAX_JOBS, 2 * concurrency);
+    return Math.min(concurrency + ahead - occupied, maxUnsettled - unsettled);
+  }
+
+  #add(list: Job[], job: Job): void {
     this.#jobs.add(job);
     this.#bytes += job.bytes;
     list.push(job);
     this.#startNext();
   }
 
-  /** Takes the one that has waited the longest off those that wait. */
-  #first(list: Job[]): Job | undefined {
-    const job = list.shift();
+  /** Removes a waiting job: the one that has waited the longest, unless another is meant. */
+  #remove(list: Job[], index = 0): Job | undefined {
+    const job = index === 0 ? list.shift() : list.splice(index, 1)[0];
     if (job) this.#bytes -= job.bytes;
     return job;
   }
 
-  /** Takes a claimed event and one that was taken by turns, as long as there are both. */
+  /** Removes a claimed job and one that was handed off by turns, as long as there are both. */
   #next(): Job | undefined {
-    const isClaimed = this.#taken.length === 0 || (this.#claimed.length > 0 && !this.#hadClaimed);
-    const job = this.#first(isClaimed ? this.#claimed : this.#taken);
-    this.#hadClaimed = isClaimed;
+    const isClaimed = this.#handedOff.length === 0 ||
+      (this.#claimed.length > 0 && !this.#wasClaimed);
+    const job = this.#remove(isClaimed ? this.#claimed : this.#handedOff);
+    this.#wasClaimed = isClaimed;
     if (job && isClaimed && this.#isLate) {
-      this.#credit = Math.min(this.#concurrency, this.#credit + TAKEN_PER_LATE);
+      this.#credit = Math.min(this.#options.concurrency, this.#credit + HAND_OFFS_PER_LATE);
     }
     return job;
   }
 
   #startNext(): void {
-    while (this.#pace.running < this.#concurrency) {
+    const { concurrency, leaseMs } = this.#options;
+    while (this.#pace.running < concurrency) {
       const job = this.#next();
       if (!job) return;
       // A lease that took half its time to come is not worth starting on.
-      if (this.#stopping || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
-      else this.#work(job);
+      if (this.#stopping || job.ageMs > leaseMs / 2) this.#giveBack(job);
+      else this.#run(job);
     }
   }
 
-  async #work(job: Job): Promise<void> {
+  async #run(job: Job): Promise<void> {
     this.#pace.begin();
-    await job.handle();
-    this.#pace.end();
-    this.#startNext();
-    if (this.isBehind) this.#wake();
-    await job.settle();
+    await job.run(this.#onHandled);
     this.#end(job);
   }
+
+  readonly #onHandled = (): void => {
+    this.#pace.end();
+    this.#startNext();
+    if (this.isBehind) this.#options.wake();
+  };
 
   async #giveBack(job: Job): Promise<void> {
     await job.giveBack();
@@ -227,11 +254,11 @@ export class JobQueue {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
-    this.#tellIfEmpty();
-    if (this.isBehind || this.#jobs.size === 0) this.#wake();
+    this.#checkEmpty();
+    if (this.isBehind || this.#jobs.size === 0) this.#options.wake();
   }
 
-  #tellIfEmpty(): void {
+  #checkEmpty(): void {
     if (!this.isEmpty) return;
     this.#empty?.resolve();
     this.#empty = undefined;

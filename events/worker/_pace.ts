@@ -1,60 +1,59 @@
-/** Over how long the pace is measured. */
+/** Period over which the pace is measured. */
 const PERIOD_MS = 500;
 
-/** How much is taken ahead at most. */
+/** Largest number of events that may wait for their handlers. */
 const MAX_AHEAD = 1_024;
 
-/** From which part of their time on that handlers work they are what is short, and not the KV. */
+/** Share of the time that all handlers work above which they are what is scarce, and not the KV. */
 const FULL = 0.5;
 
-/** Tells how many events a worker may take ahead of its handlers: as many as they get through in a second. */
+/** The pace of a worker's handlers. As many events as they handle in a second may wait for them. */
 export class Pace {
   readonly #concurrency: number;
   #start = -Infinity;
   #count = 0;
   #last = 0;
   #running = 0;
-  /** Until when it is known for how long handlers have run, all together, and that time. */
-  #until = performance.now();
+  /** Running times of all handlers, added up, and the time until which they are. */
   #runMs = 0;
+  #until = performance.now();
   #isFull = false;
 
-  /** @param concurrency How many handlers run at once. */
   constructor(concurrency: number) {
     this.#concurrency = concurrency;
   }
 
-  /** How many handlers run. */
+  /** Number of handlers that run. */
   get running(): number {
     return this.#running;
   }
 
   /** Notes that a handler starts. */
   begin(): void {
-    this.#turn();
+    this.#update();
     this.#running++;
   }
 
-  /** Notes that an event was handled. */
+  /** Notes that a handler has ended. */
   end(): void {
-    this.#turn();
+    this.#update();
     this.#running--;
     this.#count++;
   }
 
-  /** How many events may be taken ahead. */
+  /** Number of events that may wait for a handler. */
   get ahead(): number {
-    this.#turn();
+    this.#update();
     return Math.min(MAX_AHEAD, 2 * Math.max(this.#last, this.#count));
   }
 
-  /** Whether events wait for handlers: else the KV or the processor is what they wait for. */
+  /** Whether events wait for handlers, and not for the KV or the processor. */
   get isFull(): boolean {
-    this.#turn();
+    this.#update();
     return this.#isFull;
   }
 
-  #turn(): void {
+  #update(): void {
     const now = performance.now();
     this.#runMs += this.#running * (now - this.#until);
     this.#until = now;

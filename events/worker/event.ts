@@ -6,19 +6,19 @@ import type {
   EventRepository,
   EventSender,
 } from "../store/mod.ts";
-import { idempotencyKeyOf } from "./_idempotency_key.ts";
+import { nodeCrypto } from "../../core/node_crypto.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 
 /** An event, as a handler gets it. */
 export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
-   * or a UUID where the sender gives none.
+   * or a UUID if the sender gives none.
    */
   readonly id: string;
-  /** The sender's delivery id; undefined where the sender gives none. */
+  /** The sender's delivery id; undefined if the sender gives none. */
   readonly deliveryId: string | undefined;
-  /** The name of the intake that has taken it. */
+  /** The name of the intake that accepted it. */
   readonly intake: string | undefined;
   /** The platform it came from: `forge` or `messenger`. */
   readonly platform: string;
@@ -26,84 +26,106 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly source: string;
   /** The type of the event: `push`, `message`, ... */
   readonly type: string;
-  /** What happened, where the type leaves that open: `opened`, `closed`, ... */
+  /** The action, for types that have several: `opened`, `closed`, ... */
   readonly action: string | undefined;
   /** The JSON document, parsed. */
   readonly payload: TPayload;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
-  /** When it was taken in, ISO 8601 in UTC. */
-  readonly receivedAt: string;
+  /** Time at which it was accepted, in milliseconds since the epoch. */
+  readonly receivedAt: number;
   /** The id of the request that brought it, as in that request's log record. */
   readonly requestId: string | undefined;
-  /** Which attempt this is, from 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
-  /** The repository that it is of; undefined where it is of none. */
+  /** The repository it concerns; undefined if there is none. */
   readonly repository: EventRepository | undefined;
-  /** The chat that it is of; undefined where it is of none. */
+  /** The chat it concerns; undefined if there is none. */
   readonly chat: EventChat | undefined;
-  /** Who has brought it about; undefined where that is not told. */
+  /** The user who caused it; undefined if the payload names none. */
   readonly sender: EventSender | undefined;
   /**
-   * Makes a key for a call that the handler makes, for a service that knows repeated calls by one
-   * (`Idempotency-Key`). It is the same in each attempt, and when the delivery is sent again.
+   * Makes a key for a call to a service that recognizes repeated calls by one (`Idempotency-Key`). It is
+   * the same in each attempt, and when the delivery is sent again.
    *
-   * @param call What is called, where the handler makes several calls.
+   * @param call A name for the call, if the handler makes several.
    * @returns The key, in the form of a UUID.
    */
   idempotencyKey(call?: string): string;
 }
 
-/** What a handler gets beside the event. */
+/** The second argument of a handler. */
 export interface HandlerContext {
-  /** Aborted when the event was lost to another worker, or the worker stops: give up then. */
+  /**
+   * Aborted when the event is cancelled, when its lease is lost to another worker, or when the worker
+   * stops: the handler should end then. The next event of the same ordering key waits until it has.
+   */
   readonly signal: AbortSignal;
   /**
-   * Where the worker logs, for records of the handler's own: `writeLog(log, "info", "labelled", { id })`.
-   * `console.log` in its place holds the process up when nobody reads its output.
+   * The worker's log, for the handler's own records: `writeLog(log, "info", "labelled", { id })`.
+   * `console.log` would block the process when nobody reads its output.
    */
   readonly log: LogSink;
-  /** The KV that the event is in: for reading what was committed with `settleWith` or `checkpoint`. */
+  /** The KV of the event store, for reading what `settleWith` or `checkpoint` committed. */
   readonly kv: Deno.Kv;
   /**
-   * Adds mutations to the commit that settles the event as done, for effects that live in the same
-   * KV: they happen exactly once, and not at all when the handler fails. A check of theirs that does
-   * not hold fails the attempt.
+   * Adds mutations to the commit that settles the event as done, for effects in the same KV. They happen
+   * exactly once, and not at all if the handler fails or the event is cancelled. If one of their checks
+   * does not hold, the attempt fails.
    *
    * A commit holds 1,000 mutations; settling takes up to 8, and one for each 65,000 bytes of the payload.
    *
-   * @param effects Called with the commit once the handler is through. It must be synchronous.
+   * @param effects Called with the commit after the handler has ended. It must be synchronous.
    * @throws {TypeError} If the handler has ended.
    */
   settleWith(effects: CommitEffects): void;
-  /** The parts of the handling that are done already, by the names they were noted under. */
+  /** The names of the parts that earlier attempts have noted as done. */
   readonly progress: readonly string[];
   /**
-   * Notes durably that a part of the handling is done, for an attempt after this one. The effects are
-   * committed with that, exactly once, whatever becomes of the other parts.
+   * Notes durably that a part of the handling is done, so that a later attempt can skip it. The effects
+   * are committed with that, exactly once, even if another part fails.
    *
    * @param part The part's name. It is kept in the event's record, where all names may take 32,768 bytes:
    * 8 for each and one for each character, so 1,600 names of 12.
    * @param effects Called at once with the commit. It must be synchronous.
    * @returns A promise that resolves once it is stored.
    * @throws {RangeError} If the names would take more.
-   * @throws {Error} If the event was lost to another worker, or the effects cannot be committed.
+   * @throws {Error} If the event was cancelled or lost to another worker, or the effects cannot be
+   * committed.
    * @throws {TypeError} If the handler has ended.
    */
   checkpoint(part: string, effects?: CommitEffects): Promise<void>;
 }
 
 /**
- * Handles an event. It is handled once this returns or resolves, and tried again later when it throws
+ * Handles an event. The event is done once this returns or resolves, and tried again later if it throws
  * or rejects.
  *
- * An event is handled at least once: after a crash the same event comes again. What a handler does
- * elsewhere should bear repeating; {@linkcode WebhookEvent.id} is the key to know a repetition by.
+ * An event is handled at least once: after a crash the same event comes again. Make sure that effects
+ * outside the KV can be repeated; {@linkcode WebhookEvent.id} identifies a repetition.
  */
 export type EventHandler<TPayload = JsonObject> = (
   event: WebhookEvent<TPayload>,
   context: HandlerContext,
 ) => unknown;
+
+/**
+ * Thrown by a handler to give its event up at once. The event is then dead: it is kept with its payload
+ * and the reason, and not tried again until somebody replays it.
+ *
+ * @example
+ * ```ts
+ * import { type EventHandler, GiveUpError } from "@org/edge-base";
+ *
+ * export const handler: EventHandler = ({ payload }) => {
+ *   if (payload.repository === undefined) throw new GiveUpError("Not of a repository");
+ * };
+ * ```
+ */
+export class GiveUpError extends Error {
+  /** The class's name. */
+  override readonly name = "GiveUpError";
+}
 
 /**
  * Makes the event that a handler gets.
@@ -119,7 +141,7 @@ export function toEvent(
   payload: JsonObject = parseJsonObject(body),
 ): WebhookEvent {
   const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
-  const { action, repository, chat, sender } = record;
+  const { action, receivedAt, repository, chat, sender } = record;
   return {
     id,
     deliveryId,
@@ -129,7 +151,7 @@ export function toEvent(
     type,
     payload,
     body,
-    receivedAt: new Date(record.receivedAt).toISOString(),
+    receivedAt,
     requestId: requestId ?? undefined,
     attempt,
     action,
@@ -138,4 +160,23 @@ export function toEvent(
     sender,
     idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call),
   };
+}
+
+/**
+ * Makes a key for a call, in the form of a UUID (version 8, RFC 9562). The body is part of it: two bots
+ * of a messenger have updates of the same number.
+ */
+function idempotencyKeyOf(
+  { platform, source, id, body }: Pick<WebhookEvent, "platform" | "source" | "id" | "body">,
+  call: string,
+): string {
+  const hash = nodeCrypto().createHash("sha256").update(
+    JSON.stringify([platform, source, id, call]),
+  );
+  const bytes = hash.update(body).digest();
+  bytes[6] = (bytes[6]! & 0x0f) | 0x80;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = bytes.toString("hex");
+  const groups = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20)];
+  return [...groups, hex.slice(20, 32)].join("-");
 }

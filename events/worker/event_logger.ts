@@ -1,15 +1,25 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import type { EventHandler } from "./event.ts";
 
+/** Options of {@linkcode createEventLogger}. */
+export interface EventLoggerOptions {
+  /**
+   * Destination of the records.
+   *
+   * @default {undefined} The worker's own log.
+   */
+  readonly log?: LogSink | undefined;
+}
+
 /**
- * Makes a handler that writes one record per event and does nothing else: what an app starts with.
+ * Creates a handler that writes one log record per event and does nothing else: a start for an app.
  *
- * @param sink Where the records go. By default where the worker's own go.
+ * @param options The log.
  * @returns The handler.
  */
-export function createEventLogger(sink?: LogSink): EventHandler {
+export function createEventLogger(options: EventLoggerOptions = {}): EventHandler {
   return ({ id, deliveryId, platform, type, attempt, requestId }, { log }) => {
     const event = { platform, type, id, deliveryId, attempt, requestId };
-    writeLog(sink ?? log, "info", "event handled", event);
+    writeLog(options.log ?? log, "info", "event handled", event);
   };
 }

@@ -4,9 +4,7 @@
  *
  * @module
  */
-export type { EventHandler, HandlerContext, WebhookEvent } from "./event.ts";
-export { createEventLogger } from "./event_logger.ts";
-export { GiveUpError } from "./give_up_error.ts";
+export { type EventHandler, GiveUpError, type HandlerContext, type WebhookEvent } from "./event.ts";
+export { createEventLogger, type EventLoggerOptions } from "./event_logger.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
-export { type EventWorker, startWorker } from "./worker.ts";
-export type { WorkerOptions } from "./worker_options.ts";
+export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

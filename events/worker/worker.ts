@@ -1,60 +1,96 @@
-import { checkObject, checkPart, met } from "../../core/check_options.ts";
-import { writeLog } from "../../core/mod.ts";
+import { checkFunctions, checkObject, checkPart, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/deadline.ts";
-import { ClockWatch } from "./_clock_watch.ts";
-import { RENEWAL } from "./_held_lease.ts";
-import type { JobParts } from "./_job.ts";
-import { JobQueue } from "./_job_queue.ts";
-import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
-import type { EventHandler } from "./event.ts";
+import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
+import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
+import type { Telemetry } from "../../telemetry/mod.ts";
 import type { EventStore, Lease } from "../store/mod.ts";
-import { MAX_TIMER_MS, withDefaults, type WorkerOptions } from "./worker_options.ts";
+import type { EventHandler } from "./event.ts";
+import { RENEWAL } from "./_held_lease.ts";
+import { JobQueue } from "./_job_queue.ts";
+import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
+import { Upkeep } from "./_upkeep.ts";
+
+/** Beginning of all errors about wrong options. */
+const DOING = "start the worker";
+
+/** Longest time for a claim. Locally it takes a millisecond. */
+const CLAIM_TIMEOUT_MS = 10_000;
+
+/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** More handlers than this in one process are a mistake, and one claim reads no more. */
+const MAX_CONCURRENCY = 10_000;
+
+/** Options of {@linkcode startWorker}. */
+export interface WorkerOptions {
+  /**
+   * Largest number of events that are handled at the same time.
+   *
+   * @default {10}
+   */
+  readonly concurrency?: number | undefined;
+  /**
+   * Length of a lease, in milliseconds. The lease is renewed while the handler runs; if the process dies,
+   * another takes the event over after this time.
+   *
+   * @default {30_000}
+   */
+  readonly leaseMs?: number | undefined;
+  /**
+   * Time between two polls of the schedule, in milliseconds. If no wake-up comes, a retry or an event
+   * accepted by another process is found that much later.
+   *
+   * @default {1_000}
+   */
+  readonly pollMs?: number | undefined;
+  /** The delays between attempts, and their number. */
+  readonly retry?: RetryPolicy | undefined;
+  /**
+   * The log, for failures.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * Traces and metrics of attempts, and of how long events have waited.
+   *
+   * @default {undefined} None are reported.
+   */
+  readonly telemetry?: Telemetry | undefined;
+}
 
 /** A running worker. */
 export interface EventWorker {
   /**
-   * Looks at the schedule at once.
+   * Polls the schedule at once.
    *
    * @returns A promise that resolves once nothing is due and no handler runs, or the worker stops.
    */
   poll(): Promise<void>;
   /**
-   * Stops taking events, aborts the handlers' signals, and waits for the handlers. An event whose
-   * handler is not through by then is given back.
+   * Stops taking events, aborts the handlers' signals, and waits for the handlers. If a handler has not
+   * ended within the grace, its event is given back.
    *
-   * @param graceMs How long to wait, in milliseconds; `Infinity` is for as long as it takes.
-   * @returns A promise that resolves once nothing runs any more, or all is given back.
+   * @param options `graceMs` is how long to wait, in milliseconds: 4,000 by default, and `Infinity` for as
+   * long as it takes.
+   * @returns A promise that resolves once nothing runs any more, or everything is given back.
    */
-  stop(graceMs?: number): Promise<void>;
+  stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }
-
-/** What cannot be done with wrong options. */
-const DOING = "start the worker";
-
-/** How long a claim may take. Locally it takes a millisecond. */
-const CLAIM_TIMEOUT_MS = 10_000;
-
-/** How often damaged groups and the remains of uploads are looked for, and how old the latter are then. */
-const TIDY_MS = 3_600_000;
-
-/** How often misplaced events are looked for at most; else once in a lease's length. */
-const MIN_REPAIR_MS = 1_000;
-
-/** How long that may take: of 50,000 events a remote KV reads all in 5 s. */
-const REPAIR_TIMEOUT_MS = 300_000;
 
 /**
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
  * them by how that ends. A store's notifier wakes one worker; start one per store.
  *
- * @typeParam TPayload What the handler takes the payload for.
+ * @typeParam TPayload The payload that the handler expects.
  * @param store The event store.
- * @param handler What handles the events.
- * @param options How many at the same time, how leased, how retried.
+ * @param handler Handles the events.
+ * @param options Concurrency, leases and retries.
  * @returns The worker.
  * @throws {TypeError} If the store, the handler or an option is something else.
- * @throws {RangeError} If a number among the options makes no sense.
+ * @throws {RangeError} If a number among the options is out of range.
  *
  * @example
  * ```ts ignore
@@ -75,41 +111,73 @@ export function startWorker<TPayload = JsonObject>(
   if (typeof handler !== "function") {
     throw new TypeError(`Cannot ${DOING}: the handler must be a function, got ${met(handler)}`);
   }
-  return new StoreWorker(store, handler as EventHandler, options);
+  return new StoreWorker(store, handler as EventHandler, withDefaults(options));
+}
+
+/** Options with their defaults. */
+interface FullOptions {
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly pollMs: number;
+  readonly retry: RetryPolicy;
+  readonly log: LogSink;
+  readonly telemetry: Telemetry | undefined;
+}
+
+/**
+ * Checks options, and adds the defaults of those that are missing.
+ *
+ * @param options The options.
+ * @returns The options with all members.
+ * @throws {TypeError} If `log` is no function, or `retry` no object.
+ * @throws {RangeError} If a number is out of range.
+ */
+export function withDefaults(options: WorkerOptions): FullOptions {
+  const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
+  const { retry = {}, log = consoleSink, telemetry } = options;
+  checkFunctions(DOING, { log: options.log });
+  checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
+  checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
+  checkInteger("pollMs", pollMs, MAX_TIMER_MS);
+  checkRetryPolicy(retry);
+  return { concurrency, leaseMs, pollMs, retry, log, telemetry };
+}
+
+function checkInteger(name: string, value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 1 && value <= max) return;
+  throw new RangeError(
+    `Cannot ${DOING}: '${name}' must be a whole number from 1 to ${max}, got ${met(value)}`,
+  );
 }
 
 class StoreWorker implements EventWorker {
-  readonly #parts: JobParts;
-  readonly #queue: JobQueue;
-  readonly #pollMs: number;
+  readonly #store: EventStore;
+  readonly #options: FullOptions;
   readonly #owner = crypto.randomUUID();
+  readonly #queue: JobQueue;
+  readonly #upkeep: Upkeep;
   readonly #loop: Promise<void>;
-  #polls: (() => void)[] = [];
-  #background: Promise<void> = Promise.resolve();
-  /** Aborted once the worker has stopped, whatever still hangs. */
-  readonly #ended = new AbortController();
-  readonly #clock: ClockWatch;
   readonly #unwatch: (() => void) | undefined;
-  /** When to put the schedule right next, and when to tidy, by the monotonic clock. */
-  #repairAt: number;
-  #tidyAt = -Infinity;
-  #isTidying = false;
+  /** Aborted once the worker has stopped, even if calls of the KV are not answered. */
+  readonly #ended = new AbortController();
+  #polls: (() => void)[] = [];
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
 
-  constructor(store: EventStore, handler: EventHandler, options: WorkerOptions) {
-    const { concurrency, leaseMs, pollMs, retry, log, telemetry } = withDefaults(options);
+  constructor(store: EventStore, handler: EventHandler, options: FullOptions) {
+    const { leaseMs, log, telemetry } = options;
     const timer = new SharedTimer();
     const settling = new Timeouts(leaseMs, timer);
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
-    this.#parts = { store, handler, leaseMs, retry, log, telemetry, settling, renewals };
-    this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
-    this.#clock = new ClockWatch(leaseMs / 2, this.#onJump);
-    this.#repairAt = performance.now() + leaseMs / 2;
-    this.#pollMs = pollMs;
-    const listening = store.listen({ wake: this.#wake, reserve: this.#queue.reserve });
-    listening.catch((error) => this.#report("notifier failed", error));
+    const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
+    this.#store = store;
+    this.#options = options;
+    this.#queue = new JobQueue({ ...options, store, handler, owner, settling, renewals, wake });
+    this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
+    const { reserve, cancel } = this.#queue;
+    const listening = store.listen({ wake, reserve, onCancelRequested: cancel });
+    listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.#loop = this.#run();
     this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());
   }
@@ -122,25 +190,21 @@ class StoreWorker implements EventWorker {
     return promise;
   }
 
-  async stop(graceMs = 4_000): Promise<void> {
+  async stop({ graceMs = 4_000 }: { readonly graceMs?: number | undefined } = {}): Promise<void> {
     const { signal } = this.#ended;
     if (signal.aborted) return;
     this.#stopping = true;
     this.#unwatch?.();
     this.#wake();
     this.#queue.stop();
+    const quiet = Promise.all([this.#loop, this.#upkeep.stop()]).then(() => this.#queue.emptied());
     try {
-      await withDeadline(this.#quiet(), Math.min(graceMs, MAX_TIMER_MS), signal);
+      await withDeadline(quiet, Math.min(graceMs, MAX_TIMER_MS), signal);
     } catch {
-      // What is not through by now is given back, here or by a stop with a shorter grace.
+      // Handlers that still run have their events given back, here or by a stop with a shorter grace.
     }
     if (!signal.aborted) await this.#queue.giveBackAll();
     this.#ended.abort();
-  }
-
-  async #quiet(): Promise<void> {
-    await Promise.all([this.#loop, this.#background]);
-    await this.#queue.emptied();
   }
 
   readonly #wake = (): void => {
@@ -150,7 +214,7 @@ class StoreWorker implements EventWorker {
 
   async #run(): Promise<void> {
     while (!this.#stopping) {
-      this.#tidyInTime();
+      this.#upkeep.run();
       this.#queue.returnStale();
       const polls = this.#polls.splice(0);
       // What is given back during a claim may be due, and that claim does not see it.
@@ -159,88 +223,53 @@ class StoreWorker implements EventWorker {
       if (limit > 0) await this.#claim(limit);
       if (hadJobs || !this.#queue.isEmpty) this.#polls.push(...polls);
       else for (const resolve of polls) resolve();
-      // A full claim may have left more behind; else nothing is to be done until something happens.
+      // After a full claim more may be due; otherwise nothing is until something happens.
       if (!this.#queue.isBehind || limit <= 0) await this.#pause();
     }
     for (const resolve of this.#polls.splice(0)) resolve();
   }
 
   async #claim(limit: number): Promise<void> {
-    const { store, leaseMs } = this.#parts;
-    const takeOver = !this.#clock.hasJumped();
-    const start = performance.now();
+    const { leaseMs, log } = this.#options;
+    const takeOver = !this.#upkeep.hasClockJumped();
+    const leasedAt = performance.now();
     const { holds } = this.#queue;
-    const claiming = store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
+    const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      this.#queue.add(leases, limit, start);
+      this.#queue.add(leases, { limit, leasedAt });
     } catch (error) {
-      this.#queue.add([], limit, start);
-      if (!this.#ended.signal.aborted) this.#report("claim failed", error);
+      this.#queue.add([], { limit, leasedAt });
+      if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
       this.#releaseAll(claiming);
-      // Of a KV that is closed nothing can be expected any more.
-      if (error instanceof Deno.errors.BadResource) this.#stopping = true;
+      if (error instanceof Deno.errors.BadResource) this.#giveUp();
     }
   }
 
-  /** What a claim leases that nobody works on would wait for its lease to expire. */
+  /** Releases what a claim leased too late. Otherwise it would wait for its lease to expire. */
   async #releaseAll(claiming: Promise<Lease[]>): Promise<void> {
     try {
-      for (const lease of await claiming) await this.#parts.store.release(lease);
+      for (const lease of await claiming) await this.#store.release(lease);
     } catch {
       // The claim has failed, and nothing is leased; or it expires.
     }
+  }
+
+  /** Ends the loop, since the KV is closed. */
+  #giveUp(): void {
+    this.#stopping = true;
+    this.#upkeep.stop();
   }
 
   async #pause(): Promise<void> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#resume = resolve;
-      const timer = setTimeout(resolve, this.#pollMs);
+      const timer = setTimeout(resolve, this.#options.pollMs);
       await promise;
       clearTimeout(timer);
       this.#resume = undefined;
     }
     this.#woken = false;
-  }
-
-  readonly #onJump = (byMs: number): void => {
-    this.#repairAt = 0;
-    writeLog(this.#parts.log, "warn", "clock was set", { byMs });
-  };
-
-  /**
-   * Puts the schedule right once in a lease's length, for another process may have a wrong clock, and
-   * after a jump of the clock, once all that run have renewed their leases since.
-   */
-  #tidyInTime(): void {
-    const now = performance.now();
-    if (this.#clock.hasJumped() || this.#isTidying || now < this.#repairAt) return;
-    this.#repairAt = now + Math.max(this.#parts.leaseMs, MIN_REPAIR_MS);
-    this.#isTidying = true;
-    this.#background = this.#tidy(now).finally(() => this.#isTidying = false);
-  }
-
-  async #tidy(now: number): Promise<void> {
-    const { store, log } = this.#parts;
-    try {
-      const repairing = store.repairSchedule();
-      const events = await withDeadline(repairing, REPAIR_TIMEOUT_MS, this.#ended.signal);
-      if (events > 0) {
-        writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
-        this.#wake();
-      }
-      if (now < this.#tidyAt) return;
-      this.#tidyAt = now + TIDY_MS;
-      await withDeadline(store.deleteStaleUploads(TIDY_MS), REPAIR_TIMEOUT_MS, this.#ended.signal);
-      const groups = withDeadline(store.repairGroups(), REPAIR_TIMEOUT_MS, this.#ended.signal);
-      if (await groups > 0) this.#wake();
-    } catch (error) {
-      if (!this.#stopping) this.#report("tidying failed", error);
-    }
-  }
-
-  #report(message: string, error: unknown): void {
-    writeLog(this.#parts.log, "error", message, { error });
   }
 }

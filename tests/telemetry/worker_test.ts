@@ -24,7 +24,7 @@ async function outcomesOf(
   const worker = startWorker(sut.store, handler, given);
   await during(sut);
   await worker.poll();
-  await worker.stop(0);
+  await worker.stop({ graceMs: 0 });
   return telemetry.outcomes;
 }
 

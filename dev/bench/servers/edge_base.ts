@@ -43,7 +43,7 @@ async function serveWithoutWorker(): Promise<void> {
 if (worker) {
   await runApp({
     name: "forge",
-    handler: ({ receivedAt }) => handled(Date.parse(receivedAt)),
+    handler: ({ receivedAt }) => handled(receivedAt),
     setup: (variables) => {
       const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
       return (context) => createApp(secrets, context);

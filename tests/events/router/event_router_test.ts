@@ -179,7 +179,7 @@ Deno.test("createEventRouter() remembers what is done in another process, before
   await sut.store.accept(delivery("d1"));
   const frozen = startWorker(sut.store, router(() => thawed.promise).handle, { log: () => {} });
   for (let i = 0; i < 1_000 && !(await sut.store.get("d1"))?.progress; i++) await later(1);
-  await frozen.stop(0);
+  await frozen.stop({ graceMs: 0 });
   assertEquals((await work(sut, router(() => {}))).record.state, "done");
   assertEquals(calls, ["first", "second", "second"]);
   thawed.resolve();

@@ -34,9 +34,9 @@ Deno.test("createEventLogger() writes to the worker's log by default", async () 
   ]);
 });
 
-Deno.test("createEventLogger() writes to a sink of its own", async () => {
+Deno.test("createEventLogger() writes to a log of its own", async () => {
   const own: LogRecord[] = [];
-  const both = createEventLogger((record) => own.push(record));
+  const both = createEventLogger({ log: (record) => own.push(record) });
   await logged((event, context) => {
     both(event, context);
     context.log({ level: "info", time: "", message: "through" });

@@ -50,7 +50,7 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     await later(random() * 100);
     workers[0]!.cut();
     await later(random() * 100);
-    await workers[1]!.worker.stop(random() * 50);
+    await workers[1]!.worker.stop({ graceMs: random() * 50 });
     workers[1] = await world.worker();
   })();
   await Promise.all([...sending, intervening, changing]);
@@ -59,7 +59,7 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     if (queued + running === 0) break;
     await later(50);
   }
-  await Promise.all(workers.map(({ worker }) => worker.stop(0)));
+  await Promise.all(workers.map(({ worker }) => worker.stop({ graceMs: 0 })));
 }
 
 async function run(scenario: Scenario): Promise<History & Outcome> {

@@ -25,7 +25,7 @@ Deno.test("a handler does not start on an event that was given back meanwhile", 
   const handled: string[] = [];
   const worker = startWorker(store, ({ id }) => void handled.push(id), { log: () => {} });
   await loading.promise;
-  await worker.stop(0);
+  await worker.stop({ graceMs: 0 });
   assertEquals((await sut.store.get("d1"))?.state, "queued");
   loaded.resolve();
   await new Promise((resolve) => setTimeout(resolve, 50));

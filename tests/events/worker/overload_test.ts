@@ -60,7 +60,11 @@ async function overload(kv: Deno.Kv): Promise<Start[]> {
     oldest = await store.oldestDueAt();
     await later(20);
   }
-  const [handled] = [starts.slice(), await Promise.all(accepting), await worker.stop(100)];
+  const [handled] = [
+    starts.slice(),
+    await Promise.all(accepting),
+    await worker.stop({ graceMs: 100 }),
+  ];
   return handled;
 }
 

@@ -1,0 +1,104 @@
+import { withDeadline } from "../../core/deadline.ts";
+import { type LogSink, writeLog } from "../../core/mod.ts";
+import type { EventStore } from "../store/mod.ts";
+
+/** A larger change of the clock's offset means that it was set, and did not drift. */
+const JUMP_MS = 1_000;
+
+/** Time between two searches for damaged groups and abandoned uploads, and the age of such an upload. */
+const TIDY_MS = 3_600_000;
+
+/** Shortest time between two repairs of the schedule; otherwise it is the length of a lease. */
+const MIN_REPAIR_MS = 1_000;
+
+/** Longest time for one of these: a remote KV reads 50,000 events in 5 s. */
+const TIMEOUT_MS = 300_000;
+
+/** Options of {@linkcode Upkeep}. */
+export interface UpkeepOptions {
+  readonly store: EventStore;
+  readonly leaseMs: number;
+  readonly log: LogSink;
+  /** Aborted when the worker has ended. */
+  readonly signal: AbortSignal;
+  /** Called when events may have become due by a repair. */
+  wake(): void;
+}
+
+/**
+ * Keeps the schedule and the store in order, in the background. The schedule goes by the wall clock, so
+ * two things can go wrong with it. This machine's clock may be set: until all running workers have
+ * renewed their leases by the new time, an expired lease means nothing, so none is taken over for half
+ * a lease. And another machine's clock may be ahead: what that has scheduled too late is repaired once in
+ * a lease's length.
+ */
+export class Upkeep {
+  readonly #options: UpkeepOptions;
+  #offset = Date.now() - performance.now();
+  /** The times of the monotonic clock at which leases count again, and for the next repair and tidying. */
+  #reliableAt = 0;
+  #repairAt: number;
+  #tidyAt = -Infinity;
+  #running: Promise<void> | undefined;
+  #isStopping = false;
+
+  constructor(options: UpkeepOptions) {
+    this.#options = options;
+    this.#repairAt = performance.now() + options.leaseMs / 2;
+  }
+
+  /** Reports no failure from now on, and resolves once nothing is being put in order. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#running;
+  }
+
+  /** Tells whether the clock was set a short time ago, so that leases may look expired that are not. */
+  hasClockJumped(): boolean {
+    const now = performance.now();
+    const offset = Date.now() - now;
+    const byMs = offset - this.#offset;
+    this.#offset = offset;
+    if (Math.abs(byMs) > JUMP_MS) {
+      this.#reliableAt = now + this.#options.leaseMs / 2;
+      this.#repairAt = 0;
+      writeLog(this.#options.log, "warn", "clock was set", { byMs: Math.round(byMs) });
+    }
+    return now < this.#reliableAt;
+  }
+
+  /** Starts putting things in order if it is time to. */
+  run(): void {
+    const now = performance.now();
+    if (this.hasClockJumped() || this.#running || now < this.#repairAt) return;
+    this.#repairAt = now + Math.max(this.#options.leaseMs, MIN_REPAIR_MS);
+    this.#running = this.#putInOrder(now).finally(() => this.#running = undefined);
+  }
+
+  async #putInOrder(now: number): Promise<void> {
+    const { log } = this.#options;
+    try {
+      await this.#repairSchedule();
+      if (now < this.#tidyAt) return;
+      this.#tidyAt = now + TIDY_MS;
+      await this.#tidy();
+    } catch (error) {
+      if (!this.#isStopping) writeLog(log, "error", "tidying failed", { error });
+    }
+  }
+
+  async #repairSchedule(): Promise<void> {
+    const { store, log, signal, wake } = this.#options;
+    const events = await withDeadline(store.repairSchedule(), TIMEOUT_MS, signal);
+    if (events === 0) return;
+    writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
+    wake();
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, signal, wake } = this.#options;
+    await withDeadline(store.deleteStaleUploads(TIDY_MS), TIMEOUT_MS, signal);
+    const groups = await withDeadline(store.repairGroups(), TIMEOUT_MS, signal);
+    if (groups > 0) wake();
+  }
+}
