@@ -1,13 +1,13 @@
+import { textOf } from "../../core/text_of.ts";
+import type { CommitEffects } from "../store/mod.ts";
 import {
-  type CommitEffects,
   type EventHandler,
   GiveUpError,
   type HandlerContext,
   type WebhookEvent,
-} from "../mod.ts";
-import { textOf } from "../../core/text_of.ts";
+} from "../worker/mod.ts";
 
-/** A handler, and what its progress is noted by. */
+/** A handler, and the key that its progress is noted by. */
 export interface NamedHandler {
   /** Its name among all handlers: the same in each process. */
   readonly key: string;
@@ -19,25 +19,25 @@ interface Failure {
   readonly error: unknown;
 }
 
-/** How many handlers that have failed are named in an event's error. */
+/** Largest number of failed handlers that are named in an event's error. */
 const MAX_REASONS = 10;
 
-/** How much is told of them: an event's record keeps 1,000 characters of an error. */
+/** Length of the text about them: an event's record keeps 1,000 characters of an error. */
 const MAX_REASONS_LENGTH = 900;
 
-/** Runs the handlers of an event that have not succeeded yet, and notes which of them have. */
+/** Runs the handlers of an event that have not succeeded yet, and notes those that succeed. */
 export async function handleAll(
   handlers: readonly NamedHandler[],
   event: WebhookEvent,
   context: HandlerContext,
 ): Promise<void> {
-  const open = handlers.filter(({ key }) => !context.progress.includes(key));
+  const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
   const failures: Failure[] = [];
-  let running = open.length;
-  await Promise.all(open.map(async ({ key, handler }) => {
+  let running = unfinished.length;
+  await Promise.all(unfinished.map(async ({ key, handler }) => {
     try {
       const effects = await run(handler, event, contextOf(key, context));
-      // The last one is noted by the event's settlement, which spares a commit.
+      // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await context.checkpoint(key, effects);
       else if (effects) context.settleWith(effects);
     } catch (error) {
@@ -48,7 +48,7 @@ export async function handleAll(
   if (failures.length > 0) throw errorOf(failures, handlers.length);
 }
 
-/** The context of one of several handlers, and the effects that it wants to be committed. */
+/** The context of one of several handlers, and the effects that it has asked for. */
 interface OwnContext {
   readonly context: HandlerContext;
   readonly effects: readonly CommitEffects[];
@@ -78,12 +78,12 @@ function contextOf(key: string, context: HandlerContext): OwnContext {
   return { context: own, effects, end: () => void (ended = true) };
 }
 
-/** All effects as one. A promise is an error of the one that returns it: it is handed on, and refused. */
+/** Joins effects. A promise that one returns is a mistake: it is passed on, and refused there. */
 function addAll(effects: readonly CommitEffects[]): CommitEffects {
   return (commit) => {
     for (const add of effects) {
       const result = add(commit);
-      // Of a second promise nobody would catch the error.
+      // Nobody would catch the error of a second promise.
       if (result instanceof Promise) return result;
     }
     return undefined;
@@ -100,11 +100,11 @@ async function run(
   } finally {
     end();
   }
-  // With effects, be they none, an event is settled in a commit of its own.
+  // Effects, even empty ones, have an event settled in a commit of its own.
   return effects.length > 0 ? addAll(effects) : undefined;
 }
 
-/** What the event fails with: it is given up only if all its failed handlers give it up. */
+/** Makes the error of the event, which is given up only if all its failed handlers give it up. */
 function errorOf(failures: readonly Failure[], count: number): unknown {
   if (count === 1) return failures[0]!.error;
   const errors = failures.map(({ error }) => error);
@@ -115,12 +115,12 @@ function errorOf(failures: readonly Failure[], count: number): unknown {
 }
 
 function reasonsOf(failures: readonly Failure[]): string {
-  const told = failures.slice(0, MAX_REASONS);
-  const length = Math.floor(MAX_REASONS_LENGTH / told.length);
-  const reasons = told.map(({ key, error }) => {
+  const named = failures.slice(0, MAX_REASONS);
+  const length = Math.floor(MAX_REASONS_LENGTH / named.length);
+  const reasons = named.map(({ key, error }) => {
     const reason = `${key}: ${textOf(error)}`;
     return reason.length > length ? `${reason.slice(0, length - 1)}…` : reason;
   });
-  const more = failures.length - told.length;
+  const more = failures.length - named.length;
   return [...reasons, ...more > 0 ? [`and ${more} more`] : []].join("; ");
 }

@@ -1,26 +1,26 @@
 import { met } from "../../core/check_options.ts";
-import { type EventHandler, GiveUpError, type WebhookEvent } from "../mod.ts";
+import { type EventHandler, GiveUpError, type WebhookEvent } from "../worker/mod.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
-import type { EventName, EventPayload, PlatformEvents } from "./event_name.ts";
+import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
 
 /** Options of a handler. */
 export interface HandlerOptions {
   /**
-   * What the handler is known by in all versions of the bot: up to 64 letters, digits, `.`, `_`, `:`
-   * or `-`. No other handler of the router has it. Once it is changed, events that are tried again
-   * have a new handler.
+   * Identifies the handler in all versions of the bot: up to 64 letters, digits, `.`, `_`, `:` or `-`.
+   * No other handler of the router has it. If you change it, events that are tried again treat this as a
+   * new handler.
    *
-   * @default {undefined} It is known by the name it is registered for.
+   * @default {undefined} The name that the handler is registered for identifies it.
    */
   readonly id?: string | undefined;
 }
 
 /**
- * Hands events to the handlers that are registered for them.
+ * A router that hands events to the handlers registered for them.
  *
- * An event that is tried again, be it by another version of the bot, is handed to those handlers that
- * have not succeeded yet. A handler is known by its id, else by the name that it is registered for. So
- * handlers may be moved, added, removed and renamed, and a second one for a name needs an id.
+ * An event that is tried again, perhaps by another version of the bot, is handed to those handlers that
+ * have not succeeded yet. A handler is identified by its id, or else by the name that it is registered
+ * for. So handlers can be moved, added, removed and renamed, and a second one for a name needs an id.
  *
  * @typeParam TEvents The payloads by type.
  *
@@ -42,8 +42,8 @@ export interface EventRouter<TEvents> {
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
    * At GitLab the action is that of `object_attributes`.
    *
-   * Without an id the handler is known by the name that the event has come under, and where it is
-   * registered for both by the one with the action. So names can be added to it and removed.
+   * Without an id the handler is identified by the name under which the event came, so names can be added
+   * to it and removed.
    *
    * @param names The name, or several.
    * @param handler The handler.
@@ -58,7 +58,7 @@ export interface EventRouter<TEvents> {
     options?: HandlerOptions,
   ): EventRouter<TEvents>;
   /**
-   * Registers a handler for all events, beside those of their own.
+   * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
    * @param options Its id.
@@ -68,7 +68,7 @@ export interface EventRouter<TEvents> {
    */
   onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
-   * Registers a handler for the events that {@linkcode EventRouter.on} names none for. One that does
+   * Registers a handler for the events that have none by {@linkcode EventRouter.on}. A handler that does
    * nothing drops them.
    *
    * @param handler The handler.
@@ -90,16 +90,16 @@ export interface EventRouter<TEvents> {
 
 interface Route {
   readonly handler: EventHandler;
-  /** What it is registered for: `on(push)`, `onAny` or `onOther`. */
+  /** The events it is registered for: `on(push)`, `onAny` or `onOther`. */
   readonly events: ReadonlySet<string>;
-  /** Its id as part of the records of events, in the place of what it is registered for. */
+  /** Its id, as the records of events have it. */
   readonly id: string | undefined;
 }
 
-/** Without `/` and brackets, so that nothing of one handler can be taken for something of another. */
+/** No `/` and no brackets, so that the progress of one handler is never taken for another's. */
 const HANDLER_ID = /^[\w.:-]{1,64}$/;
 
-/** Actions are short words. What else a payload has in their place is none. */
+/** Actions are short words. Anything else in their place is not an action. */
 const ACTION = /^\w{1,100}$/;
 
 /**
@@ -216,7 +216,7 @@ function isName(name: unknown): boolean {
   return typeof name === "string" && name !== "";
 }
 
-/** The names of an event: its type and action where it has one, and its type. */
+/** The names of an event: its type and action if it has one, and its type. */
 function namesOf({ type, action }: WebhookEvent): readonly string[] {
   return action !== undefined && ACTION.test(action) ? [`${type}.${action}`, type] : [type];
 }

@@ -2,7 +2,7 @@
  * A typed router for events: handlers by the event's type and action, each of which succeeds or fails
  * on its own.
  *
- * The types of payloads are those that the platforms publish (`@octokit/openapi-webhooks-types`,
+ * The payload types are those that the platforms publish (`@octokit/openapi-webhooks-types`,
  * `@grammyjs/types`). They are types only: nothing of them is loaded when the app runs.
  *
  * @example
@@ -14,7 +14,7 @@
  * const opened: string[] = [];
  * const router = createEventRouter()
  *   .on("issues.opened", ({ payload }) => opened.push(payload.issue.title))
- *   .onOther(() => {}); // what has no handler is dropped, not kept as dead
+ *   .onOther(() => {}); // events without a handler are dropped, not kept as dead
  *
  * await using bot = await startTestBot(router.handle);
  * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
@@ -23,17 +23,19 @@
  *
  * @module
  */
+export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
 export type {
   ActionOf,
   EventHandlerFor,
   EventName,
   EventPayload,
+  ForgeEvents,
+  MessengerEvents,
   PlatformEvents,
+  Underscored,
+  UpdateKind,
   WithAction,
-} from "./event_name.ts";
-export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
-export type { ForgeEvents, Underscored } from "./forge_events.ts";
-export type { MessengerEvents, UpdateKind } from "./messenger_events.ts";
+} from "./event_types.ts";
 
 // Types of other folders that these mention.
 export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";

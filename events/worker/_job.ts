@@ -50,11 +50,11 @@ type HandlerEnd =
   | { readonly effects?: readonly CommitEffects[] | undefined }
   | { readonly error: unknown };
 
-/** One way to settle an event, and the log record about it. */
+/** One way to settle an event, and what is logged about it. */
 interface Settlement {
   readonly outcome: AttemptOutcome;
   settle(lease: Lease): Promise<boolean>;
-  readonly report?: readonly [LogLevel, string, Record<string, unknown>];
+  report?(): void;
 }
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
@@ -304,18 +304,19 @@ export class Job {
     if (this.#stopping) return { outcome: "returned", settle: (lease) => store.release(lease) };
     const bury = (lease: Lease) => store.bury(lease, error);
     if (error instanceof GiveUpError) {
-      const report = ["warn", "event given up, now dead", { error }] as const;
+      const report = () => this.#report("warn", "event given up, now dead", { error });
       return { outcome: "dead", settle: bury, report };
     }
     const retryInMs = retryDelay(retry, this.#lease.record.attempt);
     if (retryInMs === null) {
-      const report = ["error", "event failed for the last time, now dead", { error }] as const;
+      const report = () =>
+        this.#report("error", "event failed for the last time, now dead", { error });
       return { outcome: "dead", settle: bury, report };
     }
     return {
       outcome: "retried",
       settle: (lease) => store.retry(lease, retryInMs, error),
-      report: ["warn", "event failed, to be tried again", { error, retryInMs }],
+      report: () => this.#report("warn", "event failed, to be tried again", { error, retryInMs }),
     };
   }
 
@@ -330,7 +331,7 @@ export class Job {
     const isCancelled = isCancelRequested(lease);
     this.#outcome = isCancelled ? "cancelled" : outcome;
     if (isCancelled) this.#report("info", "event cancelled");
-    else if (report) this.#report(...report);
+    else report?.();
   }
 
   #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
