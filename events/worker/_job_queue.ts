@@ -100,16 +100,8 @@ export class JobQueue {
   /** Tells whether an event is leased here, as far as this worker knows. */
   readonly holds = (id: string): boolean => this.#find(id) !== undefined;
 
-  /** Aborts the handler of an event that is to be cancelled, or cancels it before it is started. */
-  readonly cancel = (id: string): void => {
-    const job = this.#find(id);
-    if (!job) return;
-    job.cancel();
-    for (const list of [this.#claimed, this.#handedOff]) {
-      const index = list.indexOf(job);
-      if (index >= 0) this.#giveBack(this.#remove(list, index)!);
-    }
-  };
+  /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */
+  readonly cancel = (id: string): void => this.#find(id)?.cancel();
 
   /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
@@ -205,9 +197,9 @@ export class JobQueue {
     this.#startNext();
   }
 
-  /** Removes a waiting job: the one that has waited the longest, unless another is meant. */
-  #remove(list: Job[], index = 0): Job | undefined {
-    const job = index === 0 ? list.shift() : list.splice(index, 1)[0];
+  /** Removes the job that has waited the longest. */
+  #remove(list: Job[]): Job | undefined {
+    const job = list.shift();
     if (job) this.#bytes -= job.bytes;
     return job;
   }

@@ -7,6 +7,7 @@ import {
 } from "../../events/mod.ts";
 import { claimOne, delivery, later } from "../events/store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../events/store/_stores.ts";
+import { reach, stealLease } from "../events/worker/_worker.ts";
 import { recordTelemetry } from "./_recording.ts";
 
 /** Outcomes of the attempts at one event. */
@@ -59,12 +60,26 @@ Deno.test("a worker tells of an event whose lease was lost", async () => {
     },
     { leaseMs: 100 },
     undefined,
-    async ({ store }) => {
+    async (sut) => {
       await later(20);
-      await store.cancel("d1");
+      await stealLease(sut, "d1");
     },
   );
   assertEquals(outcomes, [["lost"]]);
+});
+
+Deno.test("a worker tells of an event that was cancelled while it ran", async () => {
+  const outcomes = await outcomesOf(
+    (_event, { signal }) =>
+      new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
+    {},
+    undefined,
+    async ({ store }) => {
+      await reach(store, "d1", "running");
+      await store.cancel("d1");
+    },
+  );
+  assertEquals(outcomes, [["cancelled"]]);
 });
 
 Deno.test("a worker tells of an event that kills whoever handles it, once it is dead", async () => {

@@ -11,6 +11,7 @@ import type { LogRecord } from "../../../middleware/mod.ts";
 import { failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
+import { stealLease } from "./_worker.ts";
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -60,7 +61,7 @@ Deno.test("checkpoint() rejects once the event is another's, and its effects are
   const noted = Promise.withResolvers<unknown>();
   let aborted = false;
   await handle(sut, async (_event, { checkpoint, signal }) => {
-    await sut.store.cancel("d1");
+    await stealLease(sut, "d1");
     await checkpoint("a", (commit) => commit.set(["a"], 1)).then(noted.resolve, noted.resolve);
     aborted = signal.aborted;
   });

@@ -7,13 +7,12 @@ import {
   openEventStore,
   startWorker,
   type WebhookEvent,
-  type WorkerOptions,
 } from "../../../events/mod.ts";
 import { withDeadline } from "../../../core/deadline.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
-import { recordKey } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
+import { reach, stealLease, until, withWorker } from "./_worker.ts";
 
 const encoder = new TextEncoder();
 
@@ -31,33 +30,6 @@ function delivery(deliveryId: string, text = `{"a":1}`): Delivery {
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error("Waited 10 s in vain");
-    await later(5);
-  }
-}
-
-const isState = (store: EventStore, id: string, state: string) => async () =>
-  (await store.get(id))?.state === state;
-
-/** Runs a worker while `fn` runs, then stops it and closes the KV. */
-async function withWorker(
-  { kv, store }: { kv: Deno.Kv; store: EventStore },
-  handler: EventHandler,
-  options: WorkerOptions,
-  fn: () => Promise<void>,
-): Promise<void> {
-  const worker = startWorker(store, handler, { log: () => {}, pollMs: 50, ...options });
-  try {
-    await fn();
-  } finally {
-    await worker.stop();
-    kv.close();
-  }
-}
-
 Deno.test("a handler's context is made of data alone, as its event is", async () => {
   const sut = await memoryStore();
   await sut.store.accept(delivery("d1"));
@@ -65,7 +37,7 @@ Deno.test("a handler's context is made of data alone, as its event is", async ()
   const handler: EventHandler = (_event, context) => {
     properties = Object.values(Object.getOwnPropertyDescriptors(context));
   };
-  await withWorker(sut, handler, {}, () => until(isState(sut.store, "d1", "done")));
+  await withWorker(sut, handler, {}, () => reach(sut.store, "d1", "done"));
   assertEquals(properties?.filter(({ get }) => get !== undefined), []);
 });
 
@@ -74,7 +46,7 @@ testStore("startWorker() hands the event to the handler, and settles it", async 
   let record: EventRecord | null = null;
   await withWorker(sut, (event) => events.push(event), {}, async () => {
     await sut.store.accept({ ...delivery("d1", `{"ref":"🙂"}`), requestId: "r1" });
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
     record = await sut.store.get("d1");
   });
   const { body, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
@@ -108,7 +80,7 @@ testStore("startWorker() handles each of many events once", async (sut) => {
 
 testStore("startWorker() finds what was stored before it started", async (sut) => {
   await sut.store.accept(delivery("d1"));
-  await withWorker(sut, () => {}, {}, () => until(isState(sut.store, "d1", "done")));
+  await withWorker(sut, () => {}, {}, () => reach(sut.store, "d1", "done"));
 });
 
 Deno.test("startWorker() tries a failed event again", async () => {
@@ -120,7 +92,7 @@ Deno.test("startWorker() tries a failed event again", async () => {
   };
   await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
   });
   assertEquals(attempts, [1, 2, 3]);
 });
@@ -132,7 +104,7 @@ Deno.test("startWorker() gives an event up after the last attempt, with its reas
   const options = { log, retry: { minDelayMs: 1, maxAttempts: 2 } };
   await withWorker(sut, () => Promise.reject(new Error("never")), options, async () => {
     await sut.store.accept({ ...delivery("d1"), requestId: "r1" });
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
     assertEquals((await sut.store.get("d1"))?.errors.map(({ message }) => message), [
       "Error: never",
       "Error: never",
@@ -149,7 +121,7 @@ Deno.test("startWorker() keeps what was thrown that is no error, and not '[objec
   const handler = () => Promise.reject({ code: 42 });
   await withWorker(sut, handler, { log: () => {}, retry: { maxAttempts: 1 } }, async () => {
     const { id } = await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, id, "dead"));
+    await reach(sut.store, id, "dead");
     assertEquals((await sut.store.get(id))?.errors[0]?.message, '{"code":42}');
   });
 });
@@ -175,7 +147,7 @@ Deno.test("startWorker() treats a payload that is gone as a failed attempt", asy
     await sut.kv.delete(key);
   }
   await withWorker(sut, () => {}, { retry: { maxAttempts: 1 } }, async () => {
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
     assert((await sut.store.get("d1"))?.errors[0]?.message.includes("Cannot read the payload"));
   });
 });
@@ -222,7 +194,7 @@ Deno.test("startWorker() starts a handler ten leases long once", async () => {
   };
   await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
   });
   assertEquals(starts, 1);
 });
@@ -240,7 +212,7 @@ Deno.test("startWorker() keeps an event when its process stands still for longer
   };
   await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
   });
   assertEquals(starts, 1);
 });
@@ -255,10 +227,8 @@ Deno.test("startWorker() aborts a handler whose lease was lost, and settles noth
   };
   await withWorker(sut, handler, { leaseMs: 300 }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "running"));
-    const record = await sut.store.get("d1");
-    const lease = { owner: "other", until: 0, ms: 1 };
-    await sut.kv.set(await recordKey(sut.kv, "d1"), { ...record, lease });
+    await reach(sut.store, "d1", "running");
+    await stealLease(sut, "d1");
     await aborted.promise;
     await later(20);
     assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");
@@ -273,7 +243,7 @@ Deno.test("settleWith() commits effects with the settlement, and none of a faile
   };
   await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
     assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
   });
 });
@@ -284,7 +254,7 @@ Deno.test("settleWith() fails the attempt when its effects cannot be committed",
     settleWith((commit) => void commit.set(["big"], new Uint8Array(70_000)));
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
   });
 });
 
@@ -295,7 +265,7 @@ Deno.test("settleWith() fails the attempt when a check of its effects does not h
     settleWith((commit) => commit.check({ key: ["taken"], versionstamp: null }).set(["taken"], 2));
   await withWorker(sut, handler, { retry: { minDelayMs: 1, maxAttempts: 2 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
     const { attempt, errors } = (await sut.store.get("d1"))!;
     assertEquals([attempt, errors.length], [2, 2]);
     assertEquals(errors[0]?.message, "Error: A check among the effects does not hold");
@@ -309,7 +279,7 @@ Deno.test("settleWith() leaves an event unsettled whose effects throw in the com
     settleWith((commit) => commit.sum(["text"], 1n));
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
     assertEquals((await sut.store.get("d1"))?.payload?.chunks, 1);
   });
 });
@@ -323,8 +293,8 @@ Deno.test("settleWith() refuses effects that come too late, or later", async () 
   };
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     for (const id of ["async", "late"]) await sut.store.accept(delivery(id));
-    await until(isState(sut.store, "async", "dead"));
-    await until(isState(sut.store, "late", "done"));
+    await reach(sut.store, "async", "dead");
+    await reach(sut.store, "late", "done");
     assertThrows(() => late?.(), TypeError, "the handler has ended");
   });
 });
@@ -336,7 +306,7 @@ Deno.test("startWorker() keeps the error of a thrown value that has no text", as
   };
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
   });
 });
 
@@ -354,7 +324,7 @@ Deno.test("startWorker() gives up an event whose processes die again and again",
   await dieWith(sut.store, 3);
   let handled = 0;
   await withWorker(sut, () => handled++, { retry: { maxAttempts: 3 } }, async () => {
-    await until(isState(sut.store, "d1", "dead"));
+    await reach(sut.store, "d1", "dead");
   });
   assertEquals(handled, 0);
 });
@@ -365,7 +335,7 @@ Deno.test("startWorker() waits longer each time that the process of an event die
   await dieWith(sut.store, 3);
   const options = { leaseMs: 1_000, retry: { minDelayMs: 10_000 } };
   await withWorker(sut, () => {}, options, async () => {
-    await until(isState(sut.store, "d1", "queued"));
+    await reach(sut.store, "d1", "queued");
     const record = (await sut.store.get("d1"))!;
     assertGreaterOrEqual(record.dueAt! - Date.now(), 35_000);
     assertEquals(record.errors.at(-1)?.message.split(":", 1), ["Lease expired"]);
@@ -468,9 +438,9 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
     };
     await withWorker(sut, handler, { leaseMs: 600, pollMs: 20 }, async () => {
       await sut.store.accept(delivery("d1"));
-      await until(isState(sut.store, "d1", "running"));
+      await reach(sut.store, "d1", "running");
       using _clock = setClock(jumpMs);
-      await until(isState(sut.store, "d1", "done"));
+      await reach(sut.store, "d1", "done");
       assertEquals([starts, aborts], [1, 0]);
     });
   });
@@ -486,8 +456,8 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
       await until(async () => (await sut.store.get("d1"))?.attempt === 1);
       using _clock = setClock(jumpMs);
       await sut.store.accept(delivery("d2"));
-      await until(isState(sut.store, "d1", "done"));
-      await until(isState(sut.store, "d2", "done"));
+      await reach(sut.store, "d1", "done");
+      await reach(sut.store, "d2", "done");
     });
   });
 }
@@ -566,7 +536,7 @@ Deno.test("stop() gives back at once what handlers give up when their signal abo
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   const worker = startWorker(sut.store, handler, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   await worker.stop();
   const record = (await sut.store.get("d1"))!;
   assertEquals([record.state, record.errors.length], ["queued", 0]);
@@ -578,7 +548,7 @@ Deno.test("stop() gives back what a handler holds past the grace, and it cannot 
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   await worker.stop({ graceMs: 10 });
   assertEquals((await sut.store.get("d1"))?.state, "queued");
   hold.resolve();
@@ -591,7 +561,7 @@ Deno.test("stop() called twice at once resolves both times once the handlers are
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   const stops = Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 60_000 })]);
   hold.resolve();
   await withDeadline(stops, 5_000);
@@ -603,7 +573,7 @@ Deno.test("stop() waits for as long as it is told to, also without an end", asyn
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   const stopped = worker.stop({ graceMs: Infinity });
   await later(50);
   hold.resolve();
@@ -616,7 +586,7 @@ Deno.test("stop() resolves when another one has given all back", async () => {
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   await withDeadline(
     Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 10 })]),
     5_000,
@@ -631,7 +601,7 @@ Deno.test("sweep() resolves once the KV is closed, although a handler runs", asy
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {}, pollMs: 10 });
   await sut.store.accept(delivery("d1"));
-  await until(isState(sut.store, "d1", "running"));
+  await reach(sut.store, "d1", "running");
   const swept = worker.poll();
   sut.kv.close();
   await withDeadline(swept, 5_000);
@@ -706,7 +676,7 @@ Deno.test("startWorker() tries an event again whose handler throws what cannot b
   };
   await withWorker(sut, handler, { retry: { minDelayMs: 1 }, pollMs: 5 }, async () => {
     await sut.store.accept(delivery("d1"));
-    await until(isState(sut.store, "d1", "done"));
+    await reach(sut.store, "d1", "done");
     const errors = (await sut.store.get("d1"))?.errors.map(({ message }) => message);
     assertEquals(errors, ["Error: A value without a text was thrown"]);
   });

@@ -1,0 +1,176 @@
+/** Events that are cancelled while a worker has them. */
+import { assertEquals, assertLess } from "@std/assert";
+import {
+  type EventHandler,
+  type EventStore,
+  openEventStore,
+  startWorker,
+  type WorkerOptions,
+} from "../../../events/mod.ts";
+import type { LogRecord } from "../../../middleware/mod.ts";
+import { delivery } from "../store/_events.ts";
+import { memoryStore, testStore } from "../store/_stores.ts";
+import { reach, until } from "./_worker.ts";
+
+/** A handler that ends as soon as its signal is aborted. */
+const obedient: EventHandler = (_event, { signal }) =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+
+/** Runs a worker on an event `d1` until that is dead, and cancels it on the way. */
+async function cancelRunning(
+  store: EventStore,
+  handler: EventHandler,
+  options: WorkerOptions & { readonly by?: EventStore } = {},
+): Promise<string[]> {
+  const records: LogRecord[] = [];
+  const { by = store, ...given } = options;
+  const log = (record: LogRecord) => void records.push(record);
+  const worker = startWorker(store, handler, { log, pollMs: 20, ...given });
+  await store.accept(delivery("d1"));
+  await reach(store, "d1", "running");
+  assertEquals(await by.cancel("d1"), true);
+  await reach(store, "d1", "dead");
+  await worker.stop();
+  return records.map(({ level, message }) => `${level}: ${message}`);
+}
+
+Deno.test("cancel() aborts a handler of this process at once, and its event is cancelled", async () => {
+  await using sut = await memoryStore();
+  const start = performance.now();
+  // At the next renewal it would be aborted after three minutes.
+  const records = await cancelRunning(sut.store, obedient, { leaseMs: 600_000 });
+  assertLess(performance.now() - start, 60_000);
+  assertEquals((await sut.store.get("d1"))?.outcome, "cancelled");
+  assertEquals(records, ["info: event cancelled"]);
+});
+
+Deno.test("cancel() by another process aborts a handler at the next renewal", async () => {
+  await using sut = await memoryStore();
+  const by = await openEventStore(sut.kv);
+  const reasons: unknown[] = [];
+  const records = await cancelRunning(sut.store, async (event, context) => {
+    await Promise.resolve(obedient(event, context)).catch((reason) => void reasons.push(reason));
+  }, { by, leaseMs: 1_000 });
+  assertEquals(reasons.map(String), ["Error: The event was cancelled"]);
+  assertEquals((await sut.store.get("d1"))?.outcome, "cancelled");
+  assertEquals(records, ["info: event cancelled"]);
+});
+
+testStore("an event that is cancelled while it runs is not done, nor tried again", async (sut) => {
+  let starts = 0;
+  await cancelRunning(sut.store, (event, context) => {
+    starts++;
+    return obedient(event, context);
+  }, { leaseMs: 1_000, retry: { minDelayMs: 0 } });
+  const { state, outcome } = (await sut.store.get("d1"))!;
+  assertEquals([state, outcome, starts], ["dead", "cancelled", 1]);
+});
+
+for (const ending of ["returns", "throws"] as const) {
+  Deno.test(`an event is cancelled although its handler ${ending} after that`, async () => {
+    await using sut = await memoryStore();
+    const records = await cancelRunning(sut.store, async (_event, { signal, settleWith }) => {
+      settleWith((commit) => commit.set(["effect"], 1));
+      await until(() => signal.aborted);
+      if (ending === "throws") throw new Error("too late");
+    });
+    const { state, outcome } = (await sut.store.get("d1"))!;
+    assertEquals([state, outcome], ["dead", "cancelled"]);
+    assertEquals((await sut.kv.get(["effect"])).value, null);
+    assertEquals(records, ["info: event cancelled"]);
+  });
+}
+
+Deno.test("a handler that ignores its signal holds its ordering key until it ends", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const hold = Promise.withResolvers<void>();
+  const handled: string[] = [];
+  const worker = startWorker(store, ({ id }) => {
+    handled.push(id);
+    return id === "d1" ? hold.promise : undefined;
+  }, { leaseMs: 1_000, pollMs: 20, log: () => {} });
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  await reach(store, "d1", "running");
+  assertEquals(await store.cancel("d1"), true);
+  const { lease } = (await store.get("d1"))!;
+  // Renewed again and again, for longer than the lease was when the event was cancelled.
+  await until(async () => ((await store.get("d1"))?.lease?.until ?? Infinity) > lease!.until + 500);
+  assertEquals([handled, (await store.get("d1"))?.state], [["d1"], "running"]);
+  hold.resolve();
+  await reach(store, "d2", "done");
+  assertEquals([handled, (await store.get("d1"))?.outcome], [["d1", "d2"], "cancelled"]);
+  await worker.stop();
+});
+
+Deno.test("an event that is cancelled while it waits for a handler is not started", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const hold = Promise.withResolvers<void>();
+  const handled: string[] = [];
+  const claim = store.claim.bind(store);
+  // One more than there are handlers for.
+  store.claim = (options) => claim({ ...options, limit: 2 });
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id));
+  const worker = startWorker(store, ({ id }) => {
+    handled.push(id);
+    return hold.promise;
+  }, { concurrency: 1, log: () => {} });
+  await reach(store, "d2", "running");
+  assertEquals(await store.cancel("d2"), true);
+  hold.resolve();
+  await reach(store, "d2", "dead");
+  await worker.stop();
+  assertEquals([handled, (await store.get("d2"))?.outcome], [["d1"], "cancelled"]);
+});
+
+Deno.test("an event that is cancelled while its payload is loaded is not started", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  // A payload that does not fit the record is loaded in a step of its own.
+  const body = new TextEncoder().encode(JSON.stringify({ text: "a".repeat(100_000) }));
+  await store.accept({ ...delivery("d1"), body });
+  const load = store.load.bind(store);
+  store.load = async (lease) => {
+    assertEquals(await store.cancel("d1"), true);
+    return await load(lease);
+  };
+  let starts = 0;
+  const worker = startWorker(store, () => void starts++, { log: () => {} });
+  await reach(store, "d1", "dead");
+  await worker.stop();
+  assertEquals([starts, (await store.get("d1"))?.outcome], [0, "cancelled"]);
+});
+
+for (const place of ["here", "elsewhere"] as const) {
+  Deno.test(`checkpoint() rejects once its event was cancelled ${place}`, async () => {
+    await using sut = await memoryStore();
+    const by = place === "here" ? sut.store : await openEventStore(sut.kv);
+    const refused = Promise.withResolvers<unknown[]>();
+    const worker = startWorker(sut.store, async (_event, { checkpoint, signal }) => {
+      await by.cancel("d1");
+      const error = await checkpoint("a", (commit) => commit.set(["effect"], 1)).catch(String);
+      refused.resolve([error, signal.aborted]);
+    }, { log: () => {} });
+    await sut.store.accept(delivery("d1"));
+    const message = "Error: Cannot note progress: the event was cancelled";
+    assertEquals(await refused.promise, [message, true]);
+    await reach(sut.store, "d1", "dead");
+    await worker.stop();
+    const { outcome, progress } = (await sut.store.get("d1"))!;
+    assertEquals([outcome, progress], ["cancelled", undefined]);
+    assertEquals((await sut.kv.get(["effect"])).value, null);
+  });
+}
+
+Deno.test("stop() does not give back what was cancelled, although its handler still runs", async () => {
+  await using sut = await memoryStore();
+  const hold = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await reach(sut.store, "d1", "running");
+  await sut.store.cancel("d1");
+  await worker.stop({ graceMs: 10 });
+  assertEquals((await sut.store.get("d1"))?.outcome, "cancelled");
+  hold.resolve();
+});
