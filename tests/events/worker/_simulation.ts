@@ -44,8 +44,9 @@ export class Simulation implements Disposable {
   constructor(seed: number) {
     this.random = randomOf(seed);
     let ids = 0;
-    const start = Date.now();
-    this.#replace(performance, "now", () => Date.now() - start);
+    // Not by `Date`, which a test may set while the monotonic clock goes on.
+    const start = this.#time.now;
+    this.#replace(performance, "now", () => this.#time.now - start);
     this.#replace(Math, "random", this.random);
     const uuid = () => `00000000-0000-4000-8000-${String(ids++).padStart(12, "0")}` as const;
     this.#replace(crypto, "randomUUID", uuid);

@@ -3,11 +3,17 @@ import {
   type EventHandler,
   type EventState,
   type EventStore,
+  openEventStore,
   startWorker,
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import { recordKey } from "../store/_events.ts";
 import type { StoreUnderTest } from "../store/_stores.ts";
+import { simulateKv } from "./_simulated_kv.ts";
+import { Simulation } from "./_simulation.ts";
+
+/** A store, and the KV that it is in. */
+export type OpenedStore = Pick<StoreUnderTest, "kv" | "store">;
 
 /** Longest time that a test waits for a condition: a loaded machine takes its time. */
 const PATIENCE_MS = 60_000;
@@ -28,7 +34,7 @@ export async function reach(store: EventStore, id: string, state: EventState): P
 
 /** Runs a worker while `fn` runs, then stops it and closes the KV. */
 export async function withWorker(
-  { kv, store }: Pick<StoreUnderTest, "kv" | "store">,
+  { kv, store }: OpenedStore,
   handler: EventHandler,
   options: WorkerOptions,
   fn: () => Promise<void>,
@@ -43,7 +49,22 @@ export async function withWorker(
 }
 
 /** Has another worker own the lease of an event. */
-export async function stealLease({ kv, store }: Pick<StoreUnderTest, "kv" | "store">, id: string) {
+export async function stealLease({ kv, store }: OpenedStore, id: string) {
   const lease = { owner: "other", until: 0, ms: 1 };
-  await kv.set(await recordKey(kv, id), { ...await store.get(id), lease });
+  await kv.atomic().set(await recordKey(kv, id), { ...await store.get(id), lease }).commit();
+}
+
+/**
+ * Makes a test that runs in a simulation: its clock turns by itself, so that leases of any length pass at
+ * once, and no load of the machine lets one expire.
+ */
+export function simulated(test: (sut: OpenedStore) => Promise<void>): () => Promise<void> {
+  return async () => {
+    using real = await Deno.openKv(":memory:");
+    using simulation = new Simulation(1);
+    const view = simulateKv(real, simulation, 0, new Set()).kv;
+    const kv = Object.assign(view, { close: () => {} });
+    const opening = openEventStore(kv, { notifier: "watch", log: () => {} });
+    await simulation.run(opening.then((store) => test({ kv, store })));
+  };
 }

@@ -12,7 +12,7 @@ import { withDeadline } from "../../../core/deadline.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
-import { reach, stealLease, until, withWorker } from "./_worker.ts";
+import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 
 const encoder = new TextEncoder();
 
@@ -185,19 +185,21 @@ Deno.test("startWorker() runs as many handlers as asked, also thousands", async 
   });
 });
 
-Deno.test("startWorker() starts a handler ten leases long once", async () => {
-  await using sut = await memoryStore();
-  let starts = 0;
-  const handler = () => {
-    starts++;
-    return later(2_000);
-  };
-  await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
-    await sut.store.accept(delivery("d1"));
-    await reach(sut.store, "d1", "done");
-  });
-  assertEquals(starts, 1);
-});
+Deno.test(
+  "startWorker() starts a handler ten leases long once",
+  simulated(async (sut) => {
+    let starts = 0;
+    const handler = () => {
+      starts++;
+      return later(2_000);
+    };
+    await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "done");
+    });
+    assertEquals(starts, 1);
+  }),
+);
 
 Deno.test("startWorker() keeps an event when its process stands still for longer than a lease", async () => {
   await using sut = await memoryStore();
@@ -205,35 +207,37 @@ Deno.test("startWorker() keeps an event when its process stands still for longer
   const handler: EventHandler = async (_event, { signal }) => {
     starts++;
     await later(20);
-    const end = performance.now() + 300;
+    const end = performance.now() + 750;
     while (performance.now() < end);
-    await later(300);
+    await later(500);
     signal.throwIfAborted();
   };
-  await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
+  await withWorker(sut, handler, { leaseMs: 500, pollMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
     await reach(sut.store, "d1", "done");
   });
   assertEquals(starts, 1);
 });
 
-Deno.test("startWorker() aborts a handler whose lease was lost, and settles nothing", async () => {
-  await using sut = await memoryStore();
-  const aborted = Promise.withResolvers<void>();
-  const handler: EventHandler = (_event, { signal }) => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => (aborted.resolve(), resolve()));
-    return promise;
-  };
-  await withWorker(sut, handler, { leaseMs: 300 }, async () => {
-    await sut.store.accept(delivery("d1"));
-    await reach(sut.store, "d1", "running");
-    await stealLease(sut, "d1");
-    await aborted.promise;
-    await later(20);
-    assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");
-  });
-});
+Deno.test(
+  "startWorker() aborts a handler whose lease was lost, and settles nothing",
+  simulated(async (sut) => {
+    const aborted = Promise.withResolvers<void>();
+    const handler: EventHandler = (_event, { signal }) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      signal.addEventListener("abort", () => (aborted.resolve(), resolve()));
+      return promise;
+    };
+    await withWorker(sut, handler, { leaseMs: 300 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "running");
+      await stealLease(sut, "d1");
+      await aborted.promise;
+      await later(20);
+      assertEquals((await sut.store.get("d1"))?.lease?.owner, "other");
+    });
+  }),
+);
 
 Deno.test("settleWith() commits effects with the settlement, and none of a failed attempt", async () => {
   await using sut = await memoryStore();
@@ -379,128 +383,147 @@ function keyed(deliveryId: string, orderingKey: string): Delivery {
 }
 
 /** A store of which one call is never answered, as a remote KV that swallows it. */
-function hanging(store: EventStore, call: "claim" | "renew" | "release"): EventStore {
-  return new Proxy(store, {
-    get: (target, name) => {
-      if (name === call) return () => new Promise(() => {});
-      const value = Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+function hanging(store: EventStore, call: "claim" | "renew" | "release") {
+  const called = Promise.withResolvers<void>();
+  const get = (target: EventStore, name: string | symbol) => {
+    const value = Reflect.get(target, name, target);
+    if (name !== call) return typeof value === "function" ? value.bind(target) : value;
+    return () => {
+      called.resolve();
+      return new Promise(() => {});
+    };
+  };
+  return { store: new Proxy(store, { get }), called: called.promise };
 }
 
-Deno.test("startWorker() aborts a handler before another may start, without a renewal", async () => {
-  await using sut = await memoryStore();
-  const aborted = Promise.withResolvers<number>();
-  const start = performance.now();
-  const handler: EventHandler = (_event, { signal }) => {
-    signal.addEventListener("abort", () => aborted.resolve(performance.now() - start));
-    return aborted.promise;
-  };
-  const worker = startWorker(hanging(sut.store, "renew"), handler, { leaseMs: 400, log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  assertLess(await aborted.promise, 450);
-  await worker.stop();
-  assertEquals((await sut.store.get("d1"))?.state, "running");
-});
+Deno.test(
+  "startWorker() aborts a handler before another may start, without a renewal",
+  simulated(async (sut) => {
+    const aborted = Promise.withResolvers<number>();
+    const start = performance.now();
+    const handler: EventHandler = (_event, { signal }) => {
+      signal.addEventListener("abort", () => aborted.resolve(performance.now() - start));
+      return aborted.promise;
+    };
+    const { store } = hanging(sut.store, "renew");
+    const worker = startWorker(store, handler, { leaseMs: 400, log: () => {} });
+    await sut.store.accept(delivery("d1"));
+    assertLess(await aborted.promise, 450);
+    await worker.stop();
+    assertEquals((await sut.store.get("d1"))?.state, "running");
+  }),
+);
 
 for (const call of ["claim", "renew", "release"] as const) {
   Deno.test(`stop() resolves within the grace when ${call}() is never answered`, async () => {
     await using sut = await memoryStore();
-    const store = hanging(sut.store, call);
-    const worker = startWorker(store, () => later(3_000), { leaseMs: 100, log: () => {} });
+    const { store, called } = hanging(sut.store, call);
+    const [started, hold] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const handler = () => (started.resolve(), hold.promise);
+    const worker = startWorker(store, handler, { leaseMs: 100, log: () => {} });
     await sut.store.accept(delivery("d1"));
-    await later(60);
+    await (call === "release" ? started.promise : called);
     const start = performance.now();
     await worker.stop({ graceMs: 300 });
     assertLess(performance.now() - start, 1_500);
-    await later(3_000);
+    hold.resolve();
   });
 }
 
-/** Sets the wall clock, and puts it right at the end of the scope. */
+/** Sets the wall clock, a simulation's too, and puts it right at the end of the scope. */
 function setClock(byMs: number): Disposable {
-  const { now } = Date;
-  Date.now = () => now() + byMs;
-  return { [Symbol.dispose]: () => void (Date.now = now) };
+  const { Date: before } = globalThis;
+  const now = () => before.now() + byMs;
+  const get = (target: DateConstructor, name: string | symbol) =>
+    name === "now" ? now : Reflect.get(target, name);
+  globalThis.Date = new Proxy(before, { get });
+  return { [Symbol.dispose]: () => void (globalThis.Date = before) };
 }
 
 const DAY_MS = 86_400_000;
 
 for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as const) {
-  Deno.test(`startWorker() starts a handler once although the clock goes a day ${direction}`, async () => {
-    await using sut = await memoryStore();
-    let [starts, aborts] = [0, 0];
-    const handler: EventHandler = (_event, { signal }) => {
-      starts++;
-      signal.addEventListener("abort", () => aborts++);
-      return later(1_200);
-    };
-    await withWorker(sut, handler, { leaseMs: 600, pollMs: 20 }, async () => {
-      await sut.store.accept(delivery("d1"));
-      await reach(sut.store, "d1", "running");
-      using _clock = setClock(jumpMs);
-      await reach(sut.store, "d1", "done");
-      assertEquals([starts, aborts], [1, 0]);
-    });
-  });
+  Deno.test(
+    `startWorker() starts a handler once although the clock goes a day ${direction}`,
+    simulated(async (sut) => {
+      let [starts, aborts] = [0, 0];
+      const handler: EventHandler = (_event, { signal }) => {
+        starts++;
+        signal.addEventListener("abort", () => aborts++);
+        return later(1_200);
+      };
+      await withWorker(sut, handler, { leaseMs: 600, pollMs: 20 }, async () => {
+        await sut.store.accept(delivery("d1"));
+        await reach(sut.store, "d1", "running");
+        using _clock = setClock(jumpMs);
+        await reach(sut.store, "d1", "done");
+        assertEquals([starts, aborts], [1, 0]);
+      });
+    }),
+  );
 
-  Deno.test(`startWorker() handles what waits although the clock goes a day ${direction}`, async () => {
-    await using sut = await memoryStore();
+  Deno.test(
+    `startWorker() handles what waits although the clock goes a day ${direction}`,
+    simulated(async (sut) => {
+      const handler = ({ attempt }: WebhookEvent) => {
+        if (attempt === 1) throw new Error("once");
+      };
+      const options = { leaseMs: 300, pollMs: 20, retry: { minDelayMs: 50 } };
+      await withWorker(sut, handler, options, async () => {
+        await sut.store.accept(delivery("d1"));
+        await until(async () => (await sut.store.get("d1"))?.attempt === 1);
+        using _clock = setClock(jumpMs);
+        await sut.store.accept(delivery("d2"));
+        await reach(sut.store, "d1", "done");
+        await reach(sut.store, "d2", "done");
+      });
+    }),
+  );
+}
+
+Deno.test(
+  "startWorker() tries again in a second what a clock an hour ahead has put off, and says so",
+  simulated(async (sut) => {
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
     const handler = ({ attempt }: WebhookEvent) => {
       if (attempt === 1) throw new Error("once");
     };
-    const options = { leaseMs: 300, pollMs: 20, retry: { minDelayMs: 50 } };
-    await withWorker(sut, handler, options, async () => {
-      await sut.store.accept(delivery("d1"));
-      await until(async () => (await sut.store.get("d1"))?.attempt === 1);
-      using _clock = setClock(jumpMs);
-      await sut.store.accept(delivery("d2"));
-      await reach(sut.store, "d1", "done");
-      await reach(sut.store, "d2", "done");
-    });
-  });
-}
-
-Deno.test("startWorker() tries again in a second what a clock an hour ahead has put off, and says so", async () => {
-  await using sut = await memoryStore();
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  const handler = ({ attempt }: WebhookEvent) => {
-    if (attempt === 1) throw new Error("once");
-  };
-  let id = "";
-  const isDone = async () => (await sut.store.get(id))?.state === "done";
-  const clock = setClock(60 * 60_000);
-  await withWorker(sut, handler, { log, leaseMs: 600, pollMs: 20 }, async () => {
-    ({ id } = await sut.store.accept(delivery("d1")));
-    await until(async () => (await sut.store.get(id))?.errors.length === 1);
-    clock[Symbol.dispose]();
-    await until(isDone);
-  });
-  const jumps = records.filter(({ message }) => message === "clock was set");
-  assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
-    ["warn", -60],
-  ]);
-  const anew = records.filter(({ message }) => message.startsWith("schedule put right"));
-  assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
-});
-
-Deno.test("startWorker() puts right what another process schedules with a clock ahead, each time", async () => {
-  await using sut = await memoryStore();
-  const other = await openEventStore(sut.kv);
-  let handled = 0;
-  await withWorker(sut, () => handled++, { leaseMs: 100, pollMs: 20 }, async () => {
-    for (let i = 1; i <= 2; i++) {
-      const clock = setClock(75 * 60_000);
-      // The time of the event is taken at once, so that nobody here sees a jump.
-      const accepting = other.accept(delivery(`d${i}`));
+    let id = "";
+    const isDone = async () => (await sut.store.get(id))?.state === "done";
+    const clock = setClock(60 * 60_000);
+    await withWorker(sut, handler, { log, leaseMs: 600, pollMs: 20 }, async () => {
+      ({ id } = await sut.store.accept(delivery("d1")));
+      await until(async () => (await sut.store.get(id))?.errors.length === 1);
       clock[Symbol.dispose]();
-      await accepting;
-      await until(() => handled === i);
-    }
-  });
-});
+      await until(isDone);
+    });
+    const jumps = records.filter(({ message }) => message === "clock was set");
+    assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
+      ["warn", -60],
+    ]);
+    const anew = records.filter(({ message }) => message.startsWith("schedule put right"));
+    assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
+  }),
+);
+
+Deno.test(
+  "startWorker() puts right what another process schedules with a clock ahead, each time",
+  simulated(async (sut) => {
+    const other = await openEventStore(sut.kv);
+    let handled = 0;
+    await withWorker(sut, () => handled++, { leaseMs: 100, pollMs: 20 }, async () => {
+      for (let i = 1; i <= 2; i++) {
+        const clock = setClock(75 * 60_000);
+        // The time of the event is taken at once, so that nobody here sees a jump.
+        const accepting = other.accept(delivery(`d${i}`));
+        clock[Symbol.dispose]();
+        await accepting;
+        await until(() => handled === i);
+      }
+    });
+  }),
+);
 
 Deno.test("startWorker() ends when its KV is closed", async () => {
   await using sut = await memoryStore();
