@@ -10,14 +10,14 @@ import {
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
-import { stealLease } from "./_worker.ts";
+import { memoryStore } from "../store/_stores.ts";
+import { type OpenedStore, simulated, stealLease } from "./_worker.ts";
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Handles one event with a handler, until nothing is due any more. */
 async function handle(
-  { store }: StoreUnderTest,
+  { store }: OpenedStore,
   handler: EventHandler,
   options: WorkerOptions = {},
 ): Promise<LogRecord[]> {
@@ -43,18 +43,20 @@ Deno.test("checkpoint() keeps what is done for the next attempt, its effects onc
   assertEquals((await sut.store.get("d1"))?.state, "done");
 });
 
-Deno.test("checkpoint() goes together with the renewals of a long handler", async () => {
-  await using sut = await memoryStore();
-  const handler: EventHandler = async (_event, { checkpoint, signal }) => {
-    for (let i = 0; i < 20; i++) {
-      await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
-    }
-    assertEquals(signal.aborted, false);
-  };
-  const records = await handle(sut, handler, { leaseMs: 600 });
-  const { state, attempt, progress } = (await sut.store.get("d1"))!;
-  assertEquals([state, attempt, progress?.length, records], ["done", 1, 40, []]);
-});
+Deno.test(
+  "checkpoint() goes together with the renewals of a long handler",
+  simulated(async (sut) => {
+    const handler: EventHandler = async (_event, { checkpoint, signal }) => {
+      for (let i = 0; i < 20; i++) {
+        await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
+      }
+      assertEquals(signal.aborted, false);
+    };
+    const records = await handle(sut, handler, { leaseMs: 600 });
+    const { state, attempt, progress } = (await sut.store.get("d1"))!;
+    assertEquals([state, attempt, progress?.length, records], ["done", 1, 40, []]);
+  }),
+);
 
 Deno.test("checkpoint() rejects once the event is another's, and its effects are not committed", async () => {
   await using sut = await memoryStore();
@@ -102,7 +104,7 @@ Deno.test("checkpoint() rejects once the handler has ended, also by an error", a
 const countOne = (commit: Deno.AtomicOperation) => commit.sum(["count"], 1n);
 
 /** How an event stands that was handled at the first attempt, what was noted and how often that counted. */
-async function standing({ kv, store }: StoreUnderTest) {
+async function standing({ kv, store }: OpenedStore) {
   const [event] = await Array.fromAsync(store.list({ state: "done" }));
   const count = (await kv.get<Deno.KvU64>(["count"])).value?.value;
   return { attempt: event?.attempt, progress: event?.progress, count };
@@ -111,7 +113,7 @@ async function standing({ kv, store }: StoreUnderTest) {
 /** Handles an event on a KV of which one commit fails, by a handler that is told to arm that. */
 async function handleOnFailing(
   fault: Fault,
-  sut: StoreUnderTest,
+  sut: OpenedStore,
   handler: (context: HandlerContext, arm: () => void) => Promise<void>,
 ): Promise<LogRecord[]> {
   const failing = failingOnce(sut.kv, fault);

@@ -193,10 +193,14 @@ Deno.test(
       starts++;
       return later(2_000);
     };
+    // Another process would take the event over as soon as its lease expires.
+    const store = await openEventStore(sut.kv, { notifier: "watch" });
+    const other = startWorker(store, handler, { leaseMs: 200, pollMs: 20, log: () => {} });
     await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
       await sut.store.accept(delivery("d1"));
       await reach(sut.store, "d1", "done");
     });
+    await other.stop();
     assertEquals(starts, 1);
   }),
 );
@@ -591,7 +595,7 @@ Deno.test("stop() called twice at once resolves both times once the handlers are
   assertEquals((await sut.store.get("d1"))?.state, "done");
 });
 
-Deno.test("stop() waits for as long as it is told to, also without an end", async () => {
+Deno.test("stop() waits for as long as asked, even for ever", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
@@ -619,20 +623,20 @@ Deno.test("stop() resolves when another one has given all back", async () => {
   hold.resolve();
 });
 
-Deno.test("sweep() resolves once the KV is closed, although a handler runs", async () => {
+Deno.test("poll() resolves once the KV is closed, although a handler runs", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
   const worker = startWorker(sut.store, () => hold.promise, { log: () => {}, pollMs: 10 });
   await sut.store.accept(delivery("d1"));
   await reach(sut.store, "d1", "running");
-  const swept = worker.poll();
+  const polled = worker.poll();
   sut.kv.close();
-  await withDeadline(swept, 5_000);
+  await withDeadline(polled, 5_000);
   await worker.stop({ graceMs: 10 });
   hold.resolve();
 });
 
-Deno.test("sweep() resolves once all that was due is handled", async () => {
+Deno.test("poll() resolves once all that was due is handled", async () => {
   await using sut = await memoryStore();
   const worker = startWorker(sut.store, () => later(5), { concurrency: 3, pollMs: 60_000 });
   await Promise.all(Array.from({ length: 20 }, (_, i) => sut.store.accept(delivery(`d${i}`))));
@@ -642,7 +646,7 @@ Deno.test("sweep() resolves once all that was due is handled", async () => {
   await worker.poll();
 });
 
-Deno.test("sweep() waits for what is tried again while it looks at the schedule", async () => {
+Deno.test("poll() waits for what is tried again while it looks at the schedule", async () => {
   await using sut = await memoryStore();
   const retried = Promise.withResolvers<void>();
   const { store } = sut;
