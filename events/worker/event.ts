@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { LogSink } from "../../core/mod.ts";
 import type {
   CommitEffects,
@@ -6,7 +7,6 @@ import type {
   EventRepository,
   EventSender,
 } from "../store/mod.ts";
-import { nodeCrypto } from "../../core/node_crypto.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 
 /** An event, as a handler gets it. */
@@ -170,7 +170,7 @@ function idempotencyKeyOf(
   { platform, source, id, body }: Pick<WebhookEvent, "platform" | "source" | "id" | "body">,
   call: string,
 ): string {
-  const hash = nodeCrypto().createHash("sha256").update(
+  const hash = createHash("sha256").update(
     JSON.stringify([platform, source, id, call]),
   );
   const bytes = hash.update(body).digest();

@@ -1,6 +1,6 @@
 import { checkObject, met } from "../../core/check_options.ts";
 
-/** When a failed event is tried again, and when it is given up. */
+/** Delays between the attempts at an event, and their number. */
 export interface RetryPolicy {
   /**
    * The delay after the first failure, in milliseconds. It doubles with each further one.
@@ -15,17 +15,17 @@ export interface RetryPolicy {
    */
   readonly maxDelayMs?: number | undefined;
   /**
-   * After how many attempts an event is given up.
+   * Number of attempts after which an event is given up.
    *
    * @default {36} With the default delays that is more than 24 hours after the first.
    */
   readonly maxAttempts?: number | undefined;
 }
 
-/** By how much a delay is lengthened at most, so that events that failed together come back apart. */
+/** Largest part by which a delay is lengthened, so that events that failed together come back apart. */
 const JITTER = 0.25;
 
-/** After so many doublings a millisecond is longer than the longest delay. */
+/** Number of doublings after which a millisecond is longer than the longest delay. */
 const MAX_DOUBLINGS = 40;
 
 /** The longest delay that makes sense: a year. */
@@ -57,7 +57,7 @@ function outOfRange(name: string, wanted: string, value: unknown): RangeError {
 }
 
 /**
- * Tells in how long a failed event is to be tried again: exponential backoff with jitter.
+ * Calculates the delay until a failed event is tried again: exponential backoff with jitter.
  *
  * @param policy The policy.
  * @param attempt The attempt that failed, from 1.
