@@ -187,6 +187,13 @@ for (const [what, room] of [["is", 100_000_000], ["is no", 1]] as const) {
   });
 }
 
+Deno.test("a form without a leading document is not verified by the signature of an empty one", async () => {
+  for (const value of ["1", "1".repeat(LARGE)]) {
+    const request = await form("", `a=${value}&payload=%7B%7D`);
+    await assertRefused(() => verify(verifierOf(FORGE_SECRET), request));
+  }
+});
+
 const UNLIKE: Readonly<Record<string, (form: string) => string>> = {
   "begins with another field": (form) => `a=1&${form}`,
   "is cut off in an escape": (form) => form.slice(0, -1),
