@@ -5,7 +5,7 @@ import {
   createForgeIntake,
   createMessengerIntake,
 } from "../../webhook/mod.ts";
-import { createBaseApp } from "../../mod.ts";
+import { createBaseApp, type Delivery } from "../../mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { memoryStore } from "../events/store/_stores.ts";
 
@@ -18,6 +18,20 @@ const keyOf = (orderBy: typeof byChat, payload: Record<string, unknown>) =>
 Deno.test("byRepository() tells the repository, by id or by name", () => {
   assertEquals(keyOf(byRepository, { repository: { id: 7, full_name: "a/b" } }), "7");
   assertEquals(keyOf(byRepository, { repository: { full_name: "a/b" } }), "a/b");
+});
+
+Deno.test("byRepository() tells GitLab's project, and prefers a repository that names itself", () => {
+  const project = { id: 7, path_with_namespace: "a/b" };
+  assertEquals(keyOf(byRepository, { project, repository: { name: "b" } }), "7");
+  assertEquals(keyOf(byRepository, { project, repository: { full_name: "c/d" } }), "c/d");
+  assertEquals(keyOf(byRepository, { project, repository: { id: "x" } }), "x");
+});
+
+Deno.test("byChat() tells the chat that the platform has read", () => {
+  const delivery = { platform: "messenger", source: "telegram", type: "message", deliveryId: "1" };
+  const chat = { id: -7, type: "group" };
+  const read = { ...delivery, chat, body: new Uint8Array(), payload: {} } as Delivery;
+  assertEquals(byChat(read), "-7");
 });
 
 Deno.test("byRepository() gives no key to an event without a repository", () => {
