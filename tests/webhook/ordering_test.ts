@@ -5,7 +5,8 @@ import {
   createForgeIntake,
   createMessengerIntake,
 } from "../../webhook/mod.ts";
-import { createBaseApp, type Delivery } from "../../mod.ts";
+import type { Delivery } from "../../events/mod.ts";
+import { createBaseApp } from "../../mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { memoryStore } from "../events/store/_stores.ts";
 
