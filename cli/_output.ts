@@ -55,8 +55,9 @@ export function agoOf(time: number, now: number): string {
 }
 
 function columnsOf(record: EventRecord): string[] {
-  const { id, state, type, attempt, receivedAt, errors } = record;
-  const error = errors.at(-1)?.message ?? "";
+  const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
+  const reason = outcome === "cancelled" ? "Cancelled" : "";
+  const error = ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
 }

@@ -17,8 +17,11 @@ import type { OrderBy } from "./ordering.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
 import type { Verifier } from "./verifier.ts";
 
-/** The part of an event store that an intake uses. */
-export type IntakeStore = Pick<EventStore, "accept" | "maxPayloadBytes" | "retentionMs">;
+/** What an intake needs of an event store. */
+export type IntakeStore = Pick<
+  EventStore,
+  "accept" | "maxPayloadBytes" | "retentionMs"
+>;
 
 /** Options of the intakes of all platforms. */
 export interface IntakeOptions {

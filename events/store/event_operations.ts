@@ -1,11 +1,55 @@
-import type { BulkOptions, BulkResult } from "./bulk_options.ts";
-import type { EventFilter, EventStats } from "./event_filter.ts";
-import type { EventRecord, EventState } from "./event_record.ts";
-import type { StoredEvent } from "./stored_event.ts";
+import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
 
 /**
- * What somebody who operates a store can do, also while apps use it. Each change is one commit, of one
- * event or of several, so whatever ends the work leaves no event between two states.
+ * A choice of events: those that meet all given conditions. The type of an unreadable event is not known,
+ * so a filter with a type never matches it.
+ */
+export interface EventFilter {
+  /** Events with these ids. */
+  readonly ids?: readonly string[] | undefined;
+  /** Events in this state. */
+  readonly state?: StoredEvent["state"] | undefined;
+  /** Events of this type. */
+  readonly type?: string | undefined;
+  /** Events received at this time or later, milliseconds since the epoch. */
+  readonly receivedAfter?: number | undefined;
+  /** Events received before this time, milliseconds since the epoch. */
+  readonly receivedBefore?: number | undefined;
+}
+
+/** The number of events in each state. */
+export interface EventStats extends Readonly<Record<StoredEvent["state"], number>> {
+  /** The time at which the oldest queued event was received, milliseconds since the epoch; null without one. */
+  readonly oldestWaitingAt: number | null;
+}
+
+/** The progress of an operation on many events. */
+export interface BulkProgress {
+  /** The number of events read so far. */
+  readonly seen: number;
+  /** The number of events changed so far. */
+  readonly changed: number;
+}
+
+/** Options of an operation on many events. */
+export interface BulkOptions {
+  /** Called from time to time with the progress. */
+  readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
+  /** Ends the operation between two commits. What was done by then stays done. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The result of an operation on many events. */
+export interface BulkResult {
+  /** The number of events changed. */
+  readonly changed: number;
+  /** The ids of the filter whose events were not changed. */
+  readonly left: readonly string[];
+}
+
+/**
+ * The operations on a store by somebody who runs it, also while apps use it. Each change is one commit,
+ * of one event or of several, so an operation that is interrupted leaves no event between two states.
  */
 export interface EventOperations {
   /**
@@ -13,22 +57,22 @@ export interface EventOperations {
    *
    * @param id The event's id.
    * @returns The record; null if there is none.
-   * @throws {Error} If this version cannot read it. `list` tells so as well, and does not throw.
+   * @throws {Error} If this version cannot read it. `list` returns such an event and does not throw.
    */
   get(id: string): Promise<EventRecord | null>;
 
   /**
-   * Looks through the events of a state.
+   * Lists the events in a state.
    *
-   * @param filter Which are meant.
+   * @param filter The choice of events.
    * @returns The records, in the order received.
    */
   list(filter: EventFilter & { readonly state: EventState }): AsyncIterable<EventRecord>;
 
   /**
-   * Looks through all events, those that are unreadable among them.
+   * Lists events, unreadable ones among them.
    *
-   * @param filter Which are meant.
+   * @param filter The choice of events.
    * @returns The records, in the order received.
    */
   list(filter?: EventFilter): AsyncIterable<StoredEvent>;
@@ -36,9 +80,9 @@ export interface EventOperations {
   /**
    * Counts events.
    *
-   * @param filter Which are meant; all by default.
-   * @param options Who is told how far it has come.
-   * @returns How many there are of each state.
+   * @param filter The choice of events; all by default.
+   * @param options A callback for the progress.
+   * @returns The number of events in each state.
    */
   stats(filter?: EventFilter, options?: Pick<BulkOptions, "onProgress">): Promise<EventStats>;
 
@@ -46,7 +90,7 @@ export interface EventOperations {
    * Puts a dead event back, to be handled as if it had just been received.
    *
    * @param id The event's id.
-   * @returns Whether it was put back; false if there is no such event, or it is not dead.
+   * @returns True if it was put back; false if there is no such event, or it is not dead.
    */
   replay(id: string): Promise<boolean>;
 
@@ -54,39 +98,41 @@ export interface EventOperations {
    * Puts dead events back. Those of one ordering key are handled in the order in which they were
    * received.
    *
-   * @param filter Which are meant; those that are not dead are left alone.
-   * @param options Who is told how far it has come, and what ends it.
-   * @returns How many were put back.
+   * @param filter The choice of events; those that are not dead are not changed.
+   * @param options A callback for the progress, and a signal that ends the operation.
+   * @returns The number of events put back.
    */
   replayAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
 
   /**
-   * Gives an event up that waits or runs. The signal of its handler is aborted at the lease's next
-   * renewal, and the handler settles nothing any more.
+   * Cancels a queued or running event: it never becomes done. A queued one is dead at once. A running
+   * one is flagged: its handler's signal is aborted, here at once and in another process at the lease's
+   * next renewal. It is dead once that handler has ended, whatever it returned, or its lease has expired;
+   * the next event of its ordering group waits until then.
    *
    * @param id The event's id.
-   * @returns Whether it was given up; false if there is no such event, or it is settled already.
+   * @returns True if it is cancelled; false if there is no such event, or it is settled already.
    */
   cancel(id: string): Promise<boolean>;
 
   /**
-   * Gives events up that wait or run.
+   * Cancels queued and running events, as {@linkcode EventOperations.cancel} does. Those that were cancelled
+   * before, and still run, are not counted again.
    *
-   * @param filter Which are meant; those that are settled are left alone.
-   * @param options Who is told how far it has come, and what ends it.
-   * @returns How many were given up.
+   * @param filter The choice of events; those that are settled are not changed.
+   * @param options A callback for the progress, and a signal that ends the operation.
+   * @returns The number of events cancelled.
    */
   cancelAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
 
   /**
    * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
    * Unreadable ones are deleted only if the filter has the state `unreadable`: another version may be
-   * able to read them, and they may wait to be handled. One that was cancelled while it ran is left until
-   * its lease would have ended: its handler may run until then.
+   * able to read them, and they may wait to be handled.
    *
-   * @param filter Which are meant; those that wait or run are left alone.
-   * @param options Who is told how far it has come, and what ends it.
-   * @returns How many were deleted.
+   * @param filter The choice of events; those that are queued or running are not deleted.
+   * @param options A callback for the progress, and a signal that ends the operation.
+   * @returns The number of events deleted.
    */
   purge(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
 }

@@ -1,13 +1,61 @@
+import type { LogSink } from "../../core/mod.ts";
 import type { Delivery } from "./delivery.ts";
-import type { NotifierKind } from "./kv/notifier.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 
-/** What became of a delivery. */
+/**
+ * The means by which workers are woken when events are stored:
+ *
+ * - `enqueue`: a message through the KV's queue, in the same commit as the event.
+ * - `watch`: a key that workers watch, for a KV without queues (a remote KV, Deno Deploy).
+ */
+export type NotifierKind = "enqueue" | "watch";
+
+/** Options of {@linkcode openEventStore}. */
+export interface EventStoreOptions {
+  /**
+   * The first part of all keys, so that stores can share a KV. Give each bot its own: the updates of two
+   * bots have the same numbers, and within a namespace only the names of the intakes keep such ids apart.
+   *
+   * @default {"events"}
+   */
+  readonly namespace?: string | undefined;
+  /**
+   * The means by which workers are woken.
+   *
+   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
+   */
+  readonly notifier?: NotifierKind | "auto" | undefined;
+  /**
+   * The time for which done events are remembered, and with them duplicates, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number | undefined;
+  /**
+   * The log for what cannot be reported to a caller.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+}
+
+/** Options of {@linkcode EventStore.accept}. */
+export interface AcceptOptions {
+  /**
+   * The time for which the same document counts as a duplicate although it comes under another delivery
+   * id, in milliseconds: from 1 to the retention, because a document whose event is forgotten is new.
+   *
+   * @default {undefined} Only the delivery id counts.
+   */
+  readonly replayWindowMs?: number | undefined;
+}
+
+/** The result of accepting a delivery. */
 export interface AcceptResult {
-  /** The event's id. */
+  /** The event's id. For a known document that is the id under which it came first. */
   readonly id: string;
-  /** Whether its id was known already: then nothing was stored. */
+  /** True if the event was known already, and nothing was stored. */
   readonly duplicate: boolean;
 }
 
@@ -24,34 +72,35 @@ export interface AcceptOptions {
 
 /** The right to work on an event, for a time. Each change to the event makes a new one. */
 export interface Lease {
-  /** The event's record, as the lease has left it. */
+  /** The event's record, as this lease has left it. */
   readonly record: EventRecord;
-  /** The version of the record. A lease whose record has another version is lost. */
+  /** The version of the record. A lease is lost once the record has another version. */
   readonly versionstamp: string;
-  /** Whether the lease before it expired: its worker died, was frozen, or lost the KV. */
+  /** Set if the lease before it expired: its worker died, was frozen, or lost the KV. */
   readonly takenOver?: boolean | undefined;
-  /** When an event that was claimed had become due, milliseconds since the epoch. */
+  /** The time at which a claimed event had become due, milliseconds since the epoch. */
   readonly dueSince?: number | undefined;
-  /** The event's payload, where claiming has read it: one of up to 65,000 bytes. */
+  /** The event's payload, if claiming has read it: one of up to 65,000 bytes. */
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** What {@linkcode EventStore.claim} is to lease. */
+/** Options of {@linkcode EventStore.claim}. */
 export interface ClaimOptions {
-  /** How many events at most. */
+  /** The number of events, at most. */
   readonly limit: number;
-  /** Who leases them. */
+  /** The worker that leases them. */
   readonly owner: string;
-  /** For how long, in milliseconds. */
+  /** The length of the leases, in milliseconds. */
   readonly leaseMs: number;
   /**
-   * Whether events are taken over whose lease has expired.
+   * Set to false to leave events whose lease has expired.
    *
    * @default {true}
    */
   readonly takeOver?: boolean | undefined;
   /**
-   * Whether the claimer still works on an event: it renews the lease itself, and is not to take it over.
+   * A check whether the claimer still works on an event: it renews that lease itself, and does not take
+   * it over.
    *
    * @default {undefined} It works on none.
    */
@@ -59,17 +108,17 @@ export interface ClaimOptions {
 }
 
 /**
- * Adds mutations to the commit that settles an event: they happen if, and only if, the event is
- * settled by this lease. So an effect that lives in the same KV happens exactly once.
+ * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
+ * this lease. So an effect that lives in the same KV happens exactly once.
  */
 export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
-/** How {@linkcode EventStore.complete} settles an event. */
+/** Options of {@linkcode EventStore.complete}. */
 export interface CompleteOptions {
   /** Further mutations for the same commit. */
   readonly effects?: CommitEffects | undefined;
   /**
-   * How long the settlement may wait for other changes to share a commit with, in milliseconds.
+   * The time for which the settlement may wait for other changes to share a commit with, in milliseconds.
    *
    * @default {0}
    */
@@ -78,38 +127,38 @@ export interface CompleteOptions {
 
 /** Room for an event at the worker of the store's process. */
 export interface Reservation {
-  /** Who takes it. */
+  /** The worker. */
   readonly owner: string;
-  /** For how long it is leased, in milliseconds. */
+  /** The length of the lease, in milliseconds. */
   readonly leaseMs: number;
   /**
    * Takes the event, once it is stored as leased.
    *
    * @param lease The lease.
-   * @param delivery The delivery it was made of, which spares reading the payload back; undefined for an
+   * @param delivery The delivery it was made of, which saves reading the payload back; undefined for an
    * event that was stored before.
    */
   take(lease: Lease, delivery?: Delivery): void;
-  /** Gives the room up: the event was not stored, or it is not known. */
+  /** Gives the room back: the event was not stored, or it is not known whether it was. */
   cancel(): void;
 }
 
 /**
  * Asks for room for one more event.
  *
- * @param bytes How many bytes of it are kept in memory.
- * @returns The room; null where there is none.
+ * @param bytes The number of bytes of it that are kept in memory.
+ * @returns The room; null if there is none.
  */
 export type Reserve = (bytes: number) => Reservation | null;
 
-/** The worker of a store's process, as its store calls it. */
+/** The worker in the process of a store. */
 export interface StoreListener {
   /** Called when events may have become due. */
   wake(): void;
-  /** Asked for room for an event that is being stored: one that gets it is stored as leased. */
+  /** Asked for room when an event is stored: if there is any, the event is stored as leased already. */
   readonly reserve?: Reserve | undefined;
   /**
-   * Called when the cancellation of a running event was requested through this store.
+   * Called when an event was cancelled through this store while it ran, here or in another process.
    *
    * @param id The event's id.
    */
@@ -117,55 +166,50 @@ export interface StoreListener {
 }
 
 /**
- * Events in a Deno KV. The records are the truth and the notifier only notifies: an event is on the schedule
- * from the commit that takes it in until the commit that settles it.
+ * Events in a Deno KV. The records are the truth, and the notifier only notifies: an event is on the
+ * schedule from the commit that stores it until the commit that settles it.
+ *
+ * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
+ * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
  */
 export interface EventStore extends EventOperations {
   /** The KV that it is in. */
   readonly kv: Deno.Kv;
 
-  /** How its notifier notifies. */
+  /** The means by which it wakes workers. */
   readonly notifier: NotifierKind;
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
 
-  /** For how long it remembers done events, in milliseconds. */
+  /** The time for which it remembers done events, in milliseconds. */
   readonly retentionMs: number;
 
   /**
-   * Takes a delivery in, in one atomic commit: its event's record, payload, place in the schedule and
-   * the notifier. A payload over 780,000 bytes is written before, and becomes visible with that commit.
+   * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the
+   * notification. A payload over 780,000 bytes is written before, and becomes visible with that commit.
    *
    * @param delivery The delivery.
    * @param options The replay window.
-   * @returns The event's id, and whether the delivery is a duplicate of one that has not died.
+   * @returns The event's id. The delivery is a duplicate if its event is known and has not died.
+   * @throws {RangeError} If the replay window is not from 1 to the retention, or the id or the payload is
+   * too large.
    */
   accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult>;
 
   /**
-   * Tells whether a document came before, and remembers it if it did not.
-   *
-   * @param delivery The delivery that brings it, with a delivery id.
-   * @param windowMs For how long it is remembered, in milliseconds: up to the retention, for a document
-   * whose event is forgotten is taken for new.
-   * @returns The id of the other event that it has become within that time, unless that one has died;
-   * null for a document that is new, or comes again under its id.
-   */
-  firstOf(delivery: Delivery, windowMs: number): Promise<string | null>;
-
-  /**
-   * Tells since when the event that has been due the longest is due: one read.
+   * Reads the time since when the longest due event is due: one read.
    *
    * @returns Milliseconds since the epoch; null if nothing is due.
    */
   oldestDueAt(): Promise<number | null>;
 
   /**
-   * Leases events that are due: waiting ones, and running ones whose lease has expired.
+   * Leases events that are due: queued ones, and running ones whose lease has expired. Of the latter
+   * those that were cancelled are settled instead.
    *
-   * @param options How many, who and for how long.
-   * @returns The leases; none where nothing is due or another worker was faster.
+   * @param options The number of events, the worker, and the length of the leases.
+   * @returns The leases; none if nothing is due or another worker was faster.
    */
   claim(options: ClaimOptions): Promise<Lease[]>;
 
@@ -182,7 +226,7 @@ export interface EventStore extends EventOperations {
    * Lengthens a lease.
    *
    * @param lease The lease.
-   * @param leaseMs For how long from now, in milliseconds.
+   * @param leaseMs Its length from now on, in milliseconds.
    * @returns The new lease; null if it was lost.
    */
   renew(lease: Lease, leaseMs: number): Promise<Lease | null>;
@@ -196,14 +240,14 @@ export interface EventStore extends EventOperations {
    * @param effects Further mutations for the same commit.
    * @returns The new lease; null if it was lost.
    * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes: 8 for each,
-   * and one for each character, two where a name has others than those of Latin-1.
-   * @throws {Error} If the effects cannot be committed.
+   * and one for each character, two if a name has others than those of Latin-1.
+   * @throws {Error} If the event was cancelled, or the effects cannot be committed.
    */
   checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
 
   /**
-   * Finds a lease again whose record has another version: the answer to a renewal was lost, or the
-   * schedule was repaired.
+   * Finds a lease again whose record has another version: the answer to a renewal was lost, the schedule
+   * was repaired, or the event was cancelled.
    *
    * @param lease The lease.
    * @returns The lease as it is now; null if it was lost.
@@ -215,7 +259,7 @@ export interface EventStore extends EventOperations {
    *
    * @param lease The lease.
    * @param options Further mutations for the same commit, and how long that may wait.
-   * @returns Whether it was settled; false if the lease was lost.
+   * @returns True if it was settled; false if the lease was lost.
    * @throws {Error} If the effects cannot be committed.
    */
   complete(lease: Lease, options?: CompleteOptions | CommitEffects): Promise<boolean>;
@@ -224,9 +268,9 @@ export interface EventStore extends EventOperations {
    * Gives an event back, to be tried again.
    *
    * @param lease The lease.
-   * @param delayMs In how many milliseconds.
-   * @param error What went wrong.
-   * @returns Whether it was given back; false if the lease was lost.
+   * @param delayMs The delay until then, in milliseconds.
+   * @param error The error of the attempt.
+   * @returns True if it was given back; false if the lease was lost.
    */
   retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean>;
 
@@ -234,49 +278,49 @@ export interface EventStore extends EventOperations {
    * Gives an event back that was not tried to its end. The attempt does not count.
    *
    * @param lease The lease.
-   * @param delayMs In how many milliseconds it is due again; at once by default.
-   * @returns Whether it was given back; false if the lease was lost.
+   * @param delayMs The delay until it is due again, in milliseconds; none by default.
+   * @returns True if it was given back; false if the lease was lost.
    */
   release(lease: Lease, delayMs?: number): Promise<boolean>;
 
   /**
-   * Gives an event up. It is kept, with its payload and errors, until somebody decides on it or its
+   * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its
    * delivery is sent again.
    *
    * @param lease The lease.
-   * @param error What went wrong.
-   * @returns Whether it was given up; false if the lease was lost.
+   * @param error The error of the attempt.
+   * @returns True if it was given up; false if the lease was lost.
    */
   bury(lease: Lease, error: unknown): Promise<boolean>;
 
   /**
    * Deletes what uploads that never became an event have left behind.
    *
-   * @param olderThanMs Uploads begun longer ago than this, in milliseconds.
-   * @returns How many were deleted.
+   * @param olderThanMs The age of the uploads, in milliseconds: older ones are deleted.
+   * @returns The number of uploads deleted.
    */
   deleteStaleUploads(olderThanMs: number): Promise<number>;
 
   /**
-   * Schedules events anew that would wait for longer than they were meant to: a clock that has been set
-   * back since, or another machine's, has scheduled them. Each then waits for as long as it was to, and a
-   * lease is held for its length.
+   * Schedules events anew that would wait for longer than was planned, because a clock was wrong: this
+   * one until it was set back, or another machine's. Each then waits for its planned delay, and a lease is
+   * held for its length.
    *
-   * @returns How many were scheduled anew.
+   * @returns The number of events scheduled anew.
    */
   repairSchedule(): Promise<number>;
 
   /**
-   * Puts ordering groups right that are damaged, so that their events go on: each group is looked at.
+   * Repairs damaged ordering groups, so that their events are handled. Every group is checked.
    *
-   * @returns How many were put right.
+   * @returns The number of groups repaired.
    */
   repairGroups(): Promise<number>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.
    *
-   * @param listener The listener.
+   * @param listener The worker of this process.
    * @returns A promise that resolves once the KV is closed.
    */
   listen(listener: StoreListener): Promise<void>;

@@ -1,5 +1,6 @@
 /**
- * The contract of an event store: what it takes, what it keeps of an event, and what it promises.
+ * The contract of an event store: the deliveries it takes, the record it keeps of an event, and its
+ * promises.
  *
  * @module
  */
@@ -10,20 +11,26 @@ export type {
   EventSender,
   PlatformName,
 } from "./delivery.ts";
-export type { NotifierKind } from "./kv/notifier.ts";
 export type {
-  AttemptError,
+  EventOutcome,
   EventRecord,
   EventState,
   GroupPosition,
   LeaseTerm,
   PayloadRef,
+  RecordedAttempt,
+  RecordedOutcome,
+  StoredEvent,
+  UnreadableRecord,
 } from "./event_record.ts";
-export type { EventStoreOptions } from "./event_store_options.ts";
-export type { EventFilter, EventStats } from "./event_filter.ts";
-export type { BulkOptions, BulkProgress, BulkResult } from "./bulk_options.ts";
-export type { EventOperations } from "./event_operations.ts";
-export type { StoredEvent, UnreadableRecord } from "./stored_event.ts";
+export type {
+  BulkOptions,
+  BulkProgress,
+  BulkResult,
+  EventFilter,
+  EventOperations,
+  EventStats,
+} from "./event_operations.ts";
 export type {
   AcceptOptions,
   AcceptResult,
@@ -31,7 +38,9 @@ export type {
   CommitEffects,
   CompleteOptions,
   EventStore,
+  EventStoreOptions,
   Lease,
+  NotifierKind,
   Reservation,
   Reserve,
   StoreListener,

@@ -35,7 +35,7 @@ export async function writeDone(kv: Deno.Kv, namespace: string, count: number): 
   const record = (receivedAt: number, id: string): EventRecord => ({
     ...{ v: 2, id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
     ...{ state: "done", attempt: 1, dueAt: null, orderingKey: null, group: null },
-    ...{ lease: null, settledAt: 2, payload: null, errors: [] },
+    ...{ lease: null, settledAt: 2, payload: null, attempts: [] },
   });
   for (let start = 0; start < count; start += BATCH_SIZE) {
     const operation = kv.atomic();

@@ -37,7 +37,8 @@ testCli("events cancel gives up events that wait or run", async ({ cli, store })
   assertEquals((await cli("cancel", "d2", "--json")).out, [`{"cancelled":1,"left":[]}`]);
   assertEquals((await cli("cancel", "--state", "running")).out, ["1 cancelled"]);
   assertEquals((await cli("cancel", "--all")).out, ["1 cancelled"]);
-  assertEquals((await store.stats()).dead, 3);
+  assertEquals((await store.stats()).dead, 2);
+  assertEquals(typeof (await store.get("d1"))?.cancelRequestedAt, "number");
 });
 
 testCli("events purge deletes what is settled", async ({ cli, store }) => {

@@ -1,13 +1,17 @@
-import { parseTraceparent } from "../../../telemetry/traceparent.ts";
+import { met } from "../../../core/check_options.ts";
 import { type Delivery, eventIdOf, inIntake } from "../delivery.ts";
-import { Write } from "./_write.ts";
-import type { StoreKeys } from "./_keys.ts";
+import type { EventRecord } from "../event_record.ts";
+import type { AcceptOptions, AcceptResult } from "../event_store.ts";
+import { isEventId, MAX_ID_LENGTH } from "../record_shape.ts";
+import { accepted, joined, type NewRecord, redelivered, replayed } from "../transitions.ts";
+import { removeOld, writeNew } from "./_apply.ts";
+import { untilDone } from "./_commit.ts";
 import { setId } from "./_ids.ts";
+import type { StoreKeys } from "./_keys.ts";
+import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
-import { type Found, lookUp } from "./_lookup.ts";
-import { untilDone } from "./_contention.ts";
+import type { StoreParts } from "./_parts.ts";
 import {
-  deleteChunks,
   discardUpload,
   fitsOneCommit,
   lastPartOf,
@@ -16,25 +20,21 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
-import { nextRun, notBefore, revive } from "./_revive.ts";
-import { setDue } from "./_schedule.ts";
 import { UNKNOWN_VERSION } from "./_reads.ts";
-import { isEventId, MAX_ID_LENGTH } from "../_record_shape.ts";
-import type { EventRecord, Known, PayloadRef } from "../event_record.ts";
-import type { StoreParts } from "./_parts.ts";
-import { RecentIds } from "./_recent_ids.ts";
-import { LocalHandOff } from "./_local_hand_off.ts";
-import type { AcceptResult } from "../event_store.ts";
+import { type Found, type Known, lookUp } from "./_records.ts";
+import { firstIdOf } from "./_replay_window.ts";
+import { Write } from "./_write.ts";
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_ORDERING_KEY_LENGTH = 256;
 
+/** The number of ids that are remembered at least: redeliveries mostly follow soon. UUIDs take about 3 MB. */
+const MIN_REMEMBERED = 16_384;
+
 /** Adds the parts of a payload to the write that makes its event visible. */
 type AddContent = (write: Write) => void;
 
-type NewRecord = EventRecord & { readonly payload: PayloadRef };
-
-/** Takes events into a store: new deliveries, each id once, and dead events that are replayed. */
+/** The ways into a store: new deliveries, each id once, and dead events that are replayed. */
 export class Acceptance {
   readonly #parts: StoreParts;
   readonly #kv: Deno.Kv;
@@ -49,13 +49,20 @@ export class Acceptance {
     this.#orderingGroups = new OrderingGroups(parts);
   }
 
-  /** Takes a delivery in. */
-  async accept(delivery: Delivery): Promise<AcceptResult> {
-    const record = newRecord(delivery);
-    const { payload, id } = record;
+  /** Stores a delivery, unless its id is known or, within the replay window, its document. */
+  async accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult> {
+    const id = eventIdOf(delivery);
     if (!isEventId(id)) {
       throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
     }
+    const payload = newPayloadRef(delivery.body);
+    const windowMs = options?.replayWindowMs;
+    if (windowMs !== undefined) {
+      checkWindow(windowMs, this.#parts.retentionMs);
+      const first = await firstIdOf(this.#parts, delivery, id, windowMs);
+      if (first !== null) return { id: first, duplicate: true };
+    }
+    const record = accepted(delivery, id, payload, Date.now());
     if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, delivery);
     let found: Found = { entry: null, versionstamp: null };
     if (this.#recent.has(id)) {
@@ -65,13 +72,15 @@ export class Acceptance {
     return await this.#acceptWith(record, found, delivery);
   }
 
-  /** Puts a dead event back, behind those of its ordering key that wait. */
+  /** Puts a dead event back, behind the queued ones of its ordering key. */
   async replay(id: string): Promise<boolean> {
     return await untilDone(async () => {
       const { record, versionstamp } = await this.#lookUp(id);
       if (!record?.payload || record.state !== "dead") return false;
       const write = new Write().check({ key: this.#keys.event(record), versionstamp });
-      return await this.#inGroup(revive(record), record.orderingKey, write) || undefined;
+      const after = replayed(record, Date.now());
+      removeOld(write, this.#parts, record, after);
+      return await this.#inGroup(after, record.orderingKey, write) || undefined;
     });
   }
 
@@ -91,7 +100,7 @@ export class Acceptance {
     return result;
   }
 
-  /** Makes an event visible in the place of nothing, or of the dead one of the same id. */
+  /** Makes an event visible, in the place of nothing or of the dead one of the same id. */
   async #acceptWith(
     record: NewRecord,
     expected: Found,
@@ -101,11 +110,11 @@ export class Acceptance {
     const { id } = record;
     let found = expected;
     return await untilDone(async () => {
-      const write = this.#instead(found, id);
+      const after = found.record ? redelivered(record, found.record) : record;
+      const write = this.#replacing(found, after);
       write.isIntake = true;
       addContent?.(write);
-      const due = { ...record, ...notBefore(found.record, record.receivedAt), ...kept(found) };
-      if (await this.#inGroup(due, delivery.orderingKey ?? null, write, delivery)) {
+      if (await this.#inGroup(after, delivery.orderingKey ?? null, write, delivery)) {
         this.#recent.add(id);
         return { id, duplicate: false };
       }
@@ -114,18 +123,19 @@ export class Acceptance {
     });
   }
 
-  /** Begins a write that puts an event in the place of what was found for its id. */
-  #instead({ entry, record, versionstamp }: Found, id: string): Write {
+  /** Begins a write that puts an event in the place of the stored one. */
+  #replacing({ entry, record, versionstamp }: Found, after: EventRecord): Write {
     const write = new Write();
     // No check holds of an entry that cannot be decoded.
-    if (entry !== UNKNOWN_VERSION) write.check({ key: this.#keys.id(id), versionstamp: entry });
+    if (entry !== UNKNOWN_VERSION) {
+      write.check({ key: this.#keys.id(after.id), versionstamp: entry });
+    }
     if (versionstamp === null) return write;
     if (!record) {
-      throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
+      throw new Error(`Cannot accept the delivery: the record of event ${after.id} is unreadable`);
     }
-    const key = this.#keys.event(record);
-    write.check({ key, versionstamp }).delete(key);
-    if (record.payload) deleteChunks(write, this.#keys, record.payload);
+    write.check({ key: this.#keys.event(record), versionstamp });
+    removeOld(write, this.#parts, record, after);
     return write;
   }
 
@@ -140,18 +150,18 @@ export class Acceptance {
     delivery?: Delivery,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, write, delivery);
-    // A KV keeps half a character, as a cut may leave it, as another one: the place would not be found.
+    // A KV stores half a surrogate pair, which a cut may leave, as another character.
     const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH).toWellFormed();
     const key = inIntake(record.intake, cut);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
       const group = await this.#orderingGroups.readToJoin(key);
-      const place = this.#orderingGroups.join(write, group, record);
-      const dueAt = group.size === 0 ? Math.max(record.dueAt!, group.busyUntil) : null;
-      const busyMs = group.busyUntil - Date.now();
-      const delayed = busyMs > (record.delayMs ?? 0) && { delayMs: busyMs };
-      const placed = { ...record, orderingKey: cut, group: place, dueAt, ...delayed };
-      return await this.#tryCommit(placed, write, delivery);
+      const position = this.#orderingGroups.join(write, group, record);
+      return await this.#tryCommit(
+        joined(record, cut, position, group.size === 0),
+        write,
+        delivery,
+      );
     });
   }
 
@@ -163,7 +173,7 @@ export class Acceptance {
     try {
       const result = await this.#parts.commits.commit(write);
       handOff?.end(result);
-      if (result.ok && write.notifies) this.#parts.local.wake?.();
+      if (result.ok && write.notifies) this.#parts.local.listener?.wake();
       return result.ok;
     } catch (error) {
       handOff?.endUnknown();
@@ -176,49 +186,42 @@ export class Acceptance {
     if (delivery && payload && fitsOneCommit(payload)) {
       setChunks(write, this.#keys, payload, delivery.body);
     }
-    write.set(this.#keys.event(record), record);
+    writeNew(write, this.#parts, record);
     setId(write, this.#parts, record);
-    setDue(write, this.#keys, record);
   }
 }
 
-/** What stays of a dead event that is delivered again. */
-function kept({ record }: Known): Partial<EventRecord> {
-  if (!record) return {};
-  return { run: nextRun(record), ...(record.progress && { progress: record.progress }) };
+/**
+ * The ids that were accepted lately. A duplicate among the deliveries that share a commit makes it fail
+ * for all, so the record of a known id is read before.
+ */
+class RecentIds {
+  #young = new Set<string>();
+  #old = new Set<string>();
+
+  /** Checks whether an id was added lately. */
+  has(id: string): boolean {
+    return this.#young.has(id) || this.#old.has(id);
+  }
+
+  /** Adds an id. */
+  add(id: string): void {
+    this.#young.add(id);
+    if (this.#young.size < MIN_REMEMBERED) return;
+    this.#old = this.#young;
+    this.#young = new Set();
+  }
 }
 
 function isLive({ record }: Known): boolean {
   return record !== undefined && record.state !== "dead";
 }
 
-function newRecord(delivery: Delivery): NewRecord {
-  const { platform, source, type, body, intake, deliveryId, traceparent } = delivery;
-  const { action, repository, chat, sender, requestId } = delivery;
-  const now = Date.now();
-  const record: NewRecord = {
-    v: 2,
-    id: eventIdOf(delivery),
-    ...(intake !== undefined && { intake }),
-    ...(deliveryId !== undefined && { deliveryId }),
-    platform,
-    source,
-    type,
-    ...(action !== undefined && { action }),
-    ...(repository && { repository }),
-    ...(chat && { chat }),
-    ...(sender && { sender }),
-    requestId: requestId ?? null,
-    receivedAt: now,
-    state: "queued",
-    attempt: 0,
-    dueAt: now,
-    orderingKey: null,
-    group: null,
-    lease: null,
-    settledAt: null,
-    payload: newPayloadRef(body),
-    errors: [],
-  };
-  return traceparent && parseTraceparent(traceparent) ? { ...record, traceparent } : record;
+function checkWindow(windowMs: number, retentionMs: number): void {
+  // A document whose event is forgotten cannot be told from one whose event was never stored.
+  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
+  throw new RangeError(
+    `Cannot accept the delivery: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's ` +
+      `'retentionMs', got ${met(windowMs)}`,
+  );
 }

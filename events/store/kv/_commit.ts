@@ -1,12 +1,12 @@
-/** For how long a lock is waited for: a sender of a webhook has to be answered within 10 s. */
-const LOCKED_TIMEOUT_MS = 4_500;
+/** The time for which a commit is tried: a sender of a webhook has to be answered within 10 s. */
+const TRY_MS = 4_500;
 
-/** The longest pause before a lock is tried again: a commit takes about 1 ms. */
+/** The longest pause between tries: a commit takes about 1 ms. */
 const MAX_PAUSE_MS = 50;
 
 /**
- * By how much a pause is longer than the one before it. Twice as long, whoever was refused a few times
- * had to wait for much longer than those who were not.
+ * The factor by which pauses for a lock grow. With 2, a process that was refused a few times had to wait
+ * for much longer than the others.
  */
 const PAUSE_GROWTH = 1.3;
 
@@ -26,18 +26,42 @@ export async function commit(
     try {
       return await operation.commit();
     } catch (error) {
-      if (!isLocked(error) || performance.now() - start > LOCKED_TIMEOUT_MS) throw error;
+      if (!isLocked(error) || performance.now() - start > TRY_MS) throw error;
     }
     onLocked?.();
     await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.5 + Math.random())));
   }
 }
 
-/** Whether a KV refuses a commit for what is in it. */
+/** Checks whether a KV refused a commit for its size. */
 export function isTooMuch(error: unknown): boolean {
   return /too (many|large)/i.test(String(error));
 }
 
 function isLocked(error: unknown): boolean {
   return error instanceof Error && error.message.includes("database is locked");
+}
+
+/**
+ * Tries again, with pauses that grow and differ, while others change what a commit checks: without
+ * pauses, one that needs more steps than the others would lose each time.
+ *
+ * @param attempt Makes a try, and gets whether it is the first; undefined if others were faster.
+ * @returns The result of the try that succeeded.
+ * @throws {Error} If none succeeds in time.
+ */
+export async function untilDone<T>(
+  attempt: (isFirst: boolean) => Promise<T | undefined>,
+): Promise<T> {
+  const start = performance.now();
+  let isFirst = true;
+  for (let pauseMs = 0;; pauseMs = Math.min(MAX_PAUSE_MS, 2 * pauseMs + 1)) {
+    const result = await attempt(isFirst);
+    isFirst = false;
+    if (result !== undefined) return result;
+    if (performance.now() - start > TRY_MS) break;
+    // The second try at once: the first one may just not have known what is there.
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs * Math.random()));
+  }
+  throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
 }

@@ -1,11 +1,16 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
-import { Batch, type CommitResult, type Waiting } from "./_batch.ts";
 import { commit, isTooMuch } from "./_commit.ts";
 import type { Write } from "./_write.ts";
-import { leaseTogether, type SharedEntries } from "./_shared_entries.ts";
+import { leaseTogether, type SharedEntries } from "./_schedule.ts";
 import { readAll } from "./_reads.ts";
 import type { Notifier } from "./notifier.ts";
 import type { EventRecord } from "../event_record.ts";
+
+/** A commit holds 1,000 mutations; the notifier is one, and shared entries of the schedule are others. */
+const MAX_MUTATIONS = 950;
+
+/** A commit holds 819,200 bytes, keys and V8's serialization among them. */
+const MAX_BYTES = 700_000;
 
 /** A commit holds 100 checks. */
 const MAX_CHECKS = 100;
@@ -13,66 +18,86 @@ const MAX_CHECKS = 100;
 /** A remote KV takes 10 checks per commit. */
 const MAX_CHECKS_REMOTE = 10;
 
-/** How much work shares a commit with few deliveries: they would have to wait for all of it. */
+/** The number of writes of work that share a commit with few deliveries, which wait for all of it. */
 const MAX_WORK = 40;
 
 /** A commit that takes longer does not keep the next one waiting: that of a remote KV, or a lock. */
 const SLOW_MS = 25;
 
-/** How many commits may be under way at once. */
+/** The number of commits that may be under way at once. */
 const MAX_COMMITS = 16;
 
-/** What a remote KV swallows is never answered, and must not keep a place for ever. */
+/** The time for which a commit may take: a remote KV leaves some without an answer. */
 const COMMIT_TIMEOUT_MS = 5_000;
 
 /**
- * For how long a file is taken to be shared after another process held its lock. It is left free for a
+ * The time for which a file counts as shared after another process held its lock. It is left free for a
  * moment after each commit then: two processes that wrote all the time answered after 25 ms (p99), not 65.
  */
 const SHARED_MS = 500;
 
-/** What has waited longer is not written any more: its sender has been told that it is not stored. */
+/** The longest that a write waits. By then its sender has an answer: that it is not stored. */
 const MAX_WAIT_MS = 4_500;
 
+/** The result of a commit: the version of what it wrote, if its checks held. */
+export type CommitResult = Deno.KvCommitResult | Deno.KvCommitError;
+
+/** A write that waits to be committed. */
+interface Waiting {
+  readonly write: Write;
+  /** The time since when it waits, by the monotonic clock. */
+  readonly since: number;
+  readonly resolve: (result: CommitResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
- * Writes writes, those that wait at the same time in one commit. A commit costs about 0.3 ms on a file
+ * The group commit: writes that wait at the same time share a commit. A commit costs about 0.3 ms on a file
  * whatever is in it, and an fsync on top on some disks: 32 deliveries in one take a tenth of the time.
+ *
+ * One commit at a time is under way, and what comes meanwhile gathers for the next one. Exceptions: a full
+ * commit starts at once; deliveries pass one commit of work; a commit that takes over 25 ms no longer
+ * keeps the next one waiting. Deliveries and work take turns within a commit. Settlements may wait a few
+ * milliseconds for company.
+ *
+ * A shared commit fails as a whole. Then the keys that it checked are read again: the writes whose checks
+ * do not hold are refused, and the others are committed anew. What is too large is split.
  */
 export class GroupCommit {
   readonly #kv: Deno.Kv;
   readonly #notifier: Notifier;
-  readonly #groups: SharedEntries;
+  readonly #shared: SharedEntries;
   /** Deliveries, and all else: each gets every other place, so that neither keeps the other waiting. */
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
-  /** Whether something waits that is not to wait any longer. */
+  /** Set if a write waits that should wait no longer. */
   #due = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #maxChecks = MAX_CHECKS;
   #underWay = 0;
   #slow = 0;
-  /** How many of those under way that are not slow have deliveries. */
+  /** The number of commits under way that are not slow and have deliveries. */
   #withIntake = 0;
-  /** When another process held the lock of the database file. */
+  /** The time when another process held the lock of the database file. */
   #lockedAt = -Infinity;
   readonly #slowness: Timeouts;
   readonly #timeouts: Timeouts;
 
-  constructor(kv: Deno.Kv, notifier: Notifier, groups: SharedEntries) {
+  constructor(kv: Deno.Kv, notifier: Notifier, shared: SharedEntries) {
     this.#kv = kv;
     this.#notifier = notifier;
-    this.#groups = groups;
+    this.#shared = shared;
     const timer = new SharedTimer();
     this.#slowness = new Timeouts(SLOW_MS, timer);
     this.#timeouts = new Timeouts(COMMIT_TIMEOUT_MS, timer);
   }
 
   /**
-   * Writes a write.
+   * Commits a write.
    *
    * @param write The write.
-   * @param withinMs How long it may wait for others to share a commit with, in milliseconds.
-   * @returns Whether its checks held, and the version of what it wrote.
+   * @param withinMs The time for which it may wait for others to share a commit with, in milliseconds.
+   * @returns The version of what it wrote, if its checks held.
    */
   commit(write: Write, withinMs = 0): Promise<CommitResult> {
     const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
@@ -102,7 +127,7 @@ export class GroupCommit {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#due = true;
-    // Those of the same step share the commit, and those that come later the next one: not by
+    // Writes of the same step share the commit, and later ones the next one: not by
     // `setImmediate`, which costs 1.15 ms on Deno 2.5, and a turn of the event loop on any.
     if (this.#underWay === this.#slow) queueMicrotask(this.#next);
   };
@@ -126,8 +151,8 @@ export class GroupCommit {
   }
 
   /**
-   * Whether deliveries need not wait for a commit of work, nor take more of it along: while 50,000
-   * events are drained a delivery is stored after 3.6 ms so, and not 4.8.
+   * Set if deliveries do not wait for a commit of work, nor take more of it along: while 50,000 events are
+   * drained a delivery is stored after 3.6 ms so, and not 4.8.
    */
   get #mayPass(): boolean {
     return this.#intake.length > 0 && this.#withIntake === 0 &&
@@ -185,13 +210,13 @@ export class GroupCommit {
     const undo: (() => void)[] = [];
     const leaving = items.flatMap(({ write }) => write.leaving ?? []);
     try {
-      this.#group(operation, items, leaving, undo);
+      this.#schedule(operation, items, leaving, undo);
       for (const { write } of items) write.addTo(operation);
       if (items.some(({ write }) => write.notifies)) undo.push(this.#notifier.notify(operation));
       const result = await commit(operation, this.#onLocked);
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && items.length > 1) return await this.#sortOut(items);
-      if (result.ok) this.#groups.left(leaving);
+      if (result.ok) this.#shared.left(leaving);
       for (const { resolve } of items) resolve(result);
     } catch (error) {
       for (const each of undo) each();
@@ -201,23 +226,23 @@ export class GroupCommit {
     }
   }
 
-  /** Leases events under one entry of the schedule, and deletes the entries that are empty now. */
-  #group(
+  /** Leases events under one schedule entry, and deletes the shared entries that are empty now. */
+  #schedule(
     operation: Deno.AtomicOperation,
     items: readonly Waiting[],
     leaving: readonly EventRecord[],
     undo: (() => void)[],
   ): void {
-    const group = leaseTogether(items.flatMap(({ write }) => write.leased ?? []));
-    if (group) {
-      this.#groups.open(operation, group);
-      undo.push(() => this.#groups.forget(group));
+    const entry = leaseTogether(items.flatMap(({ write }) => write.leased ?? []));
+    if (entry) {
+      this.#shared.open(operation, entry);
+      undo.push(() => this.#shared.forget(entry));
     }
-    this.#groups.close(operation, leaving);
-    if (!items.some(({ write }) => write.effects)) this.#groups.deleteSpent(operation);
+    this.#shared.close(operation, leaving);
+    if (!items.some(({ write }) => write.effects)) this.#shared.deleteEmpty(operation);
   }
 
-  /** Tells those whose checks do not hold, and writes the others again. */
+  /** Refuses the writes whose checks do not hold, and commits the others again. */
   async #sortOut(items: readonly Waiting[]): Promise<void> {
     const checks = items.flatMap(({ write }) => write.checks);
     const entries = await readAll(this.#kv, checks.map(({ key }) => key));
@@ -233,7 +258,7 @@ export class GroupCommit {
     if (valid.length > 0) await this.#write(valid);
   }
 
-  /** One that cannot be written at all must not take the others with it. */
+  /** Splits a commit that is too large, so that a write that fits none does not fail the others. */
   async #writeLess(items: readonly Waiting[], error: unknown): Promise<void> {
     if (!hasTooManyChecks(error)) return await this.#writeEach(items);
     this.#maxChecks = MAX_CHECKS_REMOTE;
@@ -271,4 +296,46 @@ function tooManyChecks(cause: unknown): Error {
 /** Lets another process have the lock: the shortest pause that a timer makes. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1));
+}
+
+/** Writes that share a commit. */
+class Batch {
+  /** The writes. */
+  readonly items: Waiting[] = [];
+  readonly #maxChecks: number;
+  readonly #checked = new Set<Deno.KvKeyPart | undefined>();
+  #checks = 0;
+  #mutations = 0;
+  #bytes = 0;
+
+  /** @param maxChecks The number of checks that the commit holds. */
+  constructor(maxChecks: number) {
+    this.#maxChecks = maxChecks;
+  }
+
+  /**
+   * Adds a write if it fits. No two check the same key: all checks of a commit see what was there before,
+   * so both would hold. A write with a handler's effects has a commit of its own.
+   */
+  add(item: Waiting): boolean {
+    const { checks, size, bytes, effects } = item.write;
+    // Equal keys have an equal last part, an id. Other keys may share it: those writes wait for the
+    // next commit.
+    const ids = checks.map(({ key }) => key.at(-1));
+    const isFirst = this.items.length === 0;
+    if (!isFirst && (effects || !this.#fits(ids, size, bytes))) return false;
+    this.items.push(item);
+    for (const id of ids) this.#checked.add(id);
+    this.#checks += ids.length;
+    // Nothing fits beside effects.
+    this.#mutations += effects ? MAX_MUTATIONS : size;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  #fits(ids: readonly (Deno.KvKeyPart | undefined)[], size: number, bytes: number): boolean {
+    return this.#checks + ids.length <= this.#maxChecks &&
+      this.#mutations + size <= MAX_MUTATIONS && this.#bytes + bytes <= MAX_BYTES &&
+      !ids.some((id) => this.#checked.has(id));
+  }
 }

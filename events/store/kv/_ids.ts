@@ -1,17 +1,17 @@
-import type { Mutations, Write } from "./_write.ts";
+import type { EventRecord } from "../event_record.ts";
 import type { StoreParts } from "./_parts.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
-import type { EventRecord } from "../event_record.ts";
+import type { Mutations, Write } from "./_write.ts";
 
 const DAY_MS = 86_400_000;
 
 /**
- * For how long beyond the retention an id is known whose event was leased in the commit that stored it:
- * nearly all of these are settled at once, and then the entry need not be written again.
+ * The time beyond the retention for which an id is kept whose event was leased in the commit that stored
+ * it: nearly all of these are settled at once, and then the entry need not be written again.
  */
 const MARGIN_MS = 2 * DAY_MS;
 
-/** Adds an id's entry to a commit: for as long as its event is open, or for a time where that will do. */
+/** Adds an id's entry to a commit: for as long as its event is open, or for a time if that will do. */
 export function setId(
   commit: Mutations,
   { keys, retentionMs }: Pick<StoreParts, "keys" | "retentionMs">,
@@ -20,18 +20,10 @@ export function setId(
   commit.set(keys.id(id), receivedAt, idKept ? {} : { expireIn: retentionMs + MARGIN_MS });
 }
 
-/** Whether the entry of an event's id has to be written with a change, to last as long as it should. */
-function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
-  if (state === "done") return idKept === true || isOld(receivedAt);
-  // Of a dead one also where it should be there: whoever looks after it goes by its id.
-  return !idKept || state === "dead";
-}
-
 /**
- * Has an event's id be known for as long as the event is open or dead, and for the retention once it is
- * done.
+ * Keeps an event's id for as long as the event is open or dead, and for the retention once it is done.
  *
- * @returns The record, which tells so; a promise where the entry may have expired already.
+ * @returns The record, which notes that; a promise if the entry may have expired already.
  */
 export function keepId(
   write: Write,
@@ -44,7 +36,14 @@ export function keepId(
   return writeId(write, parts, record);
 }
 
-/** An id whose entry has expired may be another event's by now: its delivery was sent again. */
+/** Checks whether the entry of an event's id has to be written with a change, to last long enough. */
+function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
+  if (state === "done") return idKept === true || isOld(receivedAt);
+  // For a dead one also if it should be there: operators find the event by its id.
+  return !idKept || state === "dead";
+}
+
+/** Keeps an id whose entry may have expired. It may be another event's by now: a redelivery took it. */
 async function keepOldId(write: Write, parts: StoreParts, record: EventRecord) {
   const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
   if (typeof value === "number" && value !== record.receivedAt) return record;

@@ -6,35 +6,41 @@ export interface Prefix {
 }
 
 /**
- * The keys of one store, below its namespace. What is written for each event lies in the order of time:
- * by ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
+ * The keys of one store, below its namespace. The keys written for each event are in the order of time: in
+ * the order of ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
  */
 export interface StoreKeys {
-  /** When the event of an id was received: where its record is. */
+  /** The time at which the event of an id was received, which leads to its record. */
   id(id: string): Deno.KvKey;
   /** All ids. */
   readonly ids: Prefix;
   /** An event's record. */
   event(ref: EventRef): Deno.KvKey;
-  /** An event's place in the schedule: when somebody should look at it next. */
+  /** The schedule entry of an event, or of several: it is due at that time. */
   due(dueAt: number, id: string): Deno.KvKey;
-  /** What all entries of the schedule begin with; a time is next. */
+  /** The beginning of all schedule entries; a time is next. */
   readonly schedule: Deno.KvKey;
   /** A part of a payload. */
   chunk(payloadId: string, index: number): Deno.KvKey;
   /** All parts of a payload, in their order. */
   chunks(payloadId: string): Deno.KvListSelector;
-  /** What is known of the group of an ordering key. */
+  /** The record of an ordering group. */
   group(key: string): Deno.KvKey;
-  /** A place in a group. */
-  position(key: string, seq: number): Deno.KvKey;
-  /** What all places in a group begin with; their numbers are next. */
+  /** A position in an ordering group. */
+  position(key: string, position: number): Deno.KvKey;
+  /** The beginning of all positions in a group; their numbers are next. */
   positionsIn(key: string): Deno.KvKey;
-  /** All orderingGroups. */
+  /** All ordering groups. */
   readonly orderingGroups: Prefix;
-  /** All places in all orderingGroups. */
-  readonly places: Prefix;
-  /** As what a document came to an intake first, by its digest. */
+  /** All positions in all ordering groups. */
+  readonly positions: Prefix;
+  /** The entry of a dead event in the index of those. */
+  dead(ref: EventRef): Deno.KvKey;
+  /** The beginning of the index of dead events; a time is next. */
+  readonly deadIndex: Deno.KvKey;
+  /** The mark that the index holds all dead events, those of the first layout among them. */
+  readonly deadIndexed: Deno.KvKey;
+  /** The event as which a document came to an intake first, by its digest. */
   content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** The records of the events received from a time on, and before another. */
   eventsBetween(after: number, before: number): Deno.KvListSelector;
@@ -59,10 +65,13 @@ export function storeKeys(namespace: string): StoreKeys {
     chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
     chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
     group: (key) => [namespace, "lane", key],
-    position: (key, seq) => [namespace, "place", key, seq],
+    position: (key, position) => [namespace, "place", key, position],
     positionsIn: (key) => [namespace, "place", key],
     orderingGroups: { prefix: [namespace, "lane"] },
-    places: { prefix: [namespace, "place"] },
+    positions: { prefix: [namespace, "place"] },
+    dead: ({ id, receivedAt }) => [namespace, "dead", receivedAt, id],
+    deadIndex: [namespace, "dead"],
+    deadIndexed: [namespace, "indexed", "dead"],
     content: (intake, digest) => [namespace, "content", intake, digest],
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },

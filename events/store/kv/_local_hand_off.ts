@@ -2,19 +2,29 @@ import { withDeadline } from "../../../core/deadline.ts";
 import type { Delivery } from "../delivery.ts";
 import type { Leased, Mutations } from "./_write.ts";
 import { setId } from "./_ids.ts";
-import { LeasedRecord } from "./_leased_record.ts";
+import { LeasedRecord } from "./_schedule.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsRecord } from "./_payload.ts";
-import { type EventRecord, type FullRecord, readRecord } from "../event_record.ts";
+import type { EventRecord } from "../event_record.ts";
+import { type FullRecord, readRecord } from "./_records.ts";
 import type { Reservation } from "../event_store.ts";
 
-/** How long after a commit failed its event is looked for, and how often. */
+/** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;
 
-/** How long looking for it may take. */
+/** The time that such a read may take. */
 const READ_TIMEOUT_MS = 5_000;
 
-/** An event that the local worker takes in the commit that stores it, or lets its group go on. */
+/**
+ * The local hand-off: the worker of the process takes an event in the commit that stores it, or that makes
+ * it the first of its ordering group. Nothing has to be claimed and read back, half of an event's cost.
+ *
+ * The worker reserves room before the commit, and the record is written as leased by it. If the payload is
+ * small it is in the record, and events that share the commit share a schedule entry. Once the commit is
+ * made the worker gets the lease together with the delivery. If the commit fails, the room is given back.
+ * If its answer is lost, the event may be stored as leased by a worker that knows nothing of it: then the
+ * record is read again until the lease expires, and handed over if it is there.
+ */
 export class LocalHandOff implements Leased {
   readonly leaseMs: number;
   readonly #leased: LeasedRecord;
@@ -29,8 +39,7 @@ export class LocalHandOff implements Leased {
     delivery?: Delivery,
   ) {
     this.leaseMs = reservation.leaseMs;
-    const attempt = record.attempt + 1;
-    this.#leased = new LeasedRecord(parts.keys, { ...record, attempt }, reservation);
+    this.#leased = new LeasedRecord(parts.keys, record, reservation);
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
@@ -40,7 +49,7 @@ export class LocalHandOff implements Leased {
     return this.#leased.record;
   }
 
-  /** Whether the event's payload is in its record. */
+  /** True if the event's payload is in its record. */
   get holdsPayload(): boolean {
     return this.record.payload?.chunks === 0;
   }
@@ -59,30 +68,31 @@ export class LocalHandOff implements Leased {
   }
 
   /**
-   * Has the local worker take an event, if there is one and it has room: that saves claiming it.
+   * Reserves room for an event at the local worker, if there is one and it has room.
    *
-   * @param delivery What the event is made of, which saves reading it: together half of its cost.
+   * @param delivery The delivery that the event is made of, which saves reading the payload.
+   * @returns The hand-off; undefined if the event is not due, or there is no room.
    */
   static of(parts: StoreParts, record: EventRecord, delivery?: Delivery): LocalHandOff | undefined {
     const { dueAt, payload } = record;
     if (dueAt === null || dueAt > Date.now() || !payload) return undefined;
-    const reservation = parts.local.reserve?.(delivery ? payload.size : 0);
+    const reservation = parts.local.listener?.reserve?.(delivery ? payload.size : 0);
     if (!reservation) return undefined;
-    // An event with a group has an entry of its own in the schedule, which tells its place.
+    // An event in a group has its own entry in the schedule, which names its position.
     const isFull = delivery !== undefined && record.group === null && fitsRecord(payload);
     const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
     return new LocalHandOff(parts, taken, reservation, delivery);
   }
 
-  /** Tells the worker what became of the event's commit. */
+  /** Ends the hand-off by the result of the event's commit. */
   end(result: Deno.KvCommitResult | Deno.KvCommitError): void {
     if (result.ok) this.#take(this.record, result.versionstamp);
     else this.#reservation.cancel();
   }
 
   /**
-   * Finds out what became of a commit that failed: its answer may have been lost. The event would then
-   * wait until a lease expires that nobody holds.
+   * Ends the hand-off of a commit that failed, whose answer may have been lost. The event would then wait
+   * until a lease expires that nobody holds.
    */
   async endUnknown(): Promise<void> {
     const { kv, keys } = this.#parts;

@@ -1,85 +1,198 @@
-import { changeAll } from "./_bulk.ts";
-import { cancelEvent, cancelFound } from "./_cancel.ts";
-import type { StoreKeys } from "./_keys.ts";
-import { lookUp } from "./_lookup.ts";
+import type { BulkOptions, BulkResult, EventFilter, EventOperations } from "../event_operations.ts";
+import type { EventRecord, StoredEvent } from "../event_record.ts";
+import type { Lease } from "../event_store.ts";
+import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
+import { cancelled, cancelRequested, isCancelRequested } from "../transitions.ts";
+import { applyChange } from "./_apply.ts";
+import { untilDone } from "./_commit.ts";
+import { Pool } from "./_concurrency.ts";
+import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { purgeFound } from "./_purge.ts";
-import { replayAll } from "./_replay.ts";
-import { findEvents } from "./_scan.ts";
-import { Work } from "./_work.ts";
-import type { BulkOptions, BulkResult } from "../bulk_options.ts";
-import type { EventFilter, EventStats } from "../event_filter.ts";
-import type { EventRecord } from "../event_record.ts";
-import type { StoredEvent } from "../stored_event.ts";
+import { deleteChunks } from "./_payload.ts";
+import { read, UNKNOWN_VERSION } from "./_reads.ts";
+import { type Known, knownOf, lookUp } from "./_records.ts";
+import { EventScan, type FoundEvent, Work } from "./_scan.ts";
+import { Write } from "./_write.ts";
 
-/** What somebody who operates a store does with its events. */
-export class Operations {
-  readonly #parts: StoreParts;
-  readonly #kv: Deno.Kv;
-  readonly #keys: StoreKeys;
+/** The number of events that are changed at the same time: so many share a commit. */
+const CONCURRENCY = 100;
 
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
-    this.#kv = parts.kv;
-    this.#keys = parts.keys;
-  }
+/** Changes an event that was found; false if it is not meant, or not any more. */
+type ChangeFound = (found: FoundEvent) => Promise<boolean>;
 
-  /** Reads an event's record. */
-  async get(id: string): Promise<EventRecord | null> {
-    const { record, versionstamp } = await lookUp(this.#kv, this.#keys, id);
-    if (record || versionstamp === null) return record ?? null;
-    throw new Error(
-      `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,
-    );
-  }
+/** Puts a dead event back. */
+type Replay = (id: string) => Promise<boolean>;
 
-  /** Looks through the events that a filter lets through. */
-  async *list(filter: EventFilter): AsyncGenerator<StoredEvent> {
-    for await (const { event } of findEvents(this.#kv, this.#keys, filter)) yield event;
-  }
+/** Makes the operations of somebody who runs a store. */
+export function storeOperations(parts: StoreParts, replay: Replay): EventOperations {
+  const { kv, keys } = parts;
+  const scan = new EventScan(parts);
 
-  /** Counts the events that a filter lets through, by state. */
-  async stats(filter: EventFilter, options: BulkOptions): Promise<EventStats> {
-    const counts = { queued: 0, running: 0, done: 0, dead: 0, unreadable: 0 };
-    let oldestWaitingAt: number | null = null;
-    const events = findEvents(this.#kv, this.#keys, filter, new Work(options));
-    for await (const { event } of events) {
-      counts[event.state]++;
-      if (event.state !== "queued") continue;
-      oldestWaitingAt = Math.min(oldestWaitingAt ?? event.receivedAt, event.receivedAt);
-    }
-    return { ...counts, oldestWaitingAt };
-  }
-
-  /** Puts dead events back, each by itself where it has to be. */
-  async replayAll(
+  async function changeAll(
     filter: EventFilter,
     options: BulkOptions,
-    replay: (id: string) => Promise<boolean>,
+    change: ChangeFound,
   ): Promise<BulkResult> {
     const work = new Work(options, filter.ids);
-    await replayAll(this.#parts, filter, replay, work);
+    await changeEach(scan.find(filter, work), change, work);
     return work.result;
   }
 
-  /** Gives an event up that waits or runs. */
-  cancel(id: string): Promise<boolean> {
-    return cancelEvent(this.#parts, id);
-  }
+  return {
+    list: ((filter = {}) => eventsOf(scan.find(filter))) as EventOperations["list"],
+    replay,
 
-  /** Gives events up that wait or run. */
-  async cancelAll(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
-    const work = new Work(options, filter.ids);
-    const cancel = cancelFound.bind(null, this.#parts);
-    await changeAll(findEvents(this.#kv, this.#keys, filter, work), cancel, work);
-    return work.result;
-  }
+    async get(id) {
+      const { record, versionstamp } = await lookUp(kv, keys, id);
+      if (record || versionstamp === null) return record ?? null;
+      throw new Error(
+        `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,
+      );
+    },
 
-  /** Deletes events that are settled. */
-  async purge(filter: EventFilter, options: BulkOptions): Promise<BulkResult> {
-    const work = new Work(options, filter.ids);
-    const purge = purgeFound.bind(null, this.#parts, filter);
-    await changeAll(findEvents(this.#kv, this.#keys, filter, work), purge, work);
-    return work.result;
+    async stats(filter = {}, options = {}) {
+      const counts = { queued: 0, running: 0, done: 0, dead: 0, unreadable: 0 };
+      let oldestWaitingAt: number | null = null;
+      for await (const { event } of scan.find(filter, new Work(options))) {
+        counts[event.state]++;
+        if (event.state !== "queued") continue;
+        oldestWaitingAt = Math.min(oldestWaitingAt ?? event.receivedAt, event.receivedAt);
+      }
+      return { ...counts, oldestWaitingAt };
+    },
+
+    async replayAll(filter, options = {}) {
+      const work = new Work(options, filter.ids);
+      await replayEach(scan.find({ ...filter, state: filter.state ?? "dead" }, work), replay, work);
+      return work.result;
+    },
+
+    cancel(id) {
+      return cancelEvent(parts, id);
+    },
+
+    cancelAll(filter, options = {}) {
+      return changeAll(filter, options, (found) => cancelFound(parts, found));
+    },
+
+    purge(filter, options = {}) {
+      return changeAll(filter, options, (found) => purgeFound(parts, filter, found));
+    },
+  };
+}
+
+async function* eventsOf(found: AsyncIterable<FoundEvent>): AsyncGenerator<StoredEvent> {
+  for await (const { event } of found) yield event;
+}
+
+/** Changes events until the work is ended. Throws what a change throws, once those beside it are done. */
+async function changeEach(
+  events: AsyncIterable<FoundEvent>,
+  change: ChangeFound,
+  work: Work,
+): Promise<void> {
+  const pool = new Pool(CONCURRENCY);
+  try {
+    for await (const found of events) {
+      await pool.add(async () => {
+        if (!work.ended && await change(found)) work.hasChanged([found.event.id]);
+      });
+    }
+  } finally {
+    await pool.done();
   }
+}
+
+/**
+ * Puts dead events back. Those with an ordering key come after the others, in the order in which they
+ * were received, because they join their ordering groups in that order.
+ */
+async function replayEach(
+  events: AsyncIterable<FoundEvent>,
+  replay: Replay,
+  work: Work,
+): Promise<void> {
+  const groups = new Map<string, { readonly id: string; readonly receivedAt: number }[]>();
+  const change = async ({ event }: FoundEvent) => {
+    if (event.state !== "dead" || !event.payload) return false;
+    const { id, orderingKey, receivedAt } = event;
+    if (orderingKey === null) return await replay(id);
+    const group = groups.get(orderingKey);
+    if (group) group.push({ id, receivedAt });
+    else groups.set(orderingKey, [{ id, receivedAt }]);
+    return false;
+  };
+  await changeEach(events, change, work);
+  const pool = new Pool(CONCURRENCY);
+  for (const group of groups.values()) {
+    await pool.add(async () => {
+      for (const { id } of group.sort((a, b) => a.receivedAt - b.receivedAt)) {
+        if (work.ended) return;
+        if (await replay(id)) work.hasChanged([id]);
+      }
+    });
+  }
+  await pool.done();
+}
+
+/** Cancels a queued event, or flags a running one. */
+async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
+  return await untilDone(async () => {
+    const known = await lookUp(parts.kv, parts.keys, id);
+    if (!known.record || !isOpen(known.record)) return false;
+    return await tryToCancel(parts, leaseOf(known)) || undefined;
+  });
+}
+
+/** Cancels an event that was found, if it is queued or runs, and was not cancelled before. */
+async function cancelFound(parts: StoreParts, found: FoundEvent): Promise<boolean> {
+  const { event } = found;
+  if (!isOpen(event) || isCancelRequested(event)) return false;
+  return await tryToCancel(parts, leaseOf(knownOf(found))) || await cancelEvent(parts, event.id);
+}
+
+async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
+  const { record } = known;
+  if (isCancelRequested(record)) return true;
+  const now = Date.now();
+  if (record.state === "queued") {
+    return await applyChange(parts, known, cancelled(record, now)) !== null;
+  }
+  if (!await applyChange(parts, known, cancelRequested(record, now))) return false;
+  parts.local.listener?.onCancelRequested?.(record.id);
+  return true;
+}
+
+/** Makes a lease of a stored record, which changing it takes. */
+function leaseOf({ record, versionstamp, body }: Known): Lease {
+  return { record: record!, versionstamp: versionstamp!, body };
+}
+
+function isOpen(event: StoredEvent): event is EventRecord {
+  return event.state === "queued" || event.state === "running";
+}
+
+/** Deletes an event with its payload, if it is settled, or unreadable and meant as such. */
+async function purgeFound(
+  parts: StoreParts,
+  filter: EventFilter,
+  found: FoundEvent,
+): Promise<boolean> {
+  const { state } = found.event;
+  if (state === "queued" || state === "running") return false;
+  if (state === "unreadable" && filter.state !== "unreadable") return false;
+  const { key, versionstamp } = found;
+  const write = new Write().delete(key);
+  // A value that cannot be decoded is not changed by anybody.
+  if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
+  if (state !== "done") write.delete(parts.keys.dead(found.event));
+  const id = await read(parts.kv, parts.keys.id(found.event.id));
+  // The id may be another event's by now, if its entry had expired.
+  if (id.value === key.at(-2)) write.check(id).delete(id.key);
+  const { payload, group } = Object(found.value);
+  if (isPayloadRef(payload)) deleteChunks(write, parts.keys, payload);
+  if (state === "unreadable" && isGroupPosition(group)) {
+    await new OrderingGroups(parts).leave(write, group, found.event.id);
+  }
+  return (await parts.commits.commit(write)).ok;
 }

@@ -1,10 +1,11 @@
 import { commit } from "./_commit.ts";
-import type { KeyedLock } from "./_keyed_lock.ts";
+import type { KeyedLock } from "./_concurrency.ts";
 import type { Mutations } from "./_write.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
-import { isPayloadOf, isUploadMark, MAX_CHUNKS } from "../_record_shape.ts";
-import type { Known, PayloadRef } from "../event_record.ts";
+import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
+import { type Known, MAX_CHUNKS } from "./_records.ts";
+import type { PayloadRef } from "../event_record.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
 const CHUNK_BYTES = 65_000;
@@ -12,22 +13,27 @@ const CHUNK_BYTES = 65_000;
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const CHUNKS_PER_COMMIT = 12;
 
-/** What a record has room for beside all else that it may hold. */
+/** The payload that a record has room for, beside all else that it may hold. */
 const RECORD_BYTES = 32_768;
 
 /** The largest payload that can be stored, in bytes. */
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 
-/** The mark of an upload, as it is expected to be found when its event becomes visible. */
+/** The mark of an upload, with the version that it must have when its event becomes visible. */
 export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
 
-/** What tells of a payload that is still being written. */
-export interface UploadMark {
+/** The mark of a payload that is still being written. */
+interface UploadMark {
   readonly startedAt: number;
   readonly chunks: number;
 }
 
-/** Describes a payload that is about to be written; a larger one than can be makes a `RangeError`. */
+const isUpload = shape({
+  startedAt: isTime,
+  chunks: (value) => isCount(value) && (value as number) <= MAX_CHUNKS,
+});
+
+/** Names a payload that is about to be written. Throws a `RangeError` if it is too large. */
 export function newPayloadRef(body: Uint8Array): PayloadRef {
   const chunks = Math.max(1, Math.ceil(body.byteLength / CHUNK_BYTES));
   if (body.byteLength > MAX_PAYLOAD_BYTES) {
@@ -39,12 +45,12 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
   return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
 }
 
-/** Tells whether a payload fits into the commit that makes its event visible. */
+/** Checks whether a payload fits into the commit that makes its event visible. */
 export function fitsOneCommit(ref: PayloadRef): boolean {
   return ref.chunks <= CHUNKS_PER_COMMIT;
 }
 
-/** Tells whether an event's record may hold its payload: the published examples stay below 27 KB. */
+/** Checks whether an event's record may hold its payload: the published examples stay below 27 KB. */
 export function fitsRecord(ref: PayloadRef): boolean {
   return ref.size <= RECORD_BYTES;
 }
@@ -61,7 +67,7 @@ export function unpack(
   return payload;
 }
 
-/** Tells whether a payload is in one part. */
+/** Checks whether a payload is in one part. */
 export function fitsOneChunk(ref: PayloadRef): boolean {
   return ref.chunks === 1;
 }
@@ -90,9 +96,9 @@ export function deleteChunks(
 }
 
 /**
- * Writes a payload that does not fit one commit but for its end, which is for the commit that makes its
- * event visible. Until that deletes it, a mark tells of the upload. Uploads take turns with their
- * commits, of 780,000 bytes each: small deliveries beside them would have to wait for all of those.
+ * Writes a payload that does not fit one commit, except for its last parts: those are for the commit that
+ * makes its event visible. Until that commit deletes it, a mark shows the upload. Uploads take turns with
+ * their commits, of 780,000 bytes each: small deliveries beside them would have to wait for all of those.
  */
 export async function upload(
   kv: Deno.Kv,
@@ -110,13 +116,13 @@ export async function upload(
     else operation.set(key, { startedAt, chunks: ref.chunks } satisfies UploadMark);
     setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
     const result = await turns.run("upload", () => commit(operation));
-    if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was swept");
+    if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was deleted");
     versionstamp ??= result.versionstamp;
   }
   return { key, versionstamp: versionstamp! };
 }
 
-/** From which part on a payload is for the commit that makes its event visible. */
+/** Returns the first part that is for the commit that makes its event visible. */
 export function lastPartOf({ chunks }: PayloadRef): number {
   return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
 }
@@ -148,7 +154,7 @@ export async function readPayload(
   return body;
 }
 
-/** Reads the payloads that are in one part, of several events; undefined where one is not to be had. */
+/** Reads the payloads that are in one part, of several events; undefined for any other. */
 export async function readSmallPayloads(
   kv: Deno.Kv,
   keys: StoreKeys,
@@ -179,20 +185,22 @@ export async function discardUpload(
 }
 
 /**
- * Deletes the uploads that were begun before a time and never became an event. What this version cannot
- * read may be an upload of another one, which polls it.
+ * Deletes the uploads that were begun before a time and never became an event. A mark that this version
+ * cannot read may be of another one, which deletes it.
  */
 export async function deleteStaleUploads(
   kv: Deno.Kv,
   keys: StoreKeys,
   before: number,
 ): Promise<number> {
-  let swept = 0;
+  let deleted = 0;
   for await (const { key, value, versionstamp } of listAround(kv, keys.uploads)) {
-    if (!isUploadMark(value) || value.startedAt >= before) continue;
-    const ref = { id: String(key.at(-1)), chunks: value.chunks };
+    if (!isUpload(value)) continue;
+    const { startedAt, chunks } = value as UploadMark;
+    if (startedAt >= before) continue;
+    const ref = { id: String(key.at(-1)), chunks };
     await discardUpload(kv, keys, ref, { key, versionstamp });
-    swept++;
+    deleted++;
   }
-  return swept;
+  return deleted;
 }

@@ -1,34 +1,197 @@
-import { entriesBetween, entriesOf } from "./_entries.ts";
+import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
+import type { EventRef, StoredEvent } from "../event_record.ts";
 import type { StoreKeys } from "./_keys.ts";
-import { readAll } from "./_reads.ts";
-import type { Work } from "./_work.ts";
-import type { EventFilter } from "../event_filter.ts";
-import type { EventRef } from "../event_record.ts";
-import { type StoredEvent, toStoredEvent } from "../stored_event.ts";
+import type { StoreParts } from "./_parts.ts";
+import { FIRST, isUndecodable, LAST, listAround, NumberedEntries, readAll } from "./_reads.ts";
+import { refOf, toStoredEvent } from "./_records.ts";
+import { Write } from "./_write.ts";
+
+/**
+ * The number of records read at a time while all are read. A remote KV takes 45 ms for 100, and hardly
+ * more for 500.
+ */
+const BATCH_SIZE = 500;
+
+/** The number of records read at a time by their ids. */
+const BY_IDS = 100;
 
 /** An event as it was found. */
 export interface FoundEvent extends Deno.KvEntry<unknown> {
   readonly event: StoredEvent;
 }
 
-/** Finds the events that a filter lets through, in the order received, until the work is ended. */
-export async function* findEvents(
+/** The progress of an operation on many events. */
+export class Work {
+  readonly #options: BulkOptions;
+  readonly #left: Set<string>;
+  #seen = 0;
+  #changed = 0;
+
+  /** @param ids The ids of the filter, of which the result names the unchanged ones. */
+  constructor(options: BulkOptions = {}, ids: readonly string[] = []) {
+    this.#options = options;
+    this.#left = new Set(ids);
+  }
+
+  /** True once it is to end. */
+  get ended(): boolean {
+    return this.#options.signal?.aborted ?? false;
+  }
+
+  /** The result so far. */
+  get result(): BulkResult {
+    return { changed: this.#changed, left: [...this.#left] };
+  }
+
+  /** Counts an event that was read. */
+  sawOne(): void {
+    this.#seen++;
+    this.#report();
+  }
+
+  /** Counts events that were changed. */
+  hasChanged(ids: readonly string[]): void {
+    for (const id of ids) this.#left.delete(id);
+    this.#changed += ids.length;
+    this.#report();
+  }
+
+  #report(): void {
+    this.#options.onProgress?.({ seen: this.#seen, changed: this.#changed });
+  }
+}
+
+/**
+ * Finds the events that match a filter. Dead ones are found by their index, which is written with their
+ * death. Those that the first layout has left have no entry in it: before the index is used for the first
+ * time in a store, all records are read once and the missing entries are added. A mark notes that.
+ */
+export class EventScan {
+  readonly #parts: StoreParts;
+  #isIndexed: boolean | undefined;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+  }
+
+  /** Finds events in the order received, until the work is ended. */
+  async *find(filter: EventFilter, work?: Work): AsyncGenerator<FoundEvent> {
+    const { receivedAfter = 0, receivedBefore = Infinity } = filter;
+    if (receivedAfter >= receivedBefore) return;
+    for await (const entry of this.#entries(filter, receivedAfter, receivedBefore)) {
+      if (work?.ended) return;
+      work?.sawOne();
+      const event = toStoredEvent(entry);
+      if (matches(event, filter)) yield { ...entry, event };
+    }
+  }
+
+  async *#entries(
+    { ids, state }: EventFilter,
+    after: number,
+    before: number,
+  ): AsyncGenerator<Deno.KvEntry<unknown>> {
+    const { kv, keys } = this.#parts;
+    if (ids) return yield* entriesOf(kv, keys, await refsOf(kv, keys, [...new Set(ids)]));
+    if (state !== "dead") return yield* entriesBetween(kv, keys, after, before);
+    await this.#completeIndex();
+    yield* this.#deadBetween(after, before);
+  }
+
+  /** Reads the entries of dead events by their index. */
+  async *#deadBetween(after: number, before: number): AsyncGenerator<Deno.KvEntry<unknown>> {
+    const { kv, keys } = this.#parts;
+    const index = new NumberedEntries(kv, keys.deadIndex);
+    const [from, to] = [Math.floor(after), Math.ceil(before)];
+    let refs: EventRef[] = [];
+    for await (const { key } of index.list(Math.max(FIRST, from), Math.min(LAST, to), BATCH_SIZE)) {
+      if (key.length === 4) refs.push(refOf(key));
+      // An entry that cannot be decoded: the records of that millisecond are read instead.
+      else if (typeof key.at(-1) === "number") {
+        yield* entriesOf(kv, keys, refs.splice(0));
+        yield* entriesBetween(kv, keys, Number(key.at(-1)), Number(key.at(-1)) + 1);
+      }
+      if (refs.length < BY_IDS) continue;
+      yield* entriesOf(kv, keys, refs);
+      refs = [];
+    }
+    yield* entriesOf(kv, keys, refs);
+  }
+
+  /** Adds the dead events that have no entry in the index. */
+  async #completeIndex(): Promise<void> {
+    const { kv, keys, commits } = this.#parts;
+    this.#isIndexed ??= (await kv.get(keys.deadIndexed)).value !== null;
+    if (this.#isIndexed) return;
+    const writes: Promise<unknown>[] = [];
+    for await (const entry of entriesBetween(kv, keys, 0, Infinity)) {
+      const event = toStoredEvent(entry);
+      if (event.state !== "dead") continue;
+      // If it changes meanwhile, that change has written or deleted its entry.
+      writes.push(commits.commit(new Write().check(entry).set(keys.dead(event), true)));
+      if (writes.length >= BY_IDS) await Promise.all(writes.splice(0));
+    }
+    await Promise.all(writes);
+    await commits.commit(new Write().set(keys.deadIndexed, true));
+    this.#isIndexed = true;
+  }
+}
+
+/**
+ * Reads the entries of the events received from a time on and before another, in their order. A value
+ * whose bytes cannot be decoded fails the reading of all that are read with it, and not even its key is
+ * known: from there on events are read by their ids.
+ */
+async function* entriesBetween(
   kv: Deno.Kv,
   keys: StoreKeys,
-  filter: EventFilter,
-  work?: Work,
-): AsyncGenerator<FoundEvent> {
-  const { ids, receivedAfter = 0, receivedBefore = Infinity } = filter;
-  if (receivedAfter >= receivedBefore) return;
-  const entries = ids
-    ? entriesOf(kv, keys, await refsOf(kv, keys, [...new Set(ids)]))
-    : entriesBetween(kv, keys, receivedAfter, receivedBefore);
-  for await (const entry of entries) {
-    if (work?.ended) return;
-    work?.sawOne();
-    const event = toStoredEvent(entry);
-    if (matches(event, filter)) yield { ...entry, event };
+  after: number,
+  before: number,
+): AsyncGenerator<Deno.KvEntry<unknown>> {
+  let time = after;
+  let seenThen: string[] = [];
+  try {
+    const selector = keys.eventsBetween(after, before);
+    for await (const entry of kv.list(selector, { batchSize: BATCH_SIZE })) {
+      yield entry;
+      const { id, receivedAt } = refOf(entry.key);
+      if (receivedAt !== time) seenThen = [];
+      seenThen.push(id);
+      time = receivedAt;
+    }
+  } catch (error) {
+    if (!isUndecodable(error)) throw error;
+    const refs = await refsBetween(kv, keys, time, before);
+    const rest = refs.filter((ref) => ref.receivedAt > time || !seenThen.includes(ref.id));
+    yield* entriesOf(kv, keys, rest);
   }
+}
+
+/** Reads the entries of events. */
+async function* entriesOf(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  refs: readonly EventRef[],
+): AsyncGenerator<Deno.KvEntry<unknown>> {
+  for (let i = 0; i < refs.length; i += BY_IDS) {
+    const wanted = refs.slice(i, i + BY_IDS).map((ref) => keys.event(ref));
+    for (const entry of await readAll(kv, wanted)) if (entry.versionstamp !== null) yield entry;
+  }
+}
+
+/** Lists the events received from a time on and before another by their ids, in their order. */
+async function refsBetween(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  after: number,
+  before: number,
+): Promise<EventRef[]> {
+  const refs: EventRef[] = [];
+  for await (const { key, value } of listAround(kv, keys.ids, BATCH_SIZE)) {
+    if (typeof value !== "number" || value < after || value >= before) continue;
+    refs.push({ id: String(key.at(-1)), receivedAt: value });
+  }
+  return refs.sort((a, b) => a.receivedAt - b.receivedAt);
 }
 
 async function refsOf(

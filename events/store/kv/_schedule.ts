@@ -1,73 +1,99 @@
 import { writeLog } from "../../../core/mod.ts";
-import type { Mutations } from "./_write.ts";
-import type { StoreKeys } from "./_keys.ts";
-import { lookUp } from "./_lookup.ts";
-import { FIRST, LAST, NumberedEntries } from "./_numbered_entries.ts";
-import type { StoreParts } from "./_parts.ts";
-import { isEventId, isScheduleEntry, isTimestamp } from "../_record_shape.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
+import {
+  type Check,
+  isEventId,
+  isEventRef,
+  isGroupPosition,
+  isTime,
+  isTimestamp,
+  listOf,
+  orNone,
+  orNull,
+  shape,
+} from "../record_shape.ts";
+import { leased, type LeaseRequest, plannedDelay } from "../transitions.ts";
+import type { StoreKeys } from "./_keys.ts";
+import { entryOfToday } from "./_layout_v1.ts";
+import type { StoreParts } from "./_parts.ts";
+import { FIRST, LAST, NumberedEntries, readAll, type ReadKeys, readNear } from "./_reads.ts";
+import { type Known, knownOf, lookUp } from "./_records.ts";
+import type { Leased, Mutations } from "./_write.ts";
 
-/** How many entries are read at a time. */
+/** The number of entries read at a time. */
 const BATCH_SIZE = 100;
 
-/** How many are read to find the first one. */
+/** The number of entries read to find the first one. */
 const FEW = 10;
 
-/** How many entries are remembered that are passed over. */
+/** The number of unreadable entries that are remembered. */
 const MAX_PASSED_OVER = 10_000;
 
-/** How much of an entry's key is logged. */
+/** The number of characters of an entry's key that are logged. */
 const MAX_NAME_LENGTH = 200;
 
-/** What an entry of the schedule holds. */
+/** The number of events that can share an entry: a commit that stores them holds 100 checks, one of each. */
+const MAX_SHARING = 500;
+
+/** The number of empty shared entries that a commit deletes. */
+const MAX_EMPTY = 20;
+
+/** The value of a schedule entry. */
 export interface ScheduleEntry {
-  /** The version of this layout; none is the same as 1. */
-  readonly v?: 1;
-  /** When the event was received: where its record is. */
+  /** The version of this layout. */
+  readonly v: 2;
+  /** The time at which the event was received, which leads to its record. */
   readonly receivedAt: number;
-  /** Its place in its group, so that the group goes on even if the event's record cannot be read. */
+  /** Its position in its group, so that the group goes on even if the event's record is unreadable. */
   readonly group: GroupPosition | null;
-  /** See {@linkcode plannedDelay}; entries of versions before have none. */
+  /** The planned delay, see {@linkcode plannedDelay}. */
   readonly delayMs?: number | undefined;
 }
 
-/** What an entry holds that several events share: where their records are. */
+/** The value of an entry that several events share. */
 export interface SharedEntry {
   /** The version of this layout; none is the same as 1. */
   readonly v?: 1;
+  /** The events, which leads to their records. */
   readonly events: readonly EventRef[];
-  /** For how long they are leased, in milliseconds; entries of versions before do not tell. */
+  /** The length of their leases, in milliseconds; the first layout has none. */
   readonly delayMs?: number | undefined;
-}
-
-/** The longest that versions before had an event wait by default, which did not note that. */
-const LONGEST_DELAY_MS = 4_500_000;
-
-/**
- * Tells for how long an event was to wait when it was given its place in the schedule, in milliseconds.
- * Versions before noted when a retried event had failed, by the clock that gave it its place.
- */
-export function plannedDelay(
-  { state, lease, delayMs, dueAt, receivedAt, errors }: EventRecord,
-): number {
-  if (state === "running" && lease) return lease.ms;
-  if (delayMs !== undefined) return delayMs;
-  const failedAt = errors.at(-1)?.at;
-  if (failedAt !== undefined) return Math.max(0, dueAt! - failedAt);
-  return dueAt === receivedAt ? 0 : LONGEST_DELAY_MS;
 }
 
 /** An entry of the schedule. */
 export type DueEntry = Deno.KvEntry<ScheduleEntry | SharedEntry>;
 
-/** Tells whether several events share an entry. */
+/** An event that is named by the schedule. */
+export interface Due extends EventRef {
+  /** The entry that names it. */
+  readonly entry: DueEntry;
+  /** Its position in its group. */
+  readonly group: GroupPosition | null;
+  /** Set if other events share the entry. */
+  readonly isShared: boolean;
+}
+
+const isEntry = shape({
+  v: (value) => value === 2,
+  receivedAt: isTime,
+  group: orNull(isGroupPosition),
+  delayMs: orNone(isTime),
+});
+const isSharedVersion: Check = (value) => value === undefined || value === 1;
+const isSharedEntry = shape({
+  v: isSharedVersion,
+  events: listOf(isEventRef, MAX_SHARING),
+  delayMs: orNone(isTime),
+});
+
+/** Checks whether several events share an entry. */
 export function isShared(value: ScheduleEntry | SharedEntry): value is SharedEntry {
   return "events" in value;
 }
 
 /**
  * Reads the schedule. An entry that this version cannot read is passed over, and left as it is: a newer
- * one may read it. If its key tells which event it is of, the event is found by its record all the same.
+ * one may read it. If its key names an event, that is found by its record all the same.
  */
 export class Schedule {
   readonly #parts: StoreParts;
@@ -80,17 +106,17 @@ export class Schedule {
     this.#entries = new NumberedEntries(parts.kv, parts.keys.schedule);
   }
 
-  /** The entries up to and including a time. */
+  /** Lists the entries up to and including a time. */
   until(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
     return this.#readable(this.#entries.list(FIRST, time + 1, batchSize));
   }
 
-  /** The entries after a time. */
+  /** Lists the entries after a time. */
   after(time: number): AsyncGenerator<DueEntry> {
     return this.#readable(this.#entries.list(time + 1, LAST, BATCH_SIZE));
   }
 
-  /** When the first entry up to and including a time is due; null if there is none. */
+  /** Reads the time of the first entry up to and including a time; null if there is none. */
   async first(time: number): Promise<number | null> {
     for await (const { key } of this.until(time, FEW)) return Number(key.at(-2));
     return null;
@@ -98,12 +124,12 @@ export class Schedule {
 
   async *#readable(entries: AsyncIterable<Deno.KvEntry<unknown>>): AsyncGenerator<DueEntry> {
     for await (const entry of entries) {
-      const readable = isReadable(entry) ? entry : await this.#find(entry);
+      const readable = readableEntry(entry) ?? await this.#find(entry);
       if (readable) yield readable;
     }
   }
 
-  /** Makes the entry of an event anew that its record says to be there. */
+  /** Makes the entry of an event anew from its record. */
   async #find(entry: Deno.KvEntry<unknown>): Promise<DueEntry | undefined> {
     const { key } = entry;
     const name = key.map((part) => `${typeof part} ${String(part)}`).join();
@@ -111,8 +137,7 @@ export class Schedule {
     if (isOwnKey(key)) {
       const { record } = await lookUp(this.#parts.kv, this.#parts.keys, String(key.at(-1)));
       if (record && record.dueAt === key.at(-2) && !record.sharedEntry) {
-        const { receivedAt, group } = record;
-        return { ...entry, value: { receivedAt, group, delayMs: plannedDelay(record) } };
+        return { ...entry, value: entryFor(record, record.group, plannedDelay(record)) };
       }
     }
     if (this.#passedOver.size < MAX_PASSED_OVER) {
@@ -128,41 +153,205 @@ export class Schedule {
   }
 }
 
-function isReadable(entry: Deno.KvEntry<unknown>): entry is DueEntry {
-  return isOwnKey(entry.key) && isScheduleEntry(entry.value);
+/** Lists the events that an entry of the schedule names. */
+export function dueOf(entry: DueEntry): Due[] {
+  const { key, value } = entry;
+  if (isShared(value)) {
+    return value.events.map((ref) => ({ ...ref, entry, group: null, isShared: true }));
+  }
+  const { receivedAt, group } = value;
+  return [{ id: String(key.at(-1)), receivedAt, group, entry, isShared: false }];
 }
 
-/** Whether a key has a time and an id, as those of all versions have. */
-function isOwnKey(key: Deno.KvKey): boolean {
-  return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
+/** Checks whether an event is at the entry that names it: it may be scheduled elsewhere by now. */
+export function isAtEntry({ key, value }: DueEntry, { record }: Known): boolean {
+  if (!record || record.dueAt !== key.at(-2)) return false;
+  return record.sharedEntry === (isShared(value) ? key.at(-1) : undefined);
+}
+
+/** Reads the records of events. */
+export async function readDue({ kv, keys }: StoreParts, events: readonly Due[]): Promise<Known[]> {
+  const wanted = events.map((due) => keys.event(due));
+  return (await readerOf(events)(kv, wanted)).map(knownOf);
+}
+
+/** Chooses how events are read: those that wait since they were received lie together. */
+export function readerOf(events: readonly Due[]): ReadKeys {
+  return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt)
+    ? readNear
+    : readAll;
 }
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt === null) return;
-  setEntry(commit, keys, record.dueAt, record, record.group, plannedDelay(record));
+  const entry = entryFor(record, record.group, plannedDelay(record));
+  commit.set(keys.due(record.dueAt, record.id), entry);
 }
 
-/** Adds an entry in the schedule to a commit. */
-export function setEntry(
+/** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */
+export function deferEntry(
   commit: Mutations,
   keys: StoreKeys,
-  dueAt: number,
-  { id, receivedAt }: EventRef,
-  group: GroupPosition | null,
-  delayMs?: number,
+  ref: EventRef,
+  delayMs: number,
+  group: GroupPosition | null = null,
 ): void {
-  const entry: ScheduleEntry = { v: 1, receivedAt, group, delayMs };
-  commit.set(keys.due(dueAt, id), entry);
+  commit.set(keys.due(Date.now() + delayMs, ref.id), entryFor(ref, group, delayMs));
 }
 
-/** Adds the deletion of an event's entry in the schedule to a commit, if it has one of its own. */
-export function deleteDue(
-  commit: Mutations,
-  keys: StoreKeys,
-  record: EventRecord,
-): void {
+/** Adds the deletion of an event's entry in the schedule to a commit, if it has its own. */
+export function deleteDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt !== null && !record.sharedEntry) {
     commit.delete(keys.due(record.dueAt, record.id));
   }
+}
+
+function entryFor(
+  { receivedAt }: EventRef,
+  group: GroupPosition | null,
+  delayMs: number,
+): ScheduleEntry {
+  return { v: 2, receivedAt, group, delayMs };
+}
+
+function readableEntry(entry: Deno.KvEntry<unknown>): DueEntry | undefined {
+  if (!isOwnKey(entry.key)) return undefined;
+  const value = entryOfToday(entry.value);
+  const isReadable = "events" in Object(value) ? isSharedEntry(value) : isEntry(value);
+  return isReadable ? { ...entry, value: value as ScheduleEntry | SharedEntry } : undefined;
+}
+
+/** Checks whether a key has a time and an id, as those of all versions have. */
+function isOwnKey(key: Deno.KvKey): boolean {
+  return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
+}
+
+/** A schedule entry for several events. */
+export interface SharedDue {
+  /** The entry's id. */
+  readonly id: string;
+  /** The time at which the leases of its events expire, milliseconds since the epoch. */
+  readonly dueAt: number;
+  /** The length of these leases, in milliseconds. */
+  readonly leaseMs: number;
+  /** Its events. */
+  readonly events: readonly EventRef[];
+}
+
+/**
+ * Shared schedule entries: events that are leased in one commit, mostly the one that stores them, have
+ * one entry together. An entry for each would be written and deleted for nothing, because nearly all are
+ * settled before it is due.
+ *
+ * The records of the events name the entry. An event that is changed in any way leaves it: from then on
+ * it has an entry of its own, or none. The process that wrote the entry counts the events that are left,
+ * and deletes it in the commit of the last one. If several commits under way empty it together, a later
+ * commit deletes it. If the process dies, the entry becomes due when the leases expire: the worker that
+ * claims it takes over the events that are left, and deletes it.
+ */
+export class SharedEntries {
+  readonly #keys: StoreKeys;
+  /** The number of events that are left of each entry that this process has written. */
+  readonly #left = new Map<string, number>();
+  /** The entries that were emptied by several commits together. */
+  readonly #empty: Deno.KvKey[] = [];
+
+  constructor(keys: StoreKeys) {
+    this.#keys = keys;
+  }
+
+  /** Adds an entry to a commit. */
+  open(commit: Mutations, { id, dueAt, leaseMs, events }: SharedDue): void {
+    const entry: SharedEntry = { v: 1, events, delayMs: leaseMs };
+    commit.set(this.#keys.due(dueAt, id), entry);
+    this.#left.set(id, events.length);
+  }
+
+  /** Forgets an entry whose commit failed. */
+  forget({ id }: SharedDue): void {
+    this.#left.delete(id);
+  }
+
+  /** Adds the deletion of the entries that were emptied before to a commit. */
+  deleteEmpty(commit: Mutations): void {
+    for (const key of this.#empty.splice(0, MAX_EMPTY)) commit.delete(key);
+  }
+
+  /** Adds the deletion of the entries that a commit empties. */
+  close(commit: Mutations, leaving: readonly EventRecord[]): void {
+    for (const [id, records] of Map.groupBy(leaving, ({ sharedEntry }) => sharedEntry!)) {
+      if (this.#left.get(id) !== records.length) continue;
+      commit.delete(this.#keys.due(records[0]!.dueAt!, id));
+      this.#left.delete(id);
+    }
+  }
+
+  /** Counts the events that have left their entries. */
+  left(leaving: readonly EventRecord[]): void {
+    for (const { sharedEntry, dueAt } of leaving) {
+      const left = this.#left.get(sharedEntry!);
+      if (left === undefined) continue;
+      this.#left.set(sharedEntry!, left - 1);
+      if (left > 1) continue;
+      this.#left.delete(sharedEntry!);
+      this.#empty.push(this.#keys.due(dueAt!, sharedEntry!));
+    }
+  }
+}
+
+/** The record of an event that is leased in the commit that writes it. */
+export class LeasedRecord implements Leased {
+  readonly leaseMs: number;
+  readonly #keys: StoreKeys;
+  readonly #unleased: EventRecord;
+  readonly #request: LeaseRequest;
+  #record: EventRecord;
+
+  constructor(keys: StoreKeys, record: EventRecord, request: LeaseRequest) {
+    this.leaseMs = request.leaseMs;
+    this.#keys = keys;
+    this.#unleased = record;
+    this.#request = request;
+    this.#record = leased(record, request, Date.now());
+  }
+
+  get record(): EventRecord {
+    return this.#record;
+  }
+
+  lease(now: number, sharedEntry?: string): void {
+    this.#record = leased(this.#unleased, this.#request, now, sharedEntry);
+  }
+
+  addTo(commit: Mutations): void {
+    commit.set(this.#keys.event(this.#record), this.#record);
+    this.addDueTo(commit);
+  }
+
+  /** Adds its entry in the schedule, unless it shares one. */
+  addDueTo(commit: Mutations): void {
+    if (!this.#record.sharedEntry) setDue(commit, this.#keys, this.#record);
+  }
+}
+
+/**
+ * Leases events from now on, under one shared entry if there are several.
+ *
+ * @param events The events.
+ * @returns The entry; undefined if each event has its own.
+ */
+export function leaseTogether(events: readonly Leased[]): SharedDue | undefined {
+  const [first] = events;
+  if (!first) return undefined;
+  const now = Date.now();
+  const share = events.length > 1 && events.every(({ leaseMs }) => leaseMs === first.leaseMs);
+  const id = share ? crypto.randomUUID() : undefined;
+  for (const each of events) each.lease(now, id);
+  return id === undefined ? undefined : {
+    id,
+    dueAt: now + first.leaseMs,
+    leaseMs: first.leaseMs,
+    events: events.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
+  };
 }

@@ -1,7 +1,7 @@
 import type { CommitEffects } from "../event_store.ts";
 import type { EventRecord } from "../event_record.ts";
 
-/** What adds mutations to: a write, or a commit of its own. */
+/** A write, or a commit: mutations are added to it. */
 export interface Mutations {
   /** Adds writing a value. */
   set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): unknown;
@@ -9,13 +9,13 @@ export interface Mutations {
   delete(key: Deno.KvKey): unknown;
 }
 
-/** An event that is leased in a commit: what is written depends on when, and on which others are too. */
+/** An event that is leased in a commit. Its record depends on the time, and on the events beside it. */
 export interface Leased {
-  /** For how long it is leased, in milliseconds. */
+  /** The length of the lease, in milliseconds. */
   readonly leaseMs: number;
   /** The event's record, as it was leased last. */
   readonly record: EventRecord;
-  /** Leases it from a time on, and puts it into a group of the schedule. */
+  /** Leases it from a time on, with a schedule entry of its own or a shared one. */
   lease(now: number, sharedEntry?: string): void;
   /** Adds writing it to a commit. */
   addTo(commit: Mutations): void;
@@ -28,34 +28,35 @@ interface Mutation {
   readonly deletes: boolean;
 }
 
-/** What a value that is no payload takes in a commit, in bytes, at most but for an event's errors. */
+/** The bytes that a value other than a payload takes in a commit, at most, except for long errors. */
 const VALUE_BYTES = 1_000;
 
-/** What is written of an event that is leased in the commit: its record, id and place in the schedule. */
+/** The mutations of an event that is leased in the commit: its record, id and schedule entry. */
 const LEASED_MUTATIONS = 3;
 
 /**
- * What one change of a store checks and writes, until it becomes part of a commit. It checks every key
- * that another change may write, so that changes which share a commit can be told apart by their checks.
+ * A write: the checks and mutations of one change of a store, until they become part of a commit. It
+ * checks every key that another change may write, so that of the changes which share a commit each one
+ * fails by its own checks.
  */
 export class Write implements Mutations {
-  /** What has to be so. */
+  /** The versions that keys must have. */
   readonly checks: Deno.AtomicCheck[] = [];
-  /** Somebody else's mutations: such a write has a commit of its own. */
+  /** A handler's mutations: such a write has a commit of its own. */
   effects: CommitEffects | undefined;
-  /** Whether it takes a delivery in. */
+  /** Set if it stores a delivery. */
   isIntake = false;
-  /** Whether workers should be told. */
+  /** Set if workers should be woken. */
   notifies = false;
   /** An event that is leased in the commit. */
   leased: Leased | undefined;
-  /** An event, as it was, that leaves the entry of the schedule which it has shared. */
+  /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;
-  /** What it takes in a commit, in bytes, about. */
+  /** The bytes that it takes in a commit, about. */
   bytes = 0;
   readonly #mutations: Mutation[] = [];
 
-  /** How many mutations it has. */
+  /** The number of its mutations. */
   get size(): number {
     return this.#mutations.length + (this.leased ? LEASED_MUTATIONS : 0);
   }
@@ -93,7 +94,7 @@ export class Write implements Mutations {
       if (deletes) commit.delete(key);
       else commit.set(key, value, options);
     }
-    // Last: the record it takes the place of has the same key if both came in the same millisecond.
+    // Last: the record that it replaces has the same key if both came in the same millisecond.
     this.leased?.addTo(commit);
   }
 }

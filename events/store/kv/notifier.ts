@@ -1,46 +1,39 @@
+import type { NotifierKind } from "../event_store.ts";
 import { commit } from "./_commit.ts";
 
 /**
- * How workers learn that events wait:
- *
- * - `enqueue`: a message through the KV's queue, in the same commit as the event.
- * - `watch`: a key that workers watch, for a KV without queues (a remote KV, Deno Deploy).
- */
-export type NotifierKind = "enqueue" | "watch";
-
-/**
- * What wakes the workers of a store. It only notifies: whether something is to be done stands in the
- * records, so a notifier too many does nothing and a notifier too few is made good by the worker's sweep.
+ * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done.
+ * A notification too many does nothing, and after a missed one the worker's poll finds the event.
  */
 export interface Notifier {
-  /** How it notifies. */
+  /** The means by which it notifies. */
   readonly kind: NotifierKind;
   /**
-   * Adds ringing to a commit, unless a ring is known to be on its way, or nobody would hear it sooner
-   * than the worker's sweep.
+   * Adds a notification to a commit, unless one is known to be on its way, or the worker of this process
+   * is woken without.
    *
-   * @param commit The commit that takes an event in.
-   * @returns What to call if the commit fails, so that the ring is not waited for.
+   * @param commit The commit that stores an event.
+   * @returns A function to call if the commit fails, because then no notification is on its way.
    */
   notify(commit: Deno.AtomicOperation): () => void;
   /**
    * Listens until the KV is closed.
    *
-   * @param wake Called at each ring.
+   * @param wake Called at each notification.
    * @returns A promise that resolves once the KV is closed.
    */
   listen(wake: () => void): Promise<void>;
 }
 
 /**
- * How long a ring is taken to be on its way: the local queue hands a message of another process over
- * once a minute. It slows down with what waits in it, so one ring in this time must do.
+ * The time for which a message counts as on its way: the local queue delivers messages of another process
+ * once a minute. It slows down with the messages that wait in it, so one in this time must do.
  */
 const NOTIFY_PERIOD_MS = 60_000;
 
 /**
- * Finds out how a KV can ring. A queue is tried with a commit that cannot succeed, so nothing is
- * written: `listenQueue` cannot be asked, it never settles on a KV without queues.
+ * Finds out how a KV can notify. A queue is tried with a commit that cannot succeed, so nothing is
+ * written: `listenQueue` never settles on a KV without queues.
  *
  * @param kv The KV.
  * @param namespace The store's namespace.
@@ -63,9 +56,9 @@ export async function detectNotifier(kv: Deno.Kv, namespace: string): Promise<No
 /**
  * Makes a notifier.
  *
- * @param kind How it notifies.
+ * @param kind The means by which it notifies.
  * @param kv The KV.
- * @param namespace The store's namespace: another store's notifies are not heard.
+ * @param namespace The store's namespace: other stores have their own notifications.
  * @returns The notifier.
  */
 export function createNotifier(kind: NotifierKind, kv: Deno.Kv, namespace: string): Notifier {
@@ -86,23 +79,23 @@ class QueueNotifier implements Notifier {
 
   notify(commit: Deno.AtomicOperation): () => void {
     const now = performance.now();
-    // Its own worker is woken without. And of a disk that is full, Deno's queue ends the process.
+    // The worker of this process is woken without. And if the disk is full, Deno's queue ends the process.
     if (this.#listens || now - this.#notifiedAt < NOTIFY_PERIOD_MS) return () => {};
     this.#notifiedAt = now;
     commit.enqueue({ notifier: this.#namespace });
-    return this.#heard;
+    return this.#arrived;
   }
 
   listen(wake: () => void): Promise<void> {
     this.#listens = true;
     return this.#kv.listenQueue((message: unknown) => {
       if ((message as { notifier?: unknown } | null)?.notifier !== this.#namespace) return;
-      this.#heard();
+      this.#arrived();
       wake();
     });
   }
 
-  readonly #heard = (): void => {
+  readonly #arrived = (): void => {
     this.#notifiedAt = -Infinity;
   };
 }

@@ -1,13 +1,19 @@
 import { checkFunctions, checkPart, met } from "../../../core/check_options.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import { SharedEntries } from "./_shared_entries.ts";
-import { KeyedLock } from "./_keyed_lock.ts";
-import { storeKeys } from "./_keys.ts";
-import { KvEventStore } from "./_kv_event_store.ts";
+import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import { Acceptance } from "./_acceptance.ts";
+import { Claims } from "./_claims.ts";
+import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
+import { storeKeys } from "./_keys.ts";
+import { leaseOperations } from "./_leases.ts";
+import { storeOperations } from "./_operations.ts";
+import { OrderingGroups } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
+import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { Schedule, SharedEntries } from "./_schedule.ts";
+import { repairSchedule } from "./_schedule_repair.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
-import type { EventStore } from "../event_store.ts";
-import type { EventStoreOptions } from "../event_store_options.ts";
 
 /** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
@@ -18,8 +24,8 @@ const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
  * @param kv The KV. The store does not close it.
  * @param options The namespace, notifier and retention.
  * @returns The store.
- * @throws {TypeError} If the KV or an option is something else, or the KV cannot ring the wanted notifier.
- * @throws {RangeError} If the retention makes no sense.
+ * @throws {TypeError} If the KV or an option is something else, or the KV does not have the wanted notifier.
+ * @throws {RangeError} If the retention is out of range.
  *
  * @example
  * ```ts
@@ -44,19 +50,43 @@ export async function openEventStore(
   }
   const notifier = createNotifier(kind, kv, namespace);
   const keys = storeKeys(namespace);
-  const groups = new SharedEntries(keys);
-  return new KvEventStore({
+  return storeOf({
     kv,
     keys,
     notifier,
-    groups,
-    commits: new GroupCommit(kv, notifier, groups),
+    commits: new GroupCommit(kv, notifier, new SharedEntries(keys)),
     locks: new KeyedLock(),
     uploads: new KeyedLock(),
     local: {},
     retentionMs,
     log,
   });
+}
+
+function storeOf(parts: StoreParts): EventStore {
+  const { kv, keys, notifier, retentionMs, local } = parts;
+  const schedule = new Schedule(parts);
+  const acceptance = new Acceptance(parts);
+  const claims = new Claims(parts, schedule);
+  const orderingGroups = new OrderingGroups(parts);
+  return {
+    kv,
+    notifier: notifier.kind,
+    maxPayloadBytes: MAX_PAYLOAD_BYTES,
+    retentionMs,
+    ...leaseOperations(parts),
+    ...storeOperations(parts, (id) => acceptance.replay(id)),
+    accept: (delivery, options) => acceptance.accept(delivery, options),
+    claim: (options) => claims.claim(options),
+    oldestDueAt: () => schedule.first(Date.now()),
+    deleteStaleUploads: (ms) => deleteStaleUploads(kv, keys, Date.now() - ms),
+    repairSchedule: () => repairSchedule(parts, schedule),
+    repairGroups: () => orderingGroups.repair(),
+    listen(listener) {
+      local.listener = listener;
+      return notifier.listen(() => listener.wake());
+    },
+  };
 }
 
 const DOING = "open the event store";

@@ -114,7 +114,7 @@ Deno.test("createEventRouter() keeps and reports an event without a handler", as
     action: "created",
   });
   assertEquals([record.state, record.attempt, record.payload?.chunks], ["dead", 1, 1]);
-  assertEquals(record.errors[0]?.message, "GiveUpError: No handler for star.created");
+  assertEquals(record.attempts[0]?.error, "GiveUpError: No handler for star.created");
   assertEquals(logged, ["warn: event given up, now dead"]);
 });
 
@@ -147,7 +147,7 @@ Deno.test("createEventRouter() tries only those handlers again that have failed"
     assertEquals((await sut.kv.get<Deno.KvU64>([key])).value?.value, 1n);
   }
   assertEquals(
-    record.errors[0]?.message,
+    record.attempts[0]?.error,
     "AggregateError: 1 of 3 handlers failed: id(shaky): Error: not yet",
   );
 });
@@ -190,7 +190,7 @@ Deno.test("createEventRouter() fails with the error of the only handler itself",
     throw new GiveUpError("Never");
   };
   const { record } = await route(createEventRouter().on("push", error), "push");
-  assertEquals([record.state, record.errors[0]?.message], ["dead", "GiveUpError: Never"]);
+  assertEquals([record.state, record.attempts[0]?.error], ["dead", "GiveUpError: Never"]);
 });
 
 Deno.test("createEventRouter() gives an event up only if all failed handlers do", async () => {
@@ -204,7 +204,7 @@ Deno.test("createEventRouter() gives an event up only if all failed handlers do"
   const both = createEventRouter().on("push", giveUp).on("push", fail, { id: "b" }).onAny(() => {});
   const { record } = await route(both, "push");
   assertEquals([record.state, record.attempt], ["dead", 2]);
-  assertEquals(record.errors.map(({ message }) => message), [
+  assertEquals(record.attempts.map(({ error }) => error), [
     "AggregateError: 2 of 3 handlers failed: on(push): GiveUpError: Never; " +
     "id(b): A value without a text was thrown",
     "GiveUpError: 1 of 3 handlers failed: on(push): GiveUpError: Never",
@@ -316,7 +316,7 @@ Deno.test("createEventRouter() commits nothing of a checkpoint that cannot be, a
     .onAny((_event, { settleWith }) => settleWith((commit) => commit.sum(["any"], 1n)));
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
-  assertEquals([record.state, record.attempt, record.errors.length], ["done", 2, 1]);
+  assertEquals([record.state, record.attempt, record.attempts.length], ["done", 2, 2]);
   const sums = await sut.kv.getMany<Deno.KvU64[]>([["fine"], ["bad"], ["settled"], ["any"]]);
   assertEquals(sums.map(({ value }) => value?.value), [2n, undefined, 1n, 1n]);
 });
@@ -336,7 +336,7 @@ Deno.test("createEventRouter() tells the reasons of many handlers in what a reco
       throw new GiveUpError(`${i} `.repeat(1_000));
     }, { id: `h${i}` });
   }
-  const message = (await route(router, "push")).record.errors[0]!.message;
+  const message = (await route(router, "push")).record.attempts[0]!.error!;
   assertEquals(message.length < 1_000, true);
   assertMatch(message, /^GiveUpError: 30 of 30 handlers failed: id\(h0\): GiveUpError: 0 0 0 /);
   assertMatch(message, /…; id\(h9\): GiveUpError: 9 9 [9 ]+…; and 20 more$/);

@@ -101,7 +101,7 @@ Deno.test("a version without the handler that has failed has nothing left to do"
 Deno.test("a version without any handler of an event gives it up, as it would a new one", async () => {
   const { called, record } = await tryIn([before, (router, { ok }) => router.on("star", ok("a"))]);
   assertEquals([called[1], record.state], [[], "dead"]);
-  assertEquals(record.errors.at(-1)?.message, "GiveUpError: No handler for push");
+  assertEquals(record.attempts.at(-1)?.error, "GiveUpError: No handler for push");
 });
 
 Deno.test("a version whose functions have other names runs the same handlers", async () => {

@@ -6,7 +6,7 @@ import { delivery } from "./_events.ts";
 export type Operation =
   | { readonly op: "accept"; readonly id: number; readonly key: number }
   | { readonly op: "claim"; readonly limit: number }
-  | { readonly op: "complete" | "bury" | "release" | "renew"; readonly lease: number }
+  | { readonly op: "complete" | "bury" | "release" | "renew" | "recover"; readonly lease: number }
   | { readonly op: "retry"; readonly lease: number; readonly delayMs: number }
   | { readonly op: "replay" | "cancel"; readonly id: number }
   | { readonly op: "purge" | "replayAll" | "cancelAll" }
@@ -19,13 +19,28 @@ interface ModelEvent {
   state: EventState;
   /** When it is due; an event that waits for others of its key has none. */
   dueAt: number | undefined;
-  /** The lease that may settle it. */
+  /** The attempt that runs. */
+  attempt: string | undefined;
+  /** The lease that may settle it; undefined also while its worker has to recover it. */
   lease: Lease | undefined;
-  /** Until when its handler may run, once it was cancelled. */
-  busyUntil: number;
+  /** Set once it was cancelled while it ran. */
+  isCancelled: boolean;
+}
+
+/** A lease as its worker knows it. */
+interface Held {
+  /** The event that it is of: one that comes again under the same id is another one. */
+  readonly event: ModelEvent;
+  /** The attempt that it is of. */
+  readonly attempt: string;
+  lease: Lease;
 }
 
 const LEASE_MS = 1_000;
+
+/** Names an attempt. One that was released and leased again in the same millisecond is the same. */
+const attemptOf = ({ record: { run, attempt, lease } }: Lease) =>
+  [run, attempt, lease!.startedAt].join();
 
 const isOpen = ({ state }: ModelEvent) => state === "queued" || state === "running";
 
@@ -34,9 +49,7 @@ export class StoreModel {
   readonly #store: EventStore;
   readonly #events = new Map<string, ModelEvent>();
   readonly #orderingGroups = new Map<string, string[]>();
-  /** Until when a handler of a key may run that was cancelled. */
-  readonly #busyKeys = new Map<string, number>();
-  readonly #leases: { readonly id: string; lease: Lease }[] = [];
+  readonly #leases: Held[] = [];
 
   constructor(store: EventStore) {
     this.#store = store;
@@ -90,50 +103,65 @@ export class StoreModel {
         receivedAt: Date.now(),
         state: "queued",
         dueAt: undefined,
+        attempt: undefined,
         lease: undefined,
-        busyUntil: known?.busyUntil ?? 0,
+        isCancelled: false,
       });
     }
   }
 
   async #claim(limit: number): Promise<void> {
     const now = Date.now();
-    const due = [...this.#events.values()].filter(({ dueAt }) =>
-      dueAt !== undefined && dueAt <= now
-    );
+    const due = this.#byId(({ dueAt }) => dueAt !== undefined && dueAt <= now);
+    const leasable = due.filter(({ isCancelled }) => !isCancelled);
     const leases = await this.#store.claim({ limit, owner: "model", leaseMs: LEASE_MS });
-    assertEquals(leases.length, Math.min(limit, due.length));
+    assertEquals(leases.length, Math.min(limit, leasable.length));
     for (const lease of leases) {
       const event = this.#events.get(lease.record.id)!;
-      assertEquals(due.includes(event), true, `${event.id} was not due`);
-      const busyUntil = now + LEASE_MS;
-      Object.assign(event, { state: "running", dueAt: busyUntil, lease, busyUntil });
-      this.#leases.push({ id: event.id, lease });
+      assertEquals(leasable.includes(event), true, `${event.id} was not due`);
+      const attempt = attemptOf(lease);
+      Object.assign(event, { state: "running", dueAt: now + LEASE_MS, lease, attempt });
+      this.#leases.push({ event, attempt, lease });
+    }
+    for (const event of due.filter(({ isCancelled }) => isCancelled)) {
+      // A claim that has found enough leaves the rest to the next one.
+      const isSettled = (await this.#store.get(event.id))?.state === "dead";
+      assertEquals(isSettled || leases.length === limit, true, `${event.id} was not settled`);
+      if (isSettled) this.#leave(event, "dead");
     }
   }
 
   async #settle(operation: Operation & { readonly lease: number }): Promise<void> {
     const held = this.#leases[operation.lease % Math.max(1, this.#leases.length)];
     if (!held) return;
-    const event = this.#events.get(held.id);
-    const valid = event?.lease === held.lease;
+    const { event } = held;
+    if (operation.op === "recover") return await this.#recover(held);
+    const valid = event.lease === held.lease;
     if (operation.op === "renew") {
       const renewed = await this.#store.renew(held.lease, LEASE_MS);
       assertEquals(renewed !== null, valid);
       if (renewed) {
         held.lease = renewed;
-        const busyUntil = Date.now() + LEASE_MS;
-        Object.assign(event!, { lease: renewed, dueAt: busyUntil, busyUntil });
+        Object.assign(event, { lease: renewed, dueAt: Date.now() + LEASE_MS });
       }
       return;
     }
     assertEquals(await this.#call(operation, held.lease), valid);
     if (!valid) return;
-    Object.assign(event!, { lease: undefined, busyUntil: 0 });
-    if (operation.op === "complete") return this.#leave(event!, "done");
-    if (operation.op === "bury") return this.#leave(event!, "dead");
+    if (operation.op === "bury" || event.isCancelled) return this.#leave(event, "dead");
+    if (operation.op === "complete") return this.#leave(event, "done");
     const delayMs = operation.op === "retry" ? operation.delayMs : 0;
-    Object.assign(event!, { state: "queued", dueAt: Date.now() + delayMs });
+    const dueAt = Date.now() + delayMs;
+    Object.assign(event, { state: "queued", attempt: undefined, lease: undefined, dueAt });
+  }
+
+  async #recover(held: Held): Promise<void> {
+    const { event } = held;
+    const recovered = await this.#store.recover(held.lease);
+    assertEquals(recovered !== null, event.attempt === held.attempt);
+    if (!recovered) return;
+    assertEquals(recovered.record.cancelRequestedAt !== undefined, event.isCancelled);
+    held.lease = event.lease = recovered;
   }
 
   #call(operation: Operation, lease: Lease): Promise<boolean> {
@@ -153,7 +181,7 @@ export class StoreModel {
     const event = this.#events.get(id);
     const dead = event?.state === "dead";
     assertEquals(await this.#store.replay(id), dead);
-    if (dead) this.#enter({ ...event, state: "queued", lease: undefined });
+    if (dead) this.#enter({ ...event, state: "queued", isCancelled: false });
   }
 
   async #replayAll(): Promise<void> {
@@ -161,7 +189,7 @@ export class StoreModel {
     const rank = ({ key, receivedAt }: ModelEvent) => key === undefined ? 0 : receivedAt;
     const dead = this.#byId(({ state }) => state === "dead").sort((a, b) => rank(a) - rank(b));
     assertEquals((await this.#store.replayAll({})).changed, dead.length);
-    for (const event of dead) this.#enter({ ...event, state: "queued", lease: undefined });
+    for (const event of dead) this.#enter({ ...event, state: "queued", isCancelled: false });
   }
 
   async #cancel(id: string): Promise<void> {
@@ -172,18 +200,16 @@ export class StoreModel {
   }
 
   async #cancelAll(): Promise<void> {
-    const open = this.#byId(isOpen);
+    const open = this.#byId((event) => isOpen(event) && !event.isCancelled);
     assertEquals((await this.#store.cancelAll({})).changed, open.length);
     for (const event of open) this.#giveUp(event);
   }
 
   #giveUp(event: ModelEvent): void {
-    const { key, busyUntil } = event;
-    if (key !== undefined) {
-      this.#busyKeys.set(key, Math.max(busyUntil, this.#busyKeys.get(key) ?? 0));
-    }
-    event.lease = undefined;
-    this.#leave(event, "dead");
+    if (event.state === "queued") return this.#leave(event, "dead");
+    // The version of the record is another one now, unless it was cancelled before.
+    if (!event.isCancelled) event.lease = undefined;
+    event.isCancelled = true;
   }
 
   #byId(isMeant: (event: ModelEvent) => boolean): ModelEvent[] {
@@ -191,9 +217,7 @@ export class StoreModel {
   }
 
   async #purge(): Promise<void> {
-    const settled = [...this.#events.values()].filter(({ state, busyUntil }) =>
-      state === "done" || (state === "dead" && busyUntil <= Date.now())
-    );
+    const settled = [...this.#events.values()].filter((event) => !isOpen(event));
     assertEquals((await this.#store.purge({})).changed, settled.length);
     for (const { id } of settled) this.#events.delete(id);
   }
@@ -201,25 +225,18 @@ export class StoreModel {
   #enter(event: ModelEvent): void {
     this.#events.set(event.id, event);
     const group = event.key === undefined ? [] : this.#orderingGroups.get(event.key) ?? [];
-    event.dueAt = group.length === 0 ? this.#notBefore(event) : undefined;
+    event.dueAt = group.length === 0 ? Date.now() : undefined;
     if (event.key !== undefined) this.#orderingGroups.set(event.key, [...group, event.id]);
   }
 
   #leave(event: ModelEvent, state: EventState): void {
-    event.state = state;
-    event.dueAt = undefined;
+    Object.assign(event, { state, attempt: undefined, lease: undefined, dueAt: undefined });
     if (event.key === undefined) return;
     const group = this.#orderingGroups.get(event.key)!;
     const wasFirst = group[0] === event.id;
     const rest = group.filter((id) => id !== event.id);
     this.#orderingGroups.set(event.key, rest);
     if (!wasFirst || rest.length === 0) return;
-    const next = this.#events.get(rest[0]!)!;
-    next.dueAt = this.#notBefore(next);
-  }
-
-  #notBefore({ key, busyUntil }: ModelEvent): number {
-    const keyBusyUntil = key === undefined ? 0 : this.#busyKeys.get(key) ?? 0;
-    return Math.max(Date.now(), busyUntil, keyBusyUntil);
+    this.#events.get(rest[0]!)!.dueAt = Date.now();
   }
 }

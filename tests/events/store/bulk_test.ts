@@ -1,4 +1,4 @@
-import { assertEquals, assertLess, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import {
@@ -44,7 +44,7 @@ testStore("replayAll() puts dead events back, and no others", async ({ store }) 
   await store.cancel("queued");
   assertEquals(await store.replayAll({ type: "issues" }), { changed: 1, left: [] });
   const { record } = await claimOne(store);
-  assertEquals([record.id, record.attempt, record.errors.length], ["dead", 1, 1]);
+  assertEquals([record.id, record.attempt, record.attempts.length], ["dead", 1, 1]);
   assertEquals(await listed(store, { state: "dead" }), ["queued"]);
 });
 
@@ -86,15 +86,18 @@ testStore("cancelAll() gives up what waits or runs, and no more", async ({ kv, s
   assertEquals(await store.cancelAll({ type: "issues" }), { changed: 0, left: [] });
   const { changed, left } = await store.cancelAll({ ids: ["running", "queued", "done"] });
   assertEquals([changed, left], [2, ["done"]]);
-  assertEquals(await listed(store, { state: "dead" }), ["dead", "queued", "running"]);
-  assertEquals(await keysOf(kv, "due"), []);
+  assertEquals(await listed(store, { state: "dead" }), ["dead", "queued"]);
+  assertEquals(typeof (await store.get("running"))?.cancelRequestedAt, "number");
+  assertEquals((await keysOf(kv, "due")).map((key) => key.at(-1)), ["running"]);
 });
 
-testStore("cancelAll() takes the lease of an event that runs", async ({ store }) => {
+testStore("cancelAll() flags an event that runs, which never becomes done", async ({ store }) => {
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
-  await store.cancelAll({});
+  assertEquals((await store.cancelAll({})).changed, 1);
   assertEquals([await store.renew(lease, 1_000), await store.complete(lease)], [null, false]);
+  assert(await store.complete((await store.recover(lease))!));
+  assertEquals((await store.get("d1"))?.outcome, "cancelled");
 });
 
 testStore("cancelAll() gives up all that stand in line", async ({ store }) => {

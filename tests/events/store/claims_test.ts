@@ -43,7 +43,7 @@ async function takeInGroup(store: EventStore, ids: readonly string[]): Promise<s
   const reservation = { owner: "worker", leaseMs: LEASE_MS, take: () => {}, cancel: () => {} };
   store.listen({ wake: () => {}, reserve: () => reservation }).catch(() => {});
   const accepted = await Promise.all(ids.map((id) => store.accept(delivery(id))));
-  store.listen({ wake: () => {}, reserve: () => null }).catch(() => {});
+  store.listen({ wake: () => {} }).catch(() => {});
   await later(LEASE_MS + 20);
   return accepted.map(({ id }) => id);
 }

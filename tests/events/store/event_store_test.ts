@@ -173,16 +173,16 @@ testStore("retry() makes an event come again, with its error", async ({ store })
   assert(await store.retry(await claimOne(store), 5, new TypeError("no luck")));
   await later(10);
   const { record } = await claimOne(store);
-  assertEquals([record.attempt, record.errors[0]?.attempt], [2, 1]);
-  assertEquals(record.errors[0]?.message, "TypeError: no luck");
+  assertEquals([record.attempt, record.attempts[0]?.attempt], [2, 1]);
+  assertEquals(record.attempts[0]?.error, "TypeError: no luck");
 });
 
-testStore("retry() keeps the last five errors, each bounded", async ({ store }) => {
+testStore("retry() keeps the last ten attempts, each error bounded", async ({ store }) => {
   await store.accept(delivery("d1"));
-  for (let i = 1; i <= 7; i++) await store.retry(await claimOne(store), 0, "x".repeat(9_999));
-  const { errors } = (await store.get("d1"))!;
-  assertEquals(errors.map(({ attempt }) => attempt), [3, 4, 5, 6, 7]);
-  assertEquals(errors[0]?.message.length, 1_000);
+  for (let i = 1; i <= 12; i++) await store.retry(await claimOne(store), 0, "x".repeat(9_999));
+  const { attempts } = (await store.get("d1"))!;
+  assertEquals(attempts.map(({ attempt }) => attempt), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  assertEquals(attempts.map(({ error }) => error?.length), Array(10).fill(1_000));
 });
 
 testStore("release() makes an event due at once", async ({ store }) => {
@@ -195,7 +195,7 @@ testStore("bury() keeps the record, payload and error of a dead event", async ({
   await store.accept(delivery("d1"));
   assert(await store.bury(await claimOne(store), new Error("no")));
   const record = await store.get("d1");
-  assertEquals([record?.state, record?.errors.length], ["dead", 1]);
+  assertEquals([record?.state, record?.attempts.length], ["dead", 1]);
   assertEquals((await keysOf(kv, "payload")).length, 1);
   assertEquals(await claimAll(store), []);
 });
@@ -285,7 +285,7 @@ testStore("claim() notes an expired lease among the errors", async ({ store }) =
   assertEquals((await claimOne(store, 1)).takenOver, false);
   await later(5);
   const { takenOver, record } = await claimOne(store);
-  assertEquals([takenOver, record.attempt, record.errors[0]?.attempt], [true, 2, 1]);
+  assertEquals([takenOver, record.attempt, record.attempts[0]?.attempt], [true, 2, 1]);
 });
 
 Deno.test("openEventStore() refuses a retention that makes no sense", async () => {

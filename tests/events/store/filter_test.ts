@@ -92,6 +92,6 @@ Deno.test("list() tells the type of what it finds", async () => {
   await using sut = await memoryStore();
   await oneOfEach(sut.store);
   const messages = [];
-  for await (const { errors } of sut.store.list({ state: "dead" })) messages.push(...errors);
-  assertEquals(messages.map(({ message }) => message), ["Error: no"]);
+  for await (const { attempts } of sut.store.list({ state: "dead" })) messages.push(...attempts);
+  assertEquals(messages.map(({ error }) => error), ["Error: no"]);
 });

@@ -1,7 +1,7 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
 import { Write } from "../../../events/store/kv/_write.ts";
-import { SharedEntries } from "../../../events/store/kv/_shared_entries.ts";
+import { SharedEntries } from "../../../events/store/kv/_schedule.ts";
 import { storeKeys } from "../../../events/store/kv/_keys.ts";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
 import { createNotifier } from "../../../events/store/kv/notifier.ts";

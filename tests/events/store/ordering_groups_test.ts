@@ -60,7 +60,7 @@ const DAMAGED: readonly unknown[] = [
     next: 2,
     size: 0.5,
   }],
-  ...[{ next: NaN, size: 2 }, { next: 2n, size: 2n }, { next: 2, size: 2, busyUntil: "x" }],
+  ...[{ next: NaN, size: 2 }, { next: 2n, size: 2n }, { next: 2, size: 2, heldUntil: "x" }],
 ];
 
 testKv("an event joins a group that is damaged, which is put right", async (kv) => {
@@ -206,6 +206,8 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
     await isUntouched();
     const second = await claimOne(store, 60_000);
     assert(await store.cancel(second.record.id));
+    await isUntouched();
+    assert(await store.complete((await store.recover(second))!));
     await isUntouched();
     const key = await recordKey(kv, (await keysOf(kv, "due"))[0]!.at(-1) as string);
     const { value } = await kv.get<object>(key);

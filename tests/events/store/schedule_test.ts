@@ -14,7 +14,8 @@ const UNKNOWN_VALUES: readonly unknown[] = [
   ...[{ events: [{ id: 5, receivedAt: 1 }] }, { events: [{ id: "a", receivedAt: "1" }] }],
   ...[{ events: [{ id: "a".repeat(5_000), receivedAt: 1 }] }, { events: [], v: 2 }],
   ...[{ receivedAt: 1 }, { receivedAt: NaN, group: null }, { receivedAt: 1, group: 5 }],
-  ...[{ receivedAt: 1n, group: null }, { receivedAt: 1, group: { key: "a", seq: -1 } }],
+  ...[{ receivedAt: 1n, group: null }, { receivedAt: 1, lane: { key: "a", seq: -1 } }],
+  ...[{ v: 2, receivedAt: 1 }, { v: 2, receivedAt: 1, group: { key: "a", position: -1 } }],
   ...[{ receivedAt: 1, group: null, events: [null] }, { v: 99, receivedAt: 1, group: null }],
   ...[{ v: "1", receivedAt: 1, group: null }, { v: null, receivedAt: 1, group: null }],
 ];

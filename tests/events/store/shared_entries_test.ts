@@ -116,6 +116,7 @@ Deno.test("an event that is cancelled or checkpointed leaves its group with its 
   assert(await sut.store.cancel("d2"));
   assertEquals(await sut.store.cancelAll({ ids: ["d3"] }), { changed: 1, left: [] });
   assertEquals((await keysOf(sut.kv, "payload")).length, 3);
+  assertEquals(await sut.store.complete((await sut.store.recover(leases[2]!))!), true);
   await later(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(sut.store)), ["d1"]);
   assert(await sut.store.replay("d2"));

@@ -67,7 +67,7 @@ Deno.test("checkpoint() rejects once the event is another's, and its effects are
     await checkpoint("a", (commit) => commit.set(["a"], 1)).then(noted.resolve, noted.resolve);
     aborted = signal.aborted;
   });
-  assertEquals(String(await noted.promise), "Error: Cannot note progress: the lease was lost");
+  assertEquals(String(await noted.promise), "Error: Cannot note progress: the event was cancelled");
   assertEquals(aborted, true);
   assertEquals((await sut.kv.get(["a"])).value, null);
 });
@@ -184,8 +184,8 @@ Deno.test("GiveUpError has the event given up at once, and kept", async () => {
   const records = await handle(sut, () => {
     throw new GiveUpError("Nothing to do");
   });
-  const { state, attempt, errors, payload } = (await sut.store.get("d1"))!;
-  assertEquals([state, attempt, errors[0]?.message], ["dead", 1, "GiveUpError: Nothing to do"]);
+  const { state, attempt, attempts, payload } = (await sut.store.get("d1"))!;
+  assertEquals([state, attempt, attempts[0]?.error], ["dead", 1, "GiveUpError: Nothing to do"]);
   assertEquals(payload?.chunks, 1);
   assertEquals(records.map(({ level, message }) => `${level}: ${message}`), [
     "warn: event given up, now dead",

@@ -50,7 +50,7 @@ Deno.test("a worker with free handlers claims events while it waits for a large 
   const listen = store.listen.bind(store);
   store.listen = (listener) => {
     reserve = listener.reserve;
-    return listen({ wake: () => listener.wake() });
+    return listen({ ...listener, reserve: undefined });
   };
   const worker = startWorker(store, () => claimed.resolve("handled"), {
     log: () => {},

@@ -1,0 +1,202 @@
+import type { EventRecord, GroupPosition } from "../event_record.ts";
+import type { CommitEffects, Lease } from "../event_store.ts";
+import type { LeaseRequest } from "../transitions.ts";
+import { untilDone } from "./_commit.ts";
+import { keepId } from "./_ids.ts";
+import type { StoreKeys } from "./_keys.ts";
+import { LocalHandOff } from "./_local_hand_off.ts";
+import { OrderingGroups } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
+import { deleteChunks, unpack } from "./_payload.ts";
+import { readRecord } from "./_records.ts";
+import { deleteDue, LeasedRecord, setDue } from "./_schedule.ts";
+import { Write } from "./_write.ts";
+
+/** Options of a change. */
+export interface ChangeOptions {
+  /** The lease that the event gets in the commit. */
+  readonly lease?: LeaseRequest;
+  /** Adds further mutations of the store to the same commit. */
+  readonly add?: (write: Write) => void;
+  /** A handler's mutations for the same commit. */
+  readonly effects?: CommitEffects | undefined;
+  /** The time for which the change may wait for others to share a commit with, in milliseconds. */
+  readonly withinMs?: number | undefined;
+}
+
+/**
+ * Applies a change of a stored record in one commit, if the record still has the version that the lease
+ * knows. All that follows from a change is worked out here from the record before and after: its entry
+ * in the schedule, its payload and id, the index of dead events, and when it is settled its place in its
+ * ordering group, where the next event moves up.
+ *
+ * @param parts The store.
+ * @param lease The record before, its version, and the payload if the record holds it.
+ * @param after The record after, as a transition made it.
+ * @param options The lease that it gets, and what else the commit holds.
+ * @returns The event with its new version; null if another change was faster.
+ */
+export function applyChange(
+  parts: StoreParts,
+  lease: Lease,
+  after: EventRecord,
+  options: ChangeOptions = {},
+): Promise<Lease | null> {
+  const { group, state } = lease.record;
+  if (!group || after.settledAt === null) return applyAlone(parts, lease, after, options);
+  // In turn with those that join the group, because it takes more steps and would be slower each time.
+  // And before them, because all that have joined wait for the running one to be settled.
+  return parts.locks.run(
+    group.key,
+    () => untilDone((isFirst) => applyInGroup(parts, lease, after, options, group, isFirst)),
+    state === "running",
+  );
+}
+
+/** Adds what a change removes to a write: the old schedule entry, payload and place of the record. */
+export function removeOld(
+  write: Write,
+  { keys }: StoreParts,
+  before: EventRecord,
+  after: EventRecord,
+): void {
+  if (before.sharedEntry) write.leaving = before;
+  deleteDue(write, keys, before);
+  const isMoved = before.receivedAt !== after.receivedAt;
+  if (isMoved) write.delete(keys.event(before));
+  if (before.payload && before.payload.id !== after.payload?.id) {
+    deleteChunks(write, keys, before.payload);
+  }
+  if (before.state === "dead" && (isMoved || after.state !== "dead")) {
+    write.delete(keys.dead(before));
+  }
+}
+
+/** Adds a record to a write, with its schedule entry, and its entry in the index of dead events. */
+export function writeNew(
+  write: Write,
+  { keys, retentionMs }: StoreParts,
+  record: EventRecord,
+): void {
+  const options = record.state === "done" ? { expireIn: retentionMs } : {};
+  write.set(keys.event(record), record, options);
+  setDue(write, keys, record);
+  if (record.state === "dead") write.set(keys.dead(record), true);
+}
+
+async function applyAlone(
+  parts: StoreParts,
+  lease: Lease,
+  after: EventRecord,
+  options: ChangeOptions,
+): Promise<Lease | null> {
+  const write = startOf(parts, lease, options);
+  const prepared = prepare(parts, write, lease, after);
+  const record = prepared instanceof Promise ? await prepared : prepared;
+  const changed = await commitChange(parts, write, lease, record, options);
+  if (changed || !options.effects || await isChanged(parts, lease)) return changed;
+  throw new Error("A check among the effects does not hold");
+}
+
+/** Makes a try; undefined if the group was changed meanwhile. */
+async function applyInGroup(
+  parts: StoreParts,
+  lease: Lease,
+  after: EventRecord,
+  options: ChangeOptions,
+  position: GroupPosition,
+  isFirst: boolean,
+): Promise<Lease | null | undefined> {
+  const orderingGroups = new OrderingGroups(parts);
+  if (!isFirst) await orderingGroups.hold(position.key);
+  const write = startOf(parts, lease, options);
+  // Before the next event is handed off: if a step fails after that, the hand-off has to be given up.
+  const record = await prepare(parts, write, lease, after);
+  let handOff: LocalHandOff | undefined;
+  const before = await orderingGroups.leave(write, position, lease.record.id, (next) => {
+    handOff = LocalHandOff.of(parts, next);
+    return handOff?.record ?? next;
+  });
+  // Others wait for the group, so this waits for nobody.
+  const alone = { ...options, withinMs: 0 };
+  const changed = await commitChange(parts, write, lease, record, alone, handOff);
+  if (changed) {
+    // The next event is due as soon as the one before is settled.
+    parts.local.listener?.wake();
+    return changed;
+  }
+  if (await isChanged(parts, lease)) return null;
+  const { versionstamp } = await orderingGroups.read(position.key);
+  if (!options.effects || versionstamp !== before.versionstamp) return undefined;
+  throw new Error("A check among the effects does not hold");
+}
+
+function startOf(
+  { keys }: StoreParts,
+  { record, versionstamp }: Lease,
+  { effects, add }: ChangeOptions,
+): Write {
+  const write = new Write().check({ key: keys.event(record), versionstamp });
+  write.effects = effects;
+  add?.(write);
+  return write;
+}
+
+async function commitChange(
+  parts: StoreParts,
+  write: Write,
+  { record: before }: Lease,
+  record: EventRecord,
+  { withinMs, lease }: ChangeOptions,
+  handOff?: LocalHandOff,
+): Promise<Lease | null> {
+  const { keys, commits } = parts;
+  const leasing = lease && new LeasedRecord(keys, record, lease);
+  removeOld(write, parts, before, record);
+  // An event in a group has its own entry in the schedule, which names its position.
+  if (leasing && !record.group) write.lease(leasing, 0);
+  else writeNew(write, parts, leasing?.record ?? record);
+  write.notifies ||= isGivenBack(before, record);
+  const result = await commits.commit(write, withinMs).catch((error) => {
+    handOff?.endUnknown();
+    throw error;
+  });
+  handOff?.end(result);
+  if (!result.ok) return null;
+  return { record: leasing?.record ?? record, versionstamp: result.versionstamp };
+}
+
+/** Checks whether an event was running and is due again at once: another worker may take it. */
+function isGivenBack(before: EventRecord, { state, delayMs }: EventRecord): boolean {
+  return before.state === "running" && state === "queued" && delayMs === 0;
+}
+
+/** Adds what a record needs beside itself: its payload, and its id for as long as it is wanted. */
+function prepare(
+  parts: StoreParts,
+  write: Write,
+  { body }: Lease,
+  after: EventRecord,
+): EventRecord | Promise<EventRecord> {
+  return keepId(write, parts, unshared(write, parts.keys, after, body));
+}
+
+/**
+ * Takes an event out of its shared entry, and its payload out of its record: both save work for an event
+ * that is settled at once. Of any other event the payload would be written anew with each change.
+ */
+function unshared(
+  write: Write,
+  keys: StoreKeys,
+  { sharedEntry: _, ...record }: EventRecord,
+  body: Uint8Array<ArrayBuffer> | undefined,
+): EventRecord {
+  const { payload } = record;
+  if (payload?.chunks !== 0 || !body) return record;
+  return { ...record, payload: unpack(write, keys, payload, body) };
+}
+
+async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {
+  const { versionstamp } = await readRecord(kv, keys.event(lease.record));
+  return versionstamp !== lease.versionstamp;
+}

@@ -1,0 +1,154 @@
+import type {
+  EventOutcome,
+  EventRecord,
+  EventRef,
+  EventState,
+  GroupPosition,
+  PayloadRef,
+  RecordedOutcome,
+} from "./event_record.ts";
+
+/** A check of a stored value. */
+export type Check = (value: unknown) => boolean;
+
+const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
+const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
+const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [...OUTCOMES, "expired"];
+
+/** The farthest that a date can be from the epoch, in milliseconds. */
+const MAX_TIME = 8.64e15;
+
+/** A key of a KV takes 2,048 bytes, three of them for a character at most. */
+export const MAX_ID_LENGTH = 600;
+
+/** Checks for a string. */
+export const isText: Check = (value) => typeof value === "string";
+
+/** Checks for a number that counts something. */
+export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/** Checks for a time or a length of time, in milliseconds. */
+export const isTime: Check = (value) =>
+  Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
+
+const isGroup = shape({ key: isText, position: isCount });
+const isLease = shape({ owner: isText, until: isTime, ms: isTime, startedAt: isTime });
+const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
+const isNumber: Check = (value) => Number.isSafeInteger(value);
+const isBoolean: Check = (value) => typeof value === "boolean";
+const isRepository = shape({ id: isNumber, fullName: isText, owner: isText, name: isText });
+const isChat = shape({ id: isNumber, type: orNone(isText) });
+const isSender = shape({ id: isNumber, name: orNone(isText), isBot: isBoolean });
+const isAttempt = shape({
+  attempt: isCount,
+  startedAt: isTime,
+  endedAt: isTime,
+  outcome: oneOf(ATTEMPT_OUTCOMES),
+  error: orNone(isText),
+});
+const isTexts = listOf(isText);
+const isId: Check = (value) => isText(value) && (value as string).length <= MAX_ID_LENGTH;
+const isRef = shape({ id: isId, receivedAt: isTime });
+
+const isRecord = shape(
+  {
+    v: (value) => value === 2,
+    id: isText,
+    intake: orNone(isText),
+    deliveryId: orNone(isText),
+    platform: isText,
+    source: isText,
+    type: isText,
+    action: orNone(isText),
+    repository: orNone(isRepository),
+    chat: orNone(isChat),
+    sender: orNone(isSender),
+    requestId: orNull(isText),
+    receivedAt: isTime,
+    state: oneOf(STATES),
+    outcome: orNone(oneOf(OUTCOMES)),
+    run: orNone(isCount),
+    attempt: isCount,
+    dueAt: orNull(isTime),
+    delayMs: orNone(isTime),
+    sharedEntry: orNone(isText),
+    orderingKey: orNull(isText),
+    group: orNull(isGroup),
+    lease: orNull(isLease),
+    cancelRequestedAt: orNone(isTime),
+    settledAt: orNull(isTime),
+    payload: orNull(isPayload),
+    attempts: listOf(isAttempt),
+    progress: orNone(isTexts),
+    idKept: orNone(isBoolean),
+    traceparent: orNone(isText),
+    waitsFor: orNone(isTexts),
+    causedBy: orNone(isText),
+  } satisfies Record<keyof EventRecord, Check>,
+);
+
+/** Checks whether a stored value is a record that this version can read. */
+export function isEventRecord(value: unknown): value is EventRecord {
+  return isRecord(value);
+}
+
+/** Checks whether a value names an event. */
+export function isEventRef(value: unknown): value is EventRef {
+  return isRef(value);
+}
+
+/** Checks whether a text can be an event's id: keys with it have to be read. */
+export function isEventId(value: unknown): value is string {
+  return isId(value);
+}
+
+/** Checks whether a value is a time, in milliseconds since the epoch. */
+export function isTimestamp(value: unknown): value is number {
+  return isTime(value);
+}
+
+/** Checks whether a value names a position in an ordering group. */
+export function isGroupPosition(value: unknown): value is GroupPosition {
+  return isGroup(value);
+}
+
+/** Checks whether a value names a payload. */
+export function isPayloadRef(value: unknown): value is PayloadRef {
+  return isPayload(value);
+}
+
+/** Checks whether a value is the payload of an event, all of it. */
+export function isPayloadOf(
+  { payload }: Pick<EventRecord, "payload">,
+  value: unknown,
+): value is Uint8Array<ArrayBuffer> {
+  return value instanceof Uint8Array && value.byteLength === payload?.size;
+}
+
+/** Makes a check that null passes as well. */
+export function orNull(check: Check): Check {
+  return (value) => value === null || check(value);
+}
+
+/** Makes a check that a missing value passes as well. */
+export function orNone(check: Check): Check {
+  return (value) => value === undefined || check(value);
+}
+
+/** Makes a check for an object from the checks of its members. Others are ignored. */
+export function shape(checks: Readonly<Record<string, Check>>): Check {
+  const entries = Object.entries(checks);
+  return (value) => {
+    if (typeof value !== "object" || value === null) return false;
+    return entries.every(([key, check]) => check((value as Record<string, unknown>)[key]));
+  };
+}
+
+/** Makes a check for a list from the check of its members. */
+export function listOf(check: Check, maxLength = Infinity): Check {
+  return (value) => Array.isArray(value) && value.length <= maxLength && value.every(check);
+}
+
+function oneOf(values: readonly string[]): Check {
+  return (value) => values.includes(value as string);
+}
