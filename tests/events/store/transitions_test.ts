@@ -1,0 +1,182 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import type { EventRecord } from "../../../events/mod.ts";
+import {
+  accepted,
+  buried,
+  cancelled,
+  cancelRequested,
+  completed,
+  isCancelRequested,
+  joined,
+  leased,
+  movedUp,
+  plannedDelay,
+  progressed,
+  redelivered,
+  released,
+  renewed,
+  replayed,
+  rescheduled,
+  retried,
+} from "../../../events/store/transitions.ts";
+import { isEventRecord } from "../../../events/store/record_shape.ts";
+import { delivery } from "./_events.ts";
+
+const PAYLOAD = { id: "p1", chunks: 1, size: 7 };
+const GROUP = { key: "key", position: 3 };
+
+const queued = accepted(delivery("d1"), "d1", PAYLOAD, 1_000);
+const running = leased(queued, { owner: "me", leaseMs: 500 }, 2_000);
+const flagged = cancelRequested(running, 2_100);
+const dead = buried(running, new Error("no"), 3_000);
+
+/** What all records of a state have in common, and that each is one which can be stored. */
+function assertState(record: EventRecord, state: string): void {
+  assertEquals(record.state, state);
+  assertEquals(record.lease !== null, state === "running");
+  assertEquals(record.settledAt !== null, state === "done" || state === "dead");
+  assertEquals(record.outcome !== undefined, record.settledAt !== null);
+  if (record.settledAt !== null) assertEquals([record.dueAt, record.group], [null, null]);
+  assert(isEventRecord(record));
+}
+
+Deno.test("accepted() makes a queued event that is due at once", () => {
+  assertState(queued, "queued");
+  assertEquals([queued.dueAt, queued.receivedAt, queued.attempt], [1_000, 1_000, 0]);
+  assertEquals(queued.payload, PAYLOAD);
+});
+
+Deno.test("joined() puts only the first event of a group on the schedule", () => {
+  assertEquals(joined(queued, "key", GROUP, true).dueAt, 1_000);
+  const second = joined(queued, "key", GROUP, false);
+  assertState(second, "queued");
+  assertEquals([second.dueAt, second.group, second.orderingKey], [null, GROUP, "key"]);
+});
+
+Deno.test("movedUp() makes the next event of a group due", () => {
+  const next = movedUp(joined(queued, "key", GROUP, false), 4_000);
+  assertState(next, "queued");
+  assertEquals([next.dueAt, plannedDelay(next)], [4_000, 0]);
+});
+
+Deno.test("leased() begins an attempt", () => {
+  assertState(running, "running");
+  assertEquals([running.attempt, running.dueAt, running.attempts], [1, 2_500, []]);
+  assertEquals(running.lease, { owner: "me", until: 2_500, ms: 500, startedAt: 2_000 });
+});
+
+Deno.test("leased() ends the attempt before whose lease has expired", () => {
+  const again = leased(running, { owner: "other", leaseMs: 500 }, 2_600);
+  assertState(again, "running");
+  const [{ error, ...expired }] = again.attempts as [EventRecord["attempts"][number]];
+  assertEquals(expired, { attempt: 1, startedAt: 2_000, endedAt: 2_600, outcome: "expired" });
+  assertEquals([again.attempt, error?.split(":")[0]], [2, "Lease expired"]);
+});
+
+Deno.test("renewed() lengthens a lease, and keeps the start of its attempt", () => {
+  const longer = renewed(running, 900, 2_400);
+  assertState(longer, "running");
+  assertEquals(longer.lease, { owner: "me", until: 3_300, ms: 900, startedAt: 2_000 });
+  assertEquals(longer.dueAt, 3_300);
+});
+
+Deno.test("progressed() adds a part", () => {
+  assertEquals(progressed(progressed(running, "a"), "b").progress, ["a", "b"]);
+});
+
+Deno.test("progressed() refuses a part of a cancelled event", () => {
+  assertThrows(() => progressed(flagged, "a"), Error, "the event was cancelled");
+});
+
+Deno.test("completed() settles an event, whose payload is needed no more", () => {
+  const done = completed(running, 3_000);
+  assertState(done, "done");
+  assertEquals([done.outcome, done.payload, done.settledAt], ["handled", null, 3_000]);
+  assertEquals(done.attempts, [
+    { attempt: 1, startedAt: 2_000, endedAt: 3_000, outcome: "handled" },
+  ]);
+});
+
+Deno.test("retried() gives an event back after a delay, with its error", () => {
+  const later = retried(running, 700, new TypeError("no luck"), 3_000);
+  assertState(later, "queued");
+  assertEquals([later.dueAt, later.delayMs, later.attempt], [3_700, 700, 1]);
+  assertEquals(later.attempts[0]?.error, "TypeError: no luck");
+});
+
+Deno.test("released() gives an event back, and its attempt does not count", () => {
+  const again = released(running, 0, 3_000);
+  assertState(again, "queued");
+  assertEquals([again.dueAt, again.attempt, again.attempts], [3_000, 0, []]);
+});
+
+Deno.test("buried() gives an event up, with its payload and error", () => {
+  assertState(dead, "dead");
+  assertEquals([dead.outcome, dead.payload], ["failed", PAYLOAD]);
+  assertEquals(dead.attempts[0]?.error, "Error: no");
+});
+
+Deno.test("cancelled() settles an event, and ends its attempt if it runs", () => {
+  assertState(cancelled(queued, 3_000), "dead");
+  assertEquals(cancelled(queued, 3_000).attempts, []);
+  const ended = cancelled(running, 3_000);
+  assertState(ended, "dead");
+  assertEquals([ended.outcome, ended.attempts[0]?.outcome], ["cancelled", "cancelled"]);
+});
+
+Deno.test("cancelRequested() flags a running event, and changes nothing else", () => {
+  const { cancelRequestedAt, ...rest } = flagged;
+  assertEquals([cancelRequestedAt, { ...rest }], [2_100, { ...running }]);
+  assert(isCancelRequested(flagged));
+});
+
+const ENDS: Readonly<Record<string, (record: EventRecord) => EventRecord>> = {
+  completed: (record) => completed(record, 3_000),
+  retried: (record) => retried(record, 0, "no", 3_000),
+  released: (record) => released(record, 0, 3_000),
+  buried: (record) => buried(record, "no", 3_000),
+};
+
+for (const [name, end] of Object.entries(ENDS)) {
+  Deno.test(`${name}() cancels an event that was flagged`, () => {
+    for (const record of [flagged, renewed(flagged, 500, 2_200)]) {
+      const ended = end(record);
+      assertState(ended, "dead");
+      assertEquals([ended.outcome, ended.payload], ["cancelled", PAYLOAD]);
+    }
+  });
+}
+
+Deno.test("replayed() puts a dead event back as if it had just been received", () => {
+  for (const record of [dead, cancelled(flagged, 3_000)]) {
+    const again = replayed(record, 5_000);
+    assertState(again, "queued");
+    assertEquals([again.dueAt, again.attempt, again.run], [5_000, 0, 1]);
+    assertEquals(again.attempts.length, 1);
+    assertEquals(completed(leased(again, { owner: "me", leaseMs: 1 }, 6_000), 7_000).state, "done");
+  }
+});
+
+Deno.test("redelivered() keeps the progress of the dead event, and nothing else", () => {
+  const before = { ...dead, progress: ["a"], run: 2 };
+  const again = redelivered(accepted(delivery("d1"), "d1", PAYLOAD, 9_000), before);
+  assertState(again, "queued");
+  assertEquals([again.receivedAt, again.progress, again.run], [9_000, ["a"], 3]);
+  assertEquals(again.attempts, []);
+});
+
+Deno.test("rescheduled() has an event wait for its planned delay from now on", () => {
+  const retriedAhead = retried(running, 700, "no", 1e9);
+  assertEquals(rescheduled(retriedAhead, 4_000).dueAt, 4_700);
+  const leasedAhead = rescheduled(leased(queued, { owner: "me", leaseMs: 500 }, 1e9), 4_000);
+  assertState(leasedAhead, "running");
+  assertEquals([leasedAhead.dueAt, leasedAhead.lease?.until], [4_500, 4_500]);
+});
+
+Deno.test("a record keeps the last ten attempts", () => {
+  let record: EventRecord = queued;
+  for (let i = 0; i < 12; i++) {
+    record = retried(leased(record, { owner: "me", leaseMs: 1 }, i), 0, "no", i);
+  }
+  assertEquals(record.attempts.map(({ attempt }) => attempt), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+});
