@@ -111,3 +111,105 @@ for (const [name, version] of Object.entries(SCHEDULES)) {
     assertEquals(messages, []);
   });
 }
+
+Deno.test("records of the first layout are shown in the layout of today", async () => {
+  using kv = await Deno.openKv(":memory:");
+  for (const [key, value] of EVENTS) await kv.set(["events", ...key], value);
+  const store = await openEventStore(kv);
+  const of = async (id: string) => (await store.get(id))!;
+  assertEquals((await of("retried")).attempts, [
+    { attempt: 1, startedAt: AT + 5, endedAt: AT + 5, outcome: "failed", error: "Error: once" },
+  ]);
+  assertEquals([(await of("retried")).delayMs, (await of("retried")).progress], [5, ["part"]]);
+  assertEquals((await of("second")).group, { key: "repo", position: 1 });
+  assertEquals((await of("running")).lease, { ...LEASE, startedAt: AT });
+  assertEquals((await of("grouped1")).sharedEntry, GROUP);
+  assertEquals([(await of("done")).outcome, (await of("dead")).outcome], ["handled", "failed"]);
+  assertEquals("busyUntil" in await of("dead"), false);
+});
+
+/** What is stored of an event in the second layout, but for its place in the schedule. */
+function storedV2(id: string, record: Record<string, unknown>, body?: Uint8Array): Stored[] {
+  const value = {
+    ...{ v: 2, id, intake: "forge", deliveryId: "x", platform: "forge", source: "github" },
+    ...{ type: "push", action: "opened", requestId: "r1", receivedAt: AT, state: "queued" },
+    ...{ repository: { id: 1, fullName: "a/b", owner: "a", name: "b" } },
+    ...{ chat: { id: 2, type: "private" }, sender: { id: 3, name: "c", isBot: false } },
+    ...{ attempt: 0, dueAt: AT, orderingKey: null, group: null, lease: null, settledAt: null },
+    ...{ payload: payloadOf(id), attempts: [], ...record },
+  };
+  return [
+    [["id", id], AT],
+    [["event", AT, id], value],
+    ...(body ? [[["payload", payloadOf(id).id, 0], body] as const] : []),
+  ];
+}
+
+const ATTEMPT = { attempt: 1, startedAt: AT + 1, endedAt: AT + 5, outcome: "failed", error: "no" };
+const RUNNING_V2 = { ...RUNNING, lease: { ...LEASE, startedAt: AT } };
+const SHARED_V2 = (id: string) => ({
+  ...{ ...RUNNING_V2, sharedEntry: GROUP, payload: { ...payloadOf(id), chunks: 0 }, body: BODY },
+});
+const AT_POSITION = (position: number) => ({
+  orderingKey: "repo",
+  group: { key: "repo", position },
+});
+
+/** Events in all states, as the second layout has them. */
+const EVENTS_V2: readonly Stored[] = [
+  ...storedV2("queued", { waitsFor: ["a"], causedBy: "b" }, BODY),
+  ...storedV2("retried", {
+    ...{ attempt: 1, dueAt: AT + 10, delayMs: 5, attempts: [ATTEMPT], progress: ["part"], run: 1 },
+    ...{ traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", idKept: true },
+  }, BODY),
+  ...storedV2("first", AT_POSITION(0), BODY),
+  ...storedV2("second", { ...AT_POSITION(1), dueAt: null }, BODY),
+  [["lane", "repo"], { next: 2, size: 2 }],
+  [["place", "repo", 0], refOf("first")],
+  [["place", "repo", 1], refOf("second")],
+  ...storedV2("running", RUNNING_V2, BODY),
+  ...storedV2("flagged", { ...RUNNING_V2, cancelRequestedAt: AT + 9 }, BODY),
+  ...storedV2("shared1", SHARED_V2("shared1")),
+  ...storedV2("shared2", SHARED_V2("shared2")),
+  ...storedV2("done", {
+    ...{ state: "done", outcome: "ignored", attempt: 1, dueAt: null, settledAt: AT + 9 },
+    ...{ payload: null, attempts: [{ ...ATTEMPT, outcome: "ignored", error: undefined }] },
+  }),
+  ...storedV2("dead", {
+    ...{ state: "dead", outcome: "failed", attempt: 1, dueAt: null, settledAt: AT + 9 },
+    attempts: [ATTEMPT],
+  }, BODY),
+  [["dead", AT, "dead"], true],
+  [["due", AT, "queued"], { v: 2, receivedAt: AT, group: null, delayMs: 0 }],
+  [["due", AT + 10, "retried"], { v: 2, receivedAt: AT, group: null, delayMs: 5 }],
+  [["due", AT, "first"], { v: 2, receivedAt: AT, group: { key: "repo", position: 0 }, delayMs: 0 }],
+  [["due", LEASE.until, "running"], { v: 2, receivedAt: AT, group: null, delayMs: 30_000 }],
+  [["due", LEASE.until, "flagged"], { v: 2, receivedAt: AT, group: null, delayMs: 30_000 }],
+  [["due", LEASE.until, GROUP], {
+    ...{ v: 1, events: [refOf("shared1"), refOf("shared2")], delayMs: 30_000 },
+  }],
+];
+
+Deno.test("events in all states are read whose records are of version 2", async () => {
+  using kv = await Deno.openKv(":memory:");
+  for (const [key, value] of EVENTS_V2) await kv.set(["events", ...key], value);
+  const messages: unknown[] = [];
+  const store = await openEventStore(kv, { log: (record) => void messages.push(record) });
+  const { queued, running, done, dead, unreadable } = await store.stats();
+  assertEquals([queued, running, done, dead, unreadable], [4, 4, 1, 1, 0]);
+  const { waitsFor, causedBy } = (await store.get("queued"))!;
+  assertEquals([waitsFor, causedBy], [["a"], "b"]);
+  assertEquals((await Array.fromAsync(store.list({ state: "dead" }))).map(({ id }) => id), [
+    "dead",
+  ]);
+  const firsts = ["first", "queued", "retried", "running", "shared1", "shared2"];
+  assertEquals(await completeAll(store), firsts);
+  assertEquals((await store.get("flagged"))?.outcome, "cancelled");
+  assertEquals((await store.get("queued"))?.waitsFor, ["a"]);
+  assertEquals(await completeAll(store), ["second"]);
+  for (const id of ["dead", "flagged"]) assert(await store.replay(id));
+  assertEquals(await completeAll(store), ["dead", "flagged"]);
+  const left = ["due", "lane", "place", "payload", "dead"].map((each) => keysOf(kv, each));
+  assertEquals((await Promise.all(left)).flat(), []);
+  assertEquals(messages, []);
+});

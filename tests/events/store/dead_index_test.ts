@@ -1,0 +1,119 @@
+import { assert, assertEquals } from "@std/assert";
+import { openEventStore } from "../../../events/mod.ts";
+import { buryAll, claimOne, delivery, keysOf, listed, recordKey } from "./_events.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+
+/** The ids in the index of dead events, in its order. */
+const indexed = async (kv: Deno.Kv) => (await keysOf(kv, "dead")).map((key) => key.at(-1));
+
+testStore(
+  "an event is in the index of dead ones from its death until it is replayed",
+  async (sut) => {
+    const { kv, store } = sut;
+    await buryAll(store, ["d1", "d2"]);
+    await store.accept(delivery("d3"));
+    assert(await store.cancel("d3"));
+    assertEquals(await indexed(kv), ["d1", "d2", "d3"]);
+    assert(await store.replay("d1"));
+    assertEquals(await indexed(kv), ["d2", "d3"]);
+  },
+);
+
+testStore("an event that is redelivered or purged leaves the index of dead ones", async (sut) => {
+  const { kv, store } = sut;
+  await buryAll(store, ["d1", "d2", "d3"]);
+  await store.accept(delivery("d1"));
+  await store.purge({ ids: ["d2"] });
+  assertEquals(await indexed(kv), ["d3"]);
+  await store.complete(await claimOne(store));
+  assertEquals(await indexed(kv), ["d3"]);
+});
+
+testStore(
+  "an event that its own worker took and that died is in the index",
+  async ({ kv, store }) => {
+    await store.accept(delivery("d1", "{}", "key"));
+    const lease = await claimOne(store);
+    assert(await store.cancel("d1"));
+    assertEquals(await indexed(kv), []);
+    assert(await store.complete((await store.recover(lease))!));
+    assertEquals(await indexed(kv), ["d1"]);
+  },
+);
+
+/** Counts the records that are read from a KV one by one or in a list. */
+function countReads(kv: Deno.Kv): { records: number } {
+  const reads = { records: 0 };
+  const [list, getMany] = [kv.list.bind(kv), kv.getMany.bind(kv)];
+  kv.list = async function* (...args: Parameters<Deno.Kv["list"]>) {
+    for await (const entry of list(...args)) {
+      if (entry.key[1] === "event") reads.records++;
+      yield entry;
+    }
+  } as never;
+  kv.getMany = ((keys: readonly Deno.KvKey[]) => {
+    reads.records += keys.filter((key) => key[1] === "event").length;
+    return getMany(keys as never);
+  }) as never;
+  return reads;
+}
+
+Deno.test("list() of dead events reads their records, and no others", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  for (let i = 0; i < 50; i++) await store.accept(delivery(`q${i}`));
+  for (const id of ["q3", "q7"]) assert(await store.cancel(id));
+  assertEquals(await listed(store, { state: "dead" }), ["q3", "q7"]);
+  const reads = countReads(kv);
+  assertEquals(await listed(store, { state: "dead" }), ["q3", "q7"]);
+  assertEquals((await store.replayAll({})).changed, 2);
+  assertEquals(reads.records, 4);
+});
+
+testStore("list() of dead events keeps the order and the times received", async ({ store }) => {
+  const times: number[] = [];
+  for (const id of ["d9", "d5", "d7"]) {
+    await buryAll(store, [id]);
+    times.push((await store.get(id))!.receivedAt);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+  }
+  const found = await Array.fromAsync(store.list({ state: "dead" }), ({ id }) => id);
+  assertEquals(found, ["d9", "d5", "d7"]);
+  const [first, second, third] = times;
+  assertEquals(await listed(store, { state: "dead", receivedAfter: second! }), ["d5", "d7"]);
+  assertEquals(await listed(store, { state: "dead", receivedBefore: third! }), ["d5", "d9"]);
+  const between = { receivedAfter: first! + 0.5, receivedBefore: third! - 0.5 };
+  assertEquals(await listed(store, { state: "dead", ...between }), ["d5"]);
+});
+
+/** Makes the records of dead events as a version has left them that had no index. */
+async function forgetIndex(kv: Deno.Kv): Promise<void> {
+  for (const key of [...await keysOf(kv, "dead"), ...await keysOf(kv, "indexed")]) {
+    await kv.delete(key);
+  }
+}
+
+testStore("dead events that have no entry are found, and get one", async ({ kv }) => {
+  const [before, after] = [await openEventStore(kv), await openEventStore(kv)];
+  const ids = Array.from({ length: 120 }, (_, i) => `d${100 + i}`);
+  for (const id of ids) await before.accept(delivery(id));
+  assertEquals((await before.cancelAll({})).changed, ids.length);
+  await forgetIndex(kv);
+  await buryAll(after, ["new"]);
+  assertEquals(await listed(after, { state: "dead", receivedBefore: 1 }), []);
+  assertEquals((await indexed(kv)).length, ids.length + 1);
+  assertEquals(await listed(after, { state: "dead" }), [...ids, "new"]);
+  assertEquals((await after.purge({ state: "dead" })).changed, ids.length + 1);
+  assertEquals([await indexed(kv), await keysOf(kv, "event")], [[], []]);
+});
+
+Deno.test("an entry of the index without its dead event is passed over", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await buryAll(store, ["d1", "d2", "d3"]);
+  await kv.delete(await recordKey(kv, "d1"));
+  await kv.set(await recordKey(kv, "d2"), "garbage");
+  assertEquals(await listed(store, { state: "dead" }), ["d3"]);
+  assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
+  assertEquals(await indexed(kv), ["d1", "d3"]);
+});
