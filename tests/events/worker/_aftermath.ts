@@ -32,13 +32,5 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   // A claim tidies up what is on the schedule without its event.
   await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
   await store.deleteStaleUploads(0);
-  const keys = (await keysOf(kv)).filter(([, part]) => part !== "notifier");
-  const isForgotten = await Promise.all(keys.map((key) => isEmptyLane(kv, key)));
-  return keys.filter((_, i) => !isForgotten[i]);
-}
-
-/** What a group remembers of a handler that was cancelled, until the KV forgets it, by its own clock. */
-async function isEmptyLane(kv: Deno.Kv, key: Deno.KvKey): Promise<boolean> {
-  if (key[1] !== "lane") return false;
-  return (await kv.get<{ readonly size: number }>(key)).value?.size === 0;
+  return (await keysOf(kv)).filter(([, part]) => part !== "notifier");
 }
