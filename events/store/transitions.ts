@@ -201,7 +201,7 @@ export function progressed(record: EventRecord, part: string): EventRecord {
 export function completed(record: EventRecord, now: number): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now);
   const attempts = withAttempt(record, "handled", now);
-  return { ...settled(record, now), state: "done", outcome: "handled", payload: null, attempts };
+  return settled(record, now, { state: "done", outcome: "handled", payload: null, attempts });
 }
 
 /**
@@ -249,7 +249,7 @@ export function released(record: EventRecord, delayMs: number, now: number): Eve
 export function buried(record: EventRecord, error: unknown, now: number): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, error);
   const attempts = withAttempt(record, "failed", now, error);
-  return { ...settled(record, now), state: "dead", outcome: "failed", attempts };
+  return settled(record, now, { state: "dead", outcome: "failed", attempts });
 }
 
 /**
@@ -276,7 +276,7 @@ export function cancelled(record: EventRecord, now: number, error?: unknown): Ev
   const attempts = record.state === "running"
     ? withAttempt(record, "cancelled", now, error)
     : record.attempts;
-  return { ...settled(record, now), state: "dead", outcome: "cancelled", attempts };
+  return settled(record, now, { state: "dead", outcome: "cancelled", attempts });
 }
 
 /**
@@ -347,8 +347,8 @@ export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord)
   return cancelRequestedAt !== undefined && settledAt === null;
 }
 
-function settled(record: EventRecord, now: number): EventRecord {
-  return { ...record, dueAt: null, lease: null, group: null, settledAt: now };
+function settled(record: EventRecord, now: number, end: Partial<EventRecord>): EventRecord {
+  return { ...record, ...end, dueAt: null, lease: null, group: null, settledAt: now };
 }
 
 /** Counts runs: the leases of an earlier one are no longer good. */

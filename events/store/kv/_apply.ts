@@ -43,7 +43,7 @@ export function applyChange(
   options: ChangeOptions = {},
 ): Promise<Lease | null> {
   const { group, state } = lease.record;
-  if (!group || after.settledAt === null) return applyAlone(parts, lease, after, options);
+  if (!group || after.settledAt === null) return applyToEvent(parts, lease, after, options);
   // In turn with those that join the group, because it takes more steps and would be slower each time.
   // And before them, because all that have joined wait for the running one to be settled.
   return parts.locks.run(
@@ -84,7 +84,7 @@ export function writeNew(
   if (record.state === "dead") write.set(keys.dead(record), true);
 }
 
-async function applyAlone(
+async function applyToEvent(
   parts: StoreParts,
   lease: Lease,
   after: EventRecord,
@@ -118,8 +118,8 @@ async function applyInGroup(
     return handOff?.record ?? next;
   });
   // Others wait for the group, so this waits for nobody.
-  const alone = { ...options, withinMs: 0 };
-  const changed = await commitChange(parts, write, lease, record, alone, handOff);
+  const atOnce = { ...options, withinMs: 0 };
+  const changed = await commitChange(parts, write, lease, record, atOnce, handOff);
   if (changed) {
     // The next event is due as soon as the one before is settled.
     parts.local.listener?.wake();

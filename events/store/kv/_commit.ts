@@ -14,7 +14,7 @@ const PAUSE_GROWTH = 1.3;
  * Commits, and tries again while another process holds the lock of the database file: Deno's KV does not
  * wait for it. Of three processes that write to one file, two had over half of their commits refused.
  *
- * @param operation What to commit.
+ * @param operation The commit.
  * @param onLocked Called when the lock is met.
  */
 export async function commit(
