@@ -59,17 +59,6 @@ export interface AcceptResult {
   readonly duplicate: boolean;
 }
 
-/** Options of {@linkcode EventStore.accept}. */
-export interface AcceptOptions {
-  /**
-   * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has: at
-   * most the retention.
-   *
-   * @default {undefined} Only the delivery id counts.
-   */
-  readonly replayWindowMs?: number | undefined;
-}
-
 /** The right to work on an event, for a time. Each change to the event makes a new one. */
 export interface Lease {
   /** The event's record, as this lease has left it. */

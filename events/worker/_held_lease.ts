@@ -23,10 +23,10 @@ export interface HeldLeaseOptions {
   readonly renewals: Timeouts;
   /** Called once when the lease is lost: nothing of the event may be done any more. */
   onLost(message: string): void;
-  /** The event was cancelled: whatever its handler returns, it never becomes done. */
+  /** Called when the record shows that somebody wants the event cancelled. The lease is still held. */
   onCancelRequested(): void;
-  /** A renewal failed; the next one may not. */
-  onError(error: unknown): void;
+  /** Called when a renewal failed. The next one may succeed. */
+  onRenewalFailed(error: unknown): void;
 }
 
 /**
@@ -110,7 +110,6 @@ export class HeldLease {
       if (this.#isEnded) return false;
       const lease = await withDeadline(this.#changed(action), withinMs);
       if (lease) this.#lease = lease;
-      if (lease?.record.cancelRequestedAt !== undefined) this.#holder.onCancelRequested();
       return lease !== null;
     });
     this.#changes = changing.catch(() => {});

@@ -123,12 +123,13 @@ export class Job {
     this.#controller.abort(new Error("The worker stops"));
   }
 
-  /** Tells the handler to give up: the event was cancelled, and never becomes done. */
+  /** Aborts the handler because somebody wants the event cancelled. */
   cancel(): void {
+    this.#isCancelled = true;
     this.#controller.abort(new Error("The event was cancelled"));
   }
 
-  /** Gives the event back, whatever its handler still does. */
+  /** Releases the event, even while its handler runs. */
   async giveBack(): Promise<void> {
     try {
       const lease = await this.#lease.giveBack();
@@ -138,31 +139,14 @@ export class Job {
     }
   }
 
-  onLost(message: string): void {
-    this.#controller.abort(new Error("The lease was lost"));
-    this.#report("warn", message);
-  }
-
-  onCancelRequested(): void {
-    this.cancel();
-  }
-
-  onError(error: unknown): void {
-    this.#report("error", "lease not renewed", { error });
-  }
-
-  /** Has the handler handle the event. */
-  async handle(): Promise<void> {
-    try {
-      if (await this.#defer()) return void this.#lease.end();
-      this.#lease.keep();
-      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
-      if (this.#attempt) await this.#attempt.run(() => this.#handle());
-      else await this.#handle();
-    } catch (error) {
-      this.#failure = { error: lookable(error) };
-    }
-    // Until it is settled others are handled: what is not let go is copied by the garbage collector.
+  /**
+   * Runs the event, from its lease to its settlement.
+   *
+   * @param onHandled Called once the handler has ended, so that another event can have its place.
+   */
+  async run(onHandled: () => void): Promise<void> {
+    const end = await this.#handle();
+    // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#content = undefined;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();

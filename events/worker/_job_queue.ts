@@ -100,12 +100,10 @@ export class JobQueue {
   /** Tells whether an event is leased here, as far as this worker knows. */
   readonly holds = (id: string): boolean => this.#find(id) !== undefined;
 
-  /** Tells the handler of an event that was cancelled to give up. */
-  cancel(id: string): void {
-    for (const job of this.#jobs) if (job.id === id) job.cancel();
-  }
+  /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */
+  readonly cancel = (id: string): void => this.#find(id)?.cancel();
 
-  /** Takes an event while it is stored, unless those that wait for longer need the room. */
+  /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
     const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;
     // If handlers are not what is scarce, accepting fewer would only cost more.

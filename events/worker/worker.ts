@@ -170,17 +170,14 @@ class StoreWorker implements EventWorker {
     const timer = new SharedTimer();
     const settling = new Timeouts(leaseMs, timer);
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
-    this.#parts = { store, handler, leaseMs, retry, log, telemetry, settling, renewals };
-    this.#queue = new JobQueue(this.#parts, concurrency, this.#owner, this.#wake);
-    this.#clock = new ClockWatch(leaseMs / 2, this.#onJump);
-    this.#repairAt = performance.now() + leaseMs / 2;
-    this.#pollMs = pollMs;
-    const listening = store.listen({
-      wake: this.#wake,
-      reserve: this.#queue.reserve,
-      onCancelRequested: (id) => this.#queue.cancel(id),
-    });
-    listening.catch((error) => this.#report("notifier failed", error));
+    const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
+    this.#store = store;
+    this.#options = options;
+    this.#queue = new JobQueue({ ...options, store, handler, owner, settling, renewals, wake });
+    this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
+    const { reserve, cancel } = this.#queue;
+    const listening = store.listen({ wake, reserve, onCancelRequested: cancel });
+    listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.#loop = this.#run();
     this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());
   }
