@@ -1,4 +1,4 @@
-import { writeLog } from "../../../core/mod.ts";
+import { type LogSink, writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import {
   type Check,
@@ -15,7 +15,6 @@ import {
 import { leased, type LeaseRequest, plannedDelay } from "../transitions.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { entryOfToday } from "./_layout_v1.ts";
-import type { StoreParts } from "./_parts.ts";
 import { FIRST, LAST, NumberedEntries, readAll, type ReadKeys, readNear } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_records.ts";
 import type { Leased, Mutations } from "./_write.ts";
@@ -60,6 +59,13 @@ export interface SharedEntry {
   readonly delayMs?: number | undefined;
 }
 
+/** The parts of a store that reading the schedule takes. */
+interface ScheduleParts {
+  readonly kv: Deno.Kv;
+  readonly keys: StoreKeys;
+  readonly log: LogSink;
+}
+
 /** An entry of the schedule. */
 export type DueEntry = Deno.KvEntry<ScheduleEntry | SharedEntry>;
 
@@ -96,12 +102,12 @@ export function isShared(value: ScheduleEntry | SharedEntry): value is SharedEnt
  * one may read it. If its key names an event, that is found by its record all the same.
  */
 export class Schedule {
-  readonly #parts: StoreParts;
+  readonly #parts: ScheduleParts;
   readonly #entries: NumberedEntries;
   /** The entries that are passed over, so that each is reported once. */
   readonly #passedOver = new Set<string>();
 
-  constructor(parts: StoreParts) {
+  constructor(parts: ScheduleParts) {
     this.#parts = parts;
     this.#entries = new NumberedEntries(parts.kv, parts.keys.schedule);
   }
@@ -170,7 +176,10 @@ export function isAtEntry({ key, value }: DueEntry, { record }: Known): boolean 
 }
 
 /** Reads the records of events. */
-export async function readDue({ kv, keys }: StoreParts, events: readonly Due[]): Promise<Known[]> {
+export async function readDue(
+  { kv, keys }: ScheduleParts,
+  events: readonly Due[],
+): Promise<Known[]> {
   const wanted = events.map((due) => keys.event(due));
   return (await readerOf(events)(kv, wanted)).map(knownOf);
 }
