@@ -57,12 +57,12 @@ export const COMMANDS = {
     ...CHANGING,
   },
   cancel: {
-    about: "Cancel events that wait or run: they end as dead",
+    about: "Cancel events that wait or run: they never become done",
     example: "events cancel --state queued --type push",
     details: [
       WHICH,
-      "A running handler's signal is aborted, at the latest when its lease is renewed; the event is dead " +
-      "once the handler ends.",
+      "The signal of a running handler is aborted at the next renewal of its lease. Its event is dead " +
+      "once the handler has ended.",
       INTERRUPT,
     ],
     states: ["queued", "running"],
@@ -73,9 +73,9 @@ export const COMMANDS = {
     example: "events purge --state dead --older-than 30d",
     details: [
       WHICH,
-      "A delivery that is sent again afterwards makes a new event.",
-      "Events that this version cannot read are deleted only with --state unreadable: another version " +
-      "may be able to read them, and they may be waiting to be handled.",
+      "A delivery that is sent again after that makes a new event.",
+      "Events that this version cannot read are deleted with --state unreadable only: another version " +
+      "may be able to, and they may wait to be handled.",
       INTERRUPT,
     ],
     states: ["done", "dead", "unreadable"],

@@ -140,6 +140,16 @@ testStoreInOneProcess(
   },
 );
 
+testStore("recover() finds no lease that was released, and taken again", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  const released = await claimOne(store);
+  assert(await store.release(released));
+  await later(2);
+  const held = await claimOne(store);
+  assertEquals(await store.recover(released), null);
+  assert(await store.complete((await store.recover(held))!));
+});
+
 testStore("recover() finds no lease that another has", async ({ store }) => {
   await store.accept(delivery("d1"));
   const lost = await claimOne(store, 1);
