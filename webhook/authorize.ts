@@ -1,7 +1,7 @@
 import { met } from "../core/check_options.ts";
 import { HttpError, type LogSink, writeLog } from "../core/mod.ts";
 import type { JsonObject } from "../core/parse_json.ts";
-import type { Delivery } from "../events/store/delivery.ts";
+import type { Delivery } from "../events/store/mod.ts";
 import { userIdOf } from "./platforms/messenger.ts";
 
 /** The bindings that {@linkcode isUserAuthorized} reads. */

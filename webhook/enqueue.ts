@@ -1,7 +1,6 @@
 import { withDeadline } from "../core/deadline.ts";
 import { HttpError } from "../core/mod.ts";
-import type { AcceptResult, EventStore } from "../events/mod.ts";
-import type { Delivery } from "../events/store/delivery.ts";
+import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
 
 /** Options of {@linkcode enqueueDelivery}. */
 export interface EnqueueOptions {

@@ -8,8 +8,7 @@ import {
 } from "../core/check_options.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts } from "../core/timeouts.ts";
-import type { EventStore } from "../events/mod.ts";
-import type { Delivery, PlatformName } from "../events/store/delivery.ts";
+import type { Delivery, EventStore, PlatformName } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
 import { enqueueDelivery, type EnqueueOptions, STORE_TIMEOUT_MS } from "./enqueue.ts";

@@ -57,7 +57,7 @@ export type {
   EventRepository,
   EventSender,
   EventStore,
-} from "../events/mod.ts";
+} from "../events/store/mod.ts";
 export type {
   Attempt,
   AttemptedEvent,

@@ -1,4 +1,4 @@
-import type { Delivery } from "../events/store/delivery.ts";
+import type { Delivery } from "../events/store/mod.ts";
 import { repositoryKeyOf } from "./platforms/forge.ts";
 import { chatKeyOf } from "./platforms/messenger.ts";
 

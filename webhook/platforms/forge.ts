@@ -4,7 +4,7 @@
  * @module
  */
 import type { JsonObject } from "../../core/parse_json.ts";
-import type { Delivery, EventRepository, EventSender } from "../../events/store/delivery.ts";
+import type { Delivery, EventRepository, EventSender } from "../../events/store/mod.ts";
 import { firstField, FORM_TYPE, formField } from "./form.ts";
 import {
   type Credentials,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { JsonObject } from "../../core/parse_json.ts";
-import type { Delivery, EventChat, EventSender } from "../../events/store/delivery.ts";
+import type { Delivery, EventChat, EventSender } from "../../events/store/mod.ts";
 import { type Credentials, mediaTypeOf } from "./headers.ts";
 import { integerOf, invalidBody, keyOf, objectOf, parseJsonObject, textOf } from "./payload.ts";
 

@@ -37,7 +37,9 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       const { record, versionstamp, body } = await readRecord(kv, keys.event(held));
       const isSame = record?.state === "running" && record.run === held.run &&
         record.attempt === held.attempt && record.lease?.owner === held.lease?.owner &&
-        record.lease?.startedAt === held.lease?.startedAt;
+        record.lease?.startedAt === held.lease?.startedAt &&
+        // An event that was purged and sent again within a millisecond has the same key.
+        record.payload?.id === held.payload?.id;
       return isSame ? { record, versionstamp: versionstamp!, body } : null;
     },
 

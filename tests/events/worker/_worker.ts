@@ -50,7 +50,7 @@ export async function withWorker(
 
 /** Has another worker own the lease of an event. */
 export async function stealLease({ kv, store }: OpenedStore, id: string) {
-  const lease = { owner: "other", until: 0, ms: 1 };
+  const lease = { owner: "other", until: 0, ms: 1, startedAt: 0 };
   await kv.atomic().set(await recordKey(kv, id), { ...await store.get(id), lease }).commit();
 }
 

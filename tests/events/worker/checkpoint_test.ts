@@ -67,7 +67,7 @@ Deno.test("checkpoint() rejects once the event is another's, and its effects are
     await checkpoint("a", (commit) => commit.set(["a"], 1)).then(noted.resolve, noted.resolve);
     aborted = signal.aborted;
   });
-  assertEquals(String(await noted.promise), "Error: Cannot note progress: the event was cancelled");
+  assertEquals(String(await noted.promise), "Error: Cannot note progress: the lease was lost");
   assertEquals(aborted, true);
   assertEquals((await sut.kv.get(["a"])).value, null);
 });

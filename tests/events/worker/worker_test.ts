@@ -705,6 +705,6 @@ Deno.test("startWorker() tries an event again whose handler throws what cannot b
     await sut.store.accept(delivery("d1"));
     await reach(sut.store, "d1", "done");
     const errors = (await sut.store.get("d1"))?.attempts.map(({ error }) => error);
-    assertEquals(errors, ["Error: A value without a text was thrown"]);
+    assertEquals(errors, ["Error: A value without a text was thrown", undefined]);
   });
 });
