@@ -8,8 +8,8 @@ import { type AppProcess, startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
-const KILLS = byLength(20, 5);
-const ACKNOWLEDGED = byLength(20_000, 4_000);
+const KILLS = byLength(20, 3);
+const ACKNOWLEDGED = byLength(20_000, 2_000);
 const CONNECTIONS = 32;
 const LEASE_MS = 2_000;
 
