@@ -4,7 +4,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { runArrivals } from "../load/open_loop.ts";
 import { untilHandled, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, BASELINE, type Subject } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, type Subject } from "../subjects.ts";
 
 /** Load that arrives while the backlog is worked off: the app is in use. */
 const ARRIVALS_PER_SECOND = 500;

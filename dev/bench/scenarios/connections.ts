@@ -1,5 +1,5 @@
 import type { Scenario } from "../scenario.ts";
-import { NO_STORE, GROUP_COMMIT, type Subject, SUBJECTS } from "../subjects.ts";
+import { GROUP_COMMIT, NO_STORE, type Subject, SUBJECTS } from "../subjects.ts";
 import type { Values } from "../scenario.ts";
 import { LOAD_MEASURES, type LoadShape, measureLoad } from "./_load.ts";
 

@@ -2,7 +2,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { type ArrivalResult, runArrivals } from "../load/open_loop.ts";
 import { untilHandled, warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, BASELINE, GROUP_COMMIT, type Subject } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, GROUP_COMMIT, type Subject } from "../subjects.ts";
 
 const RATES = [1_000, 3_000];
 

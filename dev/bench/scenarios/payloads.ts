@@ -4,7 +4,7 @@ import { runLoad } from "../load/load.ts";
 import { runArrivals } from "../load/open_loop.ts";
 import { warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { BARE, EDGE_BASE, VERIFIED_WRITE, type Subject } from "../subjects.ts";
+import { BARE, EDGE_BASE, type Subject, VERIFIED_WRITE } from "../subjects.ts";
 
 const SIZES = [["small ones only", 0], ["200 KB", 200_000], ["3 MB", 3_000_000]] as const;
 

@@ -4,7 +4,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { runLoad } from "../load/load.ts";
 import { untilHandled, warmUp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { EDGE_BASE, BASELINE, GROUP_COMMIT, type Subject } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, GROUP_COMMIT, type Subject } from "../subjects.ts";
 
 const CONNECTIONS = 32;
 

@@ -1,5 +1,5 @@
 import type { Scenario } from "../scenario.ts";
-import { EDGE_BASE, BASELINE } from "../subjects.ts";
+import { BASELINE, EDGE_BASE } from "../subjects.ts";
 import { LOAD_MEASURES, measureLoad } from "./_load.ts";
 
 const SHARES = [0, 0.01, 0.1];

@@ -1,6 +1,6 @@
 import { bodyOf } from "../delivery.ts";
 import type { Measure, Run, Scenario } from "../scenario.ts";
-import { EDGE_BASE, BASELINE, type Subject } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, type Subject } from "../subjects.ts";
 import { LOAD_MEASURES, type LoadShape, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = 32;
@@ -27,7 +27,9 @@ export const payloadSize: Scenario = {
   compare: "rows",
   measures: MEASURES,
   runs: ({ seconds }) => [
-    ...[2, 8, 24].flatMap((kb) => [sizeRun(BASELINE, kb, seconds), sizeRun(EDGE_BASE, kb, seconds)]),
+    ...[2, 8, 24].flatMap((
+      kb,
+    ) => [sizeRun(BASELINE, kb, seconds), sizeRun(EDGE_BASE, kb, seconds)]),
     ...[100, 400, 1_600].map((kb) => sizeRun(EDGE_BASE, kb, seconds)),
   ],
 };
@@ -41,7 +43,9 @@ export const connectionCount: Scenario = {
   measures: MEASURES,
   runs: ({ seconds }) =>
     [1, 4, 16, 64, 256, 1_024].flatMap((connections) =>
-      [BASELINE, EDGE_BASE].map((subject) => run(subject, `${connections}`, { connections, seconds }))
+      [BASELINE, EDGE_BASE].map((subject) =>
+        run(subject, `${connections}`, { connections, seconds })
+      )
     ),
 };
 

@@ -1,6 +1,6 @@
 import { hasCompiler, slowDisk } from "../disk/slow_fsync.ts";
 import type { Scenario } from "../scenario.ts";
-import { EDGE_BASE, BASELINE, GROUP_COMMIT } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, GROUP_COMMIT } from "../subjects.ts";
 import { LOAD_MEASURES, measureLoad } from "./_load.ts";
 
 const CONNECTIONS = [32, 256];
