@@ -1,3 +1,5 @@
+import { freePort, listens } from "../../../dev/harness/free_port.ts";
+import { until } from "../../../dev/harness/until.ts";
 import { type Need, testWith } from "../../_permissions.ts";
 
 /** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
@@ -39,6 +41,9 @@ export function testDenokv(
   });
 }
 
+/** A server that does not listen by then never will. */
+const START_TIMEOUT_MS = 10_000;
+
 /** Starts a `denokv` server on a free port, with a database of its own. */
 export async function startDenokv(): Promise<{ url: string } & AsyncDisposable> {
   const folder = await Deno.makeTempDir();
@@ -52,7 +57,7 @@ export async function startDenokv(): Promise<{ url: string } & AsyncDisposable> 
     stderr: "null",
   }).spawn();
   Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
-  await untilListening(port);
+  await until(() => listens(port), START_TIMEOUT_MS);
   return {
     url: `http://127.0.0.1:${port}`,
     [Symbol.asyncDispose]: async () => {
@@ -61,21 +66,4 @@ export async function startDenokv(): Promise<{ url: string } & AsyncDisposable> 
       await Deno.remove(folder, { recursive: true });
     },
   };
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
-async function untilListening(port: number): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
-    try {
-      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
-      return;
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
-  }
-  throw new Error(`denokv does not listen on port ${port}`);
 }
