@@ -1,10 +1,9 @@
 import { assertLess } from "@std/assert";
 import { withFolder } from "../_folder.ts";
-import { byLength } from "../_length.ts";
 import { testWith } from "../_permissions.ts";
 import { drainBacklog } from "./_backlog.ts";
 
-const EVENTS = byLength(100_000, 10_000);
+const EVENTS = 100_000;
 
 /** Memory that a process may hold while it drains a backlog, beyond what it holds when idle. */
 const MAX_MB = 64;
