@@ -1,6 +1,6 @@
-import { withDeadline } from "../core/deadline.ts";
-import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
 import { reasonOf } from "../core/text_of.ts";
+import { withDeadline } from "../core/timeouts.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;

@@ -1,7 +1,7 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
-import type { Serving } from "./serve_app.ts";
-import { withDeadline } from "../core/deadline.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import type { EventWorker } from "../events/mod.ts";
+import type { Serving } from "./serve_app.ts";
 
 /** Running app, with the parts that have to be stopped. */
 export interface Running {

@@ -1,4 +1,4 @@
-import { withDeadline } from "../core/deadline.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import { UsageError } from "./_world.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */

@@ -13,7 +13,7 @@ export {
   MAX_TIMER_MS,
   met,
 } from "./check_options.ts";
-export { withDeadline } from "./deadline.ts";
+export { withDeadline } from "./timeouts.ts";
 export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
 export {
   consoleSink,

@@ -1,6 +1,6 @@
 import { checkInteger } from "./check_options.ts";
-import { withDeadline } from "./deadline.ts";
 import { consoleSink, formatLogLine, type LogSink } from "./log.ts";
+import { withDeadline } from "./timeouts.ts";
 
 /** Options of {@linkcode createStdoutLog}. */
 export interface StdoutLogOptions {

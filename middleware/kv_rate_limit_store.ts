@@ -1,6 +1,6 @@
 import { checkInteger, checkPart, MAX_TIMER_MS } from "../core/check_options.ts";
-import { withDeadline } from "../core/deadline.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,

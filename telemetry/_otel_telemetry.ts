@@ -1,4 +1,3 @@
-import { withDeadline } from "../core/deadline.ts";
 import {
   type Attributes,
   type Context,
@@ -12,6 +11,7 @@ import {
   trace,
   type Tracer,
 } from "@opentelemetry/api";
+import { withDeadline } from "../core/timeouts.ts";
 import { BoundedLabel, createInstruments, type Instruments } from "./_instruments.ts";
 import type {
   Attempt,

@@ -1,7 +1,7 @@
 import type { Hono } from "@hono/hono";
 import { createBaseApp } from "../app/base_app.ts";
 import type { LogRecord } from "../core/mod.ts";
-import { withDeadline } from "../core/deadline.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import type { EventStore, EventWorker, PlatformName } from "../events/mod.ts";
 import { createForgeIntake, createMessengerIntake } from "../webhook/mod.ts";
 import { TestClock } from "./_test_clock.ts";

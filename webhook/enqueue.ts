@@ -1,5 +1,5 @@
-import { withDeadline } from "../core/deadline.ts";
 import { HttpError } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
 
 /** Options of {@linkcode enqueueDelivery}. */

@@ -1,5 +1,4 @@
-import { withDeadline } from "../../core/deadline.ts";
-import { type Timeout, Timeouts } from "../../core/timeouts.ts";
+import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
 
 /** Part of its length after which a lease is renewed. */

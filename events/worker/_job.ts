@@ -1,10 +1,10 @@
-import { withDeadline } from "../../core/deadline.ts";
 import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
-import type { Timeouts } from "../../core/timeouts.ts";
+import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
 import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
+import { HeldLease, isCancelRequested } from "./_held_lease.ts";
 import {
   type EventHandler,
   GiveUpError,
@@ -12,7 +12,6 @@ import {
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
-import { HeldLease, isCancelRequested } from "./_held_lease.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
 /** What the jobs of a worker share. */

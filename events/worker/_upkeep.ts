@@ -1,5 +1,5 @@
-import { withDeadline } from "../../core/deadline.ts";
 import { type LogSink, writeLog } from "../../core/mod.ts";
+import { withDeadline } from "../../core/timeouts.ts";
 import type { EventStore } from "../store/mod.ts";
 
 /** A larger change of the clock's offset means that it was set, and did not drift. */

@@ -1,15 +1,14 @@
 import { checkFunctions, checkObject, checkPart, met } from "../../core/check_options.ts";
-import { withDeadline } from "../../core/deadline.ts";
 import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
-import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
+import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import type { EventStore, Lease } from "../store/mod.ts";
-import type { EventHandler } from "./event.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
-import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 import { Upkeep } from "./_upkeep.ts";
+import type { EventHandler } from "./event.ts";
+import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
 const DOING = "start the worker";

@@ -5,8 +5,6 @@ import type { AcceptOptions, AcceptResult } from "../event_store.ts";
 import { isEventId, MAX_ID_LENGTH } from "../record_shape.ts";
 import { accepted, joined, type NewRecord, redelivered, replayed } from "../transitions.ts";
 import { removeOld, writeNew } from "./_apply.ts";
-import { untilDone } from "./_commit.ts";
-import { setId } from "./_ids.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
@@ -21,9 +19,9 @@ import {
   upload,
 } from "./_payload.ts";
 import { UNKNOWN_VERSION } from "./_reads.ts";
-import { type Found, type Known, lookUp } from "./_records.ts";
+import { type Found, type Known, lookUp, setId } from "./_records.ts";
 import { firstIdOf } from "./_replay_window.ts";
-import { Write } from "./_write.ts";
+import { untilDone, Write } from "./_write.ts";
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_ORDERING_KEY_LENGTH = 256;

@@ -1,16 +1,14 @@
 import type { EventRecord, GroupPosition } from "../event_record.ts";
 import type { CommitEffects, Lease } from "../event_store.ts";
 import type { LeaseRequest } from "../transitions.ts";
-import { untilDone } from "./_commit.ts";
-import { keepId } from "./_ids.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks, unpack } from "./_payload.ts";
-import { readRecord } from "./_records.ts";
+import { keepId, readRecord } from "./_records.ts";
 import { deleteDue, LeasedRecord, setDue } from "./_schedule.ts";
-import { Write } from "./_write.ts";
+import { untilDone, Write } from "./_write.ts";
 
 /** Options of a change. */
 export interface ChangeOptions {

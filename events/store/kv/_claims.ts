@@ -2,7 +2,6 @@ import { writeLog } from "../../../core/mod.ts";
 import type { ClaimOptions, Lease } from "../event_store.ts";
 import { cancelled, isCancelRequested } from "../transitions.ts";
 import { applyChange } from "./_apply.ts";
-import { isTooMuch } from "./_commit.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { OrderingGroups, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -19,7 +18,7 @@ import {
   readerOf,
   type Schedule,
 } from "./_schedule.ts";
-import { Write } from "./_write.ts";
+import { isTooMuch, Write } from "./_write.ts";
 
 /** The time that a refusal for a commit's size takes at most: what takes longer is the KV's failure. */
 const SLOW_MS = 1_000;

@@ -1,10 +1,9 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
-import { commit, isTooMuch } from "./_commit.ts";
-import type { Write } from "./_write.ts";
-import { leaseTogether, type SharedEntries } from "./_schedule.ts";
-import { readAll } from "./_reads.ts";
-import type { Notifier } from "./notifier.ts";
 import type { EventRecord } from "../event_record.ts";
+import { readAll } from "./_reads.ts";
+import { leaseTogether, type SharedEntries } from "./_schedule.ts";
+import { commit, isTooMuch, type Write } from "./_write.ts";
+import type { Notifier } from "./notifier.ts";
 
 /** A commit holds 1,000 mutations; the notifier is one, and shared entries of the schedule are others. */
 const MAX_MUTATIONS = 950;

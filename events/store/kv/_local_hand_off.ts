@@ -1,13 +1,12 @@
-import { withDeadline } from "../../../core/deadline.ts";
+import { withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
-import type { Leased, Mutations } from "./_write.ts";
-import { setId } from "./_ids.ts";
-import { LeasedRecord } from "./_schedule.ts";
+import type { EventRecord } from "../event_record.ts";
+import type { Reservation } from "../event_store.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsRecord } from "./_payload.ts";
-import type { EventRecord } from "../event_record.ts";
-import { type FullRecord, readRecord } from "./_records.ts";
-import type { Reservation } from "../event_store.ts";
+import { type FullRecord, readRecord, setId } from "./_records.ts";
+import { LeasedRecord } from "./_schedule.ts";
+import type { Leased, Mutations } from "./_write.ts";
 
 /** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;

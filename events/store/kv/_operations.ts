@@ -4,7 +4,6 @@ import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelled, cancelRequested, isCancelRequested } from "../transitions.ts";
 import { applyChange } from "./_apply.ts";
-import { untilDone } from "./_commit.ts";
 import { Pool } from "./_concurrency.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -12,7 +11,7 @@ import { deleteChunks } from "./_payload.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_records.ts";
 import { EventScan, type FoundEvent, Work } from "./_scan.ts";
-import { Write } from "./_write.ts";
+import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;

@@ -2,13 +2,12 @@ import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../transitions.ts";
-import { commit } from "./_commit.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { LAST, listAround, NumberedEntries, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
 import { readRecord } from "./_records.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
-import { Write } from "./_write.ts";
+import { commit, Write } from "./_write.ts";
 
 /** The delay of an event whose record cannot be read. */
 export const POSTPONE_MS = 3_600_000;

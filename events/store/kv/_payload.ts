@@ -1,11 +1,10 @@
-import { commit } from "./_commit.ts";
+import type { PayloadRef } from "../event_record.ts";
+import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import type { Mutations } from "./_write.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
-import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
 import { type Known, MAX_CHUNKS } from "./_records.ts";
-import type { PayloadRef } from "../event_record.ts";
+import { commit, type Mutations } from "./_write.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
 const CHUNK_BYTES = 65_000;

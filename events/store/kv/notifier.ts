@@ -1,5 +1,5 @@
 import type { NotifierKind } from "../event_store.ts";
-import { commit } from "./_commit.ts";
+import { commit } from "./_write.ts";
 
 /**
  * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done.

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertThrows } from "@std/assert";
+import { withDeadline } from "../../../core/timeouts.ts";
 import {
   type Delivery,
   type EventHandler,
@@ -8,7 +9,6 @@ import {
   startWorker,
   type WebhookEvent,
 } from "../../../events/mod.ts";
-import { withDeadline } from "../../../core/deadline.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
