@@ -1,6 +1,7 @@
 import { type AppProcess, startApp } from "./app_process.ts";
 import { MEDIAN_BODY } from "./delivery.ts";
-import { type LoadOptions, type LoadResult, runLoad } from "./load/load.ts";
+import { runLoad } from "./load/load.ts";
+import type { LoadOptions, LoadResult } from "./load/load_options.ts";
 import type { Handled } from "./servers/_handled.ts";
 import type { Subject } from "./subjects.ts";
 

@@ -1,4 +1,4 @@
-import type { LoadOptions, LoadResult } from "./load.ts";
+import type { LoadOptions, LoadResult } from "./load_options.ts";
 
 /** The part of autocannon's result that is used. */
 interface Result {

@@ -1,4 +1,4 @@
-import type { LoadOptions, LoadResult } from "./load.ts";
+import type { LoadOptions, LoadResult } from "./load_options.ts";
 
 /** Loads a server with `wrk`. */
 export async function runWrk(options: LoadOptions): Promise<LoadResult> {
