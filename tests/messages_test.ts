@@ -67,7 +67,8 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => startWorker(store, handler, { retry: wrong(3) }),
   ],
   [
-    "Cannot start the worker: 'retry.maxAttempts' must be a whole number from 1, got 0",
+    "Cannot start the worker: 'retry.maxAttempts' must be a whole number from 1 to " +
+    "9007199254740991, got 0",
     () => startWorker(store, handler, { retry: { maxAttempts: 0 } }),
   ],
   [

@@ -4,6 +4,7 @@ import {
   checkInteger,
   checkObject,
   checkPart,
+  MAX_TIMER_MS,
   met,
 } from "../core/check_options.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
@@ -16,7 +17,7 @@ import type { OrderBy } from "./ordering.ts";
 import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
 import type { Verifier } from "./verifier.ts";
 
-/** What an intake needs of an event store. */
+/** Part of an event store that an intake needs. */
 export type IntakeStore = Pick<
   EventStore,
   "accept" | "maxPayloadBytes" | "retentionMs"
@@ -71,7 +72,7 @@ export interface Platform {
   readonly maxBodyBytes: number;
   /** Time during which the same document is a duplicate, in milliseconds; undefined for none. */
   readonly replayWindowMs?: number | undefined;
-  /** Whether there are several secrets, so that the log has to tell them apart. */
+  /** True if there are several secrets, so that the log has to tell them apart. */
   readonly hasSeveralSecrets: boolean;
   /** Verifies requests. */
   readonly verifier: Verifier;
@@ -89,9 +90,6 @@ const PATH = "/webhook";
 
 /** Intakes have short names: they begin each event's id, up to the first colon. */
 const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
-
-/** The longest delay of a timer: 2^31 - 1 ms. A longer one fires at once. */
-const MAX_TIMER_MS = 2_147_483_647;
 
 /** The codes of refusals that are logged as warnings. */
 const WARNED: ReadonlySet<string> = new Set([

@@ -1,5 +1,6 @@
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
+import { isCancelRequested } from "../store/transitions.ts";
 
 /** Part of its length after which a lease is renewed. */
 export const RENEWAL = 0.3;
@@ -42,7 +43,7 @@ export class HeldLease {
   /** The changes so far: the lease's version is known only after them. */
   #changes: Promise<unknown> = Promise.resolve();
   #isEnded = false;
-  /** Whether a renewal was tried since the last one that succeeded. */
+  /** True if a renewal was tried since the last one that succeeded. */
   #hasTried = false;
   #timeout: Timeout | undefined;
   #wake: (() => void) | undefined;
@@ -63,7 +64,7 @@ export class HeldLease {
     return this.#lease;
   }
 
-  /** Whether the lease is lost or given up, or the event settled. */
+  /** True once the lease is lost or given up, or the event settled. */
   get isEnded(): boolean {
     return this.#isEnded;
   }
@@ -122,7 +123,7 @@ export class HeldLease {
   async #recovered(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
     const lease = await this.#options.store.recover(this.#lease);
     if (!lease) return null;
-    if (isCancelRequested(lease)) this.#options.onCancelRequested();
+    if (isCancelRequested(lease.record)) this.#options.onCancelRequested();
     return await action(lease);
   }
 
@@ -182,9 +183,4 @@ export class HeldLease {
       onRenewalFailed(error);
     }
   }
-}
-
-/** Whether somebody wants the event of a lease cancelled: whatever settles it then cancels it. */
-export function isCancelRequested({ record }: Lease): boolean {
-  return record.cancelRequestedAt !== undefined;
 }

@@ -4,7 +4,8 @@ import { lookable } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
 import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
-import { HeldLease, isCancelRequested } from "./_held_lease.ts";
+import { isCancelRequested } from "../store/transitions.ts";
+import { HeldLease } from "./_held_lease.ts";
 import {
   type EventHandler,
   GiveUpError,
@@ -14,7 +15,7 @@ import {
 } from "./event.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
-/** What the jobs of a worker share. */
+/** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts {
   readonly store: EventStore;
   readonly handler: EventHandler;
@@ -106,7 +107,7 @@ export class Job {
     return this.#lease.record.id;
   }
 
-  /** Whether this worker holds the event's lease. */
+  /** True while this worker holds the event's lease. */
   get isHeld(): boolean {
     return !this.#lease.isEnded;
   }
@@ -327,7 +328,7 @@ export class Job {
 
   /** Notes how the event was settled: with a lease that shows a request to cancel, as cancelled. */
   #settledAs(outcome: AttemptOutcome, lease: Lease, report?: Settlement["report"]): void {
-    const isCancelled = isCancelRequested(lease);
+    const isCancelled = isCancelRequested(lease.record);
     this.#outcome = isCancelled ? "cancelled" : outcome;
     if (isCancelled) this.#report("info", "event cancelled");
     else report?.();

@@ -1,4 +1,7 @@
-import { checkObject, met } from "../../core/check_options.ts";
+import { checkInteger, checkObject, met } from "../../core/check_options.ts";
+
+/** Beginning of all errors about a wrong policy. */
+const DOING = "start the worker";
 
 /** Delays between the attempts at an event, and their number. */
 export interface RetryPolicy {
@@ -36,24 +39,18 @@ const MAX_DELAY_MS = 365 * 86_400_000;
  *
  * @param policy The policy.
  * @throws {TypeError} If it is no object.
- * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` no positive integer.
+ * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` not a positive integer.
  */
 export function checkRetryPolicy(policy: RetryPolicy): void {
-  checkObject("start the worker", policy, "'retry'");
+  checkObject(DOING, policy, "'retry'");
   const { minDelayMs = 0, maxDelayMs = 0, maxAttempts = 1 } = policy;
   for (const [name, value] of Object.entries({ minDelayMs, maxDelayMs })) {
     if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) continue;
-    throw outOfRange(name, `from 0 to ${MAX_DELAY_MS}`, value);
+    throw new RangeError(
+      `Cannot ${DOING}: 'retry.${name}' must be from 0 to ${MAX_DELAY_MS}, got ${met(value)}`,
+    );
   }
-  if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
-    throw outOfRange("maxAttempts", "a whole number from 1", maxAttempts);
-  }
-}
-
-function outOfRange(name: string, wanted: string, value: unknown): RangeError {
-  return new RangeError(
-    `Cannot start the worker: 'retry.${name}' must be ${wanted}, got ${met(value)}`,
-  );
+  checkInteger(DOING, "retry.maxAttempts", maxAttempts, { max: Number.MAX_SAFE_INTEGER });
 }
 
 /**

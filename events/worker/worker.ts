@@ -1,4 +1,11 @@
-import { checkFunctions, checkObject, checkPart, met } from "../../core/check_options.ts";
+import {
+  checkFunctions,
+  checkInteger,
+  checkObject,
+  checkPart,
+  MAX_TIMER_MS,
+  met,
+} from "../../core/check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
@@ -15,9 +22,6 @@ const DOING = "start the worker";
 
 /** Longest time for a claim. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
-
-/** The longest delay of a timer: 2^31 - 1 ms. Beyond, it fires at once. */
-const MAX_TIMER_MS = 2_147_483_647;
 
 /** More handlers than this in one process are a mistake, and one claim reads no more. */
 const MAX_CONCURRENCY = 10_000;
@@ -69,7 +73,7 @@ export interface EventWorker {
    */
   poll(): Promise<void>;
   /**
-   * Stops taking events, aborts the handlers' signals, and waits for the handlers. If a handler has not
+   * Stops claiming events, aborts the handlers' signals, and waits for the handlers. If a handler has not
    * ended within the grace, its event is given back.
    *
    * @param options `graceMs` is how long to wait, in milliseconds: 4,000 by default, and `Infinity` for as
@@ -135,18 +139,11 @@ export function withDefaults(options: WorkerOptions): FullOptions {
   const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
   const { retry = {}, log = consoleSink, telemetry } = options;
   checkFunctions(DOING, { log: options.log });
-  checkInteger("concurrency", concurrency, MAX_CONCURRENCY);
-  checkInteger("leaseMs", leaseMs, MAX_TIMER_MS);
-  checkInteger("pollMs", pollMs, MAX_TIMER_MS);
+  checkInteger(DOING, "concurrency", concurrency, { max: MAX_CONCURRENCY });
+  checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
+  checkInteger(DOING, "pollMs", pollMs, { max: MAX_TIMER_MS });
   checkRetryPolicy(retry);
   return { concurrency, leaseMs, pollMs, retry, log, telemetry };
-}
-
-function checkInteger(name: string, value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return;
-  throw new RangeError(
-    `Cannot ${DOING}: '${name}' must be a whole number from 1 to ${max}, got ${met(value)}`,
-  );
 }
 
 class StoreWorker implements EventWorker {
