@@ -6,7 +6,7 @@ const SMALL_BYTES = 65_536;
 
 /** One body's share of a {@linkcode BodyBudget}. */
 export interface BodyShare {
-  /** Whether the body was evicted: it has to be given up. */
+  /** True once the body was evicted: its reader has to give it up. */
   readonly isEvicted: boolean;
   /**
    * Counts bytes that have arrived. That may evict this body or another one.

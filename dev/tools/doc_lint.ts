@@ -10,9 +10,6 @@
 import config from "../../deno.json" with { type: "json" };
 import { docSummariesOf } from "./_doc_summaries.ts";
 
-/** Folders and files whose summaries are not checked yet. */
-const UNCHECKED: string[] = [];
-
 const ROOT = new URL("../../", import.meta.url);
 
 /** Types of other packages that are part of the public API. */
@@ -57,9 +54,7 @@ async function summaryMistakes(path: string): Promise<string[]> {
 const entrypoints = Object.values(config.exports);
 const mistakes = (await Promise.all(entrypoints.map(moduleMistakes))).flat();
 
-const modules = (await modulesIn("")).filter((path) =>
-  !UNCHECKED.some((prefix) => path.startsWith(prefix))
-);
+const modules = await modulesIn("");
 mistakes.push(...(await Promise.all(modules.map(summaryMistakes))).flat());
 
 const { code, stderr } = await new Deno.Command(Deno.execPath(), {

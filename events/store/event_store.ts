@@ -4,7 +4,7 @@ import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 
 /**
- * The means by which workers are woken when events are stored:
+ * Kinds of notifier, which wakes the workers when events are stored.
  *
  * - `enqueue`: a message through the KV's queue, in the same commit as the event.
  * - `watch`: a key that workers watch, for a KV without queues (a remote KV, Deno Deploy).

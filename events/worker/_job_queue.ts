@@ -46,7 +46,7 @@ export interface ClaimMade {
  * handled while more comes in than can be.
  */
 export class JobQueue {
-  /** Whether more events may be due than were claimed. */
+  /** True if more events may be due than were claimed. */
   isBehind = false;
   readonly #options: JobQueueOptions;
   readonly #jobs = new Set<Job>();
@@ -58,11 +58,11 @@ export class JobQueue {
   #reserved = 0;
   /** Bytes of their payloads, and of those that wait. The ones being handled are few enough. */
   #bytes = 0;
-  /** Whether unclaimed events have been due for long. */
+  /** True while unclaimed events have been due for long. */
   #isLate = false;
   /** Number of local hand-offs that are accepted although other events are late. */
   #credit = 0;
-  /** Whether the event that was started last was a claimed one. */
+  /** True if the event that was started last was a claimed one. */
   #wasClaimed = false;
   #stopping = false;
   /** Settled once nothing is leased. */
@@ -73,12 +73,12 @@ export class JobQueue {
     this.#pace = new Pace(options.concurrency);
   }
 
-  /** Whether nothing is leased, nor about to be. */
+  /** True if nothing is leased, nor about to be. */
   get isEmpty(): boolean {
     return this.#jobs.size + this.#reserved === 0;
   }
 
-  /** Whether anything is leased. */
+  /** True if anything is leased. */
   get hasJobs(): boolean {
     return this.#jobs.size > 0;
   }

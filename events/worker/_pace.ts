@@ -47,7 +47,7 @@ export class Pace {
     return Math.min(MAX_AHEAD, 2 * Math.max(this.#last, this.#count));
   }
 
-  /** Whether events wait for handlers, and not for the KV or the processor. */
+  /** True while events wait for handlers, and not for the KV or the processor. */
   get isFull(): boolean {
     this.#update();
     return this.#isFull;

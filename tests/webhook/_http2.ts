@@ -3,7 +3,7 @@
 /** A header field, as it is to be sent. */
 export type Field = readonly [name: string, value: string];
 
-/** What a peer got to see: how each stream was answered, in order, or the connection. */
+/** Answer to a stream, or to the whole connection, as the peer sees it. */
 export type Answer = number | "reset" | "goaway" | "closed" | "open";
 
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -11,7 +11,7 @@ const TYPE = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, w
 const END_STREAM = 1;
 const END_HEADERS = 4;
 
-/** After this a stream on which nothing comes is taken to be left open. */
+/** Time without an answer after which a stream counts as left open. */
 const OPEN_MS = 1_000;
 
 /** Huffman codes of the digits (RFC 7541, appendix B): 5 bits for 0 to 2, 6 bits for 3 to 9. */

@@ -12,7 +12,7 @@ export interface Served extends AsyncDisposable {
   events(): Promise<string[]>;
   /** The bodies of the events that wait. */
   bodies(): Promise<string[]>;
-  /** Whether the health route answers. */
+  /** Asks the health route for an answer. */
   isHealthy(): Promise<boolean>;
 }
 
@@ -48,13 +48,13 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
   };
 }
 
-/** What a peer got to see: the statuses of the responses, and how the connection ended. */
+/** Statuses of the responses, and the end of the connection, as the peer sees them. */
 export interface Seen {
   readonly statuses: readonly number[];
   readonly ended: "closed" | "open";
 }
 
-/** After this a connection on which nothing comes is taken to be left open. */
+/** Time without an answer after which a connection counts as left open. */
 const OPEN_MS = 1_000;
 
 /** Sends characters as bytes, and reads until the connection ends, or nothing more comes. */

@@ -35,7 +35,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
     store,
     records,
     post: async (sent: Sent) => await app.request("/webhook", await sent),
-    /** How many entries the KV has below a key. */
+    /** Counts the entries of the KV below a key. */
     count: async (...prefix: string[]) => (await Array.fromAsync(kv.list({ prefix }))).length,
     /** The events that wait, with their bodies. */
     async events() {

@@ -1,4 +1,4 @@
-/** What a delivery holds of the budget of bodies between its verification and its commit. */
+/** Tests of the share of the body budget that a delivery holds from its verification to its commit. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { errorHandler, HttpError } from "../../middleware/mod.ts";

@@ -90,7 +90,7 @@ const FRAMINGS: readonly Framing[] = [
   ["an expectation", "Content-Length: 2\r\nExpect: 100-continue\r\n", "{}", [100, 200], 1],
 ];
 
-/** What the parser of Deno 2.5 answers where the current one answers something else, and how many events come of it. */
+/** Answers of Deno 2.5's parser that differ from the current one's, and the number of events accepted. */
 const FRAMINGS_ON_2_5: Readonly<Record<string, readonly [statuses: number[], events: number]>> = {
   // The length is not looked at: an empty body, and nothing of what follows is a request.
   "a length and chunks": [[401], 0],
@@ -166,7 +166,7 @@ const HEADS: readonly (readonly [what: string, sent: string, statuses: readonly 
   ["two requests at once", get().replace("Connection: close\r\n", "") + get(), [200, 200]],
 ];
 
-/** Where the parser of Deno 2.5 answers something else. */
+/** Answers of Deno 2.5's parser that differ from the current one's. */
 const HEADS_ON_2_5: Readonly<Record<string, readonly number[]>> = {
   "another scheme in the target": [400],
   "a target of 65 KiB": [414],

@@ -36,7 +36,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
     store,
     records,
     post: async (sent: RequestOptions) => await app.request("/webhook", sent, env),
-    /** How many entries the KV has below a key. */
+    /** Counts the entries of the KV below a key. */
     count: async (...prefix: string[]) => (await Array.fromAsync(kv.list({ prefix }))).length,
     /** The events that wait, with their bodies. */
     async events() {

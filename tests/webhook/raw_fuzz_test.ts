@@ -14,7 +14,7 @@ const OPEN_MS = 60;
 
 const STATUSES: ReadonlySet<unknown> = new Set([100, 200, 400, 401, 404, 405, 408, 413, 415]);
 
-/** What is done to the bytes of a request, at a place between its start and its end. */
+/** Damage to the bytes of a request, each at a point between its start and its end. */
 const damage = fc.array(
   fc.record({
     at: fc.double({ min: 0, max: 1, noNaN: true }),

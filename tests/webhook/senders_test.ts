@@ -16,7 +16,7 @@ const DOCUMENT = '{"text":"a+b c&payload=d=e%\u00e9\u{1f600}\\n"}';
 
 type Secrets = Pick<ForgeIntakeOptions, "secrets" | "tokens">;
 
-/** What an app of each kind of sender is given, and nothing else. */
+/** Secrets of an app that accepts one kind of sender only. */
 const ONLY: Record<keyof typeof SENDERS, Secrets> = {
   github: { secrets: [HUB_SECRET] },
   gitea: { secrets: [HUB_SECRET] },
@@ -35,7 +35,7 @@ function send(sender: Sender, options: Partial<SenderOptions> = {}, document = D
   return SENDERS[sender](document, { secret: [...secrets, ...tokens][0]!, ...options });
 }
 
-/** Posts a request to a fresh app: what is answered, logged, and stored? */
+/** Posts a request to a fresh app, and returns what it answers, logs and stores. */
 async function post(sent: Sent | Promise<Sent>, secrets: Secrets) {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);

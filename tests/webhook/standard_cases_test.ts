@@ -20,9 +20,9 @@ interface Case {
   /** The secret's base64; what is signed with has the padding that may be missing here. */
   readonly secret?: string;
   readonly payload?: string;
-  /** How many seconds from now it was sent. */
+  /** Time of sending, in seconds from now. */
   readonly sent?: number;
-  /** What the headers have instead. `$` is the right signature, with its version. */
+  /** Headers that replace the right ones. `$` is the right signature, with its version. */
   readonly headers?: Readonly<Record<string, string | null>>;
 }
 
@@ -41,7 +41,7 @@ const TAKEN: Named = {
   "an empty payload": { payload: "" },
 };
 
-/** What the libraries take as well, by how they read the header, though no case of theirs has it. */
+/** Deliveries that the libraries' parsers of the header accept, though their tests have no such case. */
 const TAKEN_BY_READING: Named = {
   "20 signatures": { headers: { "webhook-signature": `${`v1,${OTHER} `.repeat(19)}$` } },
   "as many signatures as a head holds": {

@@ -119,7 +119,7 @@ export class LocalHandOff implements Leased {
   }
 }
 
-/** Within an object V8 writes all of the buffer that bytes are a part of, and one may have 64 KiB. */
+/** Copies bytes that are part of a larger buffer: V8 would write all of that, up to 64 KiB. */
 function wholeOf(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
 }

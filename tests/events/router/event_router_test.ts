@@ -59,7 +59,7 @@ async function route(router: Router, type: string, payload: JsonObject = {}): Pr
   return await work(sut, router);
 }
 
-/** Which of these handlers is called for an event? */
+/** Lists the handlers that are called for an event. */
 async function calledFor(type: string, payload: JsonObject = {}): Promise<string[]> {
   const called: string[] = [];
   const router = createEventRouter()

@@ -13,7 +13,7 @@ import { memoryStore } from "../store/_stores.ts";
 
 type Router = EventRouter<PlatformEvents>;
 
-/** What a version's handlers are made of: each notes that it is called, and may fail. */
+/** Makers of a version's handlers, which note each call and may fail. */
 interface Handlers {
   ok(name: string): EventHandler;
   fails(name: string): EventHandler;
@@ -22,7 +22,7 @@ interface Handlers {
 type Version = (router: Router, handlers: Handlers) => Router;
 
 interface Outcome {
-  /** Which handlers each version has called. */
+  /** Handlers that each version has called. */
   readonly called: readonly string[][];
   readonly record: EventRecord;
 }

@@ -9,7 +9,7 @@ export interface Call {
   readonly args: unknown[];
 }
 
-/** What a call came to. */
+/** Result of a call: its value or its error. */
 export interface Reply {
   readonly id: number;
   readonly value?: unknown;

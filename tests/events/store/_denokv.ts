@@ -5,7 +5,7 @@ import { type Need, testWith } from "../../_permissions.ts";
 /** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
 const ACCESS_TOKEN = "token-of-the-test-servers";
 
-/** Why a test that needs the server is skipped. */
+/** Reason for skipping a test that needs the server. */
 export const DENOKV_MISSING = "needs denokv, and the permission to run it";
 
 /** Finds the `denokv` server, if it is installed and may be run. */

@@ -17,7 +17,7 @@ interface ModelEvent {
   readonly key: string | undefined;
   readonly receivedAt: number;
   state: EventState;
-  /** When it is due; an event that waits for others of its key has none. */
+  /** Time at which it is due; an event that waits for others of its key has none. */
   dueAt: number | undefined;
   /** The attempt that runs. */
   attempt: string | undefined;
@@ -44,7 +44,7 @@ const attemptOf = ({ record: { run, attempt, lease } }: Lease) =>
 
 const isOpen = ({ state }: ModelEvent) => state === "queued" || state === "running";
 
-/** What a store should do, in the simplest words, and a check that it does. */
+/** Simplest model of a store, and a check that the real one does the same. */
 export class StoreModel {
   readonly #store: EventStore;
   readonly #events = new Map<string, ModelEvent>();

@@ -19,9 +19,9 @@ interface Engine {
   readonly name: string;
   readonly needs: readonly Need[];
   readonly notifiers: readonly NotifierKind[];
-  /** How many processes do the store's work. */
+  /** Number of processes that do the store's work. */
   readonly processes: 1 | 2;
-  /** Why it cannot be used here. */
+  /** Reason why it cannot be used here. */
   readonly missing?: string | undefined;
   open(): Promise<OpenedKv>;
 }

@@ -55,7 +55,7 @@ function holdCommits(kv: Deno.Kv): (() => void)[] {
   return held;
 }
 
-/** Whether a promise is settled once all that can happen by now has happened. */
+/** Checks if a promise is settled once all that can happen by now has happened. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   promise.then(() => settled = true);

@@ -4,7 +4,7 @@ import { claimAll, idsOf, keysOf } from "./_events.ts";
 
 const encoder = new TextEncoder();
 
-/** When the events of the fixtures were received. */
+/** Time at which the events of the fixtures were received. */
 const AT = 1_700_000_000_000;
 
 type Stored = readonly [key: readonly Deno.KvKeyPart[], value: unknown];
@@ -13,7 +13,7 @@ const BODY = encoder.encode(`{"a":1}`);
 
 const payloadOf = (id: string) => ({ id: `lp0000-${id}`, chunks: 1, size: 7 });
 
-/** What is stored of an event but for its place in the schedule. */
+/** Entries of an event, except for the one in the schedule. */
 function stored(id: string, record: Record<string, unknown>, body?: Uint8Array): Stored[] {
   const value = {
     ...{ v: 1, id, platform: "forge", source: "github", type: "push", requestId: null },
@@ -128,7 +128,7 @@ Deno.test("records of the first layout are shown in the layout of today", async 
   assertEquals("busyUntil" in await of("dead"), false);
 });
 
-/** What is stored of an event in the second layout, but for its place in the schedule. */
+/** Entries of an event in the second layout, except for the one in the schedule. */
 function storedV2(id: string, record: Record<string, unknown>, body?: Uint8Array): Stored[] {
   const value = {
     ...{ v: 2, id, intake: "forge", deliveryId: "x", platform: "forge", source: "github" },

@@ -6,7 +6,7 @@ import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
 
-/** What no version has written as an event's id. */
+/** Values that no version has written as an event's id. */
 const UNKNOWN = [null, undefined, "x", {}, [], 5n, true, new Date(0), { receivedAt: 5 }, NaN, -1];
 
 Deno.test("a delivery is accepted whose id has an entry of an unknown shape", async () => {

@@ -53,7 +53,7 @@ async function assertEmpty(kv: Deno.Kv): Promise<void> {
   assertEquals((await Promise.all(left)).flat(), []);
 }
 
-/** What no version has written of a group with two events. */
+/** Values that no version has written for a group with two events. */
 const DAMAGED: readonly unknown[] = [
   ...[null, undefined, 5, "x", {}, [], { next: 2 }, { size: 2 }, { next: -1, size: 2 }],
   ...[{ next: 2, size: -1 }, { next: 2, size: NaN }, { next: 2, size: 1e15 }, {
@@ -148,7 +148,7 @@ Deno.test("joining and leaving a group that is as it should be takes few reads",
     assertEquals(leaving, { get: 1, getMany: 1, list: 1 });
   }));
 
-/** What keeps the events of a key from ever being looked at, while new ones join behind them. */
+/** Damage after which the events of a key never start, while new ones join behind them. */
 const STUCK: Readonly<Record<string, (kv: Deno.Kv, ids: readonly string[]) => Promise<unknown>>> = {
   "has more events in its record than places": async (kv) => {
     for (const { key } of await Array.fromAsync(kv.list({ prefix: ["events", "due"] }))) {

@@ -14,7 +14,7 @@ async function filled(isThere: (i: number) => boolean = () => true): Promise<Den
   return kv;
 }
 
-/** How often a KV is asked for values, each way. */
+/** Counts the reads of a KV, by method. */
 function countReads(kv: Deno.Kv): { list: number; getMany: number } {
   const reads = { list: 0, getMany: 0 };
   const { list, getMany } = kv;

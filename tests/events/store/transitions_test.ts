@@ -30,7 +30,7 @@ const running = leased(queued, { owner: "me", leaseMs: 500 }, 2_000);
 const flagged = cancelRequested(running, 2_100);
 const dead = buried(running, new Error("no"), 3_000);
 
-/** What all records of a state have in common, and that each is one which can be stored. */
+/** Checks what all records of a state have in common, and that the store accepts the record's shape. */
 function assertState(record: EventRecord, state: string): void {
   assertEquals(record.state, state);
   assertEquals(record.lease !== null, state === "running");

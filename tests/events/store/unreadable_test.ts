@@ -51,7 +51,7 @@ Deno.test("get() rejects for a record that cannot be read", async () => {
   await assertRejects(() => sut.store.get("d1"), Error, "Cannot read the record of event d1");
 });
 
-/** What a record that says to be of this version can lack. */
+/** Members that are missing or wrong in a record which claims to be of this version. */
 const DAMAGES: readonly Readonly<Record<string, unknown>>[] = [
   { state: "asleep" },
   { id: "other" },

@@ -6,7 +6,7 @@ import { openSqlite } from "../../_sqlite.ts";
 import { keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
 
-/** What no version has written as the mark of an upload. */
+/** Values that no version has written as the mark of an upload. */
 const UNKNOWN = [null, undefined, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];
 
 Deno.test("deleteStaleUploads() leaves marks of an unknown shape, and polls the others", async () => {

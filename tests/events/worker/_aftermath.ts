@@ -2,7 +2,7 @@ import { openEventStore } from "../../../events/mod.ts";
 import type { Completion } from "./_history.ts";
 import { keysOf } from "../store/_events.ts";
 
-/** What the settlement of an event leaves in the KV, below the key `effects`. */
+/** Entry that the settlement of an event leaves in the KV, below the key `effects`. */
 export type Effect = Omit<Completion, "step">;
 
 /** Reads what settlements have left in a KV. The steps are those in which its versions came about. */

@@ -1,32 +1,32 @@
 import { assert } from "@std/assert";
 
-/** From which step to which something took place. */
+/** Steps between which something took place. */
 export interface Span {
   readonly from: number;
   to: number;
 }
 
-/** That an event was handed to a handler, until that came to its end. */
+/** One run of a handler, from its call to its end. */
 export interface Handling extends Span {
   readonly id: string;
   readonly key: string | undefined;
 }
 
-/** That an event joined those that wait, in one of the steps: it was taken in, or replayed. */
+/** Acceptance or replay of an event, which joined the queue in one of these steps. */
 export interface Join extends Span {
   readonly id: string;
-  /** Which delivery it was; undefined for a replay. */
+  /** Number of the delivery; undefined for a replay. */
   readonly delivery?: number;
-  /** Whether the caller was told that it was taken in. */
+  /** True if the sender got the answer that the event is stored. */
   readonly told: boolean;
 }
 
-/** That an event was cancelled or purged, in one of the steps. */
+/** Cancellation or purge of an event, in one of these steps. */
 export interface Intervention extends Span {
   readonly id: string;
 }
 
-/** That a handling of an event was settled as done: what its effects have left in the KV. */
+/** Run of a handler that was settled as done, as its effects in the KV show. */
 export interface Completion {
   readonly id: string;
   readonly key: string | undefined;
@@ -42,7 +42,7 @@ export interface History {
   readonly purges: Intervention[];
 }
 
-/** What has come of it, once nothing waits any more: the completions, and the states by id. */
+/** Outcome of a history, once nothing waits any more: the completions, and the states by id. */
 export interface Outcome {
   readonly completions: readonly Completion[];
   readonly states: ReadonlyMap<string, string>;
@@ -60,7 +60,7 @@ export function assertGuarantees(history: History, outcome: Outcome): void {
 
 type All = History & Outcome;
 
-/** What was acknowledged is done, or was cancelled, and is there unless it was purged. */
+/** Checks that an acknowledged event is done or was cancelled, and still exists unless it was purged. */
 function assertNothingLost(all: All): void {
   const { joins, cancels, purges, completions, states } = all;
   const has = (list: readonly { id: string }[], id: string) => list.some((each) => each.id === id);
@@ -96,7 +96,7 @@ function assertNotTwiceAtOnce({ handlings }: History): void {
   }
 }
 
-/** What was cancelled is not done after that, unless it has come again. */
+/** Checks that a cancelled event is not done afterwards, unless it was sent again or replayed. */
 function assertCancelled({ cancels, completions, joins }: All): void {
   for (const { id, from, to } of cancels) {
     for (const completion of completions.filter((each) => each.id === id && each.step > to)) {
@@ -114,7 +114,7 @@ function assertInOrder({ completions, joins }: All): void {
   }
 }
 
-/** How an event that was done had joined those that wait: the last time before that. */
+/** Finds the last time that an event joined the queue before it was done. */
 function joinOf({ id, delivery, step }: Completion, joins: readonly Join[]): Join {
   const its = joins.filter((join) =>
     join.id === id && join.from <= step &&

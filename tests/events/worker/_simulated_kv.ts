@@ -3,14 +3,14 @@ import type { Simulation } from "./_simulation.ts";
 /** A KV as one process sees it. */
 export interface SimulatedKv {
   readonly kv: Deno.Kv;
-  /** From now on nothing of it reaches the KV, and nothing comes back. */
+  /** Cuts the process off: no call of it reaches the KV any more, and no answer comes back. */
   cut(): void;
 }
 
-/** How a call of a KV goes wrong: it does nothing, or nobody hears that it has done all. */
+/** Faults of a KV's calls: a call does nothing, or does all of it and its answer is lost. */
 const FAULTS = ["locked", "lost", "unheard", "hanging", "done and hanging"] as const;
 
-/** What a process tells another by committing is heard at some time, or never. */
+/** Share of the wake-ups after a commit that reach another process. */
 const HEARD = 0.5;
 
 /**

@@ -15,16 +15,16 @@ export function randomOf(seed: number): Random {
   };
 }
 
-/** How often time moves although calls wait: so calls can be slow, and leases expire meanwhile. */
+/** Share of the steps that move time although calls wait, so that leases can expire during a call. */
 const SLOWNESS = 0.1;
 
-/** By how much time moves at most, in milliseconds. */
+/** Longest move of time in one step, in milliseconds. */
 const MAX_TICK_MS = 10;
 
-/** How often the event loop has to come round until all is quiet: the store gathers what comes in a turn. */
+/** Turns of the event loop until nothing moves: the store gathers the writes of a turn. */
 const QUIET_TURNS = 3;
 
-/** What takes more steps than this does not come to an end. */
+/** Largest number of steps: a simulation that takes more does not end. */
 const MAX_STEPS = 500_000;
 
 /**
@@ -35,7 +35,7 @@ const MAX_STEPS = 500_000;
 export class Simulation implements Disposable {
   /** Draws what the seed decides. */
   readonly random: Random;
-  /** How many steps there were. */
+  /** Number of steps so far. */
   step = 0;
   readonly #time = new FakeTime(Date.UTC(2030));
   readonly #waiting: (() => Promise<void>)[] = [];

@@ -13,28 +13,28 @@ import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
 import { delivery, later } from "../store/_events.ts";
 
-/** How long a worker of the world leases an event, in milliseconds. */
+/** Length of a lease, in milliseconds. */
 export const LEASE_MS = 300;
 
-/** How often a handler takes longer than a lease. */
+/** Share of the handlers that take longer than a lease. */
 const LONG_RATE = 0.05;
 
-/** What is done to events from outside, some of it more often. */
+/** Interventions from outside. Those listed several times are made more often. */
 const INTERVENTIONS = ["cancel", "cancel", "cancel", "replay", "replay", "purge"] as const;
 
-/** What makes a delivery too large for one commit. */
+/** Text that makes a delivery too large for one commit. */
 const PADDING = "a".repeat(800_000);
 
-/** How a world is. */
+/** Options of a {@linkcode World}. */
 export interface WorldOptions {
   readonly seed: number;
-  /** How many calls of the KV go wrong, from 0 to 1. */
+  /** Share of the KV's calls that go wrong, from 0 to 1. */
   readonly faultRate: number;
-  /** How many deliveries take several commits to store, from 0 to 1. */
+  /** Share of the deliveries that take several commits to store, from 0 to 1. */
   readonly largeRate: number;
-  /** How long most handlers take at most, in milliseconds. */
+  /** Longest time that most handlers take, in milliseconds. */
   readonly handlerMs: number;
-  /** How often a handler throws, from 0 to 1. */
+  /** Share of the handlers that throw, from 0 to 1. */
   readonly failureRate: number;
 }
 
@@ -55,10 +55,10 @@ export interface Working {
 /** A KV in a simulation, those who use it, and the history of what they do. */
 export class World implements Disposable {
   readonly simulation: Simulation;
-  /** In which step each version of the KV came about. */
+  /** Step in which each version of the KV came about. */
   readonly steps = new Map<string, number>();
   readonly history: History = { handlings: [], joins: [], cancels: [], purges: [] };
-  /** What was sent so far. */
+  /** Events that were sent so far. */
   readonly #sent: Sent[] = [];
   readonly #kv: Deno.Kv;
   readonly #options: WorldOptions;
@@ -112,7 +112,7 @@ export class World implements Disposable {
     }
   }
 
-  /** What was sent or cancelled not long ago: to others hardly anything can happen. */
+  /** Events that were sent or cancelled not long ago: the others hardly ever change any more. */
   get ofInterest(): readonly Sent[] {
     const cancelled = new Set(this.history.cancels.slice(-3).map(({ id }) => id));
     return [...this.#sent.slice(-6), ...this.#sent.filter(({ id }) => cancelled.has(id))];

@@ -103,7 +103,7 @@ Deno.test("checkpoint() rejects once the handler has ended, also by an error", a
 
 const countOne = (commit: Deno.AtomicOperation) => commit.sum(["count"], 1n);
 
-/** How an event stands that was handled at the first attempt, what was noted and how often that counted. */
+/** Reads the attempt and progress of the event that is done, and the count of its effects. */
 async function standing({ kv, store }: OpenedStore) {
   const [event] = await Array.fromAsync(store.list({ state: "done" }));
   const count = (await kv.get<Deno.KvU64>(["count"])).value?.value;

@@ -4,7 +4,7 @@ import { createEventRouter } from "../../../events/router/mod.ts";
 import { createEventLogger, type EventHandler, startWorker } from "../../../events/mod.ts";
 import { memoryStore } from "../store/_stores.ts";
 
-/** What a worker with this handler logs of one event. */
+/** Collects what a worker with this handler logs of one event. */
 async function logged(handler: EventHandler): Promise<LogRecord[]> {
   const { kv, store } = await memoryStore();
   const first = Promise.withResolvers<void>();

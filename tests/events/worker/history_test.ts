@@ -6,11 +6,11 @@ import { assertGuarantees, type History, type Outcome } from "./_history.ts";
 import { type Sent, World, type WorldOptions } from "./_world.ts";
 import { later } from "../store/_events.ts";
 
-/** How a history comes about. The seed decides all that the rest leaves open, to the last step. */
+/** Settings of a history. The seed decides everything that they leave open, to the last step. */
 interface Scenario extends WorldOptions {
   readonly keys: number;
   readonly eventsPerKey: number;
-  /** How often somebody replays, cancels or purges an event, or sends one again. */
+  /** Number of times that somebody replays, cancels or purges an event, or sends one again. */
   readonly interventions: number;
 }
 
@@ -87,7 +87,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   interventions: fc.nat({ max: 40 }),
 });
 
-/** How many histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
+/** Number of histories. A turn of the event loop takes a microsecond, and over a millisecond on Deno 2.5. */
 const RUNS = ON_DENO_2_5 ? 4 : 100;
 
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */

@@ -9,21 +9,21 @@ import { delivery, later } from "../store/_events.ts";
 const CONCURRENCY = 4;
 const HANDLER_MS = 40;
 
-/** How many events there are handlers for in a second. */
+/** Number of events that the handlers can take in a second. */
 const CAPACITY = CONCURRENCY * 1_000 / HANDLER_MS;
 
-/** How many come, for each that there is a handler for. */
+/** Ratio of the events that come to those that the handlers can take. */
 const LOAD = 1.15;
 
-/** For how long they come. */
+/** Time during which they come, in milliseconds. */
 const LENGTH_MS = 8_000;
 
-/** How many wait from the start. */
+/** Number of events that wait from the start. */
 const BACKLOG = 150;
 
 interface Start {
   readonly isClaimed: boolean;
-  /** How long the event had waited that had waited the longest. */
+  /** Time that the oldest waiting event had waited. */
   readonly oldestMs: number;
   readonly isRetry: boolean;
 }

@@ -317,7 +317,7 @@ Deno.test("startWorker() keeps the error of a thrown value that has no text", as
   });
 });
 
-/** What a process leaves that dies while it handles an event. */
+/** Claims an event and lets its lease expire, like a process that dies while it handles the event. */
 async function dieWith(store: EventStore, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
     assertEquals((await store.claim({ limit: 1, owner: "dying", leaseMs: 1 })).length, 1);
