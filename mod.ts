@@ -3,9 +3,9 @@
  * and a webhook intake. The intake verifies a platform's deliveries, stores them durably in Deno KV,
  * answers within milliseconds, and hands them to your handler.
  *
- * This module has all that an app is written with. The single steps of an intake are in
+ * This module exports everything that most apps need. The separate steps of an intake are in
  * `@org/edge-base/webhook`, the event store's contract is in `@org/edge-base/events`, the types of events
- * are in `@org/edge-base/router`, and further middleware is in `@org/edge-base/middleware`.
+ * are in `@org/edge-base/router`, and more middleware is in `@org/edge-base/middleware`.
  *
  * @example
  * ```ts

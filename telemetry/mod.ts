@@ -1,5 +1,5 @@
 /**
- * Traces and metrics of an app, by `npm:@opentelemetry/api`. Deno registers a provider for it with
+ * Traces and metrics of an app, through `npm:@opentelemetry/api`. Deno registers a provider for it with
  * `OTEL_DENO=true`. Without a provider nothing is loaded or recorded.
  *
  * @example

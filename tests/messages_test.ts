@@ -199,8 +199,8 @@ const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
     () => openEventStore(wrong("./bot.db")),
   ],
   [
-    'Cannot open the event store: \'notifier\' must be "auto", "enqueue" or "watch", got "ring"',
-    () => openEventStore(wrong({ atomic: () => {} }), { notifier: wrong("ring") }),
+    'Cannot open the event store: \'notifier\' must be "auto", "enqueue" or "watch", got "push"',
+    () => openEventStore(wrong({ atomic: () => {} }), { notifier: wrong("push") }),
   ],
   [
     "Cannot open the event store: 'namespace' must be a text that is not empty, got \"\"",

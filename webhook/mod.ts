@@ -2,7 +2,7 @@
  * The webhook intake: it verifies, parses and authorizes a request, and puts it into the event store.
  *
  * `createForgeIntake` and `createMessengerIntake` do all of that. To compose an intake by hand, use the
- * single steps: each hands its result to the next.
+ * steps one by one: each passes its result to the next.
  *
  * @example
  * ```ts

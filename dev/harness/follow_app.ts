@@ -49,7 +49,7 @@ class FollowedApp implements RunningApp {
 
   #note(some: readonly string[]): void {
     this.output.push(...some);
-    for (const look of this.#waiting) look();
+    for (const check of this.#waiting) check();
   }
 
   #read(some: readonly string[]): void {
@@ -66,19 +66,19 @@ class FollowedApp implements RunningApp {
     return new Promise((resolve, reject) => {
       const fail = (why: string) => {
         clearTimeout(timer);
-        this.#waiting.delete(look);
+        this.#waiting.delete(check);
         reject(new Error(`${why}:\n${this.output.join("\n")}`));
       };
       const timer = setTimeout(fail, LINE_TIMEOUT_MS, "The app does not write what is waited for");
-      const look = () => {
+      const check = () => {
         const found = find();
         if (found === undefined) return;
         clearTimeout(timer);
-        this.#waiting.delete(look);
+        this.#waiting.delete(check);
         resolve(found);
       };
-      this.#waiting.add(look);
-      look();
+      this.#waiting.add(check);
+      check();
       this.ended.then(() => fail("The app ended"), () => fail("The app wrote no record"));
     });
   }

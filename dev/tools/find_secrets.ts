@@ -30,17 +30,17 @@ const found: string[] = [];
 let files = 0;
 for (const path of Deno.args) {
   const before = files;
-  await look(path, false);
+  await search(path, false);
   if (files === before) throw new TypeError(`Nothing was recorded in ${path}`);
 }
 for (const each of found) console.error(`The tests have written a secret: ${each}`);
 console.error(`Looked for ${Object.keys(ALL).length} secrets in ${files} files`);
 if (found.length > 0) Deno.exit(1);
 
-async function look(path: string, stored: boolean): Promise<void> {
+async function search(path: string, stored: boolean): Promise<void> {
   if ((await Deno.stat(path)).isDirectory) {
     for await (const { name } of Deno.readDir(path)) {
-      await look(`${path}/${name}`, stored || name === "kvs");
+      await search(`${path}/${name}`, stored || name === "kvs");
     }
     return;
   }

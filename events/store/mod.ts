@@ -1,6 +1,6 @@
 /**
- * The contract of an event store: the deliveries it takes, the record it keeps of an event, and its
- * promises.
+ * The contract of an event store: the deliveries it accepts, the record it keeps of an event, and its
+ * guarantees.
  *
  * @module
  */

@@ -87,21 +87,21 @@ export function startCollector(): Collector {
     if (kind === "traces") spans.push(...spansOf(json));
     if (kind === "logs") logs.push(...logsOf(json));
     if (kind === "metrics") { for (const each of metricsOf(json)) metrics.set(...each); }
-    for (const look of waiting) look();
+    for (const check of waiting) check();
     return Response.json({});
   });
   const until = (holds: () => boolean) =>
     new Promise<void>((resolve, reject) => {
       const seen = () => JSON.stringify([spans.map(({ name }) => name), [...metrics]]);
       const timer = setTimeout(() => reject(new Error(`Not exported: ${seen()}`)), TIMEOUT_MS);
-      const look = () => {
+      const check = () => {
         if (!holds()) return;
         clearTimeout(timer);
-        waiting.delete(look);
+        waiting.delete(check);
         resolve();
       };
-      waiting.add(look);
-      look();
+      waiting.add(check);
+      check();
     });
   const url = `http://127.0.0.1:${server.addr.port}`;
   const end = () => server.shutdown();

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { FORGE_SECRET, MESSENGER_SECRET, sign } from "../_deliveries.ts";
 
-/** A request out of nowhere, and whether it proves to know the secret. */
+/** A request out of nowhere, and whether its sender knows the secret. */
 export interface Fuzzed {
   readonly request: Request;
   /** Undefined: one of its own, so that the limiter hides nothing. */

@@ -23,7 +23,7 @@ async function forge(app: RunningApp, total: number): Promise<Record<number, num
 }
 
 /** Number of refusals with a code in the log: those written one by one, and those summed up. */
-function told(app: RunningApp, code: string): number {
+function loggedRefusals(app: RunningApp, code: string): number {
   const ofCode = app.lines.filter((line) => line.code === code);
   const requests = ofCode.filter(({ message }) => message === "request").length;
   const summaries = ofCode.filter(({ of }) => of === "request");
@@ -42,8 +42,8 @@ testWith(APP_NEEDS, `an app sums up ${FORGED} bad signatures, and loses none of 
   assertEquals((await app.process.status).code, 0);
   assertEquals(await app.ended, "");
   assertLess(app.lines.length, FORGED / 5);
-  assertEquals(told(app, "INVALID_SIG"), counts[401]);
-  assertEquals(told(app, "RATE_LIMITED"), counts[429]);
+  assertEquals(loggedRefusals(app, "INVALID_SIG"), counts[401]);
+  assertEquals(loggedRefusals(app, "RATE_LIMITED"), counts[429]);
 });
 
 testWith(APP_NEEDS, "an app sums up 2,000 health probes, and loses none of them", async () => {

@@ -57,7 +57,7 @@ testWith(APP_NEEDS, "apps/forge.ts takes both secrets during a rotation", async 
 
 testWith(
   APP_NEEDS,
-  "apps/forge.ts logs which secret has proved a delivery, for the rotation",
+  "apps/forge.ts logs which secret has verified a delivery, for the rotation",
   async () => {
     const rotating = { FORGE_WEBHOOK_SECRET_PREVIOUS: "the old secret's text" };
     await using app = spawnApp("forge", { ...ENV, ...rotating });
@@ -173,7 +173,7 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["its secret is blank", { FORGE_WEBHOOK_SECRET: " \t" }, /FORGE_WEBHOOK_SECRET is blank/],
   ["PORT is no number", { ...ENV, PORT: "http" }, /PORT must be a whole number/],
   ["PORT is too large", { ...ENV, PORT: "65536" }, /PORT must be a whole number/],
-  ["NOTIFIER is unknown", { ...ENV, NOTIFIER: "ring" }, /NOTIFIER must be/],
+  ["NOTIFIER is unknown", { ...ENV, NOTIFIER: "push" }, /NOTIFIER must be/],
   [
     "TRUSTED_PROXY_HOPS is negative",
     { ...ENV, TRUSTED_PROXY_HOPS: "-1" },
@@ -261,7 +261,7 @@ testDenokv(APP_NEEDS, "apps/forge.ts works on a remote KV", async (url) => {
 
 testDenokv(
   APP_NEEDS,
-  "apps/forge.ts does not start with a notifier that its KV cannot ring",
+  "apps/forge.ts does not start with a notifier that its KV does not have",
   async (url) => {
     const { code, stderr } = await runToEnd("forge", {
       ...ENV,

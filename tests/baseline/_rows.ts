@@ -26,7 +26,7 @@ const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 /**
  * Registers a row's tests: that the package does what is wanted, and that the baseline does not. The
- * second shows that the first can fail, and why the package is there. What the baseline does is told
+ * second shows that the first can fail, and why the package is there. What the baseline does is stated
  * exactly, so that a version of Deno or of a library that does better is noticed.
  */
 export function testRow({ what, probe, wanted, ...row }: Row): void {

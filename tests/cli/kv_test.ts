@@ -28,7 +28,7 @@ testCli("events asks which store is meant where a KV holds several", async ({ cl
   assertEquals((await cli("list", "--namespace", "other")).out.length, 1);
 });
 
-testCli("events of an empty KV are none, and that is told", async ({ cli }) => {
+testCli("events says that a KV is empty", async ({ cli }) => {
   const { code, out, err } = await cli("stats");
   assertEquals([code, err], [0, ["There are no events in this KV"]]);
   assertEquals(out.map((line) => line.split(/ +/)[1]), ["0", "0", "0", "0", "0"]);
@@ -37,11 +37,14 @@ testCli("events of an empty KV are none, and that is told", async ({ cli }) => {
   assertEquals((await cli("replay", "d1")).code, 1);
 });
 
-testCli("events of a namespace that has none are none, and that is told", async (sut) => {
-  await sut.store.accept(delivery("d1"));
-  const { code, err } = await sut.cli("stats", "--namespace", "bto");
-  assertEquals([code, err], [0, ["There are no events of bto in this KV, only of bot"]]);
-});
+testCli(
+  "events says that a namespace has no events, and names the one that has some",
+  async (sut) => {
+    await sut.store.accept(delivery("d1"));
+    const { code, err } = await sut.cli("stats", "--namespace", "bto");
+    assertEquals([code, err], [0, ["There are no events of bto in this KV, only of bot"]]);
+  },
+);
 
 testCli("events takes the KV from KV_URL, and rather from --kv", async ({ store, path }) => {
   await store.accept(delivery("d1"));

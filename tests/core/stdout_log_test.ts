@@ -9,7 +9,7 @@ const record = (number: number, text = ""): LogRecord => ({
   ...{ level: "info", time: "2026-01-02T03:04:05.678Z", message: "line", number, text },
 });
 
-/** Something to write to that takes what it is given once it is told to. */
+/** Something to write to that takes what it is given once it is allowed to. */
 class Reader {
   readonly writes: string[] = [];
   /** Number of bytes that a write takes. */

@@ -36,9 +36,13 @@ testWith(
   },
 );
 
-testWith(APP_NEEDS, "deploy/health.ts takes the status that it is told, and no other", async () => {
-  await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" });
-  const url = `${await app.url}/webhook`;
-  assertEquals(await check(url, "405"), [0, ""]);
-  assertEquals(await check(url), [1, `${url} is not healthy: it answers 405`]);
-});
+testWith(
+  APP_NEEDS,
+  "deploy/health.ts accepts the status that it is given, and no other",
+  async () => {
+    await using app = spawnApp("forge", { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" });
+    const url = `${await app.url}/webhook`;
+    assertEquals(await check(url, "405"), [0, ""]);
+    assertEquals(await check(url), [1, `${url} is not healthy: it answers 405`]);
+  },
+);

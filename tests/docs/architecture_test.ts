@@ -5,8 +5,8 @@ import { paths, read, rows } from "./_documents.ts";
 /** Finds the folders of its own repository that a module imports. */
 const IMPORT = /^(?:import|export)\b[^;]*?from "(\.[^"]+)";/gm;
 
-/** The folders whose imports the document tells, and those that each may import. */
-async function told(): Promise<Map<string, string[]>> {
+/** Reads the document's table of folders, and of those that each may import. */
+async function importsInDocument(): Promise<Map<string, string[]>> {
   const table = rows(await read("ARCHITECTURE.md")).filter((row) => row.length === 3);
   const namesIn = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
   return new Map(table.map(([folder, _, imports]) => [namesIn(folder!)[0]!, namesIn(imports!)]));
@@ -15,8 +15,8 @@ async function told(): Promise<Map<string, string[]>> {
 /** The folder of a path, as the document has it: `.` is the root. */
 const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/") + 1) || ".";
 
-testWith(["read"], "ARCHITECTURE.md tells what each folder imports", async () => {
-  const allowed = await told();
+testWith(["read"], "ARCHITECTURE.md lists what each folder imports", async () => {
+  const allowed = await importsInDocument();
   const found = new Map([...allowed.keys()].map((folder) => [folder, new Set<string>()]));
   const intruding: string[] = [];
   for (const path of await paths()) {
@@ -36,7 +36,7 @@ testWith(["read"], "ARCHITECTURE.md tells what each folder imports", async () =>
   assertEquals(intruding, []);
 });
 
-testWith(["read"], "ARCHITECTURE.md draws the changes that its table tells", async () => {
+testWith(["read"], "ARCHITECTURE.md draws the changes that its table lists", async () => {
   const document = await read("ARCHITECTURE.md");
   const drawn = [...document.matchAll(/^ {2}(\S+) --> ([^\s:]+):/gm)]
     .map(([, from, to]) => `${from} ${to}`.replaceAll("[*]", ""));

@@ -5,8 +5,8 @@ import { read, rows } from "./_documents.ts";
 
 testWith(["read"], "CONTRIBUTING.md says when to run each task", async () => {
   const table = rows(await read("CONTRIBUTING.md")).flat().join(" ");
-  const told = [...table.matchAll(/`deno task ([\w:-]+)/g)].map(([, task]) => task!);
-  assertEquals([...new Set(told)].sort(), Object.keys(config.tasks).sort());
+  const documented = [...table.matchAll(/`deno task ([\w:-]+)/g)].map(([, task]) => task!);
+  assertEquals([...new Set(documented)].sort(), Object.keys(config.tasks).sort());
 });
 
 testWith(["read"], "CHANGELOG.md has the version that would be published", async () => {

@@ -74,16 +74,18 @@ testWith(["read"], "docs/operating.md explains all log messages", async () => {
     /\bmessage: "([a-z][^"]+)"/g,
   );
   const table = rows(await section("docs/operating.md", "### Log messages", "##"));
-  const told = table.flatMap(([_, cell]) => [...cell!.matchAll(/`([^`]+)`/g)].map(([, of]) => of!));
-  assertEquals(told.map((message) => message.replace("...", "")).sort(), messages);
+  const documented = table.flatMap(([_, cell]) =>
+    [...cell!.matchAll(/`([^`]+)`/g)].map(([, of]) => of!)
+  );
+  assertEquals(documented.map((message) => message.replace("...", "")).sort(), messages);
 });
 
-testWith(["read"], "docs/operating.md tells all metrics", async () => {
+testWith(["read"], "docs/operating.md lists all metrics", async () => {
   const table = rows(await section("docs/operating.md", "### Metrics", "###"));
-  const told = table.map(([name]) => name!.replaceAll("`", ""));
+  const documented = table.map(([name]) => name!.replaceAll("`", ""));
   const metrics = await found(
     /meter\.create\w+\("([^"]+)"/g,
     /^ {6}"((?:messaging|edge_base)[^"]+)",$/gm,
   );
-  assertEquals(told.sort(), metrics);
+  assertEquals(documented.sort(), metrics);
 });

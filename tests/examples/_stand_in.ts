@@ -32,7 +32,7 @@ export function startStandIn(answer: (call: ApiCall) => Response | undefined): S
     };
     const response = answer(call) ?? Response.json({});
     calls.push(call);
-    for (const look of waiting) look();
+    for (const check of waiting) check();
     return response;
   });
   return {
@@ -40,13 +40,13 @@ export function startStandIn(answer: (call: ApiCall) => Response | undefined): S
     calls,
     until: (count) =>
       new Promise((resolve) => {
-        const look = () => {
+        const check = () => {
           if (calls.length < count) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve();
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       }),
     [Symbol.asyncDispose]: () => server.shutdown(),
   };

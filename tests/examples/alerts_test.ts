@@ -27,11 +27,11 @@ testWith(APP_NEEDS, "the alerts ask for series and labels that apps export", asy
 
 testWith(
   ["read"],
-  "docs/operating.md tells what to do about each alert, and about no other",
+  "docs/operating.md says what to do about each alert, and about no other",
   async () => {
     const guide = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
-    const told = [...guide.matchAll(/^\| `([A-Z]\w+[a-z])` +\|/gm)].map(([, name]) => name!);
-    assertEquals(told, (await alerts()).map(({ alert }) => alert));
+    const explained = [...guide.matchAll(/^\| `([A-Z]\w+[a-z])` +\|/gm)].map(([, name]) => name!);
+    assertEquals(explained, (await alerts()).map(({ alert }) => alert));
   },
 );
 

@@ -7,7 +7,7 @@ const tcp = (hostname: string): Deno.Addr => ({ transport: "tcp", hostname, port
 
 const UNIX: Deno.Addr = { transport: "unix", path: "/run/app.sock" };
 
-/** The address that is told for a connection and an `X-Forwarded-For`. */
+/** The address that is reported for a connection and an `X-Forwarded-For`. */
 async function ipOf(
   remoteAddr?: Deno.Addr,
   forwarded?: string,
@@ -19,7 +19,7 @@ async function ipOf(
   return await response.json();
 }
 
-/** The address that is told for this hostname of the socket. */
+/** The address that is reported for this hostname of the socket. */
 const socketIp = (hostname: string) => ipOf(tcp(hostname));
 
 Deno.test("clientIp() is the address of the socket", async () => {
@@ -125,7 +125,7 @@ Deno.test("ipNetwork() leaves an IPv4 address as it is", () => {
   assertEquals(ipNetwork("192.0.2.1"), "192.0.2.1");
 });
 
-/** The address that is told for bindings as another runtime's server makes them. */
+/** The address that is reported for bindings as another runtime's server makes them. */
 async function ipWith(bindings: object, options?: ClientIpOptions): Promise<string | null> {
   const app = new Hono().get("/", (c) => c.json(clientIp(c, options) ?? null));
   const headers = { "X-Forwarded-For": "198.51.100.7" };

@@ -77,7 +77,7 @@ const answered = await bindEnv(app, {})(new Request("http://localhost/health/liv
 assert.equal(answered.status, 200);
 assert.equal(records.filter(({ message }) => message === "request").length, 6);
 
-// The proofs.
+// The verification of signatures and tokens.
 const hex = createHmac("sha256", "secret").update("text").digest("hex");
 assert.equal(verifySignature("text", `sha256=${hex}`, "secret"), true);
 assert.equal(verifySignature("text!", `sha256=${hex}`, "secret"), false);

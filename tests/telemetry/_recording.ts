@@ -1,6 +1,6 @@
 import type { AttemptOutcome, CountedDelivery, Telemetry } from "../../telemetry/mod.ts";
 
-/** A telemetry that keeps what it is told. */
+/** A telemetry that keeps what it is given. */
 export interface RecordingTelemetry extends Telemetry {
   readonly routes: string[];
   readonly deliveries: CountedDelivery[];
@@ -8,7 +8,7 @@ export interface RecordingTelemetry extends Telemetry {
   readonly outcomes: [AttemptOutcome, string?][];
 }
 
-/** Makes a telemetry that keeps what it is told. */
+/** Makes a telemetry that keeps what it is given. */
 export function recordTelemetry(traceparent?: string): RecordingTelemetry {
   const routes: string[] = [];
   const deliveries: CountedDelivery[] = [];

@@ -29,22 +29,22 @@ async function outcomesOf(
   return telemetry.outcomes;
 }
 
-Deno.test("a worker tells of an event that is handled", async () => {
+Deno.test("a worker reports an event that is handled", async () => {
   assertEquals(await outcomesOf(() => {}), [["handled"]]);
 });
 
-Deno.test("a worker tells of each attempt that fails, and what it failed of", async () => {
+Deno.test("a worker reports each attempt that fails, and what it failed of", async () => {
   const retry = { minDelayMs: 0, maxAttempts: 2 };
   const outcomes = await outcomesOf(() => Promise.reject(new Error("no")), { retry });
   assertEquals(outcomes, [["retried", "no"], ["dead", "no"]]);
 });
 
-Deno.test("a worker tells of an event that is given up", async () => {
+Deno.test("a worker reports an event that is given up", async () => {
   const giveUp = () => Promise.reject(new GiveUpError("no such chat"));
   assertEquals(await outcomesOf(giveUp), [["dead", "no such chat"]]);
 });
 
-Deno.test("a worker tells of effects that cannot be committed", async () => {
+Deno.test("a worker reports effects that cannot be committed", async () => {
   const outcomes = await outcomesOf((_event, { settleWith }) =>
     settleWith(() => {
       throw new Error("no effect");
@@ -53,7 +53,7 @@ Deno.test("a worker tells of effects that cannot be committed", async () => {
   assertEquals(outcomes, [["retried", "no effect"]]);
 });
 
-Deno.test("a worker tells of an event whose lease was lost", async () => {
+Deno.test("a worker reports an event whose lease was lost", async () => {
   const outcomes = await outcomesOf(
     async (_event, { signal }) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
@@ -68,7 +68,7 @@ Deno.test("a worker tells of an event whose lease was lost", async () => {
   assertEquals(outcomes, [["lost"]]);
 });
 
-Deno.test("a worker tells of an event that was cancelled while it ran", async () => {
+Deno.test("a worker reports an event that was cancelled while it ran", async () => {
   const outcomes = await outcomesOf(
     (_event, { signal }) =>
       new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
@@ -82,7 +82,7 @@ Deno.test("a worker tells of an event that was cancelled while it ran", async ()
   assertEquals(outcomes, [["cancelled"]]);
 });
 
-Deno.test("a worker tells of an event that kills whoever handles it, once it is dead", async () => {
+Deno.test("a worker reports an event that kills whoever handles it, once it is dead", async () => {
   const outcomes = await outcomesOf(() => {}, { retry: { maxAttempts: 1 } }, async ({ store }) => {
     await store.accept(delivery("d1"));
     await claimOne(store, 1);
@@ -91,7 +91,7 @@ Deno.test("a worker tells of an event that kills whoever handles it, once it is 
   assertEquals(outcomes, [["dead"]]);
 });
 
-Deno.test("a worker tells of an event that it gives back", async () => {
+Deno.test("a worker reports an event that it gives back", async () => {
   const { kv, store } = await memoryStore();
   using _ = kv;
   await store.accept(delivery("d1"));

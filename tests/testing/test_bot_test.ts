@@ -20,7 +20,7 @@ Deno.test("startTestBot() delivers, and waits until the handler is through", asy
   assertEquals(handled, ["forge:d1: main"]);
 });
 
-Deno.test("startTestBot() tells of a duplicate by the first one's event", async () => {
+Deno.test("startTestBot() reports a duplicate by the first one's event", async () => {
   let calls = 0;
   await using bot = await startTestBot(() => calls++);
   const delivery = () => forgeDelivery("push", {}, { id: "d1" });

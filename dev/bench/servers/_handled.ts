@@ -15,7 +15,7 @@ const MAX_LAG_MS = 120_000;
 
 /**
  * Handles an event as every server does: counts it, and notes how long it has waited. The counts
- * are told on a port of their own, so that nobody's middleware takes part.
+ * are served on a port of their own, so that nobody's middleware takes part.
  *
  * @returns To be called by the handler, with when the event was received.
  */

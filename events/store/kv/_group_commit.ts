@@ -59,7 +59,7 @@ interface Waiting {
  * keeps the next one waiting. Deliveries and work take turns within a commit. Settlements may wait a few
  * milliseconds for company.
  *
- * A shared commit fails as a whole. Then the keys that it checked are read again: the writes whose checks
+ * A group commit fails as a whole. Then the keys that it checked are read again: the writes whose checks
  * do not hold are refused, and the others are committed anew. What is too large is split.
  */
 export class GroupCommit {

@@ -4,8 +4,8 @@ import { docSummariesOf } from "../../../dev/tools/_doc_summaries.ts";
 const RELATIVE = 'opens with "What": begin with a noun or a verb in the third person';
 
 const CASES: readonly [comment: string, flaw: string | undefined][] = [
-  ["/** What is told of a value. */", RELATIVE],
-  ["/**\n * What is told.\n *\n * @returns A text.\n */", RELATIVE],
+  ["/** What is known of a value. */", RELATIVE],
+  ["/**\n * What is known.\n *\n * @returns A text.\n */", RELATIVE],
   ["  /** Whatever is thrown. */", undefined],
   ["/** Description of a value. */", undefined],
   ["/** `null` for none. */", undefined],

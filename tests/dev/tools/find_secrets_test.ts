@@ -9,7 +9,7 @@ const root = new URL("../../../", import.meta.url);
 const decoder = new TextDecoder();
 
 /** Looks for secrets in a folder that has a file with a content. */
-async function find(path: string, content: string): Promise<[code: number, told: string]> {
+async function find(path: string, content: string): Promise<[code: number, output: string]> {
   let found: [number, string] = [0, ""];
   await withFolder(async (folder) => {
     // The secrets that are sought here are those of this run, too: only the tool is to see them.
@@ -25,9 +25,9 @@ async function find(path: string, content: string): Promise<[code: number, told:
 }
 
 testWith(NEEDS, "find_secrets.ts names a secret that is stored in base64", async () => {
-  const [code, told] = await find("kvs/kv.db", `x${btoa(`key=${FORGE_SECRET};`)}`);
+  const [code, output] = await find("kvs/kv.db", `x${btoa(`key=${FORGE_SECRET};`)}`);
   assertEquals(code, 1);
-  assertMatch(told, /^The tests have written a secret: FORGE_SECRET in .+kv\.db$/);
+  assertMatch(output, /^The tests have written a secret: FORGE_SECRET in .+kv\.db$/);
 });
 
 testWith(NEEDS, "find_secrets.ts finds a secret where two windows of a file meet", async () => {

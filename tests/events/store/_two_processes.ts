@@ -21,7 +21,7 @@ export async function inTwoProcesses(
       const value = Reflect.get(target, name, target);
       if (typeof value !== "function" || name === "listen") return bound(value, target);
       return (...args: unknown[]) => {
-        // A function cannot be sent: effects of a settlement, and what is told of a purge's progress.
+        // A function cannot be sent: effects of a settlement, and the report of a purge's progress.
         const isOwn = calls++ % 2 === 0 || args.some((arg) => typeof arg === "function");
         if (isOwn) return Reflect.apply(value, target, args);
         const sent = name === "claim" ? [{ ...args[0] as object, holds: undefined }] : args;

@@ -51,7 +51,7 @@ async function takeInGroup(store: EventStore, ids: readonly string[]): Promise<s
 const claimNext = (store: EventStore): Promise<Lease[]> =>
   store.claim({ limit: 1, owner: "other", leaseMs: 30_000 });
 
-Deno.test("an event that cannot be leased is put off, told of, and keeps no other waiting", () =>
+Deno.test("an event that cannot be leased is put off, logged, and keeps no other waiting", () =>
   withStore(async ({ kv, store, logged }) => {
     const { id } = await store.accept(delivery("d1"));
     await fill(kv, id);

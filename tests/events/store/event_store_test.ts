@@ -302,12 +302,12 @@ Deno.test("accept() rejects a payload that cannot be stored, and stores nothing"
   assertEquals(await keysOf(sut.kv), []);
 });
 
-Deno.test("accept() notifies no more than once while a ring is on its way", async () => {
+Deno.test("accept() notifies no more than once while a notification is on its way", async () => {
   await using sut = await memoryStore();
-  const rung = await Promise.all(
+  const results = await Promise.all(
     Array.from({ length: 50 }, (_, i) => sut.store.accept(delivery(`d${i}`))),
   );
-  assertEquals(rung.length, 50);
+  assertEquals(results.length, 50);
   let heard = 0;
   const listening = sut.kv.listenQueue(() => void heard++);
   await later(200);

@@ -6,7 +6,7 @@ import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
 
-const LANE: Deno.KvKey = ["events", "lane", "key"];
+const GROUP: Deno.KvKey = ["events", "lane", "key"];
 
 const place = (seq: Deno.KvKeyPart): Deno.KvKey => ["events", "place", "key", seq];
 
@@ -67,7 +67,7 @@ testKv("an event joins a group that is damaged, which is put right", async (kv) 
   const { store, messages } = await sutOn(kv);
   for (const [i, value] of DAMAGED.entries()) {
     const ids = await accept(store, `a${i}`, `b${i}`);
-    await kv.set(LANE, value);
+    await kv.set(GROUP, value);
     ids.push(...await accept(store, `c${i}`));
     assertEquals(await drain(store), ids, Deno.inspect(value));
     await assertEmpty(kv);
@@ -79,7 +79,7 @@ Deno.test("an event leaves a group that is damaged, and the next one goes on", (
   withStore(async ({ kv, store, messages }) => {
     for (const [i, value] of DAMAGED.entries()) {
       const ids = await accept(store, `a${i}`, `b${i}`, `c${i}`);
-      await kv.set(LANE, value);
+      await kv.set(GROUP, value);
       assertEquals(await drain(store), ids, Deno.inspect(value));
       await assertEmpty(kv);
       assertEquals(messages.splice(0), [MENDED]);
@@ -90,7 +90,7 @@ Deno.test("an event leaves a group whose record is gone, and the next one goes o
   withStore(async ({ kv, store, messages }) => {
     const ids = await accept(store, "a", "b", "c");
     const first = await claimOne(store);
-    await kv.delete(LANE);
+    await kv.delete(GROUP);
     assert(await store.complete(first));
     ids.push(...await accept(store, "d"));
     assertEquals(await drain(store), ids.slice(1));
@@ -165,7 +165,7 @@ const STUCK: Readonly<Record<string, (kv: Deno.Kv, ids: readonly string[]) => Pr
   },
   "has no record": async (kv) => {
     await kv.delete((await keysOf(kv, "due"))[0]!);
-    await kv.delete(LANE);
+    await kv.delete(GROUP);
   },
 };
 
@@ -220,7 +220,7 @@ Deno.test("repairSchedule() starts no second event of a key while the first one 
   withStore(async ({ kv, store }) => {
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
-    await kv.set(LANE, "damaged");
+    await kv.set(GROUP, "damaged");
     await store.repairGroups();
     assertEquals(await claimAll(store), []);
     assert(await store.complete(first));

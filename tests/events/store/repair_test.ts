@@ -188,7 +188,7 @@ async function completeNext(store: EventStore, id: string): Promise<void> {
 }
 
 testStoreInOneProcess(
-  "a record that can be read again takes no other's place in its lane",
+  "a record that can be read again takes no other's position in its ordering group",
   async ({ kv }) => {
     const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
     for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));

@@ -50,7 +50,7 @@ async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
 }
 
 testKv(
-  "entries of an unknown shape stop no claim, stay as they are, and are told of once",
+  "entries of an unknown shape stop no claim, stay as they are, and are logged once",
   async (kv) => {
     const { store, messages } = await sutOn(kv);
     for (const [i, value] of UNKNOWN_VALUES.entries()) await kv.set(due(1_000, `u${i}`), value);
@@ -123,7 +123,7 @@ function testFile(name: string, fn: (sut: FileSut) => Promise<void>): void {
     }));
 }
 
-testFile("entries that cannot be decoded stop no claim, and are told of once", async (sut) => {
+testFile("entries that cannot be decoded stop no claim, and are logged once", async (sut) => {
   const { store, messages, damage } = sut;
   using time = new FakeTime();
   const ids = Array.from({ length: 300 }, (_, i) => `d${1_000 + i}`);

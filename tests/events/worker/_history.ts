@@ -18,7 +18,7 @@ export interface Join extends Span {
   /** Number of the delivery; undefined for a replay. */
   readonly delivery?: number;
   /** True if the sender got the answer that the event is stored. */
-  readonly told: boolean;
+  readonly isAcknowledged: boolean;
 }
 
 /** Cancellation or purge of an event, in one of these steps. */
@@ -64,7 +64,9 @@ type All = History & Outcome;
 function assertNothingLost(all: All): void {
   const { joins, cancels, purges, completions, states } = all;
   const has = (list: readonly { id: string }[], id: string) => list.some((each) => each.id === id);
-  for (const id of new Set(joins.filter(({ told }) => told).map(({ id }) => id))) {
+  for (
+    const id of new Set(joins.filter(({ isAcknowledged }) => isAcknowledged).map(({ id }) => id))
+  ) {
     const state = states.get(id) ?? "nothing";
     assert(state === "done" || state === "dead" || has(purges, id), `${id} is lost: ${state}`);
     assert(state !== "dead" || has(cancels, id), `${id} died`);

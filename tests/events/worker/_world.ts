@@ -97,18 +97,18 @@ export class World implements Disposable {
     return { worker, store, cut };
   }
 
-  /** Sends an event as a sender does: again and again, until it is told that the event is stored. */
+  /** Sends an event as a sender does: again and again, until the store has acknowledged it. */
   async send(store: EventStore, event: Sent): Promise<void> {
     this.#sent.push(event);
-    for (let told = false; !told;) {
+    for (let isAcknowledged = false; !isAcknowledged;) {
       const number = this.#deliveries++;
       const join = { id: event.id, delivery: number, from: this.simulation.step, to: Infinity };
       // Of one that fails nobody knows: it may have been stored, or be stored later.
       const duplicate = await enqueueDelivery(store, this.#deliveryOf(event, number))
         .then((result) => result.duplicate, () => undefined);
-      told = duplicate !== undefined;
+      isAcknowledged = duplicate !== undefined;
       const to = duplicate === false ? this.simulation.step : Infinity;
-      this.history.joins.push({ ...join, to, told });
+      this.history.joins.push({ ...join, to, isAcknowledged });
     }
   }
 
@@ -124,7 +124,9 @@ export class World implements Disposable {
     const from = simulation.step;
     const span = () => ({ id, from, to: simulation.step });
     const kind = simulation.oneOf(INTERVENTIONS);
-    if (kind === "replay" && await store.replay(id)) joins.push({ ...span(), told: true });
+    if (kind === "replay" && await store.replay(id)) {
+      joins.push({ ...span(), isAcknowledged: true });
+    }
     if (kind === "cancel" && await store.cancel(id)) cancels.push(span());
     if (kind === "purge" && (await store.purge({ type: id })).changed > 0) purges.push(span());
   }
