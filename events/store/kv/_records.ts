@@ -2,7 +2,6 @@ import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRecord, isPayloadOf } from "../record_shape.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { recordOfToday } from "./_layout_v1.ts";
-import type { StoreParts } from "./_parts.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import type { Mutations, Write } from "./_write.ts";
 
@@ -80,10 +79,17 @@ export function refOf(key: Deno.KvKey): EventRef {
   return { id: String(key.at(-1)), receivedAt: Number(key.at(-2)) };
 }
 
+/** Parts of a store that an id's entry needs. */
+interface IdParts {
+  readonly kv: Deno.Kv;
+  readonly keys: StoreKeys;
+  readonly retentionMs: number;
+}
+
 /** Adds an id's entry to a commit: for as long as its event is open, or for a time if that will do. */
 export function setId(
   commit: Mutations,
-  { keys, retentionMs }: Pick<StoreParts, "keys" | "retentionMs">,
+  { keys, retentionMs }: Omit<IdParts, "kv">,
   { id, receivedAt, idKept }: EventRecord,
 ): void {
   commit.set(keys.id(id), receivedAt, idKept ? {} : { expireIn: retentionMs + MARGIN_MS });
@@ -96,7 +102,7 @@ export function setId(
  */
 export function keepId(
   write: Write,
-  parts: StoreParts,
+  parts: IdParts,
   record: EventRecord,
 ): EventRecord | Promise<EventRecord> {
   if (!hasToBeWritten(record)) return record;
@@ -113,7 +119,7 @@ function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
 }
 
 /** Keeps an id whose entry may have expired. It may be another event's by now: a redelivery took it. */
-async function keepOldId(write: Write, parts: StoreParts, record: EventRecord) {
+async function keepOldId(write: Write, parts: IdParts, record: EventRecord) {
   const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
   if (typeof value === "number" && value !== record.receivedAt) return record;
   // No check holds of an entry that cannot be decoded.
@@ -121,7 +127,7 @@ async function keepOldId(write: Write, parts: StoreParts, record: EventRecord) {
   return writeId(write, parts, record);
 }
 
-function writeId(write: Write, { keys, retentionMs }: StoreParts, record: EventRecord) {
+function writeId(write: Write, { keys, retentionMs }: IdParts, record: EventRecord) {
   const { idKept: _, ...rest } = record;
   const isDone = record.state === "done";
   write.set(keys.id(record.id), record.receivedAt, isDone ? { expireIn: retentionMs } : {});
