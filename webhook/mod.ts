@@ -41,7 +41,7 @@ export {
 export { byChat, byRepository, type OrderBy } from "./ordering.ts";
 export { parseForgeDelivery } from "./platforms/forge.ts";
 export { parseMessengerUpdate, updateKindOf, userIdOf } from "./platforms/messenger.ts";
-export { parseJsonObject } from "./platforms/payload.ts";
+export { parseJsonObject } from "./platforms/readers.ts";
 export type { JsonObject } from "../core/parse_json.ts";
 export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
 export type { VerifiedBy } from "./verifier.ts";

@@ -1,7 +1,7 @@
 import { HttpError } from "../core/mod.ts";
 import { Timeouts } from "../core/timeouts.ts";
 import { type BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { invalidBody } from "./platforms/payload.ts";
+import { invalidBody } from "./platforms/readers.ts";
 
 /** Options of {@linkcode readBody}. */
 export interface ReadBodyOptions {

@@ -21,7 +21,7 @@ import {
   STANDARD_SCHEME,
 } from "./_signature_schemes.ts";
 import type { Parts } from "./platforms/form.ts";
-import type { Credentials } from "./platforms/headers.ts";
+import type { Credentials } from "./platforms/readers.ts";
 import { SecretToken } from "./verify_secret_token.ts";
 import { TextComparison } from "./verify_signature.ts";
 

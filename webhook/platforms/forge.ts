@@ -1,8 +1,3 @@
-/**
- * GitHub, GitLab, Gitea and Forgejo: the headers they send, what they sign, and what their payloads say.
- *
- * @module
- */
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { Delivery, EventRepository, EventSender } from "../../events/store/mod.ts";
 import { firstField, FORM_TYPE, formField } from "./form.ts";
@@ -10,10 +5,21 @@ import {
   type Credentials,
   deliveryIdOf,
   eventTypeOf,
+  integerOf,
+  invalidBody,
+  keyOf,
   mediaTypeOf,
+  objectOf,
+  parseJsonObject,
   type SourceHeader,
-} from "./headers.ts";
-import { integerOf, invalidBody, keyOf, objectOf, parseJsonObject, textOf } from "./payload.ts";
+  textOf,
+} from "./readers.ts";
+
+/**
+ * GitHub, GitLab, Gitea and Forgejo: the headers they send, what they sign, and what their payloads say.
+ *
+ * @module
+ */
 
 /**
  * The products and their names in headers. Forgejo sends the headers of all but the first, Gitea its own

@@ -1,12 +1,21 @@
+import type { JsonObject } from "../../core/parse_json.ts";
+import type { Delivery, EventChat, EventSender } from "../../events/store/mod.ts";
+import {
+  type Credentials,
+  integerOf,
+  invalidBody,
+  keyOf,
+  mediaTypeOf,
+  objectOf,
+  parseJsonObject,
+  textOf,
+} from "./readers.ts";
+
 /**
  * Telegram, and messengers with the same bot API: the header they send, and what their updates say.
  *
  * @module
  */
-import type { JsonObject } from "../../core/parse_json.ts";
-import type { Delivery, EventChat, EventSender } from "../../events/store/mod.ts";
-import { type Credentials, mediaTypeOf } from "./headers.ts";
-import { integerOf, invalidBody, keyOf, objectOf, parseJsonObject, textOf } from "./payload.ts";
 
 const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { HttpError } from "../../../middleware/mod.ts";
-import { parseJsonObject } from "../../../webhook/platforms/payload.ts";
+import { parseJsonObject } from "../../../webhook/platforms/readers.ts";
 
 const BAD: readonly (readonly [body: string | Uint8Array, message: string])[] = [
   ["{", "Body is not JSON"],

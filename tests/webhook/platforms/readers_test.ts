@@ -5,7 +5,7 @@ import {
   eventTypeOf,
   mediaTypeOf,
   type SourceHeader,
-} from "../../../webhook/platforms/headers.ts";
+} from "../../../webhook/platforms/readers.ts";
 
 const EVENT: readonly SourceHeader[] = [["X-First-Event", "first"], ["X-Second-Event", "second"]];
 const ID: readonly SourceHeader[] = [["X-First-Id", "first"], ["X-Second-Id", "second"]];
