@@ -10,6 +10,11 @@ const DESCRIPTORS: Record<Need, Deno.PermissionDescriptor> = {
   env: { name: "env" },
 };
 
+/** Tells whether all needs are met. */
+export function isGranted(needs: readonly Need[]): boolean {
+  return needs.every((need) => Deno.permissions.querySync(DESCRIPTORS[need]).state === "granted");
+}
+
 /**
  * Registers a test that needs permissions. Without them, as in a plain `deno test`, it is reported as
  * ignored, and its name says what was missing.

@@ -5,7 +5,7 @@ import type { EventStore } from "../../../events/mod.ts";
 /** A call of a store in another process. */
 export interface Call {
   readonly id: number;
-  readonly method: keyof EventStore;
+  readonly method: keyof EventStore | "open" | "close";
   readonly args: unknown[];
 }
 

@@ -3,7 +3,7 @@ import { until } from "../../../dev/harness/until.ts";
 import { type Need, testWith } from "../../_permissions.ts";
 
 /** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
-const ACCESS_TOKEN = "token-of-the-test-servers";
+export const ACCESS_TOKEN = "token-of-the-test-servers";
 
 /** Reason for skipping a test that needs the server. */
 export const DENOKV_MISSING = "needs denokv, and the permission to run it";
@@ -44,8 +44,13 @@ export function testDenokv(
 /** A server that does not listen by then never will. */
 const START_TIMEOUT_MS = 10_000;
 
+/** A server that runs. */
+export interface Denokv extends AsyncDisposable {
+  readonly url: string;
+}
+
 /** Starts a `denokv` server on a free port, with a database of its own. */
-export async function startDenokv(): Promise<{ url: string } & AsyncDisposable> {
+export async function startDenokv(): Promise<Denokv> {
   const folder = await Deno.makeTempDir();
   const port = freePort();
   const server = new Deno.Command(denokvPath()!, {

@@ -1,13 +1,12 @@
 /**
- * A store in a process of its own, which another process calls: a line of the standard input is a call,
- * a line of the standard output its answer. Its arguments are the KV's path or URL, and the notifier.
+ * Stores in a process of its own, which another process calls: a line of the standard input is a call,
+ * a line of the standard output its answer. One store is open at a time.
  */
 import { type EventStore, type NotifierKind, openEventStore } from "../../../events/mod.ts";
 import { type Call, decode, encode, lines, type Reply } from "./_calls.ts";
 
-const [url, notifier] = Deno.args;
-const kv = await Deno.openKv(url);
-const store = await openEventStore(kv, { notifier: notifier as NotifierKind, log: () => {} });
+let kv: Deno.Kv;
+let store: EventStore;
 const output = Deno.stdout.writable.getWriter();
 
 async function answer({ id, method, args }: Call): Promise<void> {
@@ -18,10 +17,16 @@ async function answer({ id, method, args }: Call): Promise<void> {
   await output.write(encode(reply));
 }
 
-async function execute(method: keyof EventStore, args: unknown[]): Promise<unknown> {
+async function execute(method: Call["method"], args: unknown[]): Promise<unknown> {
+  if (method === "open") return await open(...args as Parameters<typeof open>);
+  if (method === "close") return kv.close();
   const result = Reflect.apply(store[method] as () => unknown, store, args);
   return method === "list" ? await Array.fromAsync(result as AsyncIterable<unknown>) : await result;
 }
 
+async function open(url: string, notifier: NotifierKind): Promise<void> {
+  kv = await Deno.openKv(url);
+  store = await openEventStore(kv, { notifier, log: () => {} });
+}
+
 for await (const line of lines(Deno.stdin.readable)) answer(decode(line) as Call);
-kv.close();

@@ -1,7 +1,8 @@
 import { type EventStore, type NotifierKind, openEventStore } from "../../../events/mod.ts";
-import { type Need, testWith } from "../../_permissions.ts";
-import { DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
-import { inTwoProcesses } from "./_two_processes.ts";
+import { perFile } from "../../_per_file.ts";
+import { isGranted, type Need, testWith } from "../../_permissions.ts";
+import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
+import { inTwoProcesses, type Peer, startPeer } from "./_two_processes.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {
@@ -57,6 +58,10 @@ const SHARED: readonly Engine[] = [
   { ...DENOKV, name: "two processes on denokv", processes: 2 },
 ];
 
+/** The other process of the tests of this file, and the server of those on a remote KV. */
+let peerOfFile: (() => Peer) | undefined;
+let denokvOfFile: (() => Denokv) | undefined;
+
 /** Registers a test once for each engine and notifier that a store can have, in one process and in two. */
 export function testStore(name: string, fn: (sut: StoreUnderTest) => Promise<void>): void {
   testStoreInOneProcess(name, fn);
@@ -76,6 +81,9 @@ function testEngine(
   engine: Engine,
   fn: (sut: StoreUnderTest) => Promise<void>,
 ): void {
+  const isUsable = !engine.missing && isGranted(engine.needs);
+  if (isUsable && engine.processes === 2) peerOfFile ??= perFile(startPeer);
+  if (isUsable && engine.open === openRemote) denokvOfFile ??= perFile(startDenokv);
   for (const notifier of engine.notifiers) {
     const title = `${name} [${engine.name}, ${notifier}]`;
     if (engine.missing) {
@@ -88,7 +96,7 @@ function testEngine(
       const own = await openEventStore(kv, { notifier });
       const end = () => Promise.resolve();
       if (engine.processes === 1) return await fn({ kv, store: own, [Symbol.asyncDispose]: end });
-      await using shared = await inTwoProcesses(own, url, notifier);
+      await using shared = await inTwoProcesses(own, peerOfFile!(), url, notifier);
       await fn({ kv, store: shared.store, [Symbol.asyncDispose]: end });
     });
   }
@@ -120,18 +128,24 @@ async function openFile(): Promise<OpenedKv> {
   };
 }
 
+/** All tests of a file share a server, and each begins by emptying its database. */
 async function openRemote(): Promise<OpenedKv> {
-  const server = await startDenokv();
-  const { url } = server;
+  const { url } = denokvOfFile!();
   const kv = await Deno.openKv(url);
-  return {
-    kv,
-    url,
-    [Symbol.asyncDispose]: async () => {
-      close(kv);
-      await server[Symbol.asyncDispose]();
-    },
-  };
+  await empty(kv);
+  return { kv, url, [Symbol.asyncDispose]: () => Promise.resolve(close(kv)) };
+}
+
+/** How many keys are deleted in one commit. */
+const DELETED_AT_ONCE = 100;
+
+async function empty(kv: Deno.Kv): Promise<void> {
+  const keys = await Array.fromAsync(kv.list({ prefix: [] }), ({ key }) => key);
+  for (let from = 0; from < keys.length; from += DELETED_AT_ONCE) {
+    const commit = kv.atomic();
+    for (const key of keys.slice(from, from + DELETED_AT_ONCE)) commit.delete(key);
+    await commit.commit();
+  }
 }
 
 /** A test may have closed its KV already, to end what listens to it. */

@@ -1,20 +1,20 @@
 import type { EventStore, NotifierKind } from "../../../events/mod.ts";
-import { decode, encode, lines, type Reply } from "./_calls.ts";
+import { ACCESS_TOKEN } from "./_denokv.ts";
+import { type Call, decode, encode, type Reply } from "./_calls.ts";
 
-/** A store in another process. */
-interface Peer extends AsyncDisposable {
-  call(method: keyof EventStore, args: unknown[]): Promise<unknown>;
+/** Another process, in which a store can be opened. */
+export interface Peer extends AsyncDisposable {
+  call(method: Call["method"], args: unknown[]): Promise<unknown>;
 }
 
 /** A store of which each second call is executed by another process on the same KV. */
 export async function inTwoProcesses(
   own: EventStore,
+  peer: Peer,
   url: string,
   notifier: NotifierKind,
 ): Promise<{ store: EventStore } & AsyncDisposable> {
-  const peer = startPeer(url, notifier);
-  // Without this the first call would wait for the process to start, and its lease expire meanwhile.
-  await peer.call("stats", []);
+  await peer.call("open", [url, notifier]);
   let calls = 0;
   const store = new Proxy(own, {
     get(target, name) {
@@ -30,7 +30,7 @@ export async function inTwoProcesses(
       };
     },
   });
-  return { store, [Symbol.asyncDispose]: () => peer[Symbol.asyncDispose]() };
+  return { store, [Symbol.asyncDispose]: async () => void await peer.call("close", []) };
 }
 
 function bound(value: unknown, target: EventStore): unknown {
@@ -41,26 +41,50 @@ async function* each<T>(values: Promise<T[]>): AsyncGenerator<T> {
   yield* await values;
 }
 
-function startPeer(url: string, notifier: NotifierKind): Peer {
+/**
+ * Starts another process, for all tests of a file. Its answers are read while one is waited for, and not
+ * between two tests: the sanitizer would find a reading that one has started and the other has ended.
+ */
+export function startPeer(): Peer {
   const script = new URL("./_peer.ts", import.meta.url).href;
   const process = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script, url, notifier],
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script],
+    env: { DENO_KV_ACCESS_TOKEN: ACCESS_TOKEN },
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",
   }).spawn();
   const input = process.stdin.getWriter();
+  const output = process.stdout.getReader();
+  const decoder = new TextDecoder();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
-  const reading = (async () => {
-    for await (const line of lines(process.stdout)) {
-      const { id, value, error } = decode(line) as Reply;
-      const { resolve, reject } = waiting.get(id)!;
-      waiting.delete(id);
-      if (error) reject(Object.assign(new Error(error.message), { name: error.name }));
-      else resolve(value);
+  let parts: string[] = [];
+  let isReading = false;
+
+  function settle(line: string): void {
+    const { id, value, error } = decode(line) as Reply;
+    const { resolve, reject } = waiting.get(id)!;
+    waiting.delete(id);
+    if (error) reject(Object.assign(new Error(error.message), { name: error.name }));
+    else resolve(value);
+  }
+
+  async function read(): Promise<void> {
+    isReading = true;
+    while (waiting.size > 0) {
+      const { done, value } = await output.read();
+      if (done) break;
+      const [first, ...others] = decoder.decode(value, { stream: true }).split("\n");
+      parts.push(first!);
+      for (const next of others) {
+        settle(parts.join(""));
+        parts = [next];
+      }
     }
+    isReading = false;
     for (const { reject } of waiting.values()) reject(new Error("The other process ended"));
-  })();
+  }
+
   let calls = 0;
   return {
     async call(method, args) {
@@ -68,11 +92,13 @@ function startPeer(url: string, notifier: NotifierKind): Peer {
       const reply = Promise.withResolvers<unknown>();
       waiting.set(id, reply);
       await input.write(encode({ id, method, args }));
+      if (!isReading) read();
       return await reply.promise;
     },
     [Symbol.asyncDispose]: async () => {
       await input.close();
-      await Promise.all([process.status, reading]);
+      await output.cancel();
+      await process.status;
     },
   };
 }
