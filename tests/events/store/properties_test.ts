@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import fc from "fast-check";
+import { byLength } from "../../_length.ts";
 import { keysOf } from "./_events.ts";
 import { type Operation, StoreModel } from "./_model.ts";
 import { memoryStore, type StoreUnderTest } from "./_stores.ts";
@@ -56,11 +57,11 @@ async function forAll(
 }
 
 Deno.test("the store does what its model does, whatever the operations", async () => {
-  await forAll(400, (_sut, model) => model.compare());
+  await forAll(byLength(400, 120), (_sut, model) => model.compare());
 });
 
 Deno.test("the store keeps nothing of events that are settled and purged", async () => {
-  await forAll(200, async ({ kv, store }, _model, time) => {
+  await forAll(byLength(200, 60), async ({ kv, store }, _model, time) => {
     for (let number = 0; number <= 5; number++) await store.cancel(`d${number}`);
     // An event that was cancelled while it ran is settled by the claim that would take it over.
     time.tick(10_000);

@@ -1,12 +1,17 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
-import { delivery, idsOf, keysOf, later, listed, recordKey } from "./_events.ts";
+import { until } from "../../../dev/harness/until.ts";
+import { WallClock } from "../../_wall_clock.ts";
+import { delivery, idsOf, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
 
-/** Long enough for a commit of a remote KV, short enough to be waited for. */
-const LEASE_MS = 500;
+/** Longer than a loaded machine takes for the commits of a test. Its end comes by the test's clock. */
+const LEASE_MS = 20_000;
+
+/** Longest time that a test waits for a condition: a loaded machine takes its time. */
+const PATIENCE_MS = 60_000;
 
 interface Taken {
   readonly leases: Lease[];
@@ -43,7 +48,7 @@ testStoreInOneProcess("events taken together share an entry until all are settle
   for (const lease of leases) assert(await sut.store.complete(lease));
   // What is emptied by commits that are under way together is deleted with the next.
   await sut.store.accept(delivery("next"));
-  await later(LEASE_MS);
+  await until(async () => (await due()).length === 1, PATIENCE_MS);
   assertEquals((await due()).map((key) => key.at(-1)), ["next"]);
   assertEquals(await keysOf(sut.kv, "payload"), []);
   assertEquals(await sut.store.stats(), {
@@ -59,10 +64,11 @@ testStoreInOneProcess("events settled in one commit delete the entry they share"
 });
 
 testStoreInOneProcess("events whose process died are taken over, each once", async (sut) => {
+  using clock = new WallClock();
   const { leases, due } = await take(sut, IDS, LEASE_MS);
   await sut.store.complete(leases[1]!);
   assertEquals(await takeOver(sut.store), []);
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   const others = await takeOver(sut.store);
   assertEquals(idsOf(others).toSorted(), ["d1", "d3", "d4", "d5"]);
   assertEquals(others.map(({ record, takenOver }) => [record.attempt, takenOver]), [
@@ -79,8 +85,9 @@ testStoreInOneProcess("events whose process died are taken over, each once", asy
 testStoreInOneProcess(
   "a group is taken over in parts where there is no room for all",
   async (sut) => {
+    using clock = new WallClock();
     await take(sut, IDS, LEASE_MS);
-    await later(LEASE_MS + 100);
+    clock.advance(LEASE_MS + 100);
     const parts = [await takeOver(sut.store, 2), await takeOver(sut.store, 2)];
     assertEquals(parts.map(({ length }) => length), [2, 2]);
     const rest = await takeOver(sut.store, 2);
@@ -90,6 +97,7 @@ testStoreInOneProcess(
 );
 
 Deno.test("an event that is renewed, retried or given back leaves its group", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
   const { leases, due } = await take(sut, ["d1", "d2", "d3", "d4"], LEASE_MS);
   const [renewed, retried, released, buried] = leases as [Lease, Lease, Lease, Lease];
@@ -98,7 +106,7 @@ Deno.test("an event that is renewed, retried or given back leaves its group", as
   await sut.store.release(released, 30_000);
   await sut.store.bury(buried, new Error("no"));
   assertEquals((await due()).map((key) => key.at(-1)).toSorted(), ["d1", "d2", "d3"]);
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   assertEquals(await takeOver(sut.store), []);
   assertEquals(held!.record.payload?.chunks, 1);
   assertEquals(await textOf(sut.store, held!), `{"id":"d1"}`);
@@ -109,6 +117,7 @@ Deno.test("an event that is renewed, retried or given back leaves its group", as
 });
 
 Deno.test("an event that is cancelled or checkpointed leaves its group with its payload", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
   const { leases } = await take(sut, ["d1", "d2", "d3"], LEASE_MS);
   const noted = await sut.store.checkpoint(leases[0]!, "part");
@@ -117,32 +126,35 @@ Deno.test("an event that is cancelled or checkpointed leaves its group with its 
   assertEquals(await sut.store.cancelAll({ ids: ["d3"] }), { changed: 1, left: [] });
   assertEquals((await keysOf(sut.kv, "payload")).length, 3);
   assertEquals(await sut.store.complete((await sut.store.recover(leases[2]!))!), true);
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(sut.store)), ["d1"]);
   assert(await sut.store.replay("d2"));
 });
 
 Deno.test("a worker whose clock has jumped leaves a group alone", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
   const { due } = await take(sut, IDS, LEASE_MS);
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   const options = { limit: 100, owner: "other", leaseMs: 30_000, takeOver: false };
   assertEquals(await sut.store.claim(options), []);
   assertEquals((await due()).length, 1);
 });
 
 Deno.test("repairSchedule() makes the events of a group due that were leased by another clock", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
-  const { now } = Date;
-  Date.now = () => now() + 86_400_000;
-  await take(sut, IDS, LEASE_MS).finally(() => Date.now = now);
+  clock.advance(86_400_000);
+  await take(sut, IDS, LEASE_MS);
+  clock.advance(-86_400_000);
   assertEquals(await takeOver(sut.store), []);
   assertEquals(await sut.store.repairSchedule(), 5);
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(sut.store)).toSorted(), IDS);
 });
 
 Deno.test("an event of a group that cannot be read is reported once, and left for an hour", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
   const records: unknown[] = [];
   const store = await openEventStore(sut.kv, {
@@ -153,7 +165,7 @@ Deno.test("an event of a group that cannot be read is reported once, and left fo
   const key = await recordKey(sut.kv, "d1");
   const { value } = await sut.kv.get<object>(key);
   await sut.kv.set(key, { ...value, v: 99 });
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(store)), ["d2"]);
   assertEquals(await takeOver(store), []);
   assertEquals(records, ["d1"]);
@@ -189,12 +201,13 @@ Deno.test("list() and get() tell the record of a running event without its paylo
 });
 
 Deno.test("an event whose record has lost its payload fails, and says so", async () => {
+  using clock = new WallClock();
   await using sut = await memoryStore();
   await take(sut, ["d1"], LEASE_MS);
   const key = await recordKey(sut.kv, "d1");
   const { value } = await sut.kv.get<object>(key);
   await sut.kv.set(key, { ...value, body: new Uint8Array(3) });
-  await later(LEASE_MS + 100);
+  clock.advance(LEASE_MS + 100);
   const [lease] = await takeOver(sut.store);
   await assertRejects(() => sut.store.load(lease!), Error, "Cannot read the payload");
   assert(await sut.store.bury(lease!, new Error("no")));
