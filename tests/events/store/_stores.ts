@@ -136,7 +136,7 @@ async function openRemote(): Promise<OpenedKv> {
   return { kv, url, [Symbol.asyncDispose]: () => Promise.resolve(close(kv)) };
 }
 
-/** How many keys are deleted in one commit. */
+/** Number of keys deleted in one commit. */
 const DELETED_AT_ONCE = 100;
 
 async function empty(kv: Deno.Kv): Promise<void> {
