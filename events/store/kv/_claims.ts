@@ -1,11 +1,14 @@
 import { writeLog } from "../../../core/mod.ts";
+import type { EventRecord } from "../event_record.ts";
 import type { ClaimOptions, Lease } from "../event_store.ts";
+import { isEventRef } from "../record_shape.ts";
 import { cancelled, isCancelRequested } from "../transitions.ts";
 import { applyChange } from "./_apply.ts";
 import type { StoreKeys } from "./_keys.ts";
 import { OrderingGroups, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
+import { read } from "./_reads.ts";
 import { isUnreadable, type Known } from "./_records.ts";
 import {
   deferEntry,
@@ -168,9 +171,10 @@ export class Claims {
     const { entry } = due;
     const { record, versionstamp, body } = known;
     if (!record) return await this.#postpone(due, known);
-    if (record.dueAt === null || record.dueAt > now) {
-      return due.isShared ? null : await this.#drop(entry);
-    }
+    const isDue = record.dueAt === null
+      ? !due.isShared && await this.#isStranded(record)
+      : record.dueAt <= now;
+    if (!isDue) return due.isShared ? null : await this.#drop(entry);
     const takenOver = record.state === "running";
     if (takenOver && (!takeOver || holds?.(record.id))) return null;
     const held: Lease = { record, versionstamp: versionstamp!, body };
@@ -183,7 +187,17 @@ export class Claims {
       return null;
     }
     const lease = await applyChange(this.#parts, held, record, { lease: { owner, leaseMs }, add });
-    return lease && { ...lease, takenOver, dueSince: record.dueAt };
+    return lease && { ...lease, takenOver, dueSince: record.dueAt ?? Number(entry.key.at(-2)) };
+  }
+
+  /**
+   * Checks whether an event that waits in its group has lost its position: a version that could not read it
+   * has passed it over and put it off, and nothing will move it up.
+   */
+  async #isStranded({ id, group, settledAt }: EventRecord): Promise<boolean> {
+    if (!group || settledAt !== null) return false;
+    const { value } = await read(this.#kv, this.#keys.position(group.key, group.position));
+    return !isEventRef(value) || value.id !== id;
   }
 
   /** Deletes a schedule entry that its event has left. */

@@ -12,11 +12,18 @@ import {
 } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 
-/** Makes an event's record one of another version. */
-async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
+/** Makes an event's record one of another version, or again of this one. */
+async function makeNewer(kv: Deno.Kv, id: string, v = 99): Promise<void> {
   const key = await recordKey(kv, id);
   const { value } = await kv.get<object>(key);
-  await kv.set(key, { ...value, v: 99 });
+  await kv.set(key, { ...value, v });
+}
+
+/** Moves an event's entry in the schedule to now. */
+async function makeDue(kv: Deno.Kv, id: string): Promise<void> {
+  const key = (await keysOf(kv, "due")).find((each) => each.at(-1) === id)!;
+  const { value } = await kv.get(key);
+  await kv.atomic().delete(key).set(["events", "due", Date.now(), id], value).commit();
 }
 
 testStore("list() and stats() show records that cannot be read", async ({ kv, store }) => {
@@ -134,4 +141,31 @@ testStore("a purge of what a worker could not read leaves its group alone", asyn
   assertEquals(lease.record.id, "d2");
   await store.complete(lease);
   assertEquals(idsOf(await claimAll(store)), ["d3"]);
+});
+
+testStore("what waited in its group while it could not be read is handled later", async (sut) => {
+  const { kv, store } = sut;
+  for (const id of ["d1", "d2", "d3"]) await store.accept(delivery(id, "{}", "key"));
+  await makeNewer(kv, "d2");
+  await store.complete(await claimOne(store));
+  await makeNewer(kv, "d2", 2);
+  assertEquals((await store.get("d2"))?.dueAt, null);
+  await store.complete(await claimOne(store));
+  await makeDue(kv, "d2");
+  const lease = await claimOne(store);
+  assertEquals(lease.record.id, "d2");
+  await store.complete(lease);
+  assertEquals((await store.get("d2"))?.state, "done");
+  assertEquals([await keysOf(kv, "lane"), await keysOf(kv, "due")], [[], []]);
+});
+
+testStore("an entry of what still waits in its group starts nothing", async ({ kv, store }) => {
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+  const lease = await claimOne(store);
+  const { receivedAt } = (await store.get("d2"))!;
+  const entry = { v: 2, receivedAt, group: null, delayMs: 0 };
+  await kv.set(["events", "due", Date.now() - 1, "d2"], entry);
+  assertEquals(await claimAll(store), []);
+  await store.complete(lease);
+  assertEquals(idsOf(await claimAll(store)), ["d2"]);
 });
