@@ -1,5 +1,6 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
 import type { EventRef, StoredEvent } from "../event_record.ts";
+import { Pool } from "./_concurrency.ts";
 import type { StoreKeys } from "./_keys.ts";
 import type { StoreParts } from "./_parts.ts";
 import { FIRST, isUndecodable, LAST, listAround, NumberedEntries, readAll } from "./_reads.ts";
@@ -14,6 +15,9 @@ const BATCH_SIZE = 500;
 
 /** The number of records read at a time by their ids. */
 const BY_IDS = 100;
+
+/** The time for which the index of dead events counts as complete. */
+const INDEXED_MS = 86_400_000;
 
 /** An event as it was found. */
 export interface FoundEvent extends Deno.KvEntry<unknown> {
@@ -63,12 +67,12 @@ export class Work {
 
 /**
  * Finds the events that match a filter. Dead ones are found by their index, which is written with their
- * death. Those that the first layout has left have no entry in it: before the index is used for the first
- * time in a store, all records are read once and the missing entries are added. A mark notes that.
+ * death. Those that the first layout has left have no entry in it: before the index is used, all records are
+ * read and the missing entries are added. A mark notes that for a day: a process of an older version that
+ * runs beside this one may still bury events without an entry, and until then they would not be found.
  */
 export class EventScan {
   readonly #parts: StoreParts;
-  #isIndexed: boolean | undefined;
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
@@ -78,7 +82,7 @@ export class EventScan {
   async *find(filter: EventFilter, work?: Work): AsyncGenerator<FoundEvent> {
     const { receivedAfter = 0, receivedBefore = Infinity } = filter;
     if (receivedAfter >= receivedBefore) return;
-    for await (const entry of this.#entries(filter, receivedAfter, receivedBefore)) {
+    for await (const entry of this.#entries(filter, receivedAfter, receivedBefore, work)) {
       if (work?.ended) return;
       work?.sawOne();
       const event = toStoredEvent(entry);
@@ -90,11 +94,12 @@ export class EventScan {
     { ids, state }: EventFilter,
     after: number,
     before: number,
+    work?: Work,
   ): AsyncGenerator<Deno.KvEntry<unknown>> {
     const { kv, keys } = this.#parts;
     if (ids) return yield* entriesOf(kv, keys, await refsOf(kv, keys, [...new Set(ids)]));
     if (state !== "dead") return yield* entriesBetween(kv, keys, after, before);
-    await this.#completeIndex();
+    await this.#completeIndex(work);
     yield* this.#deadBetween(after, before);
   }
 
@@ -118,22 +123,24 @@ export class EventScan {
     yield* entriesOf(kv, keys, refs);
   }
 
-  /** Adds the dead events that have no entry in the index. */
-  async #completeIndex(): Promise<void> {
+  /** Adds the dead events that have no entry in the index, unless the work is ended meanwhile. */
+  async #completeIndex(work?: Work): Promise<void> {
     const { kv, keys, commits } = this.#parts;
-    this.#isIndexed ??= (await kv.get(keys.deadIndexed)).value !== null;
-    if (this.#isIndexed) return;
-    const writes: Promise<unknown>[] = [];
-    for await (const entry of entriesBetween(kv, keys, 0, Infinity)) {
-      const event = toStoredEvent(entry);
-      if (event.state !== "dead") continue;
-      // If it changes meanwhile, that change has written or deleted its entry.
-      writes.push(commits.commit(new Write().check(entry).set(keys.dead(event), true)));
-      if (writes.length >= BY_IDS) await Promise.all(writes.splice(0));
+    if ((await kv.get(keys.deadIndexed)).value !== null) return;
+    const pool = new Pool(BY_IDS);
+    try {
+      for await (const entry of entriesBetween(kv, keys, 0, Infinity)) {
+        if (work?.ended) return;
+        const event = toStoredEvent(entry);
+        if (event.state !== "dead") continue;
+        // If it changes meanwhile, that change has written or deleted its entry.
+        const write = new Write().check(entry).set(keys.dead(event), true);
+        await pool.add(async () => void await commits.commit(write));
+      }
+    } finally {
+      await pool.done();
     }
-    await Promise.all(writes);
-    await commits.commit(new Write().set(keys.deadIndexed, true));
-    this.#isIndexed = true;
+    await commits.commit(new Write().set(keys.deadIndexed, true, { expireIn: INDEXED_MS }));
   }
 }
 
@@ -205,7 +212,8 @@ async function refsOf(
   );
 }
 
-function matches(event: StoredEvent, filter: EventFilter): boolean {
+/** Checks whether an event matches a filter, its ids aside. */
+export function matches(event: StoredEvent, filter: EventFilter): boolean {
   const { state, type, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
   return (state === undefined || event.state === state) &&
     (type === undefined || (event.state !== "unreadable" && event.type === type)) &&
