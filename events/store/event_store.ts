@@ -147,7 +147,8 @@ export interface StoreListener {
   /** Asked for room when an event is stored: if there is any, the event is stored as leased already. */
   readonly reserve?: Reserve | undefined;
   /**
-   * Called when an event was cancelled through this store while it ran, here or in another process.
+   * Called when an event was cancelled through this store while it ran, here or in another process, and
+   * again each time that is repeated.
    *
    * @param id The event's id.
    */

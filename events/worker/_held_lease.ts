@@ -23,7 +23,10 @@ export interface HeldLeaseOptions {
   readonly renewals: Timeouts;
   /** Called once when the lease is lost: nothing of the event may be done any more. */
   onLost(message: string): void;
-  /** Called when the record shows that somebody wants the event cancelled. The lease is still held. */
+  /**
+   * Called whenever a change of the record, or a reading, shows that somebody wants the event cancelled. The
+   * lease is still held.
+   */
   onCancelRequested(): void;
   /** Called when a renewal failed. The next one may succeed. */
   onRenewalFailed(error: unknown): void;
@@ -109,8 +112,10 @@ export class HeldLease {
     const changing = this.#changes.then(async () => {
       if (this.#isEnded) return false;
       const lease = await withDeadline(this.#changed(action), withinMs);
-      if (lease) this.#lease = lease;
-      return lease !== null;
+      if (!lease) return false;
+      this.#lease = lease;
+      this.#lookForCancel(lease);
+      return true;
     });
     this.#changes = changing.catch(() => {});
     return changing;
@@ -123,8 +128,12 @@ export class HeldLease {
   async #recovered(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
     const lease = await this.#options.store.recover(this.#lease);
     if (!lease) return null;
-    if (isCancelRequested(lease.record)) this.#options.onCancelRequested();
+    this.#lookForCancel(lease);
     return await action(lease);
+  }
+
+  #lookForCancel({ record }: Lease): void {
+    if (isCancelRequested(record)) this.#options.onCancelRequested();
   }
 
   /**

@@ -100,6 +100,8 @@ export class Job {
     });
     this.#content = content;
     this.bytes = content?.body.byteLength ?? 0;
+    // Cancelled before there was a job to tell. If the lease is older than that, its first renewal tells.
+    if (isCancelRequested(lease.record)) this.cancel();
   }
 
   /** The event's id. */

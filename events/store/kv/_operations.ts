@@ -10,7 +10,7 @@ import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_records.ts";
-import { EventScan, type FoundEvent, Work } from "./_scan.ts";
+import { EventScan, type FoundEvent, matches, Work } from "./_scan.ts";
 import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
@@ -71,7 +71,7 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
     },
 
     cancelAll(filter, options = {}) {
-      return changeAll(filter, options, (found) => cancelFound(parts, found));
+      return changeAll(filter, options, (found) => cancelFound(parts, filter, found));
     },
 
     purge(filter, options = {}) {
@@ -134,30 +134,41 @@ async function replayEach(
   await pool.done();
 }
 
-/** Cancels a queued event, or flags a running one. */
-async function cancelEvent(parts: StoreParts, id: string): Promise<boolean> {
+/** Cancels a queued event, or flags a running one, as long as it matches a filter. */
+async function cancelEvent(
+  parts: StoreParts,
+  id: string,
+  filter: EventFilter = {},
+): Promise<boolean> {
   return await untilDone(async () => {
     const known = await lookUp(parts.kv, parts.keys, id);
-    if (!known.record || !isOpen(known.record)) return false;
+    const { record } = known;
+    if (!record || !isOpen(record) || !matches(record, filter)) return false;
     return await tryToCancel(parts, leaseOf(known)) || undefined;
   });
 }
 
 /** Cancels an event that was found, if it is queued or runs, and was not cancelled before. */
-async function cancelFound(parts: StoreParts, found: FoundEvent): Promise<boolean> {
+async function cancelFound(
+  parts: StoreParts,
+  filter: EventFilter,
+  found: FoundEvent,
+): Promise<boolean> {
   const { event } = found;
   if (!isOpen(event) || isCancelRequested(event)) return false;
-  return await tryToCancel(parts, leaseOf(knownOf(found))) || await cancelEvent(parts, event.id);
+  return await tryToCancel(parts, leaseOf(knownOf(found))) ||
+    await cancelEvent(parts, event.id, filter);
 }
 
 async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   const { record } = known;
-  if (isCancelRequested(record)) return true;
   const now = Date.now();
   if (record.state === "queued") {
     return await applyChange(parts, known, cancelled(record, now)) !== null;
   }
-  if (!await applyChange(parts, known, cancelRequested(record, now))) return false;
+  const isFlagged = isCancelRequested(record);
+  if (!isFlagged && !await applyChange(parts, known, cancelRequested(record, now))) return false;
+  // Again if it was flagged before: by another process, or in a commit whose answer was lost.
   parts.local.listener?.onCancelRequested?.(record.id);
   return true;
 }

@@ -154,6 +154,15 @@ testStore("an event that changes meanwhile keeps no other from being cancelled",
   assertEquals(await store.cancelAll({}), { changed: 8, left: [] });
 });
 
+testStore("cancelAll() leaves what does not match any more when it is cancelled", async (sut) => {
+  await acceptAll(sut.store, numbered(3));
+  const kv = afterLists(sut.kv, () => claimAll(sut.store));
+  const store = await openEventStore(kv, { notifier: sut.store.notifier });
+  assertEquals(await store.cancelAll({ state: "queued" }), { changed: 0, left: [] });
+  const running = await Array.fromAsync(sut.store.list({ state: "running" }));
+  assertEquals(running.map((event) => event.cancelRequestedAt), [undefined, undefined, undefined]);
+});
+
 testStore("an event that changes meanwhile keeps no other from being replayed", async (sut) => {
   await buryAll(sut.store, numbered(9));
   const kv = afterLists(sut.kv, () => sut.store.purge({ ids: ["d10"] }));

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { EventStore, Lease } from "../../../events/mod.ts";
+import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, listed } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -133,6 +133,23 @@ testStoreInOneProcess(
     assert(await store.cancel("d2"));
     assertEquals(cancelled, ["d1"]);
     sut.kv.close();
+  },
+);
+
+testStoreInOneProcess(
+  "cancel() of a cancelled event tells the listener again, whoever cancelled it",
+  async (sut) => {
+    const cancelled: string[] = [];
+    const { kv, store } = sut;
+    store.listen({ wake: () => {}, onCancelRequested: (id) => cancelled.push(id) }).catch(() => {});
+    await store.accept(delivery("d1"));
+    await claimOne(store);
+    const other = await openEventStore(kv, { notifier: store.notifier });
+    assert(await other.cancel("d1"));
+    assertEquals(cancelled, []);
+    for (const _ of [1, 2]) assert(await store.cancel("d1"));
+    assertEquals(cancelled, ["d1", "d1"]);
+    kv.close();
   },
 );
 

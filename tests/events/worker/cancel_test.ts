@@ -1,5 +1,6 @@
 /** Events that are cancelled while a worker has them. */
-import { assertEquals, assertLess } from "@std/assert";
+import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import {
   type EventHandler,
   type EventStore,
@@ -122,6 +123,50 @@ Deno.test("an event that is cancelled while it waits for a handler is not starte
   await reach(store, "d2", "dead");
   await worker.stop();
   assertEquals([handled, (await store.get("d2"))?.outcome], [["d1"], "cancelled"]);
+});
+
+Deno.test("an event that is cancelled before its worker knows of it is not started", async () => {
+  await using sut = await memoryStore();
+  const { kv, arm } = failingOnce(sut.kv, "after");
+  const store = await openEventStore(kv);
+  let starts = 0;
+  const worker = startWorker(store, () => void starts++, { log: () => {} });
+  await store.accept(delivery("before"));
+  await reach(store, "before", "done");
+  arm();
+  // Its commit was made, but the worker that has room for it is not told.
+  await assertRejects(() => store.accept(delivery("d1")), Error, "connection lost");
+  assertEquals(await store.cancel("d1"), true);
+  await reach(store, "d1", "dead");
+  await worker.stop();
+  assertEquals([starts, (await store.get("d1"))?.outcome], [1, "cancelled"]);
+});
+
+Deno.test("a handler is told of a cancel that only a checkpoint's lost answer shows", async () => {
+  await using sut = await memoryStore();
+  const by = await openEventStore(sut.kv);
+  let armed = false;
+  const kv = withOperations(sut.kv, (operation) => {
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      const result = await commit();
+      if (!armed) return result;
+      armed = false;
+      assertEquals(await by.cancel("d1"), true);
+      throw new Error("connection lost");
+    };
+  });
+  const store = await openEventStore(kv);
+  const told = Promise.withResolvers<boolean>();
+  const worker = startWorker(store, async (_event, { checkpoint, signal }) => {
+    armed = true;
+    await checkpoint("a");
+    told.resolve(signal.aborted);
+  }, { log: () => {} });
+  await store.accept(delivery("d1"));
+  assertEquals(await told.promise, true);
+  await reach(store, "d1", "dead");
+  await worker.stop();
 });
 
 Deno.test("an event that is cancelled while its payload is loaded is not started", async () => {
