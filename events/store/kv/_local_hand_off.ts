@@ -78,7 +78,9 @@ export class LocalHandOff implements Leased {
     const reservation = parts.local.listener?.reserve?.(delivery ? payload.size : 0);
     if (!reservation) return undefined;
     // An event in a group has its own entry in the schedule, which names its position.
-    const isFull = delivery !== undefined && record.group === null && fitsRecord(payload);
+    // What a dead event of the id has noted as done may fill half of its record already.
+    const isFull = delivery !== undefined && record.group === null && !record.progress &&
+      fitsRecord(payload);
     const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
     return new LocalHandOff(parts, taken, reservation, delivery);
   }

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import type { Lease } from "../../../events/mod.ts";
 import { claimOne, delivery, later, recordKey } from "./_events.ts";
-import { type StoreUnderTest, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { memoryStore, type StoreUnderTest, testStore, testStoreInOneProcess } from "./_stores.ts";
 
 testStore(
   "EventStore.checkpoint() notes parts, and commits their effects",
@@ -101,6 +101,22 @@ testStoreInOneProcess(
     }
   },
 );
+
+Deno.test("an event that is full of progress is taken by its worker when it is redelivered", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const text = JSON.stringify({ text: "x".repeat(32_750) });
+  await store.accept(delivery("d1", text));
+  const lease = await store.checkpoint(await claimOne(store), "p".repeat(32_760));
+  await store.bury(lease!, new Error("no"));
+  const taken: Lease[] = [];
+  const take = (lease: Lease) => void taken.push(lease);
+  const reserve = () => ({ owner: "worker", leaseMs: 30_000, take, cancel: () => {} });
+  store.listen({ wake: () => {}, reserve }).catch(() => {});
+  assertEquals(await store.accept(delivery("d1", text)), { id: "d1", duplicate: false });
+  assertEquals(new TextDecoder().decode(await store.load(taken[0]!)), text);
+  assertEquals(taken[0]!.record.progress?.[0]?.length, 32_760);
+});
 
 testStoreInOneProcess(
   "an event with more progress than can be noted now is still settled",
