@@ -6,6 +6,9 @@ const WHOLE = /^(?:text\/(?:plain|html)|application\/json)\b/;
 /** Headers of a response that comes from `fetch`, or is written piece by piece. */
 const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
 
+/** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
+const { setTimeout, clearTimeout } = globalThis;
+
 /**
  * Response that broke off after its headers were sent. `createLogger` has logged it already when Deno 2.9
  * calls the `onError` of `Deno.serve` with it.

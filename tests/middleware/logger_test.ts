@@ -343,6 +343,15 @@ Deno.test("createLogger() hands a stream's error on as one that is logged", asyn
   assertEquals((await assertRejects(() => response.text(), BrokenBodyError)).cause, cause);
 });
 
+Deno.test("createLogger() hands a watched response on to its end while time is faked", async () => {
+  using _time = new FakeTime();
+  const { app } = logged(
+    {},
+    () => new Response(ReadableStream.from(["slow"]).pipeThrough(new TextEncoderStream())),
+  );
+  assertEquals(await (await app.request("/")).text(), "slow");
+});
+
 Deno.test("createLogger() says nothing more of a skipped request that breaks", async () => {
   const { app, records } = logged({ skip: () => true }, () => {
     return new Response(new ReadableStream({ pull: (controller) => controller.error("gone") }));
