@@ -1,8 +1,8 @@
-/** Runs a test with a folder of its own. */
-export async function withFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+/** Runs a test with a folder of its own, and returns what it returns. */
+export async function withFolder<T>(fn: (folder: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir();
   try {
-    await fn(folder);
+    return await fn(folder);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

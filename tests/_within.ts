@@ -1,0 +1,20 @@
+import { assertLess } from "@std/assert";
+
+/** Times that something is measured at most. */
+const TRIES = 3;
+
+/**
+ * Fails unless something takes less than its limit in at least one of three tries. What a product
+ * promises of its own time holds in each; the other tests of a machine with two cores add to it.
+ *
+ * @param limitMs The limit, which is also named when it fails.
+ * @param measure A function that does it once, and returns the milliseconds that count.
+ */
+export async function assertWithin(
+  limitMs: number,
+  measure: (attempt: number) => Promise<number>,
+): Promise<void> {
+  let best = Infinity;
+  for (let i = 1; i <= TRIES && best >= limitMs; i++) best = Math.min(best, await measure(i));
+  assertLess(best, limitMs);
+}
