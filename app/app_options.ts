@@ -13,7 +13,7 @@ export interface AppContext {
   readonly store: EventStore;
   /** KV of the event store, for the app's own data. */
   readonly kv: Deno.Kv;
-  /** Readiness check. it throws once the app is stopping. */
+  /** Readiness check. It throws once the app is stopping. */
   readonly ready: () => void;
   /** Number of trusted reverse proxies, from `TRUSTED_PROXY_HOPS`. */
   readonly trustedProxyHops: number;

@@ -40,7 +40,7 @@ interface Kind {
   held: number;
 }
 
-/** Most kinds by code, and by path. The rest counts as one kind per level. */
+/** Largest number of kinds that are told apart, by code and by path. The rest is one kind per level. */
 const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";

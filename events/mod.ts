@@ -31,7 +31,7 @@ export * from "./store/kv/mod.ts";
 export * from "./store/mod.ts";
 export * from "./worker/mod.ts";
 
-// Types of other folders that these mention.
+// Types from other folders that appear in the exports above.
 export type { JsonObject } from "../core/parse_json.ts";
 export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
 export type {

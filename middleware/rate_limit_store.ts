@@ -52,7 +52,10 @@ const MAX_MAP_SIZE = 2 ** 24;
 /** Expired keys that each insertion forgets: enough to keep up with insertions. */
 const EXPIRED_PER_INSERTION = 2;
 
-/** Old keys among which the one to forget is chosen: a flood of new keys must not free an offender. */
+/**
+ * Number of old keys to choose from when one must be forgotten: a flood of new keys must not free an
+ * offender.
+ */
 const CANDIDATES = 8;
 
 /**

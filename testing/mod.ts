@@ -30,7 +30,7 @@ export {
 export { type Outcome, startTestBot, type TestBot, type TestBotOptions } from "./test_bot.ts";
 export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
 
-// Types of other folders that these mention.
+// Types from other folders that appear in the exports above.
 export type {
   EventHandler,
   EventRecord,

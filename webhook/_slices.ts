@@ -3,7 +3,7 @@ import { overloaded } from "./body_budget.ts";
 /** Size of a slice: decoding and hashing one takes 1 to 2 ms. */
 export const SLICE_BYTES = 524_288;
 
-/** Work in slices: each call of `next()` does one of them. */
+/** Work in slices: each call of `next()` does one slice. */
 export type Sliced<T> = Generator<unknown, T>;
 
 interface Task {
@@ -14,9 +14,9 @@ interface Task {
 }
 
 /**
- * Does work on large bodies, one slice in each turn of the event loop: however much is sent, everything else
- * waits for one slice, and not for 24 bodies of 25 MiB. The bodies are worked on one after the other, and
- * a body that is evicted meanwhile is released at once.
+ * Does work on large bodies, one slice in each turn of the event loop. However much is sent, everything
+ * else waits for one slice, and not for 24 bodies of 25 MiB. The bodies take turns, one after the other,
+ * and a body that is evicted meanwhile is released at once.
  */
 export class Slices {
   #tasks: Task[] = [];

@@ -1,12 +1,12 @@
 import { checkInteger } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
-/** Largest small body. Nearly all deliveries are small, and large ones must not crowd them out. */
+/** Largest body that counts as small, in bytes. Nearly all are, and large ones must not crowd them out. */
 const SMALL_BYTES = 65_536;
 
 /** One body's share of a {@linkcode BodyBudget}. */
 export interface BodyShare {
-  /** True once the body was evicted: its reader has to give it up. */
+  /** True once the body was evicted: then its reader has to stop. */
   readonly isEvicted: boolean;
   /**
    * Counts bytes that have arrived. That may evict this body or another one.
@@ -26,7 +26,7 @@ export interface BodyShare {
   close(): void;
 }
 
-/** Seconds after which a sender that can should try again: by then bodies have arrived, or timed out. */
+/** Seconds until a retry makes sense: by then bodies have arrived, or timed out. */
 const RETRY_AFTER_SECONDS = "10";
 
 /**
@@ -46,12 +46,12 @@ export function overloaded(): HttpError {
  * 300 slow uploads of 25 MiB would take 7.5 GB, and their senders need not know a secret.
  *
  * Past the limit, either small bodies (up to 64 KiB) or large ones are evicted, whichever hold more: the
- * oldest of the small ones, or the one that has been large for the longest. So uploads that stand still
- * cannot keep genuine ones out, small or large: a genuine body is evicted only if half of the bytes that
- * are not reserved or kept arrive after it, before it is verified. A verified body is kept, and if such
+ * oldest of the small ones, or the one that has been large for the longest. So stalled uploads keep
+ * no genuine ones out, small or large. A genuine body is evicted only if, before it is verified, half of
+ * the budget that is not reserved or kept is filled by later bodies. A verified body is kept, and if such
  * bodies fill the budget, new ones are refused.
  *
- * Large bodies that were verified are worked on together only as far as they fit a quarter of the budget:
+ * Large verified bodies are parsed and stored at the same time only if they fit a quarter of the budget:
  * 1 MB of JSON becomes a text, objects, and parts to be stored, 4 MB or more.
  */
 export class BodyBudget {

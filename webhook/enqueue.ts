@@ -21,7 +21,7 @@ export interface EnqueueOptions {
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 export const STORE_TIMEOUT_MS = 5_000;
 
-/** Seconds after which a sender that can should try again. */
+/** Seconds until a retry makes sense. */
 const RETRY_AFTER_SECONDS = "5";
 
 /**

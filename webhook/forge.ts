@@ -27,7 +27,7 @@ export interface ForgeIntakeOptions extends IntakeOptions {
   readonly tokens?: readonly string[] | undefined;
   /**
    * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has: it
-   * is answered 200, and makes no second event. The signature of GitHub, Gitea and Forgejo covers only the
+   * is answered 200, and does not create a second event. The signature of GitHub, Gitea and Forgejo covers only the
    * body, so whoever has captured a delivery can send it again with a fresh id. At most the store's
    * {@linkcode EventStoreOptions.retentionMs}: for a longer window, set a longer retention.
    *

@@ -48,7 +48,7 @@ export type { VerifiedBy } from "./verifier.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
 export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";
 
-// Types of other folders that these mention.
+// Types from other folders that appear in the exports above.
 export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
 export type {
   AcceptResult,

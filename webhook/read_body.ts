@@ -28,13 +28,13 @@ export interface ReadBodyOptions {
 const WHOLE_BYTES = 32_768;
 
 /**
- * Number of pieces past which they must have {@linkcode PIECE_BYTES} on average. Reading a piece takes 20 µs
+ * Number of pieces above which they must have {@linkcode PIECE_BYTES} on average. Reading a piece takes 20 µs
  * whatever its size: 16 senders of one byte at a time kept all others waiting for 20 s. Networks deliver
  * packets of 500 bytes and more.
  */
 const MANY_PIECES = 1_024;
 
-/** Less than any network's packets have. A slow sender's body arrives packet by packet. */
+/** Smallest average piece, in bytes. A slow sender's body comes packet by packet, and packets are larger. */
 const PIECE_BYTES = 256;
 
 /**
@@ -95,7 +95,7 @@ function smallLengthOf(headers: Headers): number | undefined {
   return length >= 0 && length <= WHOLE_BYTES ? length : undefined;
 }
 
-/** Reads a body in one piece. That cannot be ended: its memory is held until the peer has gone. */
+/** Reads a body in one piece. That cannot be aborted: its memory is held until the peer has gone. */
 function readWhole(
   timeouts: Timeouts,
   request: Request,

@@ -45,9 +45,9 @@ export type VerifyBody = (
 ) => VerifiedBy | Promise<VerifiedBy>;
 
 /**
- * Web Crypto verifies a larger body on another thread: of 3 MB bodies, 4 at a time, 1.13 times as many
- * were accepted so, and small ones beside them took 0.8 of the time (p99). A body of 25 MB would hold all
- * others for 13 ms.
+ * Largest body that is hashed at once. Web Crypto hashes a larger one on another thread: of 3 MB bodies, 4
+ * at a time, that accepted 1.13 times as many, and small ones beside them took 0.8 of the time (p99). A
+ * body of 25 MB hashed at once would hold up all others for 13 ms.
  */
 const MAX_SYNC_BYTES = 262_144;
 
@@ -98,7 +98,7 @@ class SchemeKeys {
     });
   }
 
-  /** Hashes by Web Crypto under one key after the other, since each call copies the body. */
+  /** Hashes by Web Crypto, one key after the other: each call copies the body. */
   async digestsElsewhere(
     body: Uint8Array<ArrayBuffer>,
     { head }: SignatureClaim,
@@ -119,7 +119,7 @@ class SchemeKeys {
     return hmacs.map((hmac) => hmac?.digest(this.scheme.encoding));
   }
 
-  /** Finds the secret whose digest is claimed, from 1; 0 for none. */
+  /** Returns the number of the secret that made a digest, from 1; 0 for none. */
   positionOf({ signatures }: SignatureClaim, digests: Digests): number {
     return positionOf(digests, (digest) => {
       const expected = this.scheme.prefix + digest;
@@ -135,13 +135,13 @@ class SchemeKeys {
 /** The digest of a message under each key, in the scheme's encoding. */
 type Digests = readonly (string | undefined)[];
 
-/** A signature, and the keys that decide on it. */
+/** A signature, and the keys that it may have been made with. */
 interface Signature {
   readonly keys: SchemeKeys;
   readonly claim: SignatureClaim;
 }
 
-/** A signature with what it is over. */
+/** A signature and the content it covers. */
 interface SignedRequest extends Signature {
   readonly body: Uint8Array<ArrayBuffer>;
   /** The document in the body, which some forges sign in its place; undefined if there is none. */
@@ -204,7 +204,7 @@ export class Verifier {
       : this.#verifyToken(headers);
   }
 
-  /** Reads the strongest signature that there is a secret for. Nothing weaker beside it counts. */
+  /** Reads the strongest signature that there is a secret for. Weaker ones beside it are ignored. */
   #signatureOf(headers: Headers): Signature | undefined {
     for (const keys of this.#schemes) {
       const claim = keys.scheme.claimOf(headers);
@@ -216,7 +216,7 @@ export class Verifier {
 
   #signed(headers: Headers, body: Uint8Array<ArrayBuffer>, signature: Signature): SignedRequest {
     const { signedDocumentOf } = this.#credentials;
-    // Only a signature over nothing but the body may be over the document instead.
+    // Only schemes that sign nothing but the body may sign the document instead.
     const document = signature.claim.head
       ? undefined
       : signedDocumentOf?.(headers, body, SLICE_BYTES);
@@ -275,7 +275,7 @@ async function verifyLarge(
 ): Promise<VerifiedBy> {
   const inSlices = (parts: Parts) =>
     slices.run(hashing(keys, claim, parts), () => share?.isEvicted ?? false);
-  // Web Crypto makes a copy, and where more than the body is signed, the two have to be joined before.
+  // Web Crypto copies the body. If more than the body is signed, joining the parts makes another copy.
   const release = budget?.reserveFree((claim.head ? 2 : 1) * body.byteLength);
   const digests = release
     ? await keys.digestsElsewhere(body, claim).finally(release)
@@ -285,7 +285,7 @@ async function verifyLarge(
   return verified(claim, keys.positionOf(claim, await inSlices(document)));
 }
 
-/** Hashes part by part, under all keys at once: a form is decoded for all of them, and not kept. */
+/** Hashes part by part, under all keys at once, so that a form is decoded once and not kept. */
 function* hashing(keys: SchemeKeys, claim: SignatureClaim, parts: Parts): Generator<void, Digests> {
   const hmacs = keys.hmacs(claim);
   for (;;) {

@@ -37,5 +37,5 @@ export type {
   WithAction,
 } from "./event_types.ts";
 
-// Types of other folders that these mention.
+// Types from other folders that appear in the exports above.
 export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";

@@ -5,7 +5,7 @@ import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
  */
 export type EventState = "queued" | "running" | "done" | "dead";
 
-/** The way in which an event ended. Every `done` and `dead` event has one. */
+/** The way in which an event ended. Every `done` and `dead` event has one. Reserved: `ignored`. */
 export type EventOutcome = "handled" | "ignored" | "failed" | "cancelled";
 
 /** The way in which one attempt ended. An attempt is `expired` if its worker never settled it. */
@@ -129,9 +129,9 @@ export interface EventRecord {
   readonly idKept?: boolean | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
-  /** The ids of events that have to be settled before it is due. Kept, but not written yet. */
+  /** Reserved: the ids of events that have to be settled before it is due. Kept when it is there. */
   readonly waitsFor?: readonly string[] | undefined;
-  /** The id of the event whose handler created it. Kept, but not written yet. */
+  /** Reserved: the id of the event whose handler created this one. Kept when it is there. */
   readonly causedBy?: string | undefined;
 }
 

@@ -156,8 +156,9 @@ export interface StoreListener {
 }
 
 /**
- * Events in a Deno KV. The records are the truth, and the notifier only notifies: an event is on the
- * schedule from the commit that stores it until the commit that settles it.
+ * Events in a Deno KV. The records are the truth, and the notifier only notifies. From the commit that
+ * stores an event until the commit that settles it, the event is on the schedule; of an ordering group
+ * only the first event is, and the next one moves up when that is settled.
  *
  * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
@@ -188,7 +189,7 @@ export interface EventStore extends EventOperations {
   accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult>;
 
   /**
-   * Reads the time since when the longest due event is due: one read.
+   * Returns when the longest-waiting due event became due: one read.
    *
    * @returns Milliseconds since the epoch; null if nothing is due.
    */
@@ -236,8 +237,8 @@ export interface EventStore extends EventOperations {
   checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
 
   /**
-   * Finds a lease again whose record has another version: the answer to a renewal was lost, the schedule
-   * was repaired, or the event was cancelled.
+   * Reads a lease again after its record has changed: the answer to a renewal was lost, the schedule was
+   * repaired, or the event was cancelled.
    *
    * @param lease The lease.
    * @returns The lease as it is now; null if it was lost.

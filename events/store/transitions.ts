@@ -125,6 +125,21 @@ export function movedUp(record: EventRecord, now: number): EventRecord {
 }
 
 /**
+ * Schedules an event anew that would wait for longer than was planned, because a clock was wrong. Whoever
+ * holds its lease has its whole length to renew it by the clock as it is now.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function rescheduled(record: EventRecord, now: number): EventRecord {
+  const delayMs = plannedDelay(record);
+  const dueAt = now + delayMs;
+  if (!record.lease) return { ...record, dueAt, delayMs };
+  return { ...record, dueAt, lease: { ...record.lease, until: dueAt } };
+}
+
+/**
  * Leases an event. If it runs already, its lease has expired and that attempt is over.
  *
  * @param record The record.
@@ -192,6 +207,18 @@ export function progressed(record: EventRecord, part: string): EventRecord {
 }
 
 /**
+ * Flags an event as cancelled while it runs. Its lease stays, so that its ordering group goes on only
+ * when its handler has ended or its lease has expired.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function cancelRequested(record: EventRecord, now: number): EventRecord {
+  return { ...record, cancelRequestedAt: now };
+}
+
+/**
  * Settles an event as done. Its payload is needed no more.
  *
  * @param record The record.
@@ -253,18 +280,6 @@ export function buried(record: EventRecord, error: unknown, now: number): EventR
 }
 
 /**
- * Flags an event as cancelled while it runs. Its lease stays, so that its ordering group goes on only
- * when its handler has ended or its lease has expired.
- *
- * @param record The record.
- * @param now The time, milliseconds since the epoch.
- * @returns The record.
- */
-export function cancelRequested(record: EventRecord, now: number): EventRecord {
-  return { ...record, cancelRequestedAt: now };
-}
-
-/**
  * Settles an event as cancelled.
  *
  * @param record The record.
@@ -310,21 +325,6 @@ export function replayed(record: EventRecord, now: number): EventRecord {
 export function redelivered(record: EventRecord, dead: EventRecord): EventRecord {
   const { progress } = dead;
   return { ...record, run: nextRun(dead), ...(progress && { progress }) };
-}
-
-/**
- * Schedules an event anew that would wait for longer than was planned, because a clock was wrong. Whoever
- * holds its lease has its whole length to renew it by the clock as it is now.
- *
- * @param record The record.
- * @param now The time, milliseconds since the epoch.
- * @returns The record.
- */
-export function rescheduled(record: EventRecord, now: number): EventRecord {
-  const delayMs = plannedDelay(record);
-  const dueAt = now + delayMs;
-  if (!record.lease) return { ...record, dueAt, delayMs };
-  return { ...record, dueAt, lease: { ...record.lease, until: dueAt } };
 }
 
 /**

@@ -7,7 +7,7 @@ const PERIOD_MS = 500;
 /** Largest number of events that may wait for their handlers. */
 const MAX_AHEAD = 1_024;
 
-/** Share of the time that all handlers work above which they are what is scarce, and not the KV. */
+/** Share of busy handlers above which handlers are the bottleneck, and not the KV. */
 const FULL = 0.5;
 
 /** Largest number of events in a claim: more do not fit a commit. */
@@ -19,7 +19,7 @@ const MAX_WAIT_MS = 1_000;
 /** Largest number of bytes of payloads that wait for handlers, or are being stored for local hand-off. */
 const MAX_BYTES = 33_554_432;
 
-/** Lateness of due events from which most handlers are for them, and not for local hand-offs. */
+/** Lateness of due events, in milliseconds, above which most handlers are for them. */
 const LATE_MS = 500;
 
 /** Number of local hand-offs for each late event that is started. */
@@ -34,7 +34,7 @@ export interface JobQueueOptions extends JobParts {
   readonly concurrency: number;
   /** Name of the worker in the leases. */
   readonly owner: string;
-  /** Called when there is room for events that may be due, and when no event is left. */
+  /** Called when the worker should look for due events, and when the queue is empty. */
   wake(): void;
 }
 
@@ -46,12 +46,14 @@ export interface ClaimMade {
 }
 
 /**
- * The leased events of a worker: some wait for a handler, some are handled, some are being settled.
+ * The leased events of a worker. Each waits for a handler, is being handled, or is being settled. It was
+ * claimed from the schedule, or came by local hand-off.
  *
- * Some were claimed. The others came by local hand-off, leased in the commit that stored them, which costs
- * less than half, so they are accepted as long as there is room. But once events are late for lack of
- * handlers, most handlers are for claimed events: those have waited the longest, and would never be
- * handled while more comes in than can be.
+ * A hand-off is leased in the commit that stores it, which costs less than half of storing and claiming
+ * one. So hand-offs are accepted as long as there is room.
+ *
+ * When due events are late, most handlers are for claimed events. These have waited the longest. Without
+ * this rule they would never be handled while more events come in than the handlers can take.
  */
 export class JobQueue {
   /** True if more events may be due than were claimed. */
@@ -64,7 +66,7 @@ export class JobQueue {
   readonly #pace: Pace;
   /** Number of events that are being stored as leased. */
   #reserved = 0;
-  /** Bytes of their payloads, and of those that wait. The ones being handled are few enough. */
+  /** Bytes of the payloads that are being stored or wait. Those being handled are too few to count. */
   #bytes = 0;
   /** True while unclaimed events have been due for long. */
   #isLate = false;
@@ -99,7 +101,7 @@ export class JobQueue {
   /** Number of events that there is room to claim. */
   get toClaim(): number {
     const ahead = this.#bytes > MAX_BYTES / 2 ? 0 : this.#pace.ahead;
-    // Fewer than come by local hand-off: other workers may want what is claimed.
+    // Claims are smaller than what hand-offs may fill: other workers may have room for those events.
     const { concurrency } = this.#options;
     const own = concurrency + ahead / 4 - this.#pace.running - this.#claimed.length;
     return Math.min(MAX_CLAIM, Math.floor(Math.min(own, this.#roomWith(ahead))));
@@ -114,7 +116,7 @@ export class JobQueue {
   /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
     const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;
-    // If handlers are not what is scarce, accepting fewer would only cost more.
+    // If handlers are not the bottleneck, accepting fewer hand-offs would only cost more.
     const isShared = this.#isLate && this.#pace.isFull;
     const { concurrency, owner, leaseMs } = this.#options;
     const needed = this.isBehind && !isShared ? (concurrency + ahead) / 4 : 0;
@@ -188,7 +190,7 @@ export class JobQueue {
     return undefined;
   }
 
-  /** Counts how many events there is room for if so many may wait for their handlers. */
+  /** Counts the events that there is room for, given how many may wait for their handlers. */
   #roomWith(ahead: number): number {
     const { concurrency } = this.#options;
     const waiting = this.#claimed.length + this.#handedOff.length;
@@ -272,7 +274,7 @@ class Pace {
   #count = 0;
   #last = 0;
   #running = 0;
-  /** Running times of all handlers, added up, and the time until which they are. */
+  /** Sum of the running times of all handlers, and the time up to which it was computed. */
   #runMs = 0;
   #until = performance.now();
   #isFull = false;
@@ -305,7 +307,7 @@ class Pace {
     return Math.min(MAX_AHEAD, 2 * Math.max(this.#last, this.#count));
   }
 
-  /** True while events wait for handlers, and not for the KV or the processor. */
+  /** True while handlers are the bottleneck, and not the KV or the processor. */
   get isFull(): boolean {
     this.#update();
     return this.#isFull;

@@ -2,7 +2,7 @@ import { type LogSink, writeLog } from "../../core/mod.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import type { EventStore } from "../store/mod.ts";
 
-/** A larger change of the clock's offset means that it was set, and did not drift. */
+/** Change of the clock's offset, in milliseconds, above which the clock was set and did not just drift. */
 const JUMP_MS = 1_000;
 
 /** Time between two searches for damaged groups and abandoned uploads, and the age of such an upload. */
@@ -27,15 +27,16 @@ export interface UpkeepOptions {
 
 /**
  * Keeps the schedule and the store in order, in the background. The schedule goes by the wall clock, so
- * two things can go wrong with it. This machine's clock may be set: until all running workers have
- * renewed their leases by the new time, an expired lease means nothing, so none is taken over for half
- * a lease. And another machine's clock may be ahead: what that has scheduled too late is repaired once in
- * a lease's length.
+ * two things can go wrong.
+ *
+ * This machine's clock may be set. Leases look expired until the running workers have renewed them by the
+ * new time, so none is taken over for half a lease. Another machine's clock may be ahead. What that machine
+ * has scheduled too late is repaired, once in a lease's length.
  */
 export class Upkeep {
   readonly #options: UpkeepOptions;
   #offset = Date.now() - performance.now();
-  /** The times of the monotonic clock at which leases count again, and for the next repair and tidying. */
+  /** Times by the monotonic clock: when expired leases count again, the next repair, the next tidying. */
   #reliableAt = 0;
   #repairAt: number;
   #tidyAt = -Infinity;
@@ -67,7 +68,7 @@ export class Upkeep {
     return now < this.#reliableAt;
   }
 
-  /** Starts putting things in order if it is time to. */
+  /** Starts the repairs that are due. */
   run(): void {
     const now = performance.now();
     if (this.hasClockJumped() || this.#running || now < this.#repairAt) return;

@@ -42,8 +42,8 @@ export interface WorkerOptions {
    */
   readonly leaseMs?: number | undefined;
   /**
-   * Time between two polls of the schedule, in milliseconds. If no wake-up comes, a retry or an event
-   * accepted by another process is found that much later.
+   * Time between two polls of the schedule, in milliseconds. Without a wake-up, an event is found
+   * up to this much later.
    *
    * @default {1_000}
    */
@@ -197,7 +197,7 @@ class StoreWorker implements EventWorker {
     try {
       await withDeadline(quiet, Math.min(graceMs, MAX_TIMER_MS), signal);
     } catch {
-      // Handlers that still run have their events given back, here or by a stop with a shorter grace.
+      // Here, or by a stop with a shorter grace: the events of handlers that still run are given back.
     }
     if (!signal.aborted) await this.#queue.giveBackAll();
     this.#ended.abort();
@@ -247,7 +247,7 @@ class StoreWorker implements EventWorker {
     try {
       for (const lease of await claiming) await this.#store.release(lease);
     } catch {
-      // The claim has failed, and nothing is leased; or it expires.
+      // The claim leased nothing, or its leases will expire.
     }
   }
 

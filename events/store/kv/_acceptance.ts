@@ -26,7 +26,7 @@ import { untilDone, Write } from "./_write.ts";
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_ORDERING_KEY_LENGTH = 256;
 
-/** The number of ids that are remembered at least: redeliveries mostly follow soon. UUIDs take about 3 MB. */
+/** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
 
 /** Adds the parts of a payload to the write that makes its event visible. */
@@ -70,7 +70,7 @@ export class Acceptance {
     return await this.#acceptWith(record, found, delivery);
   }
 
-  /** Puts a dead event back, behind the queued ones of its ordering key. */
+  /** Queues a dead event again, as the last of its ordering group. */
   async replay(id: string): Promise<boolean> {
     return await untilDone(async () => {
       const { record, versionstamp } = await this.#lookUp(id);
@@ -98,7 +98,7 @@ export class Acceptance {
     return result;
   }
 
-  /** Makes an event visible, in the place of nothing or of the dead one of the same id. */
+  /** Makes an event visible. If a dead event has the same id, the new one replaces it. */
   async #acceptWith(
     record: NewRecord,
     expected: Found,
@@ -121,10 +121,10 @@ export class Acceptance {
     });
   }
 
-  /** Begins a write that puts an event in the place of the stored one. */
+  /** Begins a write that replaces the stored event, if there is one. */
   #replacing({ entry, record, versionstamp }: Found, after: EventRecord): Write {
     const write = new Write();
-    // No check holds of an entry that cannot be decoded.
+    // An undecodable entry cannot be checked.
     if (entry !== UNKNOWN_VERSION) {
       write.check({ key: this.#keys.id(after.id), versionstamp: entry });
     }
@@ -148,7 +148,7 @@ export class Acceptance {
     delivery?: Delivery,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, write, delivery);
-    // A KV stores half a surrogate pair, which a cut may leave, as another character.
+    // The cut may leave half a surrogate pair, which a KV would store as another character.
     const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH).toWellFormed();
     const key = inIntake(record.intake, cut);
     // One request at a time tries to join: of many that try at once, all but one would fail.
@@ -190,8 +190,8 @@ export class Acceptance {
 }
 
 /**
- * The ids that were accepted lately. A duplicate among the deliveries that share a commit makes it fail
- * for all, so the record of a known id is read before.
+ * The ids that were accepted lately. One duplicate makes a group commit fail for all its deliveries, so
+ * the record of an id that is known here is read before.
  */
 class RecentIds {
   #young = new Set<string>();
@@ -216,7 +216,7 @@ function isLive({ record }: Known): boolean {
 }
 
 function checkWindow(windowMs: number, retentionMs: number): void {
-  // A document whose event is forgotten cannot be told from one whose event was never stored.
+  // An event that was forgotten and one that was never stored look the same.
   if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
   throw new RangeError(
     `Cannot accept the delivery: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's ` +

@@ -24,9 +24,9 @@ export interface ChangeOptions {
 
 /**
  * Applies a change of a stored record in one commit, if the record still has the version that the lease
- * knows. All that follows from a change is worked out here from the record before and after: its entry
- * in the schedule, its payload and id, the index of dead events, and when it is settled its place in its
- * ordering group, where the next event moves up.
+ * knows. All that follows from the change is worked out here, from the record before and after: the
+ * schedule entry, the payload, the id and the index of dead events. A settled event also leaves its
+ * ordering group, where the next one moves up.
  *
  * @param parts The store.
  * @param lease The record before, its version, and the payload if the record holds it.
@@ -42,8 +42,8 @@ export function applyChange(
 ): Promise<Lease | null> {
   const { group, state } = lease.record;
   if (!group || after.settledAt === null) return applyToEvent(parts, lease, after, options);
-  // In turn with those that join the group, because it takes more steps and would be slower each time.
-  // And before them, because all that have joined wait for the running one to be settled.
+  // One change of a group at a time: settling takes more steps than joining, and would lose each race.
+  // Settling goes first, because the events that have joined wait for it.
   return parts.locks.run(
     group.key,
     () => untilDone((isFirst) => applyInGroup(parts, lease, after, options, group, isFirst)),
@@ -96,7 +96,7 @@ async function applyToEvent(
   throw new Error("A check among the effects does not hold");
 }
 
-/** Makes a try; undefined if the group was changed meanwhile. */
+/** Tries once; undefined if the group was changed meanwhile. */
 async function applyInGroup(
   parts: StoreParts,
   lease: Lease,
@@ -180,8 +180,8 @@ function prepare(
 }
 
 /**
- * Takes an event out of its shared entry, and its payload out of its record: both save work for an event
- * that is settled at once. Of any other event the payload would be written anew with each change.
+ * Takes an event out of its shared entry, and its payload out of its record. Both save work only if the
+ * event is settled at once. Otherwise each change of the record would write the payload again.
  */
 function unshared(
   write: Write,

@@ -1,6 +1,6 @@
 import { Timeouts } from "../../../core/timeouts.ts";
 
-/** The time for which a task may keep others waiting: a remote KV leaves some without an answer. */
+/** Longest time that a task keeps others waiting: a remote KV never answers some calls. */
 const TASK_TIMEOUT_MS = 5_000;
 
 /** The tasks of a key that wait for the running one. */
@@ -12,15 +12,15 @@ interface Waiting {
 }
 
 /**
- * Runs one task at a time for each key. It saves tries that would fail, and nothing relies on it: the
- * checks of a commit decide.
+ * Runs one task at a time for each key. This only saves tries that would fail: correctness rests on the
+ * checks of the commits.
  */
 export class KeyedLock {
   readonly #timeouts = new Timeouts(TASK_TIMEOUT_MS);
   readonly #held = new Map<string, Waiting>();
 
   /**
-   * Runs a task once no other of its key runs, or those before it have taken 5 s each.
+   * Runs a task when its turn comes: when each task of its key before it has ended, or has run for 5 s.
    *
    * @param isUrgent Set if it goes before the other tasks that wait already.
    */
@@ -46,7 +46,7 @@ export class KeyedLock {
   }
 }
 
-/** Runs tasks, a number of them at a time. */
+/** Runs tasks, up to a number of them at a time. */
 export class Pool {
   readonly #size: number;
   readonly #running = new Set<Promise<void>>();

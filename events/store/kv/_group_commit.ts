@@ -5,10 +5,10 @@ import { leaseTogether, type SharedEntries } from "./_schedule.ts";
 import { commit, isTooMuch, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
-/** A commit holds 1,000 mutations; the notifier is one, and shared entries of the schedule are others. */
+/** A commit holds 1,000 mutations: this leaves room for the notifier and shared schedule entries. */
 const MAX_MUTATIONS = 950;
 
-/** A commit holds 819,200 bytes, keys and V8's serialization among them. */
+/** A commit holds 819,200 bytes: this leaves room for keys and V8's serialization. */
 const MAX_BYTES = 700_000;
 
 /** A commit holds 100 checks. */
@@ -17,25 +17,25 @@ const MAX_CHECKS = 100;
 /** A remote KV takes 10 checks per commit. */
 const MAX_CHECKS_REMOTE = 10;
 
-/** The number of writes of work that share a commit with few deliveries, which wait for all of it. */
+/** Largest number of writes of work in a commit with few deliveries, which wait for all of it. */
 const MAX_WORK = 40;
 
-/** A commit that takes longer does not keep the next one waiting: that of a remote KV, or a lock. */
+/** Time after which a commit no longer keeps the next one waiting: the KV is remote, or locked. */
 const SLOW_MS = 25;
 
 /** The number of commits that may be under way at once. */
 const MAX_COMMITS = 16;
 
-/** The time for which a commit may take: a remote KV leaves some without an answer. */
+/** Longest time that a commit may take: a remote KV never answers some calls. */
 const COMMIT_TIMEOUT_MS = 5_000;
 
 /**
- * The time for which a file counts as shared after another process held its lock. It is left free for a
- * moment after each commit then: two processes that wrote all the time answered after 25 ms (p99), not 65.
+ * Time for which a file counts as shared after another process held its lock. Meanwhile, the file is left
+ * free for a moment after each commit: two processes under load answered after 25 ms (p99), not 65.
  */
 const SHARED_MS = 500;
 
-/** The longest that a write waits. By then its sender has an answer: that it is not stored. */
+/** Longest time that a write waits. By then its sender has been answered 503. */
 const MAX_WAIT_MS = 4_500;
 
 /** The result of a commit: the version of what it wrote, if its checks held. */
@@ -44,7 +44,7 @@ export type CommitResult = Deno.KvCommitResult | Deno.KvCommitError;
 /** A write that waits to be committed. */
 interface Waiting {
   readonly write: Write;
-  /** The time since when it waits, by the monotonic clock. */
+  /** The time at which it began to wait, by the monotonic clock. */
   readonly since: number;
   readonly resolve: (result: CommitResult) => void;
   readonly reject: (error: unknown) => void;
@@ -126,8 +126,8 @@ export class GroupCommit {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#due = true;
-    // Writes of the same step share the commit, and later ones the next one: not by
-    // `setImmediate`, which costs 1.15 ms on Deno 2.5, and a turn of the event loop on any.
+    // A microtask: writes of the same step share the commit, later ones the next one. `setImmediate` would
+    // cost 1.15 ms on Deno 2.5, and a turn of the event loop on any version.
     if (this.#underWay === this.#slow) queueMicrotask(this.#next);
   };
 
@@ -150,8 +150,8 @@ export class GroupCommit {
   }
 
   /**
-   * Set if deliveries do not wait for a commit of work, nor take more of it along: while 50,000 events are
-   * drained a delivery is stored after 3.6 ms so, and not 4.8.
+   * True if deliveries neither wait for a commit of work nor share theirs with more of it. While 50,000
+   * events are drained, a delivery is then stored after 3.6 ms instead of 4.8.
    */
   get #mayPass(): boolean {
     return this.#intake.length > 0 && this.#withIntake === 0 &&
@@ -292,7 +292,7 @@ function tooManyChecks(cause: unknown): Error {
   return new Error(`Cannot commit the change: ${message}`, { cause });
 }
 
-/** Lets another process have the lock: the shortest pause that a timer makes. */
+/** Leaves the lock to another process, for the shortest pause that a timer makes. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1));
 }
@@ -313,13 +313,13 @@ class Batch {
   }
 
   /**
-   * Adds a write if it fits. No two check the same key: all checks of a commit see what was there before,
-   * so both would hold. A write with a handler's effects has a commit of its own.
+   * Adds a write if it fits. Two writes of a commit never check the same key: all checks see the state
+   * before the commit, so both would hold. A write with a handler's effects has a commit of its own.
    */
   add(item: Waiting): boolean {
     const { checks, size, bytes, effects } = item.write;
-    // Equal keys have an equal last part, an id. Other keys may share it: those writes wait for the
-    // next commit.
+    // Only the last part of each key, an id, is compared. Different keys may share it: such a write waits
+    // for the next commit, needlessly but rarely.
     const ids = checks.map(({ key }) => key.at(-1));
     const isFirst = this.items.length === 0;
     if (!isFirst && (effects || !this.#fits(ids, size, bytes))) return false;

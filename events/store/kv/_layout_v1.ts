@@ -1,6 +1,6 @@
 /**
- * The first layout of records and schedule entries, converted when they are read. Whatever changes such
- * an event writes it in the layout of today.
+ * The first layout of records and schedule entries, converted when they are read. Any change of such
+ * an event writes it in the current layout.
  *
  * It had `lane {key, seq}` for the ordering group, `errors` for the attempts, `dueGroup` for the shared
  * entry, no outcome, and for a cancelled handler `busyUntil`, which means nothing any more.
@@ -8,7 +8,7 @@
  * @module
  */
 
-/** The longest that the first layout had an event wait by default. It did not note the delay. */
+/** Longest default delay of the first layout, which did not note the delay. */
 const LONGEST_DELAY_MS = 4_500_000;
 
 /** The error of an event that was cancelled. */

@@ -13,8 +13,8 @@ import { commit, Write } from "./_write.ts";
 export const POSTPONE_MS = 3_600_000;
 
 /**
- * The time for which a group is held for an event that leaves it. Over a remote KV it takes four answers
- * to leave, and two to join: while others joined without a pause, no event ever left.
+ * The time for which a group is held for an event that leaves it. Over a remote KV leaving takes
+ * four answers and joining two: while others joined without a pause, no event ever left.
  */
 const HOLD_MS = 500;
 
@@ -30,7 +30,7 @@ const [ALL, NEXT] = [500, 2];
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
 
-/** A number that is counted up beyond this could not be told from the next one. */
+/** Largest position: above it, two successive numbers can be equal. */
 const MAX_NEXT = 2 ** 52;
 
 /** The stored record of a group, while events are in it. */
@@ -169,13 +169,13 @@ export class OrderingGroups {
     const { key, position } = place;
     const [group, isThere] = await this.#find(place, id);
     if (!isThere) {
-      // An unreadable event may have lost its position to another one meanwhile. Or the entry was lost.
+      // Another event may have taken the position of an unreadable one meanwhile, or the entry was lost.
       await this.#repair(key);
       return group;
     }
     write.check({ key: this.#keys.group(key), versionstamp: group.versionstamp })
       .delete(this.#keys.position(key, position));
-    // Of 10,000 keys most have one event at a time: without the reading ×1.1 as many are handled.
+    // Of 10,000 keys most have one event at a time: without this read, 1.1 times as many are handled.
     const passedOver = group.size === 1 ? 0 : await this.#moveNextUp(write, place, onNext);
     const size = Math.max(0, group.size - 1 - passedOver);
     this.#set(write, key, { next: group.next, size });
@@ -203,7 +203,7 @@ export class OrderingGroups {
     const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
     if (isRight && (known?.next ?? 0) === next && await this.#isMoving(places[0])) return false;
     const write = new Write();
-    // No check holds of a value that cannot be decoded. If the next position is free, nothing has joined.
+    // An undecodable value cannot be checked, so check that the next position is free.
     if (versionstamp !== UNKNOWN_VERSION) write.check({ key: groupKey, versionstamp });
     else write.check({ key: this.#keys.position(key, next), versionstamp: null });
     const passedOver = await this.#moveFirstUp(write, key, places, (event) => event);
@@ -232,7 +232,7 @@ export class OrderingGroups {
     const { value: ref } = place;
     if (!isEventRef(ref)) return false;
     const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(ref));
-    // Another version may have written it, and its schedule entry is at a time that only that knows.
+    // Another version may have written it, and only that version knows the time of its schedule entry.
     if (!record) return versionstamp !== null;
     if (!isAt(place, record) || record.dueAt === null) return false;
     return (await read(this.#kv, this.#keys.due(record.dueAt, record.id))).versionstamp !== null;
@@ -322,7 +322,7 @@ export class OrderingGroups {
   }
 }
 
-/** Takes a group from what was read; undefined if it is damaged. */
+/** Parses a group; undefined if it is damaged. */
 function groupOf(
   key: string,
   { value, versionstamp }: Deno.KvEntryMaybe<unknown>,

@@ -6,13 +6,13 @@ import { listAround, type ReadKeys } from "./_reads.ts";
 import { type Known, MAX_CHUNKS } from "./_records.ts";
 import { commit, type Mutations } from "./_write.ts";
 
-/** A KV value holds 65,536 bytes after V8's serialization, which takes about 10 around bytes. */
+/** A KV value holds 65,536 bytes after V8's serialization, which adds about 10 to a byte array. */
 const CHUNK_BYTES = 65_000;
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const CHUNKS_PER_COMMIT = 12;
 
-/** The payload that a record has room for, beside all else that it may hold. */
+/** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
 const RECORD_BYTES = 32_768;
 
 /** The largest payload that can be stored, in bytes. */
@@ -40,7 +40,7 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
       `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
     );
   }
-  // In the order of time, as all that is written for each event.
+  // Ordered by time, like all keys of an event.
   return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
 }
 
@@ -95,9 +95,9 @@ export function deleteChunks(
 }
 
 /**
- * Writes a payload that does not fit one commit, except for its last parts: those are for the commit that
- * makes its event visible. Until that commit deletes it, a mark shows the upload. Uploads take turns with
- * their commits, of 780,000 bytes each: small deliveries beside them would have to wait for all of those.
+ * Writes a payload that does not fit one commit, except for its last parts: these are written by the
+ * commit that makes its event visible, which also deletes the mark of the upload. Uploads take turns, one
+ * commit of 780,000 bytes at a time: otherwise small deliveries would wait for those of all uploads.
  */
 export async function upload(
   kv: Deno.Kv,
@@ -121,7 +121,7 @@ export async function upload(
   return { key, versionstamp: versionstamp! };
 }
 
-/** Returns the first part that is for the commit that makes its event visible. */
+/** Returns the first of the parts that the commit writes which makes the event visible. */
 export function lastPartOf({ chunks }: PayloadRef): number {
   return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
 }
@@ -184,8 +184,8 @@ export async function discardUpload(
 }
 
 /**
- * Deletes the uploads that were begun before a time and never became an event. A mark that this version
- * cannot read may be of another one, which deletes it.
+ * Deletes the uploads that were begun before a time and never became an event. A mark written by another
+ * version is left for that version.
  */
 export async function deleteStaleUploads(
   kv: Deno.Kv,

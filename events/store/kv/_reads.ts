@@ -12,7 +12,7 @@ type Entry = Deno.KvEntryMaybe<unknown>;
 /** Reads keys, in their order: {@linkcode readAll} or {@linkcode readNear}. */
 export type ReadKeys = (kv: Deno.Kv, keys: readonly Deno.KvKey[]) => Promise<Entry[]>;
 
-/** Reads a key. A value whose bytes cannot be decoded is `undefined`, and its version not known. */
+/** Reads a key. If the bytes cannot be decoded, the value is `undefined` and the version unknown. */
 export async function read(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
   try {
     return await kv.get(key);
@@ -119,7 +119,7 @@ async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry
     return await kv.getMany<unknown[]>(keys);
   } catch (error) {
     if (!isUndecodable(error)) throw error;
-    // One of them fails the reading of all.
+    // One undecodable value makes the whole read fail.
     return await Promise.all(keys.map((key) => read(kv, key)));
   }
 }
@@ -131,9 +131,8 @@ export const FIRST = -1;
 export const LAST = 8.64e15 + 1;
 
 /**
- * The entries whose keys have a number behind a prefix. A value whose bytes cannot be decoded fails the
- * reading of all that are read with it, and not even its key is known. So its number is searched for by
- * halves, and remembered: without that a search takes some 80 readings.
+ * The entries whose keys have a number after a prefix. One undecodable value makes the whole read fail,
+ * and not even its key is known. So its number is found by bisection, some 80 reads, and remembered.
  */
 export class NumberedEntries {
   readonly #kv: Deno.Kv;
@@ -147,8 +146,8 @@ export class NumberedEntries {
   }
 
   /**
-   * Lists entries in their order. For a value that cannot be decoded there is an entry with the number for
-   * a key, no value and {@linkcode UNKNOWN_VERSION}. Entries of one number between two of those are missing.
+   * Lists entries in their order. An undecodable value yields an entry whose key is only its number, with
+   * no value and {@linkcode UNKNOWN_VERSION}. Other entries of that number may be missing.
    *
    * @param from The first number, a whole one.
    * @param to The number after the last, a whole one.

@@ -8,12 +8,12 @@ import type { Mutations, Write } from "./_write.ts";
 const DAY_MS = 86_400_000;
 
 /**
- * The time beyond the retention for which an id is kept whose event was leased in the commit that stored
- * it: nearly all of these are settled at once, and then the entry need not be written again.
+ * Time beyond the retention for which an id is kept if its event was leased in the commit that stored it.
+ * Nearly all of these events are settled at once, and the entry need not be written a second time.
  */
 const MARGIN_MS = 2 * DAY_MS;
 
-/** One commit holds 1,000 mutations: this many parts can be deleted in the one that settles an event. */
+/** Largest number of parts deleted in the commit that settles an event: a commit holds 1,000 mutations. */
 export const MAX_CHUNKS = 900;
 
 /** The stored value of an event's key: nothing, a record, or something unreadable. */
@@ -86,7 +86,7 @@ interface IdParts {
   readonly retentionMs: number;
 }
 
-/** Adds an id's entry to a commit: for as long as its event is open, or for a time if that will do. */
+/** Adds an id's entry to a commit: for as long as the event is open, or for a limited time. */
 export function setId(
   commit: Mutations,
   { keys, retentionMs }: Omit<IdParts, "kv">,
@@ -114,15 +114,15 @@ export function keepId(
 /** Checks whether the entry of an event's id has to be written with a change, to last long enough. */
 function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
   if (state === "done") return idKept === true || isOld(receivedAt);
-  // For a dead one also if it should be there: operators find the event by its id.
+  // A dead event's entry is written even if it should exist: operators find the event by its id.
   return !idKept || state === "dead";
 }
 
-/** Keeps an id whose entry may have expired. It may be another event's by now: a redelivery took it. */
+/** Renews an id's entry, unless a redelivery owns it now. The entry may have expired. */
 async function keepOldId(write: Write, parts: IdParts, record: EventRecord) {
   const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
   if (typeof value === "number" && value !== record.receivedAt) return record;
-  // No check holds of an entry that cannot be decoded.
+  // An undecodable entry cannot be checked.
   if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
   return writeId(write, parts, record);
 }

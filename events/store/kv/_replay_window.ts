@@ -22,8 +22,8 @@ const PENDING_MS = 6_000;
 const CLOCK_SLACK_MS = 1_000;
 
 /**
- * Finds the event as which a document came before, and remembers the document if it is new. The signature
- * of most forges covers the body alone, so a captured delivery can be sent again under a fresh id.
+ * Finds the earlier event with the same document, or remembers a new document. The signature of most
+ * forges covers the body alone, so a captured delivery can be sent again under a fresh id.
  *
  * @param parts The store.
  * @param delivery The delivery that brings the document.
@@ -53,7 +53,7 @@ export async function firstIdOf(
     }
     const now: FirstSeen = { id, at: Date.now() };
     const operation = kv.atomic().set(key, now, { expireIn: windowMs });
-    // No check holds of a value that cannot be decoded.
+    // An undecodable value cannot be checked.
     if (seen.versionstamp !== UNKNOWN_VERSION) operation.check({ ...seen, key });
     const result = await commit(operation);
     return result.ok ? null : undefined;

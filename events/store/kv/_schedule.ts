@@ -31,7 +31,7 @@ const MAX_PASSED_OVER = 10_000;
 /** The number of characters of an entry's key that are logged. */
 const MAX_NAME_LENGTH = 200;
 
-/** The number of events that can share an entry: a commit that stores them holds 100 checks, one of each. */
+/** Largest number of events that share an entry: the commit that stores them holds 100 checks, one each. */
 const MAX_SHARING = 500;
 
 /** The number of empty shared entries that a commit deletes. */
@@ -53,7 +53,7 @@ export interface ScheduleEntry {
 export interface SharedEntry {
   /** The version of this layout; none is the same as 1. */
   readonly v?: 1;
-  /** The events, which leads to their records. */
+  /** The events, by what leads to their records. */
   readonly events: readonly EventRef[];
   /** The length of their leases, in milliseconds; the first layout has none. */
   readonly delayMs?: number | undefined;
@@ -98,8 +98,8 @@ export function isShared(value: ScheduleEntry | SharedEntry): value is SharedEnt
 }
 
 /**
- * Reads the schedule. An entry that this version cannot read is passed over, and left as it is: a newer
- * one may read it. If its key names an event, that is found by its record all the same.
+ * Reads the schedule. An entry that this version cannot read is skipped and left as it is: a newer
+ * version may read it. If its key names an event, the event is found by its record all the same.
  */
 export class Schedule {
   readonly #parts: ScheduleParts;
@@ -169,7 +169,7 @@ export function dueOf(entry: DueEntry): Due[] {
   return [{ id: String(key.at(-1)), receivedAt, group, entry, isShared: false }];
 }
 
-/** Checks whether an event is at the entry that names it: it may be scheduled elsewhere by now. */
+/** Checks whether the entry that names an event is still its own: it may have been rescheduled. */
 export function isAtEntry({ key, value }: DueEntry, { record }: Known): boolean {
   if (!record || record.dueAt !== key.at(-2)) return false;
   return record.sharedEntry === (isShared(value) ? key.at(-1) : undefined);
@@ -184,7 +184,7 @@ export async function readDue(
   return (await readerOf(events)(kv, wanted)).map(knownOf);
 }
 
-/** Chooses how events are read: those that wait since they were received lie together. */
+/** Chooses how events are read: those that have waited since they were received lie together. */
 export function readerOf(events: readonly Due[]): ReadKeys {
   return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt)
     ? readNear
@@ -253,11 +253,11 @@ export interface SharedDue {
  * one entry together. An entry for each would be written and deleted for nothing, because nearly all are
  * settled before it is due.
  *
- * The records of the events name the entry. An event that is changed in any way leaves it: from then on
- * it has an entry of its own, or none. The process that wrote the entry counts the events that are left,
- * and deletes it in the commit of the last one. If several commits under way empty it together, a later
+ * The records of the events name the entry. An event that is changed in any way leaves the entry: from
+ * then on it has an entry of its own, or none. The process that wrote the entry counts the events that
+ * still share it, and deletes it with the last one. If several commits empty it at the same time, a later
  * commit deletes it. If the process dies, the entry becomes due when the leases expire: the worker that
- * claims it takes over the events that are left, and deletes it.
+ * claims it takes over the remaining events, and deletes it.
  */
 export class SharedEntries {
   readonly #keys: StoreKeys;

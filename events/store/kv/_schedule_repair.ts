@@ -12,7 +12,7 @@ const BATCH_SIZE = 100;
 const CLOCK_SLACK_MS = 1_000;
 
 /**
- * Schedules events anew that would wait for longer than was planned, because a clock was ahead.
+ * Reschedules events that would wait for longer than was planned, because a clock was ahead.
  *
  * @param parts The store.
  * @param schedule Its schedule.
@@ -48,7 +48,7 @@ async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolea
   return await applyChange(parts, held, rescheduled(record, Date.now())) !== null;
 }
 
-/** Moves the entry of an event that was put off: its record has another time in the schedule. */
+/** Moves an entry to the time in the record of its event, which has been rescheduled. */
 async function bringForward(
   { keys, commits }: StoreParts,
   { entry, isShared, ...due }: Due,

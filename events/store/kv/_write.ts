@@ -1,21 +1,21 @@
 import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
 
-/** The bytes that a value other than a payload takes in a commit, at most, except for long errors. */
+/** Largest size of a value in a commit, in bytes, unless it is a payload or holds long errors. */
 const VALUE_BYTES = 1_000;
 
 /** The mutations of an event that is leased in the commit: its record, id and schedule entry. */
 const LEASED_MUTATIONS = 3;
 
-/** The time for which a commit is tried: a sender of a webhook has to be answered within 10 s. */
+/** Time during which a commit is retried: the sender of a webhook has to be answered within 10 s. */
 const TRY_MS = 4_500;
 
 /** The longest pause between tries: a commit takes about 1 ms. */
 const MAX_PAUSE_MS = 50;
 
 /**
- * The factor by which pauses for a lock grow. With 2, a process that was refused a few times had to wait
- * for much longer than the others.
+ * The factor by which the pauses grow while another process holds the lock. With 2, a process that was
+ * refused a few times had to wait for much longer than the others.
  */
 const PAUSE_GROWTH = 1.3;
 
@@ -48,8 +48,8 @@ interface Mutation {
 
 /**
  * A write: the checks and mutations of one change of a store, until they become part of a commit. It
- * checks every key that another change may write, so that of the changes which share a commit each one
- * fails by its own checks.
+ * checks every key that another change may write. So if a group commit fails, each write can be judged by
+ * its own checks.
  */
 export class Write implements Mutations {
   /** The versions that keys must have. */
@@ -64,7 +64,7 @@ export class Write implements Mutations {
   leased: Leased | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;
-  /** The bytes that it takes in a commit, about. */
+  /** Approximate size in a commit, in bytes. */
   bytes = 0;
   readonly #mutations: Mutation[] = [];
 
@@ -80,7 +80,7 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds that a key must have a version. */
+  /** Adds a check: the key must have this version. */
   check(check: Deno.AtomicCheck): this {
     this.checks.push(check);
     return this;
@@ -97,16 +97,16 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds all of it to a commit. */
+  /** Adds the whole write to a commit. */
   addTo(commit: Deno.AtomicOperation): void {
     commit.check(...this.checks);
-    // First: a commit that throws, for a sum over what is no number, keeps the mutations before that.
+    // First: if effects throw (a sum over a value that is no number), nothing else is in the commit yet.
     this.effects?.(commit);
     for (const { key, value, options, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);
       else commit.set(key, value, options);
     }
-    // Last: the record that it replaces has the same key if both came in the same millisecond.
+    // Last: the record that it replaces is deleted above, under the same key if both are of one millisecond.
     this.leased?.addTo(commit);
   }
 }
@@ -144,8 +144,8 @@ function isLocked(error: unknown): boolean {
 }
 
 /**
- * Tries again, with pauses that grow and differ, while others change what a commit checks: without
- * pauses, one that needs more steps than the others would lose each time.
+ * Tries again while others change what a commit checks. The pauses grow and are random: without them, a
+ * change that takes more steps than the others would lose each time.
  *
  * @param attempt Makes a try, and gets whether it is the first; undefined if others were faster.
  * @returns The result of the try that succeeded.
@@ -161,7 +161,7 @@ export async function untilDone<T>(
     isFirst = false;
     if (result !== undefined) return result;
     if (performance.now() - start > TRY_MS) break;
-    // The second try at once: the first one may just not have known what is there.
+    // Retry once at once: the first try may have used old data.
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs * Math.random()));
   }
   throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);

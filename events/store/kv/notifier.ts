@@ -3,14 +3,14 @@ import { commit } from "./_write.ts";
 
 /**
  * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done.
- * A notification too many does nothing, and after a missed one the worker's poll finds the event.
+ * An extra notification does nothing, and after a missed one the worker's poll finds the event.
  */
 export interface Notifier {
   /** The means by which it notifies. */
   readonly kind: NotifierKind;
   /**
-   * Adds a notification to a commit, unless one is known to be on its way, or the worker of this process
-   * is woken without.
+   * Adds a notification to a commit. It adds none if one is known to be on its way, or if the worker of
+   * this process is woken directly.
    *
    * @param commit The commit that stores an event.
    * @returns A function to call if the commit fails, because then no notification is on its way.
@@ -27,7 +27,7 @@ export interface Notifier {
 
 /**
  * The time for which a message counts as on its way: the local queue delivers messages of another process
- * once a minute. It slows down with the messages that wait in it, so one in this time must do.
+ * once a minute. It slows down with the number of waiting messages, so at most one is sent in this time.
  */
 const NOTIFY_PERIOD_MS = 60_000;
 
@@ -79,7 +79,7 @@ class QueueNotifier implements Notifier {
 
   notify(commit: Deno.AtomicOperation): () => void {
     const now = performance.now();
-    // The worker of this process is woken without. And if the disk is full, Deno's queue ends the process.
+    // The worker of this process is woken directly. And on a full disk, Deno's queue ends the process.
     if (this.#listens || now - this.#notifiedAt < NOTIFY_PERIOD_MS) return () => {};
     this.#notifiedAt = now;
     commit.enqueue({ notifier: this.#namespace });
