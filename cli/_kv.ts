@@ -1,4 +1,5 @@
 import { withDeadline } from "../core/timeouts.ts";
+import { listNamespaces } from "../events/mod.ts";
 import { UsageError } from "./_world.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
@@ -113,7 +114,7 @@ function hostOf(url: string): string {
  * @throws {UsageError} If there are several stores. The message names them.
  */
 export async function findStore(kv: Deno.Kv, wanted: string | undefined): Promise<MeantStore> {
-  const found = await findNamespaces(kv);
+  const found = await listNamespaces(kv);
   const [first = "events"] = found;
   const others = found.length === 0 ? "" : `, only of ${found.join(", ")}`;
   if (wanted === undefined && found.length > 1) {
@@ -124,22 +125,4 @@ export async function findStore(kv: Deno.Kv, wanted: string | undefined): Promis
   if (found.includes(wanted ?? first)) return { namespace: wanted ?? first };
   const whose = wanted === undefined ? "" : ` of ${wanted}`;
   return { namespace: wanted ?? first, note: `There are no events${whose} in this KV${others}` };
-}
-
-async function findNamespaces(kv: Deno.Kv): Promise<string[]> {
-  const found: string[] = [];
-  let start: Deno.KvKey = [""];
-  for (;;) {
-    // Strings sort before numbers, so the range ends after the last string.
-    const [entry] = await Array.fromAsync(kv.list({ start, end: [-Infinity] }, { limit: 1 }));
-    if (!entry) return found;
-    const namespace = String(entry.key[0]);
-    if (await hasEvents(kv, namespace)) found.push(namespace);
-    start = [`${namespace}\0`];
-  }
-}
-
-async function hasEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
-  const events = kv.list({ prefix: [namespace, "event"] }, { limit: 1 });
-  return (await Array.fromAsync(events)).length > 0;
 }

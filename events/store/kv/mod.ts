@@ -28,4 +28,5 @@
  *
  * @module
  */
+export { listNamespaces } from "./namespaces.ts";
 export { openEventStore } from "./open_event_store.ts";
