@@ -143,27 +143,20 @@ export function readAllowedUsers(variables: AppVariables, name: string): string 
   return list;
 }
 
-/** Options of {@linkcode readInteger}. */
-export interface IntegerVariableOptions {
-  /** Number to use if the variable is not set, or blank. */
-  readonly fallback: number;
-  /** Largest number allowed. The smallest is 0. */
-  readonly max: number;
-}
-
 /**
  * Reads a whole number.
  *
  * @param variables The variables.
  * @param name The variable's name.
- * @param options The default, and the largest number allowed.
+ * @param options `fallback` is the number to use if the variable is not set, or blank; `max` is the largest
+ * number allowed. The smallest is 0.
  * @returns The number.
  * @throws {VariableError} If the variable is not a whole number in that range.
  */
 export function readInteger(
   variables: AppVariables,
   name: string,
-  { fallback, max }: IntegerVariableOptions,
+  { fallback, max }: { readonly fallback: number; readonly max: number },
 ): number {
   const text = variables.get(name)?.trim();
   if (!text) return fallback;

@@ -68,7 +68,7 @@ const MAX_PATH_LENGTH = 200;
  *
  * @example
  * ```ts
- * import { createLogSummary, type LogRecord } from "@org/edge-base";
+ * import { createLogSummary, type LogRecord } from "@org/edge-base/middleware";
  * import { assertEquals } from "@std/assert";
  *
  * const records: LogRecord[] = [];

@@ -91,7 +91,8 @@ const LAST_WRITE_MS = 20;
  *
  * @example
  * ```ts
- * import { createBaseApp, createStdoutLog } from "@org/edge-base";
+ * import { createBaseApp } from "@org/edge-base";
+ * import { createStdoutLog } from "@org/edge-base/middleware";
  *
  * const stdout = createStdoutLog();
  * addEventListener("unload", stdout.end);

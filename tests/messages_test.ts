@@ -6,7 +6,6 @@ import {
   createEventRouter,
   createForgeIntake,
   createLogger,
-  createLogSummary,
   createMessengerIntake,
   createRateLimiter,
   type EventStore,
@@ -17,6 +16,7 @@ import {
   runApp,
   startWorker,
 } from "../mod.ts";
+import { createLogSummary } from "../middleware/mod.ts";
 
 /** Values that types forbid, and JavaScript, `any` and JSON let through. */
 const wrong = (value: unknown): never => value as never;

@@ -5,11 +5,11 @@ import {
   type ConnectionBindings,
   createBaseApp,
   createForgeIntake,
-  createLogSummary,
   openEventStore,
   readSecrets,
   runApp,
 } from "../../../mod.ts";
+import { createLogSummary } from "../../../middleware/mod.ts";
 import { countHandled } from "./_handled.ts";
 import { orderByNumber } from "./_ordering.ts";
 import { endWithBenchmark } from "./_parent.ts";
