@@ -3,6 +3,7 @@ import { openEventStore } from "../../mod.ts";
 import { forgeDelivery, sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { assertWithin } from "../_within.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
 
@@ -149,19 +150,20 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   testWith(
     APP_NEEDS,
     `apps/forge.ts ends with 0 on ${signal}, whatever a peer holds open`,
-    async () => {
-      await using app = spawnApp("forge", ENV);
-      const { hostname, port } = new URL(await app.url);
-      using peer = await Deno.connect({ hostname, port: Number(port) });
-      const head =
-        "POST /webhook HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: x\r\nContent-Length: 9\r\n\r\n{";
-      await peer.write(new TextEncoder().encode(head));
-      const start = performance.now();
-      app.process.kill(signal);
-      const { code } = await app.process.status;
-      assertEquals(code, 0);
-      assert(performance.now() - start < 5_000);
-    },
+    () =>
+      assertWithin(5_000, async () => {
+        await using app = spawnApp("forge", ENV);
+        const { hostname, port } = new URL(await app.url);
+        using peer = await Deno.connect({ hostname, port: Number(port) });
+        const head =
+          "POST /webhook HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: x\r\nContent-Length: 9\r\n\r\n{";
+        await peer.write(new TextEncoder().encode(head));
+        const start = performance.now();
+        app.process.kill(signal);
+        const { code } = await app.process.status;
+        assertEquals(code, 0);
+        return performance.now() - start;
+      }),
   );
 }
 

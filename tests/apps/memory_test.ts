@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
+import { assertWithin } from "../_within.ts";
 import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 import { MEMORY_MISSING, memoryOf } from "./_memory.ts";
@@ -75,20 +76,23 @@ testMemory("uploads that stand still are bounded together, and keep nobody out",
 });
 
 testMemory("bodies of a byte at a time are given up, and keep nobody waiting", async (app) => {
-  const { peak } = await memoryOf(app.process);
-  const start = performance.now();
-  const pieces = new TextEncoder().encode("1\r\na\r\n".repeat(10_000));
-  const chunked = { ...FORGED, "Transfer-Encoding": "chunked" };
-  const peers = await Promise.all(Array.from({ length: 16 }, () => connect(app, chunked)));
-  const pouring = peers.map((peer) => pour(peer, pieces, Infinity));
-  const statuses = Promise.all(peers.map(statusOf));
-  assertEquals((await deliver(app, "genuine")).status, 200);
-  assertEquals(new Set(await statuses), new Set([408]));
   // Before their deadline of 10 s. It took 34 s and 900 MB when each was read until then.
-  assertLess(performance.now() - start, 8_000);
-  assertLess((await memoryOf(app.process)).peak - peak, 400);
-  for (const peer of peers) peer.close();
-  await Promise.all(pouring);
+  await assertWithin(8_000, async (attempt) => {
+    const { peak } = await memoryOf(app.process);
+    const start = performance.now();
+    const pieces = new TextEncoder().encode("1\r\na\r\n".repeat(10_000));
+    const chunked = { ...FORGED, "Transfer-Encoding": "chunked" };
+    const peers = await Promise.all(Array.from({ length: 16 }, () => connect(app, chunked)));
+    const pouring = peers.map((peer) => pour(peer, pieces, Infinity));
+    const statuses = Promise.all(peers.map(statusOf));
+    assertEquals((await deliver(app, `genuine-${attempt}`)).status, 200);
+    assertEquals(new Set(await statuses), new Set([408]));
+    const ms = performance.now() - start;
+    assertLess((await memoryOf(app.process)).peak - peak, 400);
+    for (const peer of peers) peer.close();
+    await Promise.all(pouring);
+    return ms;
+  });
 });
 
 /** Forms that are dear to take apart: how they begin, and how they go on. */

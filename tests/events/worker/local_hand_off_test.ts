@@ -1,10 +1,19 @@
-import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { GiveUpError, openEventStore, startWorker } from "../../../events/mod.ts";
 import { changedKv, failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
+import { assertWithin } from "../../_within.ts";
 import { delivery, later } from "../store/_events.ts";
 
 /** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
-async function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
+function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
+  return assertWithin(3_000, () => handledAfter(fault, fn));
+}
+
+/** Does it once, and returns how long it took until the event was handled. */
+async function handledAfter(
+  fault: Fault,
+  fn: (accept: () => Promise<unknown>) => Promise<void>,
+): Promise<number> {
   using kv = await Deno.openKv(":memory:");
   const failing = failingOnce(kv, fault);
   const store = await openEventStore(failing.kv);
@@ -18,10 +27,11 @@ async function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => P
   await fn(() => store.accept(delivery("d1")));
   const start = performance.now();
   while (handled.length === 0 && performance.now() - start < 5_000) await later(10);
-  assertLess(performance.now() - start, 3_000);
+  const ms = performance.now() - start;
   await later(1_500);
   await worker.stop();
   assertEquals(handled, ["d1"]);
+  return ms;
 }
 
 Deno.test("an event whose commit was made, but not answered, is handled soon", async () => {
