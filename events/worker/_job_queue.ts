@@ -25,6 +25,9 @@ const LATE_MS = 500;
 /** Number of local hand-offs for each late event that is started. */
 const HAND_OFFS_PER_LATE = 0.5;
 
+/** Largest number of cancelled events that are remembered until they are added. */
+const MAX_EARLY = 10_000;
+
 /** Largest number of unsettled events, whether handled or not, unless more handlers run at once. */
 const MAX_JOBS = 2_048;
 
@@ -38,11 +41,13 @@ export interface JobQueueOptions extends JobParts {
   wake(): void;
 }
 
-/** The size of a claim, and when it was made. */
+/** A claim under way: its size, and when it was made. */
 export interface ClaimMade {
   readonly limit: number;
   /** Time of the claim, by the monotonic clock. */
   readonly leasedAt: number;
+  /** Called once its events are added. */
+  end(): void;
 }
 
 /**
@@ -64,6 +69,7 @@ export class JobQueue {
   readonly #claimed: Job[] = [];
   readonly #handedOff: Job[] = [];
   readonly #pace: Pace;
+  readonly #early = new EarlyCancellations();
   /** Number of events that are being stored as leased. */
   #reserved = 0;
   /** Bytes of the payloads that are being stored or wait. Those being handled are too few to count. */
@@ -111,7 +117,11 @@ export class JobQueue {
   readonly holds = (id: string): boolean => this.#find(id) !== undefined;
 
   /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */
-  readonly cancel = (id: string): void => this.#find(id)?.cancel();
+  readonly cancel = (id: string): void => {
+    const job = this.#find(id);
+    if (job) job.cancel();
+    else this.#early.add(id);
+  };
 
   /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
   readonly reserve = (bytes: number): Reservation | null => {
@@ -129,7 +139,9 @@ export class JobQueue {
     this.#reserved++;
     this.#bytes += bytes;
     const leasedAt = performance.now();
+    const endLeasing = this.#early.beginLeasing();
     const end = () => {
+      endLeasing();
       this.#reserved--;
       this.#bytes -= bytes;
     };
@@ -137,8 +149,8 @@ export class JobQueue {
       owner,
       leaseMs,
       take: (lease, delivery) => {
-        end();
         this.#add(this.#handedOff, new Job(this.#options, { lease, leasedAt, content: delivery }));
+        end();
       },
       cancel: () => {
         end();
@@ -147,8 +159,13 @@ export class JobQueue {
     };
   };
 
+  /** Begins a claim. It ends when its events are added. */
+  beginClaim(limit: number): ClaimMade {
+    return { limit, leasedAt: performance.now(), end: this.#early.beginLeasing() };
+  }
+
   /** Adds the events of a claim, in the order in which they were due. */
-  add(leases: readonly Lease[], { limit, leasedAt }: ClaimMade): void {
+  add(leases: readonly Lease[], { limit, leasedAt, end }: ClaimMade): void {
     this.isBehind = leases.length === limit;
     // Unclaimed events became due after the last claimed one.
     const dueSince = this.isBehind ? leases.at(-1)?.dueSince ?? Infinity : Infinity;
@@ -158,6 +175,7 @@ export class JobQueue {
       const content: EventContent | undefined = body && { body };
       this.#add(this.#claimed, new Job(this.#options, { lease, leasedAt, content }));
     }
+    end();
   }
 
   /** Gives back what has waited for long: handlers have become slow, and other workers may have room. */
@@ -202,6 +220,7 @@ export class JobQueue {
 
   #add(list: Job[], job: Job): void {
     this.#jobs.add(job);
+    if (this.#early.take(job.id)) job.cancel();
     this.#bytes += job.bytes;
     list.push(job);
     this.#startNext();
@@ -264,6 +283,49 @@ export class JobQueue {
     if (!this.isEmpty) return;
     this.#empty?.resolve();
     this.#empty = undefined;
+  }
+}
+
+/**
+ * The events that were cancelled after they were leased and before they were added: a claim that has
+ * committed still reads payloads. An id is remembered until everything has ended that was being leased
+ * when the event was cancelled.
+ */
+class EarlyCancellations {
+  #begun = 0;
+  /** The claims and reservations under way, by their numbers, in order. */
+  readonly #underWay = new Set<number>();
+  /** The ids, with the number of what was begun last, in order. */
+  readonly #ids = new Map<string, number>();
+
+  /** Notes that events are being leased. Returns the function that notes the end of that. */
+  beginLeasing(): () => void {
+    const number = ++this.#begun;
+    this.#underWay.add(number);
+    return () => {
+      this.#underWay.delete(number);
+      if (this.#ids.size > 0) this.#forget();
+    };
+  }
+
+  /** Remembers an id if the event may be among those that are being leased. */
+  add(id: string): void {
+    if (this.#underWay.size === 0 || this.#ids.size >= MAX_EARLY) return;
+    this.#ids.delete(id);
+    this.#ids.set(id, this.#begun);
+  }
+
+  /** Tells whether an event was cancelled, and forgets that. */
+  take(id: string): boolean {
+    return this.#ids.delete(id);
+  }
+
+  #forget(): void {
+    const [oldest = Infinity] = this.#underWay;
+    for (const [id, number] of this.#ids) {
+      if (number >= oldest) return;
+      this.#ids.delete(id);
+    }
   }
 }
 

@@ -228,14 +228,14 @@ class StoreWorker implements EventWorker {
   async #claim(limit: number): Promise<void> {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
-    const leasedAt = performance.now();
     const { holds } = this.#queue;
+    const claim = this.#queue.beginClaim(limit);
     const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      this.#queue.add(leases, { limit, leasedAt });
+      this.#queue.add(leases, claim);
     } catch (error) {
-      this.#queue.add([], { limit, leasedAt });
+      this.#queue.add([], claim);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
       this.#releaseAll(claiming);
       if (error instanceof Deno.errors.BadResource) this.#giveUp();

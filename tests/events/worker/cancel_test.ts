@@ -169,6 +169,29 @@ Deno.test("a handler is told of a cancel that only a checkpoint's lost answer sh
   await worker.stop();
 });
 
+Deno.test("an event that is cancelled between its claim and its start is not started", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const [leased, cancelled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const claim = store.claim.bind(store);
+  // A claim that has committed still reads payloads.
+  store.claim = async (options) => {
+    const leases = await claim(options);
+    if (leases.length > 0) leased.resolve();
+    if (leases.length > 0) await cancelled.promise;
+    return leases;
+  };
+  await store.accept(delivery("d1"));
+  let starts = 0;
+  const worker = startWorker(store, () => void starts++, { log: () => {} });
+  await leased.promise;
+  assertEquals(await store.cancel("d1"), true);
+  cancelled.resolve();
+  await reach(store, "d1", "dead");
+  await worker.stop();
+  assertEquals([starts, (await store.get("d1"))?.outcome], [0, "cancelled"]);
+});
+
 Deno.test("an event that is cancelled while its payload is loaded is not started", async () => {
   await using sut = await memoryStore();
   const { store } = sut;
