@@ -45,6 +45,8 @@ export class HeldLease {
   #until: number;
   /** The changes so far: the lease's version is known only after them. */
   #changes: Promise<unknown> = Promise.resolve();
+  /** The last try to settle the event. */
+  #settling: Promise<unknown> = Promise.resolve();
   #isEnded = false;
   /** True if a renewal was tried since the last one that succeeded. */
   #hasTried = false;
@@ -142,9 +144,17 @@ export class HeldLease {
    * @param action Settles it, and may be called twice.
    * @returns The lease that it was settled with; null if that was lost.
    */
-  async settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
+  settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
+    const settling = this.#settle(action);
+    this.#settling = settling.catch(() => {});
+    return settling;
+  }
+
+  async #settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
     await this.#changes;
-    return await this.#changed(async (lease) => await action(lease) ? lease : null);
+    const lease = await this.#changed(async (lease) => await action(lease) ? lease : null);
+    if (lease) this.end();
+    return lease;
   }
 
   /** Gives the event back, even while its handler runs. */
@@ -185,7 +195,11 @@ export class HeldLease {
     };
     try {
       const isRenewed = await this.change(renew, leaseMs * RENEWAL);
-      if (!isRenewed) return this.lose("lease lost, handler aborted");
+      if (!isRenewed) {
+        // Perhaps to a settlement of its own that is not answered yet: then the event is settled.
+        await withDeadline(this.#settling, leaseMs * RENEWAL).catch(() => {});
+        return this.lose("lease lost, handler aborted");
+      }
       this.#until = start + leaseMs * EXPIRY_MARGIN;
       this.#hasTried = false;
     } catch (error) {

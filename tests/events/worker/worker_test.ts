@@ -717,3 +717,34 @@ Deno.test("startWorker() tries an event again whose handler throws what cannot b
     assertEquals(errors, ["Error: A value without a text was thrown", undefined]);
   });
 });
+
+Deno.test("startWorker() reports no lost lease of an event that it settles meanwhile", async () => {
+  const sut = await memoryStore();
+  const { store } = sut;
+  const complete = store.complete.bind(store);
+  const renew = store.renew.bind(store);
+  const refused = Promise.withResolvers<void>();
+  store.renew = async (lease, leaseMs) => {
+    const renewed = await renew(lease, leaseMs);
+    if (!renewed) refused.resolve();
+    return renewed;
+  };
+  // The settlement is committed, and its answer comes after that of the renewal.
+  store.complete = async (lease, options) => {
+    const isSettled = await complete(lease, options);
+    await refused.promise;
+    await later(20);
+    return isSettled;
+  };
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  let isAborted = false;
+  const handler: EventHandler = (_event, { signal }) =>
+    signal.addEventListener("abort", () => isAborted = true);
+  await withWorker(sut, handler, { leaseMs: 500, log }, async () => {
+    await store.accept(delivery("d1"));
+    await refused.promise;
+    await later(100);
+  });
+  assertEquals([isAborted, records.map(({ message }) => message)], [false, []]);
+});
