@@ -178,19 +178,22 @@ export class Job {
    */
   async #putOff(): Promise<boolean> {
     const { store, retry, leaseMs } = this.#parts;
-    const { record, versionstamp, takenOver } = this.#lease.lease;
+    const { record, takenOver } = this.#lease.lease;
     if (!takenOver) return false;
     const attempt = record.attempt - 1;
     const delayMs = retryDelay(retry, attempt);
     if (delayMs === null) {
-      this.#report("error", "event failed for the last time, now dead");
-      const last: Lease = { record: { ...record, attempt }, versionstamp };
-      await withDeadline(store.bury(last, "Given up: its lease expired too often"), leaseMs);
-      this.#parts.telemetry?.attempt(last.record).settled("dead");
+      const last = (lease: Lease) => ({ ...lease, record: { ...lease.record, attempt } });
+      const settle = (lease: Lease) =>
+        store.bury(last(lease), "Given up: its lease expired too often");
+      const report = () => this.#report("error", "event failed for the last time, now dead");
+      await withDeadline(this.#settleAs({ outcome: "dead", settle, report }), leaseMs);
+      this.#parts.telemetry?.attempt({ ...record, attempt }).settled(this.#outcome);
       return true;
     }
     if (delayMs <= leaseMs) return false;
-    await withDeadline(store.release(this.#lease.lease, delayMs - leaseMs), leaseMs);
+    const settle = (lease: Lease) => store.release(lease, delayMs - leaseMs);
+    await withDeadline(this.#settleAs({ outcome: "returned", settle }), leaseMs);
     return true;
   }
 

@@ -337,6 +337,24 @@ Deno.test("startWorker() gives up an event whose processes die again and again",
   assertEquals(handled, 0);
 });
 
+for (const retry of [{ maxAttempts: 3 }, { minDelayMs: 3_600_000 }]) {
+  const [name] = Object.keys(retry);
+  Deno.test(`startWorker() puts off an event whose record has changed since: ${name}`, async () => {
+    await using sut = await memoryStore();
+    const { store } = sut;
+    const by = await openEventStore(sut.kv);
+    await store.accept(delivery("d1"));
+    await dieWith(store, 3);
+    const claim = store.claim.bind(store);
+    store.claim = async (options) => {
+      const leases = await claim(options);
+      for (const { record } of leases) await by.cancel(record.id);
+      return leases;
+    };
+    await withWorker(sut, () => {}, { leaseMs: 600_000, retry }, () => reach(by, "d1", "dead"));
+  });
+}
+
 Deno.test("startWorker() waits longer each time that the process of an event died", async () => {
   await using sut = await memoryStore();
   await sut.store.accept(delivery("d1"));
