@@ -88,8 +88,8 @@ export interface ClaimOptions {
    */
   readonly takeOver?: boolean | undefined;
   /**
-   * A check whether the claimer still works on an event: it renews that lease itself, and does not take
-   * it over.
+   * A check whether the claimer still works on an event. Such an event is left out: the claimer renews
+   * that lease itself, or it has lost the lease and its handler still runs.
    *
    * @default {undefined} It works on none.
    */

@@ -8,6 +8,12 @@ export const RENEWAL = 0.3;
 /** Part of a lease that a worker uses, so that it has stopped when another one may start. */
 const EXPIRY_MARGIN = 0.9;
 
+/** Part of a lease by which a timer is late only if the process stood still. */
+const STANDSTILL = 0.05;
+
+/** Largest number of renewals that wait for each other: after a standstill one is tried once more. */
+const MAX_RENEWALS = 2;
+
 /** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
 
@@ -50,7 +56,13 @@ export class HeldLease {
   #isEnded = false;
   /** True if a renewal was tried since the last one that succeeded. */
   #hasTried = false;
+  /** True if the process stood still since then, and no renewal has failed after that. */
+  #stoodStill = false;
+  /** Number of renewals that are not answered. */
+  #renewals = 0;
   #timeout: Timeout | undefined;
+  /** Time for which that is set, by the monotonic clock. */
+  #tickAt = Infinity;
   #wake: (() => void) | undefined;
 
   constructor(options: HeldLeaseOptions) {
@@ -85,6 +97,7 @@ export class HeldLease {
     const { renewals, leaseMs } = this.#options;
     const remainingMs = this.#until - performance.now();
     const isShort = remainingMs > 0 && remainingMs < leaseMs * RENEWAL;
+    this.#tickAt = performance.now() + (isShort ? remainingMs : leaseMs * RENEWAL);
     this.#timeout = (isShort ? new Timeouts(remainingMs) : renewals).start(this.#tick);
   }
 
@@ -113,7 +126,8 @@ export class HeldLease {
   change(action: (lease: Lease) => Promise<Lease | null>, withinMs: number): Promise<boolean> {
     const changing = this.#changes.then(async () => {
       if (this.#isEnded) return false;
-      const lease = await withDeadline(this.#changed(action), withinMs);
+      const standstillMs = this.#options.leaseMs * STANDSTILL;
+      const lease = await whileRunning(this.#changed(action), withinMs, standstillMs);
       if (!lease) return false;
       this.#lease = lease;
       this.#lookForCancel(lease);
@@ -178,10 +192,12 @@ export class HeldLease {
   readonly #tick = (): void => {
     // Without a renewal another worker takes the event over, so this one has to stop before. But if this
     // process stood still, perhaps nobody did: the first renewal after that finds out.
-    if (performance.now() >= this.#until && this.#hasTried) {
+    const now = performance.now();
+    if (now - this.#tickAt > this.#options.leaseMs * STANDSTILL) this.#stoodStill = true;
+    if (now >= this.#until && this.#hasTried && !this.#stoodStill) {
       return this.lose("lease not renewed in time, handler aborted");
     }
-    this.#renew();
+    if (this.#renewals < MAX_RENEWALS) this.#renew();
     this.keep();
   };
 
@@ -189,6 +205,7 @@ export class HeldLease {
     const { store, leaseMs, onRenewalFailed } = this.#options;
     let start = 0;
     this.#hasTried = true;
+    this.#renewals++;
     const renew = (lease: Lease) => {
       start = performance.now();
       return store.renew(lease, leaseMs);
@@ -201,9 +218,32 @@ export class HeldLease {
         return this.lose("lease lost, handler aborted");
       }
       this.#until = start + leaseMs * EXPIRY_MARGIN;
-      this.#hasTried = false;
+      this.#hasTried = this.#stoodStill = false;
     } catch (error) {
+      this.#stoodStill = false;
       onRenewalFailed(error);
+    } finally {
+      this.#renewals--;
     }
   }
+}
+
+/**
+ * Waits for a promise, but no longer than this process runs for a time. If the process stood still, its
+ * timers are due before it reads the answers that have come meanwhile, so it gets another turn to.
+ */
+function whileRunning<T>(promise: Promise<T>, ms: number, standstillMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let timer: ReturnType<typeof setTimeout>;
+    const wait = (forMs: number) => {
+      const due = performance.now() + forMs;
+      timer = setTimeout(() => {
+        if (performance.now() - due > standstillMs) wait(ms);
+        else if (forMs > 0) wait(0);
+        else reject(new Error(`No answer within ${ms} ms`));
+      }, forMs);
+    };
+    wait(ms);
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }

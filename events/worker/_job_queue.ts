@@ -65,6 +65,10 @@ export class JobQueue {
   isBehind = false;
   readonly #options: JobQueueOptions;
   readonly #jobs = new Set<Job>();
+  /** Those that were the first ones of their events. A second one is given back. */
+  readonly #byId = new Map<string, Job>();
+  /** Ids of those among them that claims have left out. */
+  readonly #leftOut = new Set<string>();
   /** Those that wait for a handler, by how they came. */
   readonly #claimed: Job[] = [];
   readonly #handedOff: Job[] = [];
@@ -113,8 +117,15 @@ export class JobQueue {
     return Math.min(MAX_CLAIM, Math.floor(Math.min(own, this.#roomWith(ahead))));
   }
 
-  /** Tells whether an event is leased here, as far as this worker knows. */
-  readonly holds = (id: string): boolean => this.#find(id) !== undefined;
+  /**
+   * Tells whether an event is worked on here, and has a claim made once it is not. Its handler may run
+   * although its lease was lost, and no second one is to run beside it.
+   */
+  readonly holds = (id: string): boolean => {
+    const isHeld = this.#byId.has(id);
+    if (isHeld) this.#leftOut.add(id);
+    return isHeld;
+  };
 
   /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */
   readonly cancel = (id: string): void => {
@@ -204,8 +215,8 @@ export class JobQueue {
   }
 
   #find(id: string): Job | undefined {
-    for (const job of this.#jobs) if (job.id === id && job.isHeld) return job;
-    return undefined;
+    const job = this.#byId.get(id);
+    return job?.isHeld ? job : undefined;
   }
 
   /** Counts the events that there is room for, given how many may wait for their handlers. */
@@ -220,6 +231,8 @@ export class JobQueue {
 
   #add(list: Job[], job: Job): void {
     this.#jobs.add(job);
+    if (this.#byId.has(job.id)) this.#leftOut.add(job.id);
+    else this.#byId.set(job.id, job);
     if (this.#early.take(job.id)) job.cancel();
     this.#bytes += job.bytes;
     list.push(job);
@@ -250,8 +263,9 @@ export class JobQueue {
     while (this.#pace.running < concurrency) {
       const job = this.#next();
       if (!job) return;
+      const isSecond = this.#byId.get(job.id) !== job;
       // A lease that took half its time to come is not worth starting on.
-      if (this.#stopping || job.ageMs > leaseMs / 2) this.#giveBack(job);
+      if (this.#stopping || isSecond || job.ageMs > leaseMs / 2) this.#giveBack(job);
       else this.#run(job);
     }
   }
@@ -275,8 +289,10 @@ export class JobQueue {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
+    if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
+    const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);
     this.#checkEmpty();
-    if (this.isBehind || this.#jobs.size === 0) this.#options.wake();
+    if (this.isBehind || wasLeftOut || this.#jobs.size === 0) this.#options.wake();
   }
 
   #checkEmpty(): void {

@@ -176,7 +176,7 @@ export class Claims {
       : record.dueAt <= now;
     if (!isDue) return due.isShared ? null : await this.#drop(entry);
     const takenOver = record.state === "running";
-    if (takenOver && (!takeOver || holds?.(record.id))) return null;
+    if ((takenOver && !takeOver) || holds?.(record.id)) return null;
     const held: Lease = { record, versionstamp: versionstamp!, body };
     // Otherwise the entry is the event's own, and deleted in any case.
     const add = (write: Write) => {

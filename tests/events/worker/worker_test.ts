@@ -11,6 +11,7 @@ import {
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { assertWithin } from "../../_within.ts";
+import { recordKey } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 
@@ -222,6 +223,77 @@ Deno.test("startWorker() keeps an event when its process stands still for longer
   });
   assertEquals(starts, 1);
 });
+
+/** Works without a pause for an answer of the KV. */
+function block(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+for (const [ms, times] of [[300, 4], [80, 15]] as const) {
+  Deno.test(`startWorker() keeps an event when its process stands still ${times} times, for ${ms} ms`, async () => {
+    await using sut = await memoryStore();
+    let starts = 0;
+    const handler: EventHandler = async (_event, { signal }) => {
+      starts++;
+      for (let i = 0; i < times; i++) {
+        block(ms);
+        await later(0);
+      }
+      await later(300);
+      signal.throwIfAborted();
+    };
+    await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "done");
+    });
+    assertEquals(starts, 1);
+  });
+}
+
+for (const state of ["running", "queued"] as const) {
+  Deno.test(`startWorker() starts no second handler of a lost event that is ${state}`, async () => {
+    await using sut = await memoryStore();
+    const { kv, store } = sut;
+    const ends: (() => void)[] = [];
+    const lost = Promise.withResolvers<void>();
+    let leftOut = 0;
+    const claim = store.claim.bind(store);
+    store.claim = (options) => {
+      const { holds } = options;
+      return claim({
+        ...options,
+        holds: (id) => {
+          const isHeld = holds!(id);
+          if (isHeld) leftOut++;
+          return isHeld;
+        },
+      });
+    };
+    const handler: EventHandler = (_event, { signal }) => {
+      signal.addEventListener("abort", () => lost.resolve());
+      const { promise, resolve } = Promise.withResolvers<void>();
+      ends.push(resolve);
+      return promise;
+    };
+    await withWorker(sut, handler, { leaseMs: 300, retry: { minDelayMs: 0 } }, async () => {
+      await store.accept(delivery("d1"));
+      await reach(store, "d1", "running");
+      // With its payload, which its record holds.
+      const { key, value } = await kv.get<object>(await recordKey(kv, "d1"));
+      const lease = { owner: "other", until: 0, ms: 1, startedAt: 0 };
+      await kv.set(key, { ...value, state, lease: state === "running" ? lease : null });
+      await lost.promise;
+      await until(() => leftOut > 0 || ends.length > 1);
+      assertEquals(ends.length, 1);
+      ends[0]!();
+      await until(() => ends.length > 1);
+      ends[1]!();
+      await reach(store, "d1", "done");
+    });
+    assertEquals(ends.length, 2);
+  });
+}
 
 Deno.test(
   "startWorker() aborts a handler whose lease was lost, and settles nothing",
