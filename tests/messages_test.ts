@@ -27,6 +27,13 @@ const store: EventStore = wrong({
   listen: () => {},
   maxPayloadBytes: 2 ** 26,
 });
+/** A store that no worker may be started on. */
+const listening: EventStore = wrong({
+  ...store,
+  listen: () => {
+    throw new Error("Started");
+  },
+});
 const secrets = ["It's a Secret to Everybody"];
 const handler = () => {};
 
@@ -78,6 +85,19 @@ const MISTAKES: readonly [string, () => unknown][] = [
   [
     "Cannot start the worker: 'log' must be a function, got an object",
     () => startWorker(store, handler, { log: wrong(console) }),
+  ],
+  [
+    "Cannot start the worker: 'telemetry' must be what openTelemetry() resolves with, got an object",
+    () => startWorker(listening, handler, { telemetry: wrong({}) }),
+  ],
+  [
+    "Cannot create the forge intake: 'telemetry' must be what openTelemetry() resolves with, got a " +
+    "promise: await it",
+    () => createForgeIntake({ secrets, store, telemetry: wrong(Promise.resolve()) }),
+  ],
+  [
+    "Cannot create the messenger intake: 'telemetry' must be what openTelemetry() resolves with, got 5",
+    () => createMessengerIntake({ secrets: ["token"], store, telemetry: wrong(5) }),
   ],
   [
     "Cannot create the forge intake: 'store' must be what openEventStore() resolves with, or a store " +

@@ -193,6 +193,9 @@ export function checkIntakeOptions(name: string, options: IntakeOptions): void {
   checkObject(doing, options);
   const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
   checkPart(doing, options.store, "accept", wanted);
+  if (options.telemetry === undefined) return;
+  const wantedTelemetry = "'telemetry' must be what openTelemetry() resolves with";
+  checkPart(doing, options.telemetry, "storing", wantedTelemetry);
 }
 
 /** Enqueues deliveries, each in a span of its own if there are spans. */

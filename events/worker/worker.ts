@@ -132,7 +132,7 @@ interface FullOptions {
  *
  * @param options The options.
  * @returns The options with all members.
- * @throws {TypeError} If `log` is no function, or `retry` no object.
+ * @throws {TypeError} If `log` is no function, `retry` no object, or `telemetry` something else.
  * @throws {RangeError} If a number is out of range.
  */
 export function withDefaults(options: WorkerOptions): FullOptions {
@@ -143,6 +143,11 @@ export function withDefaults(options: WorkerOptions): FullOptions {
   checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
   checkInteger(DOING, "pollMs", pollMs, { max: MAX_TIMER_MS });
   checkRetryPolicy(retry);
+  if (telemetry !== undefined) {
+    const wanted = "'telemetry' must be what openTelemetry() resolves with";
+    checkPart(DOING, telemetry, "watchOldestDue", wanted);
+    checkPart(DOING, telemetry, "attempt", wanted);
+  }
   return { concurrency, leaseMs, pollMs, retry, log, telemetry };
 }
 
