@@ -31,7 +31,7 @@ export function met(value: unknown): string {
  * @throws {TypeError} If the options are not an object.
  */
 export function checkObject(doing: string, options: unknown, name = "the options"): void {
-  if (typeof options === "object" && options !== null) return;
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
   throw new TypeError(`Cannot ${doing}: ${name} must be an object, got ${met(options)}`);
 }
 

@@ -1,4 +1,4 @@
-import { checkFunctions, checkInteger } from "./check_options.ts";
+import { checkFunctions, checkInteger, checkObject } from "./check_options.ts";
 import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
 
 /** Options of {@linkcode createLogSummary}. */
@@ -82,6 +82,7 @@ const MAX_PATH_LENGTH = 200;
  * ```
  */
 export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
+  checkObject(DOING, options);
   const { log = consoleSink, limit = 100, windowMs = 10_000 } = options;
   checkFunctions(DOING, { log });
   checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });

@@ -1,4 +1,4 @@
-import { checkInteger } from "./check_options.ts";
+import { checkInteger, checkObject } from "./check_options.ts";
 import { consoleSink, formatLogLine, type LogSink } from "./log.ts";
 import { withDeadline } from "./timeouts.ts";
 
@@ -87,6 +87,7 @@ const LAST_WRITE_MS = 20;
  *
  * @param options The output, and the number of characters that may wait.
  * @returns The log.
+ * @throws {TypeError} If the options are not an object.
  * @throws {RangeError} If `maxWaitingChars` is not a positive whole number.
  *
  * @example
@@ -102,6 +103,7 @@ const LAST_WRITE_MS = 20;
  * ```
  */
 export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
+  checkObject("create the log", options);
   const { maxWaitingChars = 4_194_304, output = globalThis.Deno?.stdout } = options;
   const max = Number.MAX_SAFE_INTEGER;
   checkInteger("create the log", "maxWaitingChars", maxWaitingChars, { max });

@@ -1,4 +1,10 @@
-import { checkInteger, checkPart, MAX_TIMER_MS } from "../core/check_options.ts";
+import {
+  checkFunctions,
+  checkInteger,
+  checkObject,
+  checkPart,
+  MAX_TIMER_MS,
+} from "../core/check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import {
@@ -90,13 +96,16 @@ export class KvRateLimitStore implements RateLimitStore {
    *
    * @param kv The KV. The store does not close it.
    * @param options The key prefix, the time limits and the log.
+   * @throws {TypeError} If the KV or an option has the wrong type.
    * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a whole number from 1 to 2,147,483,647.
    */
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
+    checkObject(DOING, options);
     const { prefix = ["rate-limits"], log = consoleSink } = options;
     const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
     const wanted = "the KV must be what Deno.openKv() resolves with";
     checkPart(DOING, kv, "atomic", wanted);
+    checkFunctions(DOING, { log });
     checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
     checkInteger(DOING, "recoveryMs", recoveryMs, { max: MAX_TIMER_MS });
     this.#counts = new KvCounts(kv, prefix, timeoutMs);

@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { checkFunctions } from "../core/check_options.ts";
+import { checkFunctions, checkObject } from "../core/check_options.ts";
 import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "../core/log.ts";
 import { mayStream, watchBody } from "./_watched_body.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
@@ -95,6 +95,7 @@ export interface LoggerVariables {
 export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
+  checkObject("create the logger", options);
   const { log = consoleSink, skip, ...ipOptions } = options;
   checkFunctions("create the logger", { log, skip });
   checkClientIpOptions("create the logger", ipOptions);

@@ -164,7 +164,12 @@ function validate(options: RateLimitOptions): void {
   if (options.store !== undefined) {
     checkPart(DOING, options.store, "increment", "'store' must be a store of counts");
   }
-  const { limit, window, ipv6Prefix = 64 } = options;
+  const { limit, window, ipv6Prefix = 64, failedOnly = false } = options;
+  if (typeof failedOnly !== "boolean") {
+    throw new TypeError(
+      `Cannot ${DOING}: 'failedOnly' must be true or false, got ${met(failedOnly)}`,
+    );
+  }
   checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
   checkInteger(DOING, "window", window, { max: Number.MAX_SAFE_INTEGER });
   checkClientIpOptions(DOING, options);

@@ -3,11 +3,13 @@ import {
   bindEnv,
   createAuth,
   createBaseApp,
+  createEventLogger,
   createEventRouter,
   createForgeIntake,
   createLogger,
   createMessengerIntake,
   createRateLimiter,
+  createStdoutLog,
   type EventStore,
   healthRoutes,
   isUserAuthorized,
@@ -202,6 +204,62 @@ const MISTAKES: readonly [string, () => unknown][] = [
     "Cannot register the handler: it must be a function, got an object",
     () => createEventRouter().on("push", wrong({})),
   ],
+  [
+    "Cannot create the event logger: the options must be an object, got null",
+    () => createEventLogger(wrong(null)),
+  ],
+  [
+    "Cannot create the logger: the options must be an object, got null",
+    () => createLogger(wrong(null)),
+  ],
+  [
+    "Cannot create the log summary: the options must be an object, got null",
+    () => createLogSummary(wrong(null)),
+  ],
+  [
+    "Cannot create the log: the options must be an object, got null",
+    () => createStdoutLog(wrong(null)),
+  ],
+  [
+    "Cannot create the event logger: 'log' must be a function, got 5",
+    () => createEventLogger({ log: wrong(5) }),
+  ],
+  [
+    "Cannot create the logger: the options must be an object, got 5",
+    () => createLogger(wrong(5)),
+  ],
+  [
+    'Cannot create the rate limit store: the options must be an object, got "bot"',
+    () => new KvRateLimitStore(wrong({ atomic: () => {} }), wrong("bot")),
+  ],
+  [
+    "Cannot create the rate limit store: 'log' must be a function, got an object",
+    () => new KvRateLimitStore(wrong({ atomic: () => {} }), { log: wrong(console) }),
+  ],
+  [
+    "Cannot create the rate limiter: 'failedOnly' must be true or false, got \"5\"",
+    () => createRateLimiter({ limit: 5, window: 1_000, failedOnly: wrong("5") }),
+  ],
+  [
+    "Cannot create the authentication: the options must be an object, got null",
+    () => createAuth(wrong(null)),
+  ],
+  [
+    "Cannot create the authentication: the options must be an object, got an array",
+    () => createAuth(wrong([])),
+  ],
+  [
+    "Cannot register the handler: the options must be an object, got null",
+    () => createEventRouter().on("push", handler, wrong(null)),
+  ],
+  [
+    "Cannot start the worker: 'retry' must be an object, got an array",
+    () => startWorker(listening, handler, { retry: wrong([]) }),
+  ],
+  [
+    "Cannot create the app: 'logger', if it is not a boolean, must be an object, got an array",
+    () => createBaseApp({ name: "bot", logger: wrong([]) }),
+  ],
 ];
 
 for (const [message, make] of MISTAKES) {
@@ -211,6 +269,17 @@ for (const [message, make] of MISTAKES) {
 }
 
 const options = { name: "bot", handler, setup: () => () => () => new Response() };
+
+/** Stops a worker as asked, and then in any case. */
+async function stopIdle(options: unknown): Promise<void> {
+  using kv = await Deno.openKv(":memory:");
+  const worker = startWorker(await openEventStore(kv), handler, { log: () => {} });
+  try {
+    await worker.stop(wrong(options));
+  } finally {
+    await worker.stop();
+  }
+}
 
 /** The same of what is asynchronous. */
 const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
@@ -241,6 +310,26 @@ const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
   [
     "Cannot run the app: 'setup' must be a function, got undefined",
     () => runApp({ ...options, setup: wrong(undefined) }),
+  ],
+  [
+    "Cannot open the event store: the options must be an object, got null",
+    () => openEventStore(wrong({ atomic: () => {} }), wrong(null)),
+  ],
+  [
+    "Cannot stop the worker: 'graceMs' must be a number of milliseconds from 0 on, got -1",
+    () => stopIdle({ graceMs: -1 }),
+  ],
+  [
+    "Cannot stop the worker: 'graceMs' must be a number of milliseconds from 0 on, got null",
+    () => stopIdle({ graceMs: null }),
+  ],
+  [
+    "Cannot stop the worker: 'graceMs' must be a number of milliseconds from 0 on, got \"5\"",
+    () => stopIdle({ graceMs: "5" }),
+  ],
+  [
+    "Cannot stop the worker: the options must be an object, got null",
+    () => stopIdle(null),
   ],
 ];
 

@@ -1,4 +1,4 @@
-import { met } from "../../core/check_options.ts";
+import { checkObject, met } from "../../core/check_options.ts";
 import { type EventHandler, GiveUpError, type WebhookEvent } from "../worker/mod.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
@@ -181,6 +181,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
         `Cannot register the handler: it must be a function, got ${met(handler)}`,
       );
     }
+    checkObject("register the handler", options);
     const id = keyOf(options);
     const route: Route = { handler, events: new Set(events), id };
     const keys = id === undefined ? [...route.events] : [id];

@@ -1,5 +1,8 @@
+import { checkFunctions, checkObject } from "../../core/check_options.ts";
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import type { EventHandler } from "./event.ts";
+
+const DOING = "create the event logger";
 
 /** Options of {@linkcode createEventLogger}. */
 export interface EventLoggerOptions {
@@ -16,8 +19,11 @@ export interface EventLoggerOptions {
  *
  * @param options The log.
  * @returns The handler.
+ * @throws {TypeError} If `log` is not a function.
  */
 export function createEventLogger(options: EventLoggerOptions = {}): EventHandler {
+  checkObject(DOING, options);
+  checkFunctions(DOING, { log: options.log });
   return ({ id, deliveryId, platform, type, attempt, requestId }, { log }) => {
     const event = { platform, type, id, deliveryId, attempt, requestId };
     writeLog(options.log ?? log, "info", "event handled", event);

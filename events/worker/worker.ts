@@ -79,6 +79,8 @@ export interface EventWorker {
    * @param options `graceMs` is how long to wait, in milliseconds: 4,000 by default, and `Infinity` for as
    * long as it takes.
    * @returns A promise that resolves once nothing runs any more, or everything is given back.
+   * @throws {TypeError} If the options are not an object.
+   * @throws {RangeError} If `graceMs` is not a number from 0 on.
    */
   stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }
@@ -191,7 +193,13 @@ class StoreWorker implements EventWorker {
     return promise;
   }
 
-  async stop({ graceMs = 4_000 }: { readonly graceMs?: number | undefined } = {}): Promise<void> {
+  async stop(options: { readonly graceMs?: number | undefined } = {}): Promise<void> {
+    checkObject("stop the worker", options);
+    const { graceMs = 4_000 } = options;
+    if (typeof graceMs !== "number" || !(graceMs >= 0)) {
+      const wanted = "'graceMs' must be a number of milliseconds from 0 on";
+      throw new RangeError(`Cannot stop the worker: ${wanted}, got ${met(graceMs)}`);
+    }
     const { signal } = this.#ended;
     if (signal.aborted) return;
     this.#stopping = true;

@@ -1,4 +1,4 @@
-import { checkFunctions, checkPart, met } from "../../../core/check_options.ts";
+import { checkFunctions, checkObject, checkPart, met } from "../../../core/check_options.ts";
 import { consoleSink } from "../../../core/mod.ts";
 import type { EventStore, EventStoreOptions, Lease } from "../event_store.ts";
 import { buried, completed, progressed, released, renewed, retried } from "../transitions.ts";
@@ -43,6 +43,7 @@ export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
 ): Promise<EventStore> {
+  checkObject(DOING, options);
   const { namespace = "events", notifier: wanted = "auto", retentionMs = 604_800_000 } = options;
   const { log = consoleSink } = options;
   check(kv, { namespace, notifier: wanted, retentionMs, log });
