@@ -62,7 +62,8 @@ export const COMMANDS = {
     details: [
       WHICH,
       "The signal of a running handler is aborted at the next renewal of its lease. Its event is dead " +
-      "once the handler has ended.",
+      "once the handler has ended. Until then it counts as cancelled: the exit code for its id is 0, and " +
+      "it is in 'beingCancelled' of --json.",
       INTERRUPT,
     ],
     states: ["queued", "running"],

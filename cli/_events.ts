@@ -9,7 +9,7 @@ import type {
 } from "../events/mod.ts";
 import type { CommandName } from "./_commands.ts";
 import type { CliOptions } from "./_options.ts";
-import { agoOf, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
+import { agoOf, isBeingCancelled, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Commands that change events. */
@@ -20,6 +20,7 @@ export const WAYS = {
   },
   cancel: {
     done: "cancelled",
+    isUnderWay: isBeingCancelled,
     run: (store, filter, options) => store.cancelAll(filter, options),
   },
   purge: {
@@ -37,6 +38,8 @@ const CLEAR = "\r\x1b[K";
 /** Change that a command makes. */
 interface Way {
   readonly done: string;
+  /** Tells whether an event needs no change, since an earlier command has begun it. */
+  readonly isUnderWay?: (event: StoredEvent) => boolean;
   readonly run: (
     store: EventStore,
     filter: EventFilter,
@@ -122,7 +125,7 @@ export class InterruptedError extends Error {}
 
 /** Changes events, and writes their number and the given ids that are left. */
 export async function change(
-  { done, run }: Way,
+  { done, run, isUnderWay = () => false }: Way,
   store: EventStore,
   { filter, json }: CliOptions,
   world: CliWorld,
@@ -132,7 +135,7 @@ export async function change(
   const ending = new AbortController();
   const forget = onInterrupt(() => ending.abort());
   const { signal } = ending;
-  const { changed, left } = await run(store, filter, { onProgress: line.show, signal })
+  const { changed, left: unchanged } = await run(store, filter, { onProgress: line.show, signal })
     .catch((error) => {
       throw new Error(`${line.changed} ${done}, then: ${messageOf(error)}`, { cause: error });
     })
@@ -141,13 +144,28 @@ export async function change(
       line.clear();
     });
   const interrupted = signal.aborted && { interrupted: true };
-  if (json) out(JSON.stringify({ [done]: changed, left, ...interrupted }));
+  const underWay = await idsOf(store, { ...filter, ids: unchanged }, isUnderWay);
+  const left = unchanged.filter((id) => !underWay.includes(id));
+  const being = underWay.length > 0 && { beingCancelled: underWay };
+  if (json) out(JSON.stringify({ [done]: changed, left, ...being, ...interrupted }));
   else {
     out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
+    for (const id of underWay) out(`being ${done}: ${id} (its handler still runs)`);
     for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id)})`);
   }
   if (interrupted) throw new InterruptedError();
   return left.length === 0;
+}
+
+async function idsOf(
+  store: EventStore,
+  filter: EventFilter & { readonly ids: readonly string[] },
+  isMeant: (event: StoredEvent) => boolean,
+): Promise<string[]> {
+  const ids: string[] = [];
+  if (filter.ids.length === 0) return ids;
+  for await (const event of store.list(filter)) if (isMeant(event)) ids.push(event.id);
+  return ids;
 }
 
 async function whyLeft(store: EventStore, filter: EventFilter, id: string): Promise<string> {

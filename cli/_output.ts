@@ -54,10 +54,17 @@ export function agoOf(time: number, now: number): string {
   return `${isoOf(time)} (${Math.floor(ms / length)}${unit} ago)`;
 }
 
+/** Tells whether an event was cancelled, and its handler still runs. */
+export function isBeingCancelled(event: StoredEvent): boolean {
+  return event.state === "running" && event.cancelRequestedAt !== undefined;
+}
+
 function columnsOf(record: EventRecord): string[] {
   const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
   const reason = outcome === "cancelled" ? "Cancelled" : "";
-  const error = ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
+  const error = isBeingCancelled(record)
+    ? "cancel requested"
+    : ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
 }

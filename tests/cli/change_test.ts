@@ -41,6 +41,19 @@ testCli("events cancel gives up events that wait or run", async ({ cli, store })
   assertEquals(typeof (await store.get("d1"))?.cancelRequestedAt, "number");
 });
 
+testCli("events cancel counts an event as cancelled whose handler still runs", async (sut) => {
+  const { cli, store } = sut;
+  await store.accept(delivery("d1"));
+  await claimOne(store);
+  await cli("cancel", "d1");
+  const { code, out } = await cli("cancel", "d1");
+  assertEquals([code, out], [0, ["0 cancelled", "being cancelled: d1 (its handler still runs)"]]);
+  const others = await cli("cancel", "d1", "d2", "--json");
+  const result = `{"cancelled":0,"left":["d2"],"beingCancelled":["d1"]}`;
+  assertEquals([others.code, others.out], [1, [result]]);
+  assertEquals((await cli("list")).out[0]?.endsWith("  d1  cancel requested"), true);
+});
+
 testCli("events purge deletes what is settled", async ({ cli, store }) => {
   for (const id of ["d1", "d2"]) await bury(store, id);
   await store.accept(delivery("d3"));
