@@ -26,9 +26,15 @@ async function cancelRunning(
   const records: LogRecord[] = [];
   const { by = store, ...given } = options;
   const log = (record: LogRecord) => void records.push(record);
-  const worker = startWorker(store, handler, { log, pollMs: 20, ...given });
+  // An event that is cancelled between its lease and its start is not started.
+  const started = Promise.withResolvers<void>();
+  const starting: EventHandler = (event, context) => {
+    started.resolve();
+    return handler(event, context);
+  };
+  const worker = startWorker(store, starting, { log, pollMs: 20, ...given });
   await store.accept(delivery("d1"));
-  await reach(store, "d1", "running");
+  await started.promise;
   assertEquals(await by.cancel("d1"), true);
   await reach(store, "d1", "dead");
   await worker.stop();
@@ -92,7 +98,7 @@ Deno.test("a handler that ignores its signal holds its ordering key until it end
     return id === "d1" ? hold.promise : undefined;
   }, { leaseMs: 1_000, pollMs: 20, log: () => {} });
   for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
-  await reach(store, "d1", "running");
+  await until(() => handled.length > 0);
   assertEquals(await store.cancel("d1"), true);
   const { lease } = (await store.get("d1"))!;
   // Renewed again and again, for longer than the lease was when the event was cancelled.
