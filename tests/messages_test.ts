@@ -9,7 +9,6 @@ import {
   createLogger,
   createMessengerIntake,
   createRateLimiter,
-  createStdoutLog,
   type EventStore,
   healthRoutes,
   isUserAuthorized,
@@ -18,7 +17,7 @@ import {
   runApp,
   startWorker,
 } from "../mod.ts";
-import { createLogSummary } from "../middleware/mod.ts";
+import { createLogSummary, createStdoutLog } from "../middleware/mod.ts";
 
 /** Values that types forbid, and JavaScript, `any` and JSON let through. */
 const wrong = (value: unknown): never => value as never;
