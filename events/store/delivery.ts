@@ -67,25 +67,3 @@ export interface Delivery {
   /** The JSON document, parsed. */
   readonly payload: JsonObject;
 }
-
-/**
- * Makes the id of the event that a delivery becomes.
- *
- * @param delivery The delivery.
- * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone if no intake
- * is named. If there is no delivery id, a UUID takes its place: another one at each call.
- */
-export function eventIdOf({ intake, deliveryId }: Delivery): string {
-  return inIntake(intake, deliveryId ?? crypto.randomUUID());
-}
-
-/**
- * Keeps a name apart from the same name of another intake.
- *
- * @param intake The intake's name; undefined or null for none.
- * @param name The name.
- * @returns Both, with a colon between.
- */
-export function inIntake(intake: string | null | undefined, name: string): string {
-  return intake == null ? name : `${intake}:${name}`;
-}

@@ -1,7 +1,7 @@
 /**
- * The changes of an event's record: pure functions, record in and record out, in the order of the table
- * in ARCHITECTURE.md. Nothing else sets a record's state. An engine stores what they return, together
- * with all that follows from it.
+ * The id that an event gets, and the changes of its record: pure functions, record in and record out, in
+ * the order of the table in ARCHITECTURE.md. Nothing else sets a record's state. An engine stores what
+ * they return, together with all that follows from it.
  *
  * A record that was flagged by {@linkcode cancelRequested} leads to `dead` only: every function that
  * settles it or gives it back cancels it instead.
@@ -18,6 +18,7 @@ import type {
   RecordedAttempt,
   RecordedOutcome,
 } from "./event_record.ts";
+import { MAX_ID_LENGTH } from "./record_shape.ts";
 
 /** The number of attempts that a record keeps. */
 const MAX_ATTEMPTS = 10;
@@ -40,15 +41,37 @@ const [PART_BYTES, ATTEMPT_BYTES] = [8, 112] as const;
 /** The error of an attempt whose worker neither settled its event nor renewed its lease. */
 const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
 
-/** A record whose payload is there. */
-export type NewRecord = EventRecord & { readonly payload: PayloadRef };
-
 /** The holder of a lease, and its length. */
 export interface LeaseRequest {
   /** The worker that leases the event. */
   readonly owner: string;
   /** The length of the lease, in milliseconds. */
   readonly leaseMs: number;
+}
+
+/**
+ * Makes the id of the event that a delivery becomes.
+ *
+ * @param delivery The delivery.
+ * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone if no intake
+ * is named. If there is no delivery id, a UUID takes its place: another one at each call.
+ * @throws {RangeError} If the id has over 600 characters.
+ */
+export function eventIdOf({ intake, deliveryId }: Delivery): string {
+  const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
+  if (id.length <= MAX_ID_LENGTH) return id;
+  throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
+}
+
+/**
+ * Keeps a name apart from the same name of another intake.
+ *
+ * @param intake The intake's name; undefined or null for none.
+ * @param name The name.
+ * @returns Both, with a colon between.
+ */
+export function inIntake(intake: string | null | undefined, name: string): string {
+  return intake == null ? name : `${intake}:${name}`;
 }
 
 /**
@@ -65,10 +88,10 @@ export function accepted(
   id: string,
   payload: PayloadRef,
   now: number,
-): NewRecord {
+): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
   const { action, repository, chat, sender, requestId } = delivery;
-  const record: NewRecord = {
+  const record: EventRecord = {
     v: 2,
     id,
     ...(intake !== undefined && { intake }),

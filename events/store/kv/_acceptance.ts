@@ -1,11 +1,10 @@
 import { met } from "../../../core/check_options.ts";
-import { type Delivery, eventIdOf, inIntake } from "../delivery.ts";
-import type { EventRecord } from "../event_record.ts";
+import type { Delivery } from "../delivery.ts";
+import type { EventRecord, PayloadRef } from "../event_record.ts";
 import type { AcceptOptions, AcceptResult } from "../event_store.ts";
-import { isEventId, MAX_ID_LENGTH } from "../record_shape.ts";
-import { accepted, joined, type NewRecord, redelivered, replayed } from "../transitions.ts";
+import { accepted, eventIdOf, inIntake, joined, redelivered, replayed } from "../transitions.ts";
 import { removeOld, writeNew } from "./_apply.ts";
-import type { StoreKeys } from "./_keys.ts";
+import { type Found, type Known, lookUp, setId, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -19,7 +18,6 @@ import {
   upload,
 } from "./_payload.ts";
 import { UNKNOWN_VERSION } from "./_reads.ts";
-import { type Found, type Known, lookUp, setId } from "./_records.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import { untilDone, Write } from "./_write.ts";
 
@@ -28,9 +26,6 @@ const MAX_ORDERING_KEY_LENGTH = 256;
 
 /** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
-
-/** Adds the parts of a payload to the write that makes its event visible. */
-type AddContent = (write: Write) => void;
 
 /** The ways into a store: new deliveries, each id once, and dead events that are replayed. */
 export class Acceptance {
@@ -48,11 +43,8 @@ export class Acceptance {
   }
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
-  async accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult> {
+  readonly accept = async (delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult> => {
     const id = eventIdOf(delivery);
-    if (!isEventId(id)) {
-      throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
-    }
     const payload = newPayloadRef(delivery.body);
     const windowMs = options?.replayWindowMs;
     if (windowMs !== undefined) {
@@ -61,18 +53,18 @@ export class Acceptance {
       if (first !== null) return { id: first, duplicate: true };
     }
     const record = accepted(delivery, id, payload, Date.now());
-    if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, delivery);
+    if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, payload, delivery);
     let found: Found = { entry: null, versionstamp: null };
     if (this.#recent.has(id)) {
       found = await this.#lookUp(id);
       if (isLive(found)) return { id, duplicate: true };
     }
     return await this.#acceptWith(record, found, delivery);
-  }
+  };
 
   /** Queues a dead event again, as the last of its ordering group. */
-  async replay(id: string): Promise<boolean> {
-    return await untilDone(async () => {
+  readonly replay = (id: string): Promise<boolean> =>
+    untilDone(async () => {
       const { record, versionstamp } = await this.#lookUp(id);
       if (!record?.payload || record.state !== "dead") return false;
       const write = new Write().check({ key: this.#keys.event(record), versionstamp });
@@ -80,11 +72,14 @@ export class Acceptance {
       removeOld(write, this.#parts, record, after);
       return await this.#inGroup(after, record.orderingKey, write) || undefined;
     });
-  }
 
   /** Writes a payload ahead of its event, unless the event's id is known already. */
-  async #acceptLarge(record: NewRecord, delivery: Delivery): Promise<AcceptResult> {
-    const { id, payload, receivedAt } = record;
+  async #acceptLarge(
+    record: EventRecord,
+    payload: PayloadRef,
+    delivery: Delivery,
+  ): Promise<AcceptResult> {
+    const { id, receivedAt } = record;
     const found = await this.#lookUp(id);
     if (isLive(found)) return { id, duplicate: true };
     const { body } = delivery;
@@ -100,10 +95,10 @@ export class Acceptance {
 
   /** Makes an event visible. If a dead event has the same id, the new one replaces it. */
   async #acceptWith(
-    record: NewRecord,
+    record: EventRecord,
     expected: Found,
     delivery: Delivery,
-    addContent?: AddContent,
+    addContent?: (write: Write) => void,
   ): Promise<AcceptResult> {
     const { id } = record;
     let found = expected;
@@ -169,10 +164,11 @@ export class Acceptance {
     else this.#add(write, handOff?.record ?? { ...record, idKept: true }, delivery);
     write.notifies = !handOff && record.dueAt !== null;
     try {
-      const result = await this.#parts.commits.commit(write);
-      handOff?.end(result);
-      if (result.ok && write.notifies) this.#parts.local.listener?.wake();
-      return result.ok;
+      const version = await this.#parts.commits.commit(write);
+      handOff?.end(version);
+      if (version === null) return false;
+      if (write.notifies) this.#parts.local.listener?.wake();
+      return true;
     } catch (error) {
       handOff?.endUnknown();
       throw error;
@@ -185,7 +181,7 @@ export class Acceptance {
       setChunks(write, this.#keys, payload, delivery.body);
     }
     writeNew(write, this.#parts, record);
-    setId(write, this.#parts, record);
+    setId(write, this.#keys, this.#parts.retentionMs, record);
   }
 }
 

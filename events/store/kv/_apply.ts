@@ -1,14 +1,92 @@
 import type { EventRecord, GroupPosition } from "../event_record.ts";
-import type { CommitEffects, Lease } from "../event_store.ts";
-import type { LeaseRequest } from "../transitions.ts";
-import type { StoreKeys } from "./_keys.ts";
+import type { CommitEffects, EventStore, Lease } from "../event_store.ts";
+import {
+  buried,
+  completed,
+  type LeaseRequest,
+  progressed,
+  released,
+  renewed,
+  retried,
+} from "../transitions.ts";
+import { readRecord, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteChunks, unpack } from "./_payload.ts";
-import { keepId, readRecord } from "./_records.ts";
-import { deleteDue, LeasedRecord, setDue } from "./_schedule.ts";
-import { untilDone, Write } from "./_write.ts";
+import { deleteChunks, readPayload, unpack } from "./_payload.ts";
+import { read, UNKNOWN_VERSION } from "./_reads.ts";
+import { deleteDue, setDue } from "./_schedule.ts";
+import { LeasedRecord, untilDone, Write } from "./_write.ts";
+
+const DAY_MS = 86_400_000;
+
+/** The operations of a worker on an event that it has leased. */
+type LeaseOperations = Pick<
+  EventStore,
+  "load" | "renew" | "checkpoint" | "recover" | "complete" | "retry" | "release" | "bury"
+>;
+
+/** Makes the operations on leased events of a store: each applies one transition. */
+export function leaseOperations(parts: StoreParts): LeaseOperations {
+  const { kv, keys } = parts;
+  return {
+    async load({ record }) {
+      const { payload, id } = record;
+      if (!payload) throw new Error(`Cannot load event ${id}: it has no payload`);
+      if (payload.chunks > 0) return await readPayload(kv, keys, payload);
+      const now = await readRecord(kv, keys.event(record));
+      if (now.body) return now.body;
+      if (now.record?.payload?.chunks) return await readPayload(kv, keys, now.record.payload);
+      throw new Error(`Cannot read the payload: the record of event ${id} does not hold it`);
+    },
+
+    renew(lease, leaseMs) {
+      return applyChange(parts, lease, renewed(lease.record, leaseMs, Date.now()));
+    },
+
+    async checkpoint(lease, part, effects) {
+      return await applyChange(parts, lease, progressed(lease.record, part), { effects });
+    },
+
+    async recover({ record: held }) {
+      const { record, versionstamp, body } = await readRecord(kv, keys.event(held));
+      const isSame = record?.state === "running" && record.run === held.run &&
+        record.attempt === held.attempt && record.lease?.owner === held.lease?.owner &&
+        record.lease?.startedAt === held.lease?.startedAt &&
+        // An event that was purged and sent again within a millisecond has the same key.
+        record.payload?.id === held.payload?.id;
+      return isSame ? { record, versionstamp: versionstamp!, body } : null;
+    },
+
+    async complete(lease, options = {}) {
+      const { effects, withinMs } = typeof options === "function" ? { effects: options } : options;
+      const after = completed(lease.record, Date.now());
+      // A cancelled event has no effects.
+      const added = after.state === "done" ? effects : undefined;
+      return await applyChange(parts, lease, after, { effects: added, withinMs }) !== null;
+    },
+
+    retry(lease, delayMs, error) {
+      return settle(parts, lease, retried(lease.record, delayMs, error, Date.now()));
+    },
+
+    release(lease, delayMs = 0) {
+      return settle(parts, lease, released(lease.record, delayMs, Date.now()));
+    },
+
+    bury(lease, error) {
+      return settle(parts, lease, buried(lease.record, error, Date.now()));
+    },
+  };
+}
+
+async function settle(
+  parts: StoreParts,
+  lease: Lease,
+  after: Lease["record"],
+): Promise<boolean> {
+  return await applyChange(parts, lease, after) !== null;
+}
 
 /** Options of a change. */
 export interface ChangeOptions {
@@ -155,13 +233,12 @@ async function commitChange(
   if (leasing && !record.group) write.lease(leasing, 0);
   else writeNew(write, parts, leasing?.record ?? record);
   write.notifies ||= isGivenBack(before, record);
-  const result = await commits.commit(write, withinMs).catch((error) => {
+  const versionstamp = await commits.commit(write, withinMs).catch((error) => {
     handOff?.endUnknown();
     throw error;
   });
-  handOff?.end(result);
-  if (!result.ok) return null;
-  return { record: leasing?.record ?? record, versionstamp: result.versionstamp };
+  handOff?.end(versionstamp);
+  return versionstamp === null ? null : { record: leasing?.record ?? record, versionstamp };
 }
 
 /** Checks whether an event was running and is due again at once: another worker may take it. */
@@ -197,4 +274,47 @@ function unshared(
 async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {
   const { versionstamp } = await readRecord(kv, keys.event(lease.record));
   return versionstamp !== lease.versionstamp;
+}
+
+/**
+ * Keeps an event's id for as long as the event is open or dead, and for the retention once it is done.
+ *
+ * @returns The record, which notes that; a promise if the entry may have expired already.
+ */
+function keepId(
+  write: Write,
+  parts: StoreParts,
+  record: EventRecord,
+): EventRecord | Promise<EventRecord> {
+  if (!hasToBeWritten(record)) return record;
+  const mayBeOthers = isOld(record.receivedAt) && !record.idKept;
+  if (mayBeOthers || record.state === "dead") return keepOldId(write, parts, record);
+  return writeId(write, parts, record);
+}
+
+/** Checks whether the entry of an event's id has to be written with a change, to last long enough. */
+function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
+  if (state === "done") return idKept === true || isOld(receivedAt);
+  // A dead event's entry is written even if it should exist: operators find the event by its id.
+  return !idKept || state === "dead";
+}
+
+/** Renews an id's entry, unless a redelivery owns it now. The entry may have expired. */
+async function keepOldId(write: Write, parts: StoreParts, record: EventRecord) {
+  const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
+  if (typeof value === "number" && value !== record.receivedAt) return record;
+  // An undecodable entry cannot be checked.
+  if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
+  return writeId(write, parts, record);
+}
+
+function writeId(write: Write, { keys, retentionMs }: StoreParts, record: EventRecord) {
+  const { idKept: _, ...rest } = record;
+  const isDone = record.state === "done";
+  write.set(keys.id(record.id), record.receivedAt, isDone ? { expireIn: retentionMs } : {});
+  return isDone ? rest : { ...rest, idKept: true };
+}
+
+function isOld(receivedAt: number): boolean {
+  return Date.now() - receivedAt > DAY_MS;
 }

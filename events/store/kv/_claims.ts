@@ -4,12 +4,12 @@ import type { ClaimOptions, Lease } from "../event_store.ts";
 import { isEventRef } from "../record_shape.ts";
 import { cancelled, isCancelRequested } from "../transitions.ts";
 import { applyChange } from "./_apply.ts";
-import type { StoreKeys } from "./_keys.ts";
+import type { StoreKeys } from "./_layout.ts";
 import { OrderingGroups, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { read } from "./_reads.ts";
-import { isUnreadable, type Known } from "./_records.ts";
+import { isUnreadable, type Known } from "./_layout.ts";
 import {
   deferEntry,
   type Due,
@@ -110,10 +110,9 @@ export class Claims {
     // An event that cannot be leased gets its own entry: the others would wait for it.
     for (const ref of waiting) {
       const failure = failures.find(({ due }) => due.id === ref.id);
-      deferEntry(write, this.#keys, ref, failure ? delayOf(failure) : 0);
+      deferEntry(write, this.#keys, ref, failure ? delayOf(failure.error) : 0);
     }
-    const { ok } = await this.#parts.commits.commit(write);
-    if (!ok) return;
+    if (await this.#parts.commits.commit(write) === null) return;
     for (const { id } of unreadable) this.#reportUnreadable(id);
     this.#reportFailures(failures);
   }
@@ -174,7 +173,10 @@ export class Claims {
     const isDue = record.dueAt === null
       ? !due.isShared && await this.#isStranded(record)
       : record.dueAt <= now;
-    if (!isDue) return due.isShared ? null : await this.#drop(entry);
+    if (!isDue) {
+      if (!due.isShared) await this.#move(due, null);
+      return null;
+    }
     const takenOver = record.state === "running";
     if ((takenOver && !takeOver) || holds?.(record.id)) return null;
     const held: Lease = { record, versionstamp: versionstamp!, body };
@@ -200,26 +202,13 @@ export class Claims {
     return !isEventRef(value) || value.id !== id;
   }
 
-  /** Deletes a schedule entry that its event has left. */
-  async #drop({ key, versionstamp }: DueEntry): Promise<null> {
-    await this.#parts.commits.commit(new Write().check({ key, versionstamp }).delete(key));
-    return null;
-  }
-
   /** Puts an event off whose record this version cannot read: another one may read it. */
   async #postpone(due: Due, known: Known): Promise<null> {
     const isThere = isUnreadable(known);
-    if (!isThere && !due.group) return await this.#drop(due.entry);
-    if (await this.#setAside(due, isThere) && isThere) this.#reportUnreadable(due.id);
+    // It would be the first one of its group for ever, and hold it up.
+    const isMoved = await this.#move(due, isThere ? POSTPONE_MS : null, true);
+    if (isMoved && isThere) this.#reportUnreadable(due.id);
     return null;
-  }
-
-  /** Takes an event out of its group and puts it off: it would be the first one for ever, and hold it up. */
-  async #setAside({ id, receivedAt, group, entry }: Due, isThere: boolean): Promise<boolean> {
-    const write = new Write().check(entry).delete(entry.key);
-    if (group) await this.#orderingGroups.leave(write, group, id);
-    if (isThere) deferEntry(write, this.#keys, { id, receivedAt }, POSTPONE_MS);
-    return (await this.#parts.commits.commit(write)).ok;
   }
 
   /**
@@ -228,17 +217,29 @@ export class Claims {
    */
   async #putOff(failures: readonly Failure[]): Promise<void> {
     if (failures.length === 0) return;
-    const moved = await Promise.allSettled(failures.map((failure) => this.#move(failure)));
+    const moved = await Promise.allSettled(failures.map(async ({ due, error }) => {
+      const delayMs = delayOf(error);
+      if (isTooMuch(error) && await this.#move(due, delayMs, true).catch(() => false)) return;
+      await this.#move(due, delayMs);
+    }));
     if (moved.every(({ status }) => status === "rejected")) throw failures[0]!.error;
     this.#reportFailures(failures);
   }
 
-  async #move(failure: Failure): Promise<void> {
-    const { due, error } = failure;
-    if (isTooMuch(error) && await this.#setAside(due, true).catch(() => false)) return;
-    const write = new Write().check(due.entry).delete(due.entry.key);
-    deferEntry(write, this.#keys, due, delayOf(failure), due.group);
-    await this.#parts.commits.commit(write);
+  /**
+   * Moves an event's own schedule entry.
+   *
+   * @param due The event.
+   * @param delayMs The time until it is due again; null takes it off the schedule.
+   * @param leavesGroup Set if it leaves its ordering group, so that the next event can be handled.
+   * @returns False if its entry has changed meanwhile.
+   */
+  async #move(due: Due, delayMs: number | null, leavesGroup = false): Promise<boolean> {
+    const { id, entry, group } = due;
+    const write = new Write().check(entry).delete(entry.key);
+    if (group && leavesGroup) await this.#orderingGroups.leave(write, group, id);
+    if (delayMs !== null) deferEntry(write, this.#keys, due, delayMs, leavesGroup ? null : group);
+    return await this.#parts.commits.commit(write) !== null;
   }
 
   #reportFailures(failures: readonly Failure[]): void {
@@ -259,6 +260,6 @@ function isSlow({ error, ms }: Failure): boolean {
 }
 
 /** Returns the delay of an event that could not be leased: one that is too large may stay so. */
-function delayOf({ error }: Failure): number {
+function delayOf(error: unknown): number {
   return isTooMuch(error) ? POSTPONE_MS : PUT_OFF_MS;
 }

@@ -1,8 +1,7 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { readAll } from "./_reads.ts";
-import { leaseTogether, type SharedEntries } from "./_schedule.ts";
-import { commit, isTooMuch, type Write } from "./_write.ts";
+import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
 /** A commit holds 1,000 mutations: this leaves room for the notifier and shared schedule entries. */
@@ -38,15 +37,13 @@ const SHARED_MS = 500;
 /** Longest time that a write waits. By then its sender has been answered 503. */
 const MAX_WAIT_MS = 4_500;
 
-/** The result of a commit: the version of what it wrote, if its checks held. */
-export type CommitResult = Deno.KvCommitResult | Deno.KvCommitError;
-
 /** A write that waits to be committed. */
 interface Waiting {
   readonly write: Write;
   /** The time at which it began to wait, by the monotonic clock. */
   readonly since: number;
-  readonly resolve: (result: CommitResult) => void;
+  /** Gets the version of what was written; null if a check did not hold. */
+  readonly resolve: (versionstamp: string | null) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -96,10 +93,10 @@ export class GroupCommit {
    *
    * @param write The write.
    * @param withinMs The time for which it may wait for others to share a commit with, in milliseconds.
-   * @returns The version of what it wrote, if its checks held.
+   * @returns The version of what it wrote; null if a check did not hold.
    */
-  commit(write: Write, withinMs = 0): Promise<CommitResult> {
-    const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
+  commit(write: Write, withinMs = 0): Promise<string | null> {
+    const { promise, resolve, reject } = Promise.withResolvers<string | null>();
     this.#put({ write, since: performance.now(), resolve, reject });
     const isFull = this.#isFull;
     if (withinMs === 0 || isFull) this.#hurry();
@@ -216,7 +213,7 @@ export class GroupCommit {
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && items.length > 1) return await this.#sortOut(items);
       if (result.ok) this.#shared.left(leaving);
-      for (const { resolve } of items) resolve(result);
+      for (const { resolve } of items) resolve(result.ok ? result.versionstamp : null);
     } catch (error) {
       for (const each of undo) each();
       if (items.length > 1 && isTooMuch(error)) return await this.#writeLess(items, error);
@@ -232,11 +229,9 @@ export class GroupCommit {
     leaving: readonly EventRecord[],
     undo: (() => void)[],
   ): void {
-    const entry = leaseTogether(items.flatMap(({ write }) => write.leased ?? []));
-    if (entry) {
-      this.#shared.open(operation, entry);
-      undo.push(() => this.#shared.forget(entry));
-    }
+    const leased = items.flatMap(({ write }) => write.leased ?? []);
+    const entry = this.#shared.open(operation, leased);
+    if (entry !== undefined) undo.push(() => this.#shared.forget(entry));
     this.#shared.close(operation, leaving);
     if (!items.some(({ write }) => write.effects)) this.#shared.deleteEmpty(operation);
   }
@@ -251,7 +246,7 @@ export class GroupCommit {
     if (stale.size === 0) return await this.#writeEach(items);
     const valid = items.filter((item) => {
       const holds = item.write.checks.every((check) => !stale.has(check));
-      if (!holds) item.resolve({ ok: false });
+      if (!holds) item.resolve(null);
       return holds;
     });
     if (valid.length > 0) await this.#write(valid);

@@ -2,11 +2,12 @@ import { withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
+import { type Mutations, readRecord, setId } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { fitsRecord } from "./_payload.ts";
-import { type FullRecord, readRecord, setId } from "./_records.ts";
-import { LeasedRecord } from "./_schedule.ts";
-import type { Leased, Mutations } from "./_write.ts";
+import { LeasedRecord } from "./_write.ts";
+
+/** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
+const RECORD_BYTES = 32_768;
 
 /** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;
@@ -24,9 +25,9 @@ const READ_TIMEOUT_MS = 5_000;
  * If its answer is lost, the event may be stored as leased by a worker that knows nothing of it: then the
  * record is read again until the lease expires, and handed over if it is there.
  */
-export class LocalHandOff implements Leased {
-  readonly leaseMs: number;
-  readonly #leased: LeasedRecord;
+export class LocalHandOff extends LeasedRecord {
+  /** True if the event's payload is in its record. */
+  readonly holdsPayload: boolean;
   readonly #parts: StoreParts;
   readonly #reservation: Reservation;
   readonly #delivery: Delivery | undefined;
@@ -37,33 +38,18 @@ export class LocalHandOff implements Leased {
     reservation: Reservation,
     delivery?: Delivery,
   ) {
-    this.leaseMs = reservation.leaseMs;
-    this.#leased = new LeasedRecord(parts.keys, record, reservation);
+    super(parts.keys, record, reservation);
+    this.holdsPayload = record.payload?.chunks === 0;
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
   }
 
-  get record(): EventRecord {
-    return this.#leased.record;
-  }
-
-  /** True if the event's payload is in its record. */
-  get holdsPayload(): boolean {
-    return this.record.payload?.chunks === 0;
-  }
-
-  lease(now: number, sharedEntry?: string): void {
-    this.#leased.lease(now, sharedEntry);
-  }
-
-  /** Adds writing the event with its payload to a commit. */
-  addTo(commit: Mutations): void {
-    const { keys } = this.#parts;
-    const record: FullRecord = { ...this.record, body: wholeOf(this.#delivery!.body) };
-    commit.set(keys.event(record), record);
-    setId(commit, this.#parts, record);
-    this.#leased.addDueTo(commit);
+  /** Adds writing the event with its id and payload to a commit. */
+  override addTo(commit: Mutations): void {
+    const { keys, retentionMs } = this.#parts;
+    setId(commit, keys, retentionMs, this.record);
+    super.addTo(commit, wholeOf(this.#delivery!.body));
   }
 
   /**
@@ -80,15 +66,15 @@ export class LocalHandOff implements Leased {
     // An event in a group has its own entry in the schedule, which names its position.
     // What a dead event of the id has noted as done may fill half of its record already.
     const isFull = delivery !== undefined && record.group === null && !record.progress &&
-      fitsRecord(payload);
+      payload.size <= RECORD_BYTES;
     const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
     return new LocalHandOff(parts, taken, reservation, delivery);
   }
 
-  /** Ends the hand-off by the result of the event's commit. */
-  end(result: Deno.KvCommitResult | Deno.KvCommitError): void {
-    if (result.ok) this.#take(this.record, result.versionstamp);
-    else this.#reservation.cancel();
+  /** Ends the hand-off with the version that the event's commit has made, or null if it failed. */
+  end(version: string | null): void {
+    if (version === null) this.#reservation.cancel();
+    else this.#take(this.record, version);
   }
 
   /**

@@ -9,7 +9,7 @@ import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
-import { type Known, knownOf, lookUp } from "./_records.ts";
+import { type Known, knownOf, lookUp } from "./_layout.ts";
 import { EventScan, type FoundEvent, matches, Work } from "./_scan.ts";
 import { untilDone, Write } from "./_write.ts";
 
@@ -204,5 +204,5 @@ async function purgeFound(
   if (state === "unreadable" && isGroupPosition(group)) {
     await new OrderingGroups(parts).leave(write, group, found.event.id);
   }
-  return (await parts.commits.commit(write)).ok;
+  return await parts.commits.commit(write) !== null;
 }

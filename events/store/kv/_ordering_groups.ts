@@ -5,7 +5,7 @@ import { movedUp } from "../transitions.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { LAST, listAround, NumberedEntries, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
-import { readRecord } from "./_records.ts";
+import { readRecord } from "./_layout.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { commit, Write } from "./_write.ts";
 
@@ -209,9 +209,9 @@ export class OrderingGroups {
     const passedOver = await this.#moveFirstUp(write, key, places, (event) => event);
     this.#set(write, key, { next, size: places.length - passedOver });
     write.notifies = true;
-    const { ok } = await this.#parts.commits.commit(write);
-    if (ok) this.#report(places);
-    return ok;
+    const isMade = await this.#parts.commits.commit(write) !== null;
+    if (isMade) this.#report(places);
+    return isMade;
   }
 
   /** Logs a repair, without the key: that may be from a payload. */

@@ -2,7 +2,7 @@ import type { LogSink } from "../../../core/mod.ts";
 import type { StoreListener } from "../event_store.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
-import type { StoreKeys } from "./_keys.ts";
+import type { StoreKeys } from "./_layout.ts";
 import type { Notifier } from "./notifier.ts";
 
 /** The parts of a store. */

@@ -1,19 +1,15 @@
 import type { PayloadRef } from "../event_record.ts";
 import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import type { StoreKeys } from "./_keys.ts";
+import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
-import { type Known, MAX_CHUNKS } from "./_records.ts";
-import { commit, type Mutations } from "./_write.ts";
+import { commit } from "./_write.ts";
 
 /** A KV value holds 65,536 bytes after V8's serialization, which adds about 10 to a byte array. */
 const CHUNK_BYTES = 65_000;
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const CHUNKS_PER_COMMIT = 12;
-
-/** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
-const RECORD_BYTES = 32_768;
 
 /** The largest payload that can be stored, in bytes. */
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
@@ -47,11 +43,6 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
 /** Checks whether a payload fits into the commit that makes its event visible. */
 export function fitsOneCommit(ref: PayloadRef): boolean {
   return ref.chunks <= CHUNKS_PER_COMMIT;
-}
-
-/** Checks whether an event's record may hold its payload: the published examples stay below 27 KB. */
-export function fitsRecord(ref: PayloadRef): boolean {
-  return ref.size <= RECORD_BYTES;
 }
 
 /** Adds a payload that was in its event's record to a commit, as a part of its own. */

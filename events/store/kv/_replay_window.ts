@@ -2,7 +2,7 @@ import type { Delivery } from "../delivery.ts";
 import { isEventId, isTimestamp } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
-import { lookUp } from "./_records.ts";
+import { lookUp } from "./_layout.ts";
 import { commit, untilDone } from "./_write.ts";
 
 /** The event as which a document came first. */

@@ -1,10 +1,10 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
 import type { EventRef, StoredEvent } from "../event_record.ts";
 import { Pool } from "./_concurrency.ts";
-import type { StoreKeys } from "./_keys.ts";
+import type { StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { FIRST, isUndecodable, LAST, listAround, NumberedEntries, readAll } from "./_reads.ts";
-import { refOf, toStoredEvent } from "./_records.ts";
+import { refOf, toStoredEvent } from "./_layout.ts";
 import { Write } from "./_write.ts";
 
 /**

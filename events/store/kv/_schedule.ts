@@ -12,12 +12,10 @@ import {
   orNull,
   shape,
 } from "../record_shape.ts";
-import { leased, type LeaseRequest, plannedDelay } from "../transitions.ts";
-import type { StoreKeys } from "./_keys.ts";
+import { plannedDelay } from "../transitions.ts";
+import { type Known, knownOf, lookUp, type Mutations, type StoreKeys } from "./_layout.ts";
 import { entryOfToday } from "./_layout_v1.ts";
 import { FIRST, LAST, NumberedEntries, readAll, type ReadKeys, readNear } from "./_reads.ts";
-import { type Known, knownOf, lookUp } from "./_records.ts";
-import type { Leased, Mutations } from "./_write.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 100;
@@ -33,9 +31,6 @@ const MAX_NAME_LENGTH = 200;
 
 /** Largest number of events that share an entry: the commit that stores them holds 100 checks, one each. */
 const MAX_SHARING = 500;
-
-/** The number of empty shared entries that a commit deletes. */
-const MAX_EMPTY = 20;
 
 /** The value of a schedule entry. */
 export interface ScheduleEntry {
@@ -234,133 +229,4 @@ function readableEntry(entry: Deno.KvEntry<unknown>): DueEntry | undefined {
 /** Checks whether a key has a time and an id, as those of all versions have. */
 function isOwnKey(key: Deno.KvKey): boolean {
   return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
-}
-
-/** A schedule entry for several events. */
-export interface SharedDue {
-  /** The entry's id. */
-  readonly id: string;
-  /** The time at which the leases of its events expire, milliseconds since the epoch. */
-  readonly dueAt: number;
-  /** The length of these leases, in milliseconds. */
-  readonly leaseMs: number;
-  /** Its events. */
-  readonly events: readonly EventRef[];
-}
-
-/**
- * Shared schedule entries: events that are leased in one commit, mostly the one that stores them, have
- * one entry together. An entry for each would be written and deleted for nothing, because nearly all are
- * settled before it is due.
- *
- * The records of the events name the entry. An event that is changed in any way leaves the entry: from
- * then on it has an entry of its own, or none. The process that wrote the entry counts the events that
- * still share it, and deletes it with the last one. If several commits empty it at the same time, a later
- * commit deletes it. If the process dies, the entry becomes due when the leases expire: the worker that
- * claims it takes over the remaining events, and deletes it.
- */
-export class SharedEntries {
-  readonly #keys: StoreKeys;
-  /** The number of events that are left of each entry that this process has written. */
-  readonly #left = new Map<string, number>();
-  /** The entries that were emptied by several commits together. */
-  readonly #empty: Deno.KvKey[] = [];
-
-  constructor(keys: StoreKeys) {
-    this.#keys = keys;
-  }
-
-  /** Adds an entry to a commit. */
-  open(commit: Mutations, { id, dueAt, leaseMs, events }: SharedDue): void {
-    const entry: SharedEntry = { v: 1, events, delayMs: leaseMs };
-    commit.set(this.#keys.due(dueAt, id), entry);
-    this.#left.set(id, events.length);
-  }
-
-  /** Forgets an entry whose commit failed. */
-  forget({ id }: SharedDue): void {
-    this.#left.delete(id);
-  }
-
-  /** Adds the deletion of the entries that were emptied before to a commit. */
-  deleteEmpty(commit: Mutations): void {
-    for (const key of this.#empty.splice(0, MAX_EMPTY)) commit.delete(key);
-  }
-
-  /** Adds the deletion of the entries that a commit empties. */
-  close(commit: Mutations, leaving: readonly EventRecord[]): void {
-    for (const [id, records] of Map.groupBy(leaving, ({ sharedEntry }) => sharedEntry!)) {
-      if (this.#left.get(id) !== records.length) continue;
-      commit.delete(this.#keys.due(records[0]!.dueAt!, id));
-      this.#left.delete(id);
-    }
-  }
-
-  /** Counts the events that have left their entries. */
-  left(leaving: readonly EventRecord[]): void {
-    for (const { sharedEntry, dueAt } of leaving) {
-      const left = this.#left.get(sharedEntry!);
-      if (left === undefined) continue;
-      this.#left.set(sharedEntry!, left - 1);
-      if (left > 1) continue;
-      this.#left.delete(sharedEntry!);
-      this.#empty.push(this.#keys.due(dueAt!, sharedEntry!));
-    }
-  }
-}
-
-/** The record of an event that is leased in the commit that writes it. */
-export class LeasedRecord implements Leased {
-  readonly leaseMs: number;
-  readonly #keys: StoreKeys;
-  readonly #unleased: EventRecord;
-  readonly #request: LeaseRequest;
-  #record: EventRecord;
-
-  constructor(keys: StoreKeys, record: EventRecord, request: LeaseRequest) {
-    this.leaseMs = request.leaseMs;
-    this.#keys = keys;
-    this.#unleased = record;
-    this.#request = request;
-    this.#record = leased(record, request, Date.now());
-  }
-
-  get record(): EventRecord {
-    return this.#record;
-  }
-
-  lease(now: number, sharedEntry?: string): void {
-    this.#record = leased(this.#unleased, this.#request, now, sharedEntry);
-  }
-
-  addTo(commit: Mutations): void {
-    commit.set(this.#keys.event(this.#record), this.#record);
-    this.addDueTo(commit);
-  }
-
-  /** Adds its entry in the schedule, unless it shares one. */
-  addDueTo(commit: Mutations): void {
-    if (!this.#record.sharedEntry) setDue(commit, this.#keys, this.#record);
-  }
-}
-
-/**
- * Leases events from now on, under one shared entry if there are several.
- *
- * @param events The events.
- * @returns The entry; undefined if each event has its own.
- */
-export function leaseTogether(events: readonly Leased[]): SharedDue | undefined {
-  const [first] = events;
-  if (!first) return undefined;
-  const now = Date.now();
-  const share = events.length > 1 && events.every(({ leaseMs }) => leaseMs === first.leaseMs);
-  const id = share ? crypto.randomUUID() : undefined;
-  for (const each of events) each.lease(now, id);
-  return id === undefined ? undefined : {
-    id,
-    dueAt: now + first.leaseMs,
-    leaseMs: first.leaseMs,
-    events: events.map(({ record: { id, receivedAt } }) => ({ id, receivedAt })),
-  };
 }

@@ -1,7 +1,7 @@
 import { plannedDelay, rescheduled } from "../transitions.ts";
 import { applyChange } from "./_apply.ts";
 import type { StoreParts } from "./_parts.ts";
-import type { Known } from "./_records.ts";
+import type { Known } from "./_layout.ts";
 import { deferEntry, type Due, dueOf, isAtEntry, readDue, type Schedule } from "./_schedule.ts";
 import { Write } from "./_write.ts";
 
@@ -56,7 +56,7 @@ async function bringForward(
   if (isShared) return false;
   const write = new Write().check(entry).delete(entry.key);
   deferEntry(write, keys, due, entry.value.delayMs ?? 0, due.group);
-  return (await commits.commit(write)).ok;
+  return await commits.commit(write) !== null;
 }
 
 /** Checks whether an event waits for longer than was planned. */

@@ -1,11 +1,17 @@
 import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
+import { leased, type LeaseRequest } from "../transitions.ts";
+import type { Mutations, StoreKeys } from "./_layout.ts";
+import { setDue, type SharedEntry } from "./_schedule.ts";
 
 /** Largest size of a value in a commit, in bytes, unless it is a payload or holds long errors. */
 const VALUE_BYTES = 1_000;
 
 /** The mutations of an event that is leased in the commit: its record, id and schedule entry. */
 const LEASED_MUTATIONS = 3;
+
+/** The number of empty shared entries that a commit deletes. */
+const MAX_EMPTY = 20;
 
 /** Time during which a commit is retried: the sender of a webhook has to be answered within 10 s. */
 const TRY_MS = 4_500;
@@ -18,26 +24,6 @@ const MAX_PAUSE_MS = 50;
  * refused a few times had to wait for much longer than the others.
  */
 const PAUSE_GROWTH = 1.3;
-
-/** A write, or a commit: mutations are added to it. */
-export interface Mutations {
-  /** Adds writing a value. */
-  set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): unknown;
-  /** Adds deleting a value. */
-  delete(key: Deno.KvKey): unknown;
-}
-
-/** An event that is leased in a commit. Its record depends on the time, and on the events beside it. */
-export interface Leased {
-  /** The length of the lease, in milliseconds. */
-  readonly leaseMs: number;
-  /** The event's record, as it was leased last. */
-  readonly record: EventRecord;
-  /** Leases it from a time on, with a schedule entry of its own or a shared one. */
-  lease(now: number, sharedEntry?: string): void;
-  /** Adds writing it to a commit. */
-  addTo(commit: Mutations): void;
-}
 
 interface Mutation {
   readonly key: Deno.KvKey;
@@ -61,7 +47,7 @@ export class Write implements Mutations {
   /** Set if workers should be woken. */
   notifies = false;
   /** An event that is leased in the commit. */
-  leased: Leased | undefined;
+  leased: LeasedRecord | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;
   /** Approximate size in a commit, in bytes. */
@@ -74,7 +60,7 @@ export class Write implements Mutations {
   }
 
   /** Adds an event that is leased in the commit. */
-  lease(leased: Leased, payloadBytes: number): this {
+  lease(leased: LeasedRecord, payloadBytes: number): this {
     this.leased = leased;
     this.bytes += payloadBytes + 2 * VALUE_BYTES;
     return this;
@@ -108,6 +94,120 @@ export class Write implements Mutations {
     }
     // Last: the record that it replaces is deleted above, under the same key if both are of one millisecond.
     this.leased?.addTo(commit);
+  }
+}
+
+/**
+ * An event that is leased in the commit that writes it. Its record depends on the time of the commit, and
+ * on the events beside it.
+ */
+export class LeasedRecord {
+  /** The length of the lease, in milliseconds. */
+  readonly leaseMs: number;
+  readonly #keys: StoreKeys;
+  readonly #unleased: EventRecord;
+  readonly #request: LeaseRequest;
+  #record: EventRecord | undefined;
+
+  constructor(keys: StoreKeys, record: EventRecord, request: LeaseRequest) {
+    this.leaseMs = request.leaseMs;
+    this.#keys = keys;
+    this.#unleased = record;
+    this.#request = request;
+  }
+
+  /** The event's record, as it was leased last. */
+  get record(): EventRecord {
+    return this.#record ??= leased(this.#unleased, this.#request, Date.now());
+  }
+
+  /** Leases it from a time on, with a schedule entry of its own or a shared one. */
+  lease(now: number, sharedEntry?: string): void {
+    this.#record = leased(this.#unleased, this.#request, now, sharedEntry);
+  }
+
+  /** Adds writing it to a commit, with its entry in the schedule unless it shares one. */
+  addTo(commit: Mutations, body?: Uint8Array<ArrayBuffer>): void {
+    const { record } = this;
+    commit.set(this.#keys.event(record), body ? { ...record, body } : record);
+    if (!record.sharedEntry) setDue(commit, this.#keys, record);
+  }
+}
+
+/**
+ * Shared schedule entries: events that are leased in one commit, mostly the one that stores them, have
+ * one entry together. An entry for each would be written and deleted for nothing, because nearly all are
+ * settled before it is due.
+ *
+ * The records of the events name the entry. An event that is changed in any way leaves the entry: from
+ * then on it has an entry of its own, or none. The process that wrote the entry counts the events that
+ * still share it, and deletes it with the last one. If several commits empty it at the same time, a later
+ * commit deletes it. If the process dies, the entry becomes due when the leases expire: the worker that
+ * claims it takes over the remaining events, and deletes it.
+ */
+export class SharedEntries {
+  readonly #keys: StoreKeys;
+  /** The number of events that are left of each entry that this process has written. */
+  readonly #left = new Map<string, number>();
+  /** The entries that were emptied by several commits together. */
+  readonly #empty: Deno.KvKey[] = [];
+
+  constructor(keys: StoreKeys) {
+    this.#keys = keys;
+  }
+
+  /**
+   * Leases events from now on and adds the entry that they share to a commit, if there are several.
+   *
+   * @param commit The commit.
+   * @param events The events.
+   * @returns The entry's id; undefined if each event has its own.
+   */
+  open(commit: Mutations, events: readonly LeasedRecord[]): string | undefined {
+    const [first] = events;
+    if (!first) return undefined;
+    const now = Date.now();
+    const { leaseMs } = first;
+    const share = events.length > 1 && events.every((each) => each.leaseMs === leaseMs);
+    const id = share ? crypto.randomUUID() : undefined;
+    for (const each of events) each.lease(now, id);
+    if (id === undefined) return undefined;
+    const refs = events.map(({ record: { id, receivedAt } }) => ({ id, receivedAt }));
+    const entry: SharedEntry = { v: 1, events: refs, delayMs: leaseMs };
+    commit.set(this.#keys.due(now + leaseMs, id), entry);
+    this.#left.set(id, events.length);
+    return id;
+  }
+
+  /** Forgets an entry whose commit failed. */
+  forget(id: string): void {
+    this.#left.delete(id);
+  }
+
+  /** Adds the deletion of the entries that were emptied before to a commit. */
+  deleteEmpty(commit: Mutations): void {
+    for (const key of this.#empty.splice(0, MAX_EMPTY)) commit.delete(key);
+  }
+
+  /** Adds the deletion of the entries that a commit empties. */
+  close(commit: Mutations, leaving: readonly EventRecord[]): void {
+    for (const [id, records] of Map.groupBy(leaving, ({ sharedEntry }) => sharedEntry!)) {
+      if (this.#left.get(id) !== records.length) continue;
+      commit.delete(this.#keys.due(records[0]!.dueAt!, id));
+      this.#left.delete(id);
+    }
+  }
+
+  /** Counts the events that have left their entries. */
+  left(leaving: readonly EventRecord[]): void {
+    for (const { sharedEntry, dueAt } of leaving) {
+      const left = this.#left.get(sharedEntry!);
+      if (left === undefined) continue;
+      this.#left.set(sharedEntry!, left - 1);
+      if (left > 1) continue;
+      this.#left.delete(sharedEntry!);
+      this.#empty.push(this.#keys.due(dueAt!, sharedEntry!));
+    }
   }
 }
 

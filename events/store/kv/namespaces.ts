@@ -1,4 +1,4 @@
-import { storeKeys } from "./_keys.ts";
+import { storeKeys } from "./_layout.ts";
 import { FIRST, LAST } from "./_reads.ts";
 
 /**

@@ -1,20 +1,19 @@
 import { checkFunctions, checkObject, checkPart, met } from "../../../core/check_options.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStore, EventStoreOptions, Lease } from "../event_store.ts";
-import { buried, completed, progressed, released, renewed, retried } from "../transitions.ts";
+import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { applyChange } from "./_apply.ts";
+import { leaseOperations } from "./_apply.ts";
 import { Claims } from "./_claims.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
-import { storeKeys } from "./_keys.ts";
+import { storeKeys } from "./_layout.ts";
 import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteStaleUploads, MAX_PAYLOAD_BYTES, readPayload } from "./_payload.ts";
-import { readRecord } from "./_records.ts";
-import { Schedule, SharedEntries } from "./_schedule.ts";
+import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { Schedule } from "./_schedule.ts";
 import { repairSchedule } from "./_schedule_repair.ts";
+import { SharedEntries } from "./_write.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
 
 /** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
@@ -69,7 +68,7 @@ export async function openEventStore(
 function storeOf(parts: StoreParts): EventStore {
   const { kv, keys, notifier, retentionMs, local } = parts;
   const schedule = new Schedule(parts);
-  const acceptance = new Acceptance(parts);
+  const { accept, replay } = new Acceptance(parts);
   const claims = new Claims(parts, schedule);
   const orderingGroups = new OrderingGroups(parts);
   return {
@@ -78,8 +77,8 @@ function storeOf(parts: StoreParts): EventStore {
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     ...leaseOperations(parts),
-    ...storeOperations(parts, (id) => acceptance.replay(id)),
-    accept: (delivery, options) => acceptance.accept(delivery, options),
+    ...storeOperations(parts, replay),
+    accept,
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(Date.now()),
     deleteStaleUploads: (ms) => deleteStaleUploads(kv, keys, Date.now() - ms),
@@ -117,72 +116,4 @@ function check(
   throw new RangeError(
     `Cannot ${DOING}: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ${met(retentionMs)}`,
   );
-}
-
-/** The operations of a worker on an event that it has leased. */
-type LeaseOperations = Pick<
-  EventStore,
-  "load" | "renew" | "checkpoint" | "recover" | "complete" | "retry" | "release" | "bury"
->;
-
-/** Makes the operations on leased events of a store. */
-export function leaseOperations(parts: StoreParts): LeaseOperations {
-  const { kv, keys } = parts;
-  return {
-    async load({ record }) {
-      const { payload, id } = record;
-      if (!payload) throw new Error(`Cannot load event ${id}: it has no payload`);
-      if (payload.chunks > 0) return await readPayload(kv, keys, payload);
-      const now = await readRecord(kv, keys.event(record));
-      if (now.body) return now.body;
-      if (now.record?.payload?.chunks) return await readPayload(kv, keys, now.record.payload);
-      throw new Error(`Cannot read the payload: the record of event ${id} does not hold it`);
-    },
-
-    renew(lease, leaseMs) {
-      return applyChange(parts, lease, renewed(lease.record, leaseMs, Date.now()));
-    },
-
-    async checkpoint(lease, part, effects) {
-      return await applyChange(parts, lease, progressed(lease.record, part), { effects });
-    },
-
-    async recover({ record: held }) {
-      const { record, versionstamp, body } = await readRecord(kv, keys.event(held));
-      const isSame = record?.state === "running" && record.run === held.run &&
-        record.attempt === held.attempt && record.lease?.owner === held.lease?.owner &&
-        record.lease?.startedAt === held.lease?.startedAt &&
-        // An event that was purged and sent again within a millisecond has the same key.
-        record.payload?.id === held.payload?.id;
-      return isSame ? { record, versionstamp: versionstamp!, body } : null;
-    },
-
-    async complete(lease, options = {}) {
-      const { effects, withinMs } = typeof options === "function" ? { effects: options } : options;
-      const after = completed(lease.record, Date.now());
-      // A cancelled event has no effects.
-      const added = after.state === "done" ? effects : undefined;
-      return await applyChange(parts, lease, after, { effects: added, withinMs }) !== null;
-    },
-
-    retry(lease, delayMs, error) {
-      return settle(parts, lease, retried(lease.record, delayMs, error, Date.now()));
-    },
-
-    release(lease, delayMs = 0) {
-      return settle(parts, lease, released(lease.record, delayMs, Date.now()));
-    },
-
-    bury(lease, error) {
-      return settle(parts, lease, buried(lease.record, error, Date.now()));
-    },
-  };
-}
-
-async function settle(
-  parts: StoreParts,
-  lease: Lease,
-  after: Lease["record"],
-): Promise<boolean> {
-  return await applyChange(parts, lease, after) !== null;
 }
