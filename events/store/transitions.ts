@@ -11,13 +11,7 @@
 import { textOf } from "../../core/text_of.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import type { Delivery } from "./delivery.ts";
-import type {
-  EventRecord,
-  GroupPosition,
-  PayloadRef,
-  RecordedAttempt,
-  RecordedOutcome,
-} from "./event_record.ts";
+import type { EventRecord, GroupPosition, PayloadRef, RecordedAttempt } from "./event_record.ts";
 import { MAX_ID_LENGTH } from "./record_shape.ts";
 
 /** The number of attempts that a record keeps. */
@@ -382,7 +376,7 @@ function nextRun({ run = 0 }: EventRecord): number {
 /** Adds the attempt that ends to a record's last ten, and fewer if the record has no room for them. */
 function withAttempt(
   record: EventRecord,
-  outcome: RecordedOutcome,
+  outcome: RecordedAttempt["outcome"],
   endedAt: number,
   thrown?: unknown,
 ): RecordedAttempt[] {

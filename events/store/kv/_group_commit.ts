@@ -37,16 +37,6 @@ const SHARED_MS = 500;
 /** Longest time that a write waits. By then its sender has been answered 503. */
 const MAX_WAIT_MS = 4_500;
 
-/** A write that waits to be committed. */
-interface Waiting {
-  readonly write: Write;
-  /** The time at which it began to wait, by the monotonic clock. */
-  readonly since: number;
-  /** Gets the version of what was written; null if a check did not hold. */
-  readonly resolve: (versionstamp: string | null) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 /**
  * The group commit: writes that wait at the same time share a commit. A commit costs about 0.3 ms on a file
  * whatever is in it, and an fsync on top on some disks: 32 deliveries in one take a tenth of the time.
@@ -64,8 +54,8 @@ export class GroupCommit {
   readonly #notifier: Notifier;
   readonly #shared: SharedEntries;
   /** Deliveries, and all else: each gets every other place, so that neither keeps the other waiting. */
-  #intake: Waiting[] = [];
-  #work: Waiting[] = [];
+  #intake: Write[] = [];
+  #work: Write[] = [];
   /** Set if a write waits that should wait no longer. */
   #due = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -96,14 +86,14 @@ export class GroupCommit {
    * @returns The version of what it wrote; null if a check did not hold.
    */
   commit(write: Write, withinMs = 0): Promise<string | null> {
-    const { promise, resolve, reject } = Promise.withResolvers<string | null>();
-    this.#put({ write, since: performance.now(), resolve, reject });
+    write.since = performance.now();
+    this.#put(write);
     const isFull = this.#isFull;
     if (withinMs === 0 || isFull) this.#hurry();
     else if (!this.#due) this.#timer ??= setTimeout(this.#hurry, withinMs);
     if (isFull && this.#underWay > this.#slow) this.#next();
     else if (this.#mayPass) queueMicrotask(this.#next);
-    return promise;
+    return write.committed.promise;
   }
 
   readonly #onLocked = (): void => {
@@ -114,8 +104,8 @@ export class GroupCommit {
     return this.#intake.length + this.#work.length;
   }
 
-  #put(item: Waiting): void {
-    (item.write.isIntake ? this.#intake : this.#work).push(item);
+  #put(write: Write): void {
+    (write.isIntake ? this.#intake : this.#work).push(write);
   }
 
   readonly #hurry = (): void => {
@@ -130,9 +120,9 @@ export class GroupCommit {
 
   readonly #next = (): void => {
     while (this.#due && this.#mayStart) {
-      const { items } = this.#take();
+      const writes = this.#take();
       this.#due = this.#size > 0;
-      if (items.length > 0) this.#start(items);
+      if (writes.length > 0) this.#start(writes);
     }
   };
 
@@ -159,26 +149,26 @@ export class GroupCommit {
     return performance.now() - this.#lockedAt < SHARED_MS;
   }
 
-  #take(): Batch {
+  #take(): readonly Write[] {
     const batch = new Batch(this.#maxChecks);
     const maxWork = this.#mayPass && !this.#isFull ? 0 : Math.max(MAX_WORK, this.#intake.length);
     const [intake, work] = [this.#intake, this.#work];
     [this.#intake, this.#work] = [[], []];
     const tooLate = performance.now() - MAX_WAIT_MS;
     for (let i = 0; i < Math.max(intake.length, work.length); i++) {
-      for (const item of [work[i], intake[i]]) {
-        if (!item) continue;
-        if (item === work[i] && i >= maxWork) this.#put(item);
-        else if (item.since < tooLate) {
-          item.reject(new Error(`The KV was busy for ${MAX_WAIT_MS} ms`));
-        } else if (!batch.add(item)) this.#put(item);
+      for (const write of [work[i], intake[i]]) {
+        if (!write) continue;
+        if (write === work[i] && i >= maxWork) this.#put(write);
+        else if (write.since < tooLate) {
+          write.committed.reject(new Error(`The KV was busy for ${MAX_WAIT_MS} ms`));
+        } else if (!batch.add(write)) this.#put(write);
       }
     }
-    return batch;
+    return batch.writes;
   }
 
-  async #start(items: readonly Waiting[]): Promise<void> {
-    const withIntake = items.some(({ write }) => write.isIntake) ? 1 : 0;
+  async #start(writes: readonly Write[]): Promise<void> {
+    const withIntake = writes.some(({ isIntake }) => isIntake) ? 1 : 0;
     this.#underWay++;
     this.#withIntake += withIntake;
     let isSlow = false;
@@ -189,9 +179,9 @@ export class GroupCommit {
       this.#next();
     });
     try {
-      await this.#timeouts.limit(this.#write(items));
+      await this.#timeouts.limit(this.#write(writes));
     } catch (error) {
-      for (const { reject } of items) reject(error);
+      for (const { committed } of writes) committed.reject(error);
     }
     slowness.cancel();
     if (this.#isShared) await pause();
@@ -201,78 +191,79 @@ export class GroupCommit {
     this.#next();
   }
 
-  async #write(items: readonly Waiting[]): Promise<void> {
+  async #write(writes: readonly Write[]): Promise<void> {
     const operation = this.#kv.atomic();
     const undo: (() => void)[] = [];
-    const leaving = items.flatMap(({ write }) => write.leaving ?? []);
+    const leaving = writes.flatMap((write) => write.leaving ?? []);
     try {
-      this.#schedule(operation, items, leaving, undo);
-      for (const { write } of items) write.addTo(operation);
-      if (items.some(({ write }) => write.notifies)) undo.push(this.#notifier.notify(operation));
+      this.#schedule(operation, writes, leaving, undo);
+      for (const write of writes) write.addTo(operation);
+      if (writes.some(({ notifies }) => notifies)) undo.push(this.#notifier.notify(operation));
       const result = await commit(operation, this.#onLocked);
       if (!result.ok) { for (const each of undo) each(); }
-      if (!result.ok && items.length > 1) return await this.#sortOut(items);
+      if (!result.ok && writes.length > 1) return await this.#sortOut(writes);
       if (result.ok) this.#shared.left(leaving);
-      for (const { resolve } of items) resolve(result.ok ? result.versionstamp : null);
+      const version = result.ok ? result.versionstamp : null;
+      for (const { committed } of writes) committed.resolve(version);
     } catch (error) {
       for (const each of undo) each();
-      if (items.length > 1 && isTooMuch(error)) return await this.#writeLess(items, error);
+      if (writes.length > 1 && isTooMuch(error)) return await this.#writeLess(writes, error);
       const reason = hasTooManyChecks(error) ? tooManyChecks(error) : error;
-      for (const { reject } of items) reject(reason);
+      for (const { committed } of writes) committed.reject(reason);
     }
   }
 
   /** Leases events under one schedule entry, and deletes the shared entries that are empty now. */
   #schedule(
     operation: Deno.AtomicOperation,
-    items: readonly Waiting[],
+    writes: readonly Write[],
     leaving: readonly EventRecord[],
     undo: (() => void)[],
   ): void {
-    const leased = items.flatMap(({ write }) => write.leased ?? []);
+    const leased = writes.flatMap((write) => write.leased ?? []);
     const entry = this.#shared.open(operation, leased);
     if (entry !== undefined) undo.push(() => this.#shared.forget(entry));
     this.#shared.close(operation, leaving);
-    if (!items.some(({ write }) => write.effects)) this.#shared.deleteEmpty(operation);
+    if (!writes.some(({ effects }) => effects)) this.#shared.deleteEmpty(operation);
   }
 
   /** Refuses the writes whose checks do not hold, and commits the others again. */
-  async #sortOut(items: readonly Waiting[]): Promise<void> {
-    const checks = items.flatMap(({ write }) => write.checks);
+  async #sortOut(writes: readonly Write[]): Promise<void> {
+    const checks = writes.flatMap((write) => write.checks);
     const entries = await readAll(this.#kv, checks.map(({ key }) => key));
     const stale = new Set(
       checks.filter((check, i) => check.versionstamp !== entries[i]!.versionstamp),
     );
-    if (stale.size === 0) return await this.#writeEach(items);
-    const valid = items.filter((item) => {
-      const holds = item.write.checks.every((check) => !stale.has(check));
-      if (!holds) item.resolve(null);
+    if (stale.size === 0) return await this.#writeEach(writes);
+    const valid = writes.filter((write) => {
+      const holds = write.checks.every((check) => !stale.has(check));
+      if (!holds) write.committed.resolve(null);
       return holds;
     });
     if (valid.length > 0) await this.#write(valid);
   }
 
   /** Splits a commit that is too large, so that a write that fits none does not fail the others. */
-  async #writeLess(items: readonly Waiting[], error: unknown): Promise<void> {
-    if (!hasTooManyChecks(error)) return await this.#writeEach(items);
+  async #writeLess(writes: readonly Write[], error: unknown): Promise<void> {
+    if (!hasTooManyChecks(error)) return await this.#writeEach(writes);
     this.#maxChecks = MAX_CHECKS_REMOTE;
-    const batches = split(items, this.#maxChecks);
-    if (batches.length === 1) return await this.#writeEach(items);
-    for (const batch of batches) await this.#write(batch.items);
+    const batches = split(writes, this.#maxChecks);
+    if (batches.length === 1) return await this.#writeEach(writes);
+    for (const batch of batches) await this.#write(batch.writes);
   }
 
-  async #writeEach(items: readonly Waiting[]): Promise<void> {
-    for (const item of items) await this.#write([item]);
+  async #writeEach(writes: readonly Write[]): Promise<void> {
+    for (const write of writes) await this.#write([write]);
   }
 }
 
-/** Makes batches of items in their order. */
-function split(items: readonly Waiting[], maxChecks: number): Batch[] {
+/** Makes batches of writes in their order. */
+function split(writes: readonly Write[], maxChecks: number): Batch[] {
   const batches = [new Batch(maxChecks)];
-  for (const item of items) {
-    if (batches.at(-1)!.add(item)) continue;
+  for (const write of writes) {
+    if (batches.at(-1)!.add(write)) continue;
     batches.push(new Batch(maxChecks));
-    batches.at(-1)!.add(item);
+    batches.at(-1)!.add(write);
   }
   return batches;
 }
@@ -295,7 +286,7 @@ function pause(): Promise<void> {
 /** Writes that share a commit. */
 class Batch {
   /** The writes. */
-  readonly items: Waiting[] = [];
+  readonly writes: Write[] = [];
   readonly #maxChecks: number;
   readonly #checked = new Set<Deno.KvKeyPart | undefined>();
   #checks = 0;
@@ -311,14 +302,14 @@ class Batch {
    * Adds a write if it fits. Two writes of a commit never check the same key: all checks see the state
    * before the commit, so both would hold. A write with a handler's effects has a commit of its own.
    */
-  add(item: Waiting): boolean {
-    const { checks, size, bytes, effects } = item.write;
+  add(write: Write): boolean {
+    const { checks, size, bytes, effects } = write;
     // Only the last part of each key, an id, is compared. Different keys may share it: such a write waits
     // for the next commit, needlessly but rarely.
     const ids = checks.map(({ key }) => key.at(-1));
-    const isFirst = this.items.length === 0;
+    const isFirst = this.writes.length === 0;
     if (!isFirst && (effects || !this.#fits(ids, size, bytes))) return false;
-    this.items.push(item);
+    this.writes.push(write);
     for (const id of ids) this.#checked.add(id);
     this.#checks += ids.length;
     // Nothing fits beside effects.

@@ -6,7 +6,7 @@
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRecord, isPayloadOf } from "../record_shape.ts";
 import { recordOfToday } from "./_layout_v1.ts";
-import { read, UNKNOWN_VERSION } from "./_reads.ts";
+import { read } from "./_reads.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -52,6 +52,10 @@ export class Write implements Mutations {
   leaving: EventRecord | undefined;
   /** Approximate size in a commit, in bytes. */
   bytes = 0;
+  /** The time at which it began to wait for its commit, by the monotonic clock. */
+  since = 0;
+  /** Its end: the version of what was written, or null if a check did not hold. */
+  readonly committed = Promise.withResolvers<string | null>();
   readonly #mutations: Mutation[] = [];
 
   /** The number of its mutations. */
