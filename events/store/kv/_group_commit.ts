@@ -61,9 +61,8 @@ export class GroupCommit {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #maxChecks = MAX_CHECKS;
   #underWay = 0;
-  #slow = 0;
-  /** The number of commits under way that are not slow and have deliveries. */
-  #withIntake = 0;
+  /** The commits under way that keep the next one waiting: all but the slow ones. */
+  readonly #blocking = new Set<{ readonly hasIntake: boolean }>();
   /** The time when another process held the lock of the database file. */
   #lockedAt = -Infinity;
   readonly #slowness: Timeouts;
@@ -91,7 +90,7 @@ export class GroupCommit {
     const isFull = this.#isFull;
     if (withinMs === 0 || isFull) this.#hurry();
     else if (!this.#due) this.#timer ??= setTimeout(this.#hurry, withinMs);
-    if (isFull && this.#underWay > this.#slow) this.#next();
+    if (isFull && this.#blocking.size > 0) this.#next();
     else if (this.#mayPass) queueMicrotask(this.#next);
     return write.committed.promise;
   }
@@ -115,7 +114,7 @@ export class GroupCommit {
     this.#due = true;
     // A microtask: writes of the same step share the commit, later ones the next one. `setImmediate` would
     // cost 1.15 ms on Deno 2.5, and a turn of the event loop on any version.
-    if (this.#underWay === this.#slow) queueMicrotask(this.#next);
+    if (this.#blocking.size === 0) queueMicrotask(this.#next);
   };
 
   readonly #next = (): void => {
@@ -129,7 +128,7 @@ export class GroupCommit {
   /** One commit at a time gathers most; but a full one is not made to wait. */
   get #mayStart(): boolean {
     if (this.#underWay >= MAX_COMMITS) return false;
-    return this.#underWay === this.#slow || this.#isFull || this.#mayPass;
+    return this.#blocking.size === 0 || this.#isFull || this.#mayPass;
   }
 
   get #isFull(): boolean {
@@ -141,8 +140,9 @@ export class GroupCommit {
    * events are drained, a delivery is then stored after 3.6 ms instead of 4.8.
    */
   get #mayPass(): boolean {
-    return this.#intake.length > 0 && this.#withIntake === 0 &&
-      this.#underWay - this.#slow === 1 && !this.#isShared;
+    if (this.#intake.length === 0 || this.#blocking.size !== 1) return false;
+    const [blocking] = this.#blocking;
+    return !blocking!.hasIntake && !this.#isShared;
   }
 
   get #isShared(): boolean {
@@ -168,14 +168,11 @@ export class GroupCommit {
   }
 
   async #start(writes: readonly Write[]): Promise<void> {
-    const withIntake = writes.some(({ isIntake }) => isIntake) ? 1 : 0;
+    const blocking = { hasIntake: writes.some(({ isIntake }) => isIntake) };
     this.#underWay++;
-    this.#withIntake += withIntake;
-    let isSlow = false;
+    this.#blocking.add(blocking);
     const slowness = this.#slowness.start(() => {
-      isSlow = true;
-      this.#slow++;
-      this.#withIntake -= withIntake;
+      this.#blocking.delete(blocking);
       this.#next();
     });
     try {
@@ -185,8 +182,7 @@ export class GroupCommit {
     }
     slowness.cancel();
     if (this.#isShared) await pause();
-    if (isSlow) this.#slow--;
-    else this.#withIntake -= withIntake;
+    this.#blocking.delete(blocking);
     this.#underWay--;
     this.#next();
   }
