@@ -5,6 +5,7 @@ import { openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
+import { ACCESS_TOKEN } from "../events/store/_denokv.ts";
 import { delivery } from "../events/store/_events.ts";
 import { runHere, testCli } from "./_cli.ts";
 import { ended } from "./_process.ts";
@@ -156,7 +157,7 @@ const WITH_PASSWORD: readonly string[] = [
 ].filter(isTried);
 
 testWith(["read", "write", "net", "env"], "events never writes a password", async () => {
-  Deno.env.set("DENO_KV_ACCESS_TOKEN", "token-s3cret");
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
   for (const kv of WITH_PASSWORD) {
     const lines = [["list", "--kv", kv], ["list", `--kvv=${kv}`], ["list", kv], [kv], [`--${kv}`]];
     for (const line of lines) {
@@ -172,7 +173,7 @@ testWith(["read", "write", "net", "env"], "events never writes a password", asyn
 const WHY = "events tells why a remote KV cannot be used";
 if (isTried("http://127.0.0.1:1")) {
   testWith(["read", "write", "net", "env"], WHY, async () => {
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", "token");
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
     const { code, err } = await runHere(["events", "list", "--kv", "http://127.0.0.1:1"]);
     assertEquals(code, 1);
     assertStringIncludes(err[0]!, "Connection refused");

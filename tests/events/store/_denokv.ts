@@ -2,8 +2,11 @@ import { freePort, listens } from "../../../dev/harness/free_port.ts";
 import { until } from "../../../dev/harness/until.ts";
 import { type Need, testWith } from "../../_permissions.ts";
 
-/** The access token of the servers under test: `DENO_KV_ACCESS_TOKEN` holds it while one runs. */
-export const ACCESS_TOKEN = "token-of-the-test-servers";
+/**
+ * The access token of the servers under test, which is in `DENO_KV_ACCESS_TOKEN`. No test sets another
+ * one: the files that run in parallel share the variables of one process.
+ */
+export const ACCESS_TOKEN = "token-s3cret";
 
 /** Reason for skipping a test that needs the server. */
 export const DENOKV_MISSING = "needs denokv, and the permission to run it";
