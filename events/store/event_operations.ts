@@ -17,6 +17,39 @@ export interface EventFilter {
   readonly receivedBefore?: number | undefined;
 }
 
+/** A choice of events to list, and the part of them that is wanted. */
+export interface ListOptions extends EventFilter {
+  /**
+   * The order in which they were received: the oldest first or the newest.
+   *
+   * @default {"oldest"}
+   */
+  readonly order?: "oldest" | "newest" | undefined;
+  /**
+   * The largest number of events.
+   *
+   * @default {undefined} All of them.
+   */
+  readonly limit?: number | undefined;
+  /**
+   * The {@linkcode EventList.cursor} of an earlier list with the same filter and order, which this one
+   * continues. An empty text begins anew, as none does.
+   *
+   * @default {undefined} From the first event.
+   */
+  readonly cursor?: string | undefined;
+}
+
+/** A list of events, read while it is iterated over. */
+export interface EventList<TEvent extends StoredEvent = StoredEvent>
+  extends AsyncIterableIterator<TEvent> {
+  /**
+   * The place that the list has come to, for another one that continues it; undefined once no event is
+   * left. A list that ends because of its `limit` has a cursor only if there are more events.
+   */
+  readonly cursor: string | undefined;
+}
+
 /** The number of events in each state. */
 export interface EventStats extends Readonly<Record<StoredEvent["state"], number>> {
   /** The time at which the oldest queued event was received, milliseconds since the epoch; null without one. */
@@ -64,18 +97,41 @@ export interface EventOperations {
   /**
    * Lists the events in a state.
    *
-   * @param filter The choice of events.
-   * @returns The records, in the order received.
+   * @param options The choice of events, their order, and the part that is wanted.
+   * @returns The records. A list by pages is no snapshot: it shows each event as it is when it is read.
+   * @throws {TypeError} If the order or the cursor is not valid.
+   * @throws {RangeError} If the limit is not a positive whole number.
+   *
+   * @example
+   * ```ts
+   * import { createBaseApp, openEventStore } from "@org/edge-base";
+   * import { assertEquals } from "@std/assert";
+   *
+   * using kv = await Deno.openKv(":memory:");
+   * const store = await openEventStore(kv);
+   *
+   * const app = createBaseApp({ name: "my-bot", logger: false });
+   * app.get("/dead", async (c) => {
+   *   const cursor = c.req.query("cursor");
+   *   const dead = store.list({ state: "dead", order: "newest", limit: 50, cursor });
+   *   const events = await Array.fromAsync(dead);
+   *   return c.json({ events, cursor: dead.cursor });
+   * });
+   *
+   * assertEquals(await (await app.request("/dead")).json(), { events: [] });
+   * ```
    */
-  list(filter: EventFilter & { readonly state: EventState }): AsyncIterable<EventRecord>;
+  list(options: ListOptions & { readonly state: EventState }): EventList<EventRecord>;
 
   /**
    * Lists events, unreadable ones among them.
    *
-   * @param filter The choice of events.
-   * @returns The records, in the order received.
+   * @param options The choice of events, their order, and the part that is wanted.
+   * @returns The records.
+   * @throws {TypeError} If the order or the cursor is not valid.
+   * @throws {RangeError} If the limit is not a positive whole number.
    */
-  list(filter?: EventFilter): AsyncIterable<StoredEvent>;
+  list(options?: ListOptions): EventList;
 
   /**
    * Counts events.

@@ -28,8 +28,10 @@ export type {
   BulkProgress,
   BulkResult,
   EventFilter,
+  EventList,
   EventOperations,
   EventStats,
+  ListOptions,
 } from "./event_operations.ts";
 export type {
   AcceptOptions,

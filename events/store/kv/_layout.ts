@@ -65,12 +65,14 @@ export interface StoreKeys {
   dead(ref: EventRef): Deno.KvKey;
   /** The beginning of the index of dead events; a time is next. */
   readonly deadIndex: Deno.KvKey;
+  /** The entries of the dead events received from a time on, and before another. */
+  deadBetween(from: number, before: number): Deno.KvListSelector;
   /** The mark that the index holds all dead events, those of the first layout among them. */
   readonly deadIndexed: Deno.KvKey;
   /** The event as which a document came to an intake first, by its digest. */
   content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** The records of the events received from a time on, and before another. */
-  eventsBetween(after: number, before: number): Deno.KvListSelector;
+  eventsBetween(from: number, before: number): Deno.KvListSelector;
   /** The mark of a payload that is still being written. */
   upload(payloadId: string): Deno.KvKey;
   /** All marks of payloads that are still being written. */
@@ -83,8 +85,8 @@ export function storeKeys(namespace: string): StoreKeys {
     id: (id) => [namespace, "id", id],
     ids: { prefix: [namespace, "id"] },
     event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],
-    eventsBetween: (after, before) => ({
-      start: [namespace, "event", after],
+    eventsBetween: (from, before) => ({
+      start: [namespace, "event", from],
       end: [namespace, "event", before],
     }),
     due: (dueAt, id) => [namespace, "due", dueAt, id],
@@ -98,6 +100,10 @@ export function storeKeys(namespace: string): StoreKeys {
     positions: { prefix: [namespace, "place"] },
     dead: ({ id, receivedAt }) => [namespace, "dead", receivedAt, id],
     deadIndex: [namespace, "dead"],
+    deadBetween: (from, before) => ({
+      start: [namespace, "dead", from],
+      end: [namespace, "dead", before],
+    }),
     deadIndexed: [namespace, "indexed", "dead"],
     content: (intake, digest) => [namespace, "content", intake, digest],
     upload: (payloadId) => [namespace, "upload", payloadId],

@@ -1,5 +1,13 @@
-import type { BulkOptions, BulkResult, EventFilter, EventOperations } from "../event_operations.ts";
-import type { EventRecord, StoredEvent } from "../event_record.ts";
+import { checkInteger, checkObject, met } from "../../../core/check_options.ts";
+import type {
+  BulkOptions,
+  BulkResult,
+  EventFilter,
+  EventList,
+  EventOperations,
+  ListOptions,
+} from "../event_operations.ts";
+import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelled, cancelRequested, isCancelRequested } from "../transitions.ts";
@@ -15,6 +23,8 @@ import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;
+
+const LISTING = "list the events";
 
 /** Changes an event that was found; false if it is not meant, or not any more. */
 type ChangeFound = (found: FoundEvent) => Promise<boolean>;
@@ -38,7 +48,7 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
   }
 
   return {
-    list: ((filter = {}) => eventsOf(scan.find(filter))) as EventOperations["list"],
+    list: ((options = {}) => listEvents(scan, options)) as EventOperations["list"],
     replay,
 
     async get(id) {
@@ -80,8 +90,59 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
   };
 }
 
-async function* eventsOf(found: AsyncIterable<FoundEvent>): AsyncGenerator<StoredEvent> {
-  for await (const { event } of found) yield event;
+function listEvents(scan: EventScan, options: ListOptions): EventList {
+  checkObject(LISTING, options);
+  const { order = "oldest", limit = Infinity, cursor } = options;
+  if (limit !== Infinity) checkInteger(LISTING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
+  if (order !== "oldest" && order !== "newest") {
+    throw new TypeError(
+      `Cannot ${LISTING}: 'order' must be "oldest" or "newest", got ${met(order)}`,
+    );
+  }
+  const way = { isNewestFirst: order === "newest", after: eventAt(cursor) };
+  return new EventPage(scan.find(options, undefined, way), limit, cursor || undefined);
+}
+
+/** The events of one list, and the place that it has come to. */
+class EventPage implements EventList {
+  cursor: string | undefined;
+  readonly #found: AsyncGenerator<FoundEvent>;
+  #left: number;
+
+  constructor(found: AsyncGenerator<FoundEvent>, limit: number, cursor: string | undefined) {
+    this.cursor = cursor;
+    this.#found = found;
+    this.#left = limit;
+  }
+
+  async next(): Promise<IteratorResult<StoredEvent, undefined>> {
+    const { done, value } = await this.#found.next();
+    // Behind the last event of a full page, one more tells whether there are any.
+    if (done) this.cursor = undefined;
+    if (done || this.#left-- <= 0) return await this.return();
+    const { event } = value;
+    this.cursor = `${event.receivedAt}:${event.id}`;
+    return { done: false, value: event };
+  }
+
+  async return(): Promise<IteratorReturnResult<undefined>> {
+    await this.#found.return(undefined);
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+/** Reads a cursor: the event that it names may be gone. */
+function eventAt(cursor: unknown): EventRef | undefined {
+  if (cursor === undefined || cursor === "") return undefined;
+  const [, time, id] = /^(\d{1,16}):(.+)$/s.exec(String(cursor)) ?? [];
+  if (typeof cursor === "string" && id !== undefined) return { id, receivedAt: Number(time) };
+  throw new TypeError(
+    `Cannot ${LISTING}: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
+  );
 }
 
 /** Changes events until the work is ended. Throws what a change throws, once those beside it are done. */

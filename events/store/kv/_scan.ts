@@ -19,6 +19,19 @@ const BY_IDS = 100;
 /** The time for which the index of dead events counts as complete. */
 const INDEXED_MS = 86_400_000;
 
+const encoder = new TextEncoder();
+
+/** The times between which events were received: from the first one on, and before the second. */
+type Range = readonly [from: number, before: number];
+
+/** The way through the events: its direction, and the event behind which it begins. */
+export interface Way {
+  /** Set if the newest event comes first. */
+  readonly isNewestFirst?: boolean;
+  /** The event that came last on the same way, which need not exist any more. */
+  readonly after?: EventRef | undefined;
+}
+
 /** An event as it was found. */
 export interface FoundEvent extends Deno.KvEntry<unknown> {
   readonly event: StoredEvent;
@@ -78,13 +91,14 @@ export class EventScan {
     this.#parts = parts;
   }
 
-  /** Finds events in the order received, until the work is ended. */
-  async *find(filter: EventFilter, work?: Work): AsyncGenerator<FoundEvent> {
+  /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
+  async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
     const { receivedAfter = 0, receivedBefore = Infinity } = filter;
     if (receivedAfter >= receivedBefore) return;
-    for await (const entry of this.#entries(filter, receivedAfter, receivedBefore, work)) {
+    for await (const entry of this.#entries(filter, rangeOf(filter, way), way, work)) {
       if (work?.ended) return;
       work?.sawOne();
+      if (way.after && !isBehind(refOf(entry.key), way.after, way.isNewestFirst)) continue;
       const event = toStoredEvent(entry);
       if (matches(event, filter)) yield { ...entry, event };
     }
@@ -92,19 +106,46 @@ export class EventScan {
 
   async *#entries(
     { ids, state }: EventFilter,
-    after: number,
-    before: number,
+    range: Range,
+    way: Way,
     work?: Work,
   ): AsyncGenerator<Deno.KvEntry<unknown>> {
     const { kv, keys } = this.#parts;
-    if (ids) return yield* entriesOf(kv, keys, await refsOf(kv, keys, [...new Set(ids)]));
-    if (state !== "dead") return yield* entriesBetween(kv, keys, after, before);
-    await this.#completeIndex(work);
-    yield* this.#deadBetween(after, before);
+    if (ids) {
+      const refs = await refsOf(kv, keys, [...new Set(ids)]);
+      refs.sort(compareRefs);
+      return yield* entriesOf(kv, keys, way.isNewestFirst ? refs.reverse() : refs);
+    }
+    if (state === "dead") await this.#completeIndex(work);
+    if (way.isNewestFirst) yield* this.#backwards(range, state === "dead");
+    else if (state === "dead") yield* this.#deadBetween(range);
+    else yield* entriesBetween(kv, keys, range);
+  }
+
+  /** Reads the entries of events from the last one back, dead ones by their index. */
+  async *#backwards(range: Range, areDead: boolean): AsyncGenerator<Deno.KvEntry<unknown>> {
+    const { kv, keys } = this.#parts;
+    const selector = areDead ? keys.deadBetween(...range) : keys.eventsBetween(...range);
+    const options = { reverse: true, batchSize: areDead ? BY_IDS : BATCH_SIZE };
+    let last: EventRef | undefined;
+    const refs: EventRef[] = [];
+    try {
+      for await (const entry of kv.list(selector, options)) {
+        last = refOf(entry.key);
+        if (!areDead) yield entry;
+        else if (refs.push(last) === BY_IDS) yield* entriesOf(kv, keys, refs.splice(0));
+      }
+    } catch (error) {
+      if (!isUndecodable(error)) throw error;
+      // From there back events are read by their ids.
+      const rest = (await refsBetween(kv, keys, range)).reverse();
+      refs.push(...last ? rest.filter((ref) => isBehind(ref, last!, true)) : rest);
+    }
+    yield* entriesOf(kv, keys, refs);
   }
 
   /** Reads the entries of dead events by their index. */
-  async *#deadBetween(after: number, before: number): AsyncGenerator<Deno.KvEntry<unknown>> {
+  async *#deadBetween([after, before]: Range): AsyncGenerator<Deno.KvEntry<unknown>> {
     const { kv, keys } = this.#parts;
     const index = new NumberedEntries(kv, keys.deadIndex);
     const [from, to] = [Math.floor(after), Math.ceil(before)];
@@ -114,7 +155,7 @@ export class EventScan {
       // An entry that cannot be decoded: the records of that millisecond are read instead.
       else if (typeof key.at(-1) === "number") {
         yield* entriesOf(kv, keys, refs.splice(0));
-        yield* entriesBetween(kv, keys, Number(key.at(-1)), Number(key.at(-1)) + 1);
+        yield* entriesBetween(kv, keys, [Number(key.at(-1)), Number(key.at(-1)) + 1]);
       }
       if (refs.length < BY_IDS) continue;
       yield* entriesOf(kv, keys, refs);
@@ -129,7 +170,7 @@ export class EventScan {
     if ((await kv.get(keys.deadIndexed)).value !== null) return;
     const pool = new Pool(BY_IDS);
     try {
-      for await (const entry of entriesBetween(kv, keys, 0, Infinity)) {
+      for await (const entry of entriesBetween(kv, keys, [0, Infinity])) {
         if (work?.ended) return;
         const event = toStoredEvent(entry);
         if (event.state !== "dead") continue;
@@ -152,13 +193,12 @@ export class EventScan {
 async function* entriesBetween(
   kv: Deno.Kv,
   keys: StoreKeys,
-  after: number,
-  before: number,
+  [from, before]: Range,
 ): AsyncGenerator<Deno.KvEntry<unknown>> {
-  let time = after;
+  let time = from;
   let seenThen: string[] = [];
   try {
-    const selector = keys.eventsBetween(after, before);
+    const selector = keys.eventsBetween(from, before);
     for await (const entry of kv.list(selector, { batchSize: BATCH_SIZE })) {
       yield entry;
       const { id, receivedAt } = refOf(entry.key);
@@ -168,7 +208,7 @@ async function* entriesBetween(
     }
   } catch (error) {
     if (!isUndecodable(error)) throw error;
-    const refs = await refsBetween(kv, keys, time, before);
+    const refs = await refsBetween(kv, keys, [time, before]);
     const rest = refs.filter((ref) => ref.receivedAt > time || !seenThen.includes(ref.id));
     yield* entriesOf(kv, keys, rest);
   }
@@ -190,15 +230,14 @@ async function* entriesOf(
 async function refsBetween(
   kv: Deno.Kv,
   keys: StoreKeys,
-  after: number,
-  before: number,
+  [from, before]: Range,
 ): Promise<EventRef[]> {
   const refs: EventRef[] = [];
   for await (const { key, value } of listAround(kv, keys.ids, BATCH_SIZE)) {
-    if (typeof value !== "number" || value < after || value >= before) continue;
+    if (typeof value !== "number" || value < from || value >= before) continue;
     refs.push({ id: String(key.at(-1)), receivedAt: value });
   }
-  return refs.sort((a, b) => a.receivedAt - b.receivedAt);
+  return refs.sort(compareRefs);
 }
 
 async function refsOf(
@@ -210,6 +249,29 @@ async function refsOf(
   return entries.flatMap(({ value }, i) =>
     typeof value === "number" ? [{ id: ids[i]!, receivedAt: value }] : []
   );
+}
+
+/** Narrows the times of a filter to those on the way that is left. */
+function rangeOf({ receivedAfter = 0, receivedBefore = Infinity }: EventFilter, way: Way): Range {
+  const { after, isNewestFirst } = way;
+  if (!after) return [receivedAfter, receivedBefore];
+  return isNewestFirst
+    ? [receivedAfter, Math.min(receivedBefore, after.receivedAt + 1)]
+    : [Math.max(receivedAfter, after.receivedAt), receivedBefore];
+}
+
+/** Checks whether one event comes behind another. */
+function isBehind(ref: EventRef, other: EventRef, isNewestFirst = false): boolean {
+  return isNewestFirst ? compareRefs(ref, other) < 0 : compareRefs(ref, other) > 0;
+}
+
+/** Compares events as a KV does: by time, and then by the bytes of their ids. */
+function compareRefs(a: EventRef, b: EventRef): number {
+  if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
+  const [first, second] = [encoder.encode(a.id), encoder.encode(b.id)];
+  const at = first.findIndex((byte, i) => byte !== second[i]);
+  if (at < 0) return first.length - second.length;
+  return first[at]! - (second[at] ?? -1);
 }
 
 /** Checks whether an event matches a filter, its ids aside. */

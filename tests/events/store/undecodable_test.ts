@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import { type EventStore, type ListOptions, openEventStore } from "../../../events/mod.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
@@ -9,8 +9,8 @@ import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf, listed } from "./
 interface Sut {
   readonly kv: Deno.Kv;
   readonly store: EventStore;
-  /** Writes bytes in the place of an event's record that V8 has not written. */
-  readonly damage: (id: string) => void;
+  /** Writes bytes in the place of an event's record, or another entry, that V8 has not written. */
+  readonly damage: (id: string, kind?: string) => void;
 }
 
 function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
@@ -19,14 +19,14 @@ function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
       using kv = await Deno.openKv(`${folder}/kv.db`);
       const store = await openEventStore(kv, { log: () => {} });
       using file = openSqlite(`${folder}/kv.db`);
-      const isRecord = "hex(k) like '%' || hex('event') || '00%' || hex(?) || '00'";
+      const isRecord = "hex(k) like '%' || hex(?) || '00%' || hex(?) || '00'";
       const update = file.database.prepare(`update kv set v = x'ff63' where ${isRecord}`);
-      await fn({ kv, store, damage: (id) => void update.run(id) });
+      await fn({ kv, store, damage: (id, kind = "event") => void update.run(kind, id) });
     }));
 }
 
-async function idsIn(store: EventStore): Promise<string[]> {
-  return await Array.fromAsync(store.list(), ({ id }) => id);
+async function idsIn(store: EventStore, options?: ListOptions): Promise<string[]> {
+  return await Array.fromAsync(store.list(options), ({ id }) => id);
 }
 
 testFile("list() shows records that cannot be decoded, in order", async ({ store, damage }) => {
@@ -37,6 +37,10 @@ testFile("list() shows records that cannot be decoded, in order", async ({ store
   }
   for (const id of ["d2", "d4"]) damage(id);
   assertEquals(await idsIn(store), ["d3", "d2", "d5", "d1", "d4"]);
+  assertEquals(await idsIn(store, { order: "newest" }), ["d4", "d1", "d5", "d2", "d3"]);
+  const behind = { order: "newest", cursor: `${Date.now() - 2}:d1` } as const;
+  assertEquals(await idsIn(store, { ...behind, limit: 2 }), ["d5", "d2"]);
+  assertEquals(await idsIn(store, { state: "dead", order: "newest" }), ["d1", "d5", "d3"]);
   assertEquals(await listed(store, { state: "unreadable" }), ["d2", "d4"]);
   assertEquals(await listed(store, { ids: ["d1", "d2", "d3"] }), ["d1", "d2", "d3"]);
   const { dead, unreadable } = await store.stats();
@@ -49,7 +53,24 @@ testFile("list() shows each event once, however many are read before", async (su
   await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
   sut.damage("d1650");
   assertEquals(await idsIn(sut.store), ids);
+  assertEquals(await idsIn(sut.store, { order: "newest" }), ids.toReversed());
 });
+
+testFile(
+  "list() shows the newest dead events around a damaged index",
+  async ({ store, damage }) => {
+    using time = new FakeTime();
+    for (const id of ["d1", "d2", "d3", "d4"]) {
+      await buryAll(store, [id]);
+      time.tick(1);
+    }
+    for (const id of ["d2", "d4"]) damage(id, "dead");
+    await store.accept(delivery("queued"));
+    const dead = { state: "dead" } as const;
+    assertEquals(await idsIn(store, { ...dead, order: "newest" }), ["d4", "d3", "d2", "d1"]);
+    assertEquals(await idsIn(store, dead), ["d1", "d2", "d3", "d4"]);
+  },
+);
 
 testFile("a record that cannot be decoded holds up no other", async ({ kv, damage }) => {
   const store = await openEventStore(kv, { log: () => {} });

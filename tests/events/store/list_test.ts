@@ -1,0 +1,121 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import type { EventList, EventStore, ListOptions } from "../../../events/mod.ts";
+import { buryAll, delivery } from "./_events.ts";
+import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
+
+const ORDERS = ["oldest", "newest"] as const;
+
+/** Lists events page by page, and checks that only the last page has no cursor. */
+async function paged(store: EventStore, options: ListOptions): Promise<string[][]> {
+  const pages: string[][] = [];
+  let cursor: string | undefined = "";
+  while (cursor !== undefined) {
+    const list: EventList = store.list({ ...options, cursor });
+    pages.push((await Array.fromAsync(list)).map(({ id }) => id));
+    cursor = list.cursor;
+  }
+  return pages;
+}
+
+/** Takes in events, of which two are of the same millisecond, and the ids would sort otherwise. */
+async function fiveEvents(store: EventStore): Promise<string[]> {
+  using time = new FakeTime(1_000);
+  for (const [id, waitMs] of [["e", 1], ["b", 5], ["a", 0], ["d", 5], ["c", 5]] as const) {
+    time.tick(waitMs);
+    await store.accept(delivery(id));
+  }
+  return ["e", "a", "b", "d", "c"];
+}
+
+testStoreInOneProcess(
+  "list() gives events in pages, the oldest first or the newest",
+  async ({ store }) => {
+    await buryAll(store, ["d1", "d2", "d3"]);
+    for (const state of [undefined, "dead"] as const) {
+      assertEquals(await paged(store, { state, limit: 2 }), [["d1", "d2"], ["d3"]]);
+      assertEquals(await paged(store, { state, order: "newest", limit: 2 }), [["d3", "d2"], [
+        "d1",
+      ]]);
+      assertEquals(await paged(store, { state, order: "newest" }), [["d3", "d2", "d1"]]);
+    }
+  },
+);
+
+Deno.test("list() tells that nothing is left behind a full page", async () => {
+  await using sut = await memoryStore();
+  const ids = await fiveEvents(sut.store);
+  for (const limit of [1, 2, 3, 4, 5, 6]) {
+    for (const order of ORDERS) {
+      const pages = await paged(sut.store, { limit, order });
+      assertEquals(pages.flat(), order === "oldest" ? ids : ids.toReversed());
+      assertEquals(pages.length, Math.ceil(ids.length / limit));
+    }
+  }
+});
+
+Deno.test("list() goes on behind an event that is gone", async () => {
+  for (const order of ORDERS) {
+    await using sut = await memoryStore();
+    const { store } = sut;
+    const ids = await fiveEvents(store);
+    const all = order === "oldest" ? ids : ids.toReversed();
+    const list = store.list({ limit: 3, order });
+    await Array.fromAsync(list);
+    assert(await store.cancel(all[2]!));
+    assertEquals((await store.purge({ ids: [all[2]!] })).changed, 1);
+    assertEquals(await paged(store, { order, limit: 1 }), [0, 1, 3, 4].map((i) => [all[i]!]));
+    const rest = await Array.fromAsync(store.list({ order, cursor: list.cursor }));
+    assertEquals(rest.map(({ id }) => id), all.slice(3));
+  }
+});
+
+Deno.test("list() has a cursor for what it has not come to", async () => {
+  await using sut = await memoryStore();
+  const [first, ...others] = await fiveEvents(sut.store);
+  const list = sut.store.list();
+  for await (const { id } of list) {
+    assertEquals(id, first);
+    break;
+  }
+  const rest = await Array.fromAsync(sut.store.list({ cursor: list.cursor }));
+  assertEquals(rest.map(({ id }) => id), others);
+});
+
+Deno.test("list() takes pages of a filter", async () => {
+  await using sut = await memoryStore();
+  const ids = await fiveEvents(sut.store);
+  const filter = { ids: ["c", "a", "e"], limit: 2 };
+  assertEquals(await paged(sut.store, filter), [["e", "a"], ["c"]]);
+  assertEquals(await paged(sut.store, { ...filter, order: "newest" }), [["c", "a"], ["e"]]);
+  const times = { receivedAfter: 1_006, receivedBefore: 1_016, limit: 2 };
+  assertEquals(await paged(sut.store, times), [["a", "b"], ["d"]]);
+  assertEquals(await paged(sut.store, { ...times, order: "newest" }), [["d", "b"], ["a"]]);
+  assertEquals(await paged(sut.store, { state: "done", order: "newest" }), [[]]);
+  assertEquals(ids.length, 5);
+});
+
+Deno.test("list() sorts ids of one time as a KV does", async () => {
+  using _time = new FakeTime(1_000);
+  await using sut = await memoryStore();
+  const ids = ["a", "a:", "aa", "\uffee", "\u{1f600}"];
+  for (const id of ids.toReversed()) await sut.store.accept(delivery(id));
+  assertEquals(await paged(sut.store, { limit: 1 }), ids.map((id) => [id]));
+  const newest = ids.toReversed().map((id) => [id]);
+  assertEquals(await paged(sut.store, { limit: 1, order: "newest" }), newest);
+});
+
+Deno.test("list() says what is wrong with its options", async () => {
+  await using sut = await memoryStore();
+  const table: [options: unknown, error: typeof Error, message: string][] = [
+    [null, TypeError, "the options must be an object, got null"],
+    [{ order: "up" }, TypeError, `'order' must be "oldest" or "newest", got "up"`],
+    [{ limit: 0 }, RangeError, "'limit' must be"],
+    [{ limit: 1.5 }, RangeError, "'limit' must be"],
+    [{ cursor: "d1" }, TypeError, `'cursor' must be the cursor of another list, got "d1"`],
+    [{ cursor: 7 }, TypeError, "'cursor' must be the cursor of another list, got 7"],
+  ];
+  for (const [options, error, message] of table) {
+    assertThrows(() => sut.store.list(options as never), error, message);
+  }
+});
