@@ -2,8 +2,7 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 import { type ErrorBody, HttpError } from "../core/http_error.ts";
 import { logSinkOf, writeLog } from "../core/log.ts";
-import { mayStream } from "./_watched_body.ts";
-import { pathOf } from "./logger.ts";
+import { mayStream, pathOf } from "./logger.ts";
 
 /** Code and message of each status, for errors that have none of their own. */
 const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {

@@ -19,7 +19,6 @@
  *
  * @module
  */
-export { BrokenBodyError } from "./_watched_body.ts";
 export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
 export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
 export {
@@ -47,6 +46,7 @@ export {
 } from "../core/log.ts";
 export { createLogSummary, type LogSummary, type LogSummaryOptions } from "../core/log_summary.ts";
 export {
+  BrokenBodyError,
   createLogger,
   type LoggerOptions,
   type LoggerVariables,
