@@ -1,8 +1,8 @@
-import type { Context, MiddlewareHandler } from "@hono/hono";
+import type { Context } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 import { type ErrorBody, HttpError } from "../core/http_error.ts";
 import { logSinkOf, writeLog } from "../core/log.ts";
-import { mayStream, pathOf } from "./logger.ts";
+import { pathOf } from "./logger.ts";
 
 /** Code and message of each status, for errors that have none of their own. */
 const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {
@@ -120,36 +120,6 @@ export function notFoundHandler(c: Context): Response {
 export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
   const headers = new Headers({ Allow: methods.join(", ") });
   return errorResponse(c, 405, "METHOD_NOT_ALLOWED", "Method Not Allowed", headers);
-}
-
-/**
- * Creates middleware that turns a thrown value that is not an `Error` (a string, `null`, an object) into
- * one, so that it reaches the error handler. Hono would throw such a value out of the app. A handler that
- * returns no response fails as well, and so does one that returns a response that cannot be sent:
- * `Response.error()`, or one whose body was read.
- *
- * @returns The middleware. Put it before the routes, after the logger.
- */
-export function catchNonErrors(): MiddlewareHandler {
-  return async function catchNonErrors(c, next) {
-    try {
-      await next();
-    } catch (thrown) {
-      throw thrown instanceof Error
-        ? thrown
-        : new Error("A non-error was thrown", { cause: thrown });
-    }
-    if (!c.finalized) throw new Error("A handler returned no response");
-    const flaw = flawOf(c.res);
-    if (flaw) throw new Error(`A handler returned a response that cannot be sent: ${flaw}`);
-  };
-}
-
-/** Finds a reason why the server could not send a response. */
-function flawOf(response: Response): string | undefined {
-  if (response.status === 0) return "it is Response.error()";
-  if (response.bodyUsed) return "its body was read";
-  return mayStream(response) && response.body?.locked ? "its body has a reader" : undefined;
 }
 
 function renderError(error: Error): Rendering {

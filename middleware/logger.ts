@@ -2,19 +2,13 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import { checkFunctions, checkObject } from "../core/check_options.ts";
 import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "../core/log.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
-import { setResponseHeader } from "./response_headers.ts";
+import { mayStream, setResponseHeader } from "./essentials.ts";
 
 /** Form of an inbound `X-Request-Id` that is kept: a UUID has 36 characters, a trace header 55. */
 const REQUEST_ID = /^[\w=-]{1,128}$/;
 
 /** Time after which a client may have given up: a slower response is watched until it is sent. */
 const SLOW_MS = 200;
-
-/** Types of responses that are sent whole, as `c.text()` and the like make them. */
-const WHOLE = /^(?:text\/(?:plain|html)|application\/json)\b/;
-
-/** Headers of a response that comes from `fetch`, or is written piece by piece. */
-const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
 
 /** URL up to its path. */
 const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
@@ -167,15 +161,6 @@ function recordOf(
     ip,
     code: isError ? c.res.headers.get("X-Error-Code") ?? undefined : undefined,
   };
-}
-
-/**
- * Tells whether the body of a response may be a stream. Reading `body` would not tell, and would turn
- * every text into a stream, which takes Deno 3 µs longer to send.
- */
-export function mayStream({ headers }: Response): boolean {
-  return !WHOLE.test(headers.get("Content-Type") ?? "") ||
-    FROM_ELSEWHERE.some((name) => headers.has(name));
 }
 
 /**

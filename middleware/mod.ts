@@ -21,13 +21,8 @@
  */
 export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
 export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
-export {
-  catchNonErrors,
-  errorHandler,
-  methodNotAllowedHandler,
-  notFoundHandler,
-} from "./error_handler.ts";
-export { createHostCheck } from "./host_check.ts";
+export { errorHandler, methodNotAllowedHandler, notFoundHandler } from "./error_handler.ts";
+export { catchNonErrors, createHostCheck, createResponseHeaders } from "./essentials.ts";
 export {
   type ErrorBody,
   type ErrorCode,
@@ -59,7 +54,6 @@ export {
   type RateLimitStore,
 } from "./rate_limit_store.ts";
 export { createRateLimiter, type RateLimitOptions } from "./rate_limiter.ts";
-export { createResponseHeaders } from "./response_headers.ts";
 export {
   createStdoutLog,
   type LogOutput,

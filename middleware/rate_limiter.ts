@@ -8,12 +8,12 @@ import {
 } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
+import { setResponseHeader } from "./essentials.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,
   type RateLimitStore,
 } from "./rate_limit_store.ts";
-import { setResponseHeader } from "./response_headers.ts";
 
 /** Key of all requests whose address is not known: they share one count. */
 const NO_ADDRESS = "unknown";
