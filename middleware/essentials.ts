@@ -88,16 +88,24 @@ export function catchNonErrors(): MiddlewareHandler {
  * @returns The middleware. Put it before the routes.
  */
 export function createHostCheck(): MiddlewareHandler {
+  // Most requests name the same host as the one before, which need not be parsed again.
+  let [validOrigin, validHost]: (string | undefined)[] = ["", ""];
   return async function hostCheck(c, next) {
     const [, origin, authority, slash] = ORIGIN.exec(c.req.url) ?? [];
     const host = c.req.header("Host") ?? sentAs(c, authority);
-    // The target of a request may name another host than the header. The URL has the target's.
-    const isUrl = origin === undefined || URL.canParse(origin);
-    if (!isUrl || slash === "" || (host !== undefined && !isHost(host, authority))) {
-      throw new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
+    if (origin !== validOrigin || host !== validHost) {
+      // The target of a request may name another host than the header. The URL has the target's.
+      const isUrl = origin === undefined || URL.canParse(origin);
+      if (!isUrl || (host !== undefined && !isHost(host, authority))) throw invalidHost();
+      [validOrigin, validHost] = [origin, host];
     }
+    if (slash === "") throw invalidHost();
     await next();
   };
+}
+
+function invalidHost(): HttpError {
+  return new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
 }
 
 /**

@@ -150,14 +150,19 @@ function cameAs(url: string, headers: HeadersInit = {}): Request {
   return Object.defineProperty(request, "url", { value: url });
 }
 
-/** Sends a request over a connection with this URL, and returns the answer. */
-async function statusAt(url: string, headers: HeadersInit = {}): Promise<number> {
+/** An app whose requests come over a connection: gives the status for a URL and headers. */
+function connected(): (url: string, headers?: HeadersInit) => Promise<number> {
   const app = new Hono();
   app.onError(errorHandler);
   app.use(createHostCheck());
   app.get("/", (c) => c.text("reached"));
   const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 50_000 } as const;
-  return (await app.fetch(cameAs(url, headers), { remoteAddr })).status;
+  return async (url, headers) => (await app.fetch(cameAs(url, headers), { remoteAddr })).status;
+}
+
+/** Sends a request over a connection with this URL, and returns the answer. */
+function statusAt(url: string, headers: HeadersInit = {}): Promise<number> {
+  return connected()(url, headers);
 }
 
 const HTTP1_HEADERS = [
@@ -217,4 +222,37 @@ Deno.test("createHostCheck() answers 400 to a target without a path", async () =
   ) {
     assertEquals(await statusAt(url, { Host: "x" }), 400, url);
   }
+});
+
+/** Requests of all kinds: URL, `Host` header if any, and the answer. */
+const REQUESTS: readonly [url: string, host: string | undefined, status: number][] = [
+  ["http://a/", "a", 200],
+  ["http://b:8000/", "b:8000", 200],
+  ["http://a/", "b", 200],
+  ["http://a/", undefined, 200],
+  ["http://b:8000/", "", 400],
+  ["http://a/", "a/webhook?", 400],
+  ["http://a/", "256.256.256.256", 400],
+  ["http://256.256.256.256/", "a", 400],
+  ["http://a?/", "a", 400],
+  ["http://a", "a", 400],
+];
+
+Deno.test("createHostCheck() answers a request the same after any other one", async () => {
+  const request = connected();
+  for (const before of REQUESTS) {
+    for (const after of REQUESTS) {
+      for (const [url, host, expected] of [before, before, after, after, before]) {
+        const status = await request(url, host === undefined ? {} : { Host: host });
+        assertEquals(status, expected, JSON.stringify([before, after, url, host]));
+      }
+    }
+  }
+});
+
+Deno.test("createHostCheck() refuses a request over HTTP/1 without a host after one that had it", async () => {
+  const request = connected();
+  assertEquals(await request("http://a/", { Host: "a" }), 200);
+  assertEquals(await request("http://a/", { Connection: "close" }), 400);
+  assertEquals(await request("http://a/"), 200);
 });
