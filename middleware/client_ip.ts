@@ -23,12 +23,6 @@ export interface ConnectionBindings {
   readonly remoteAddr?: Deno.Addr | undefined;
 }
 
-/** Bindings of other runtimes: those of `@hono/node-server`, and `Bun.serve`, which binds itself. */
-interface OtherBindings {
-  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
-  readonly requestIP?: (request: Request) => { readonly address: string } | null;
-}
-
 /**
  * Finds the client's IP address: that of the socket, or the one that a trusted proxy has seen. The socket
  * is that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
@@ -74,9 +68,15 @@ export function ipNetwork(ip: string, prefixLength = 64): string {
   return `${expandIPv6(ip).split(":").slice(0, prefixLength / 16).join(":")}::/${prefixLength}`;
 }
 
-/** Finds the other end of the connection, whose address may be unknown; undefined without one. */
+/**
+ * Finds the other end of the connection, whose address may be unknown; undefined without one. On other
+ * runtimes `@hono/node-server` binds `incoming`, and `Bun.serve` itself.
+ */
 export function remoteOf(c: Context): { readonly address: string | undefined } | undefined {
-  const { remoteAddr, incoming, requestIP } = (c.env ?? {}) as ConnectionBindings & OtherBindings;
+  const { remoteAddr, incoming, requestIP } = (c.env ?? {}) as ConnectionBindings & {
+    readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
+    readonly requestIP?: (request: Request) => { readonly address: string } | null;
+  };
   if (remoteAddr) return { address: "hostname" in remoteAddr ? remoteAddr.hostname : undefined };
   if (incoming?.socket) return { address: incoming.socket.remoteAddress };
   if (typeof requestIP !== "function") return undefined;
