@@ -1,23 +1,29 @@
-/** Running timeout. */
-export interface Timeout {
-  /** Cancels the timeout: its callback is no longer called. */
-  cancel(): void;
-}
-
-class Entry implements Timeout {
+/** Timeout of a list. */
+export class Timeout {
   /** Time at which the timeout ends, by the monotonic clock. */
   readonly at: number;
+  /** Function to call then. */
   readonly callback: () => void;
-  next: Entry | undefined;
-  previous: Entry | undefined;
-  readonly #remove: (entry: Entry) => void;
+  /** Timeout that ends after this one. */
+  next: Timeout | undefined;
+  /** Timeout that ends before this one. */
+  previous: Timeout | undefined;
+  readonly #remove: (timeout: Timeout) => void;
 
-  constructor(at: number, callback: () => void, remove: (entry: Entry) => void) {
+  /**
+   * Creates a timeout that is in no list yet.
+   *
+   * @param at The time at which it ends, by the monotonic clock.
+   * @param callback The function to call then.
+   * @param remove Takes it out of its list.
+   */
+  constructor(at: number, callback: () => void, remove: (timeout: Timeout) => void) {
     this.at = at;
     this.callback = callback;
     this.#remove = remove;
   }
 
+  /** Cancels the timeout: its callback is no longer called. */
   cancel(): void {
     this.#remove(this);
   }
@@ -75,8 +81,8 @@ export class SharedTimer {
  */
 export class Timeouts {
   readonly #ms: number;
-  #first: Entry | undefined;
-  #last: Entry | undefined;
+  #first: Timeout | undefined;
+  #last: Timeout | undefined;
   readonly #timer: SharedTimer;
 
   /**
@@ -102,16 +108,16 @@ export class Timeouts {
    * @returns The timeout, which can be cancelled.
    */
   start(callback: () => void): Timeout {
-    const entry = new Entry(performance.now() + this.#ms, callback, this.#remove);
-    entry.previous = this.#last;
+    const timeout = new Timeout(performance.now() + this.#ms, callback, this.#remove);
+    timeout.previous = this.#last;
     const last = this.#last;
-    this.#last = entry;
-    if (last) last.next = entry;
+    this.#last = timeout;
+    if (last) last.next = timeout;
     else {
-      this.#first = entry;
-      this.#timer.add(this, entry.at);
+      this.#first = timeout;
+      this.#timer.add(this, timeout.at);
     }
-    return entry;
+    return timeout;
   }
 
   /**
@@ -135,15 +141,15 @@ export class Timeouts {
     });
   }
 
-  readonly #remove = (entry: Entry): void => {
-    const { previous, next } = entry;
+  readonly #remove = (timeout: Timeout): void => {
+    const { previous, next } = timeout;
     // A timeout that has ended or was cancelled is no longer in the list.
-    if (!previous && this.#first !== entry) return;
+    if (!previous && this.#first !== timeout) return;
     if (previous) previous.next = next;
     else this.#first = next;
     if (next) next.previous = previous;
     else this.#last = previous;
-    entry.previous = entry.next = undefined;
+    timeout.previous = timeout.next = undefined;
     if (!this.#first) this.#timer.delete(this);
   };
 
