@@ -1,3 +1,4 @@
+import type { LogLevel } from "../../core/mod.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
 import { isCancelRequested } from "../store/transitions.ts";
@@ -17,35 +18,24 @@ const MAX_RENEWALS = 2;
 /** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
 
-/** Options of a {@linkcode HeldLease}. */
-export interface HeldLeaseOptions {
-  readonly store: EventStore;
-  readonly lease: Lease;
-  /** Length of the lease, in milliseconds. */
-  readonly leaseMs: number;
-  /** Time at which the lease was asked for, by the monotonic clock. */
-  readonly leasedAt: number;
-  /** Timeouts of the length after which a lease is renewed. */
-  readonly renewals: Timeouts;
-  /** Called once when the lease is lost: nothing of the event may be done any more. */
-  onLost(message: string): void;
-  /**
-   * Called whenever a change of the record, or a reading, shows that somebody wants the event cancelled. The
-   * lease is still held.
-   */
-  onCancelRequested(): void;
-  /** Called when a renewal failed. The next one may succeed. */
-  onRenewalFailed(error: unknown): void;
-}
-
 /**
  * A lease that a worker holds. It is renewed in the background until it is ended or lost. Every change of
  * the record makes a new version, and only its newest version can change it again, so changes take turns,
  * and one that meets an unknown version reads the record: if it still names this lease, the change is
  * made a second time with the version found there.
+ *
+ * Its signal tells the handler that the event is another worker's or is to be cancelled. A lease whose
+ * event is to be cancelled is still held, until the handler has ended.
  */
 export class HeldLease {
-  readonly #options: HeldLeaseOptions;
+  readonly #store: EventStore;
+  readonly #leaseMs: number;
+  readonly #renewals: Timeouts;
+  readonly #report: (level: LogLevel, message: string, fields?: object) => void;
+  /** Time at which the lease was asked for, by the monotonic clock. */
+  readonly #leasedAt: number;
+  readonly #controller = new AbortController();
+  #isCancelled = false;
   #lease: Lease;
   /** Time until which it is held, by the monotonic clock. */
   #until: number;
@@ -59,16 +49,39 @@ export class HeldLease {
   /** True if the process stood still since then, and no renewal has failed after that. */
   #stoodStill = false;
   /** Number of renewals that are not answered. */
-  #renewals = 0;
+  #unanswered = 0;
   #timeout: Timeout | undefined;
   /** Time for which that is set, by the monotonic clock. */
   #tickAt = Infinity;
   #wake: (() => void) | undefined;
 
-  constructor(options: HeldLeaseOptions) {
-    this.#options = options;
-    this.#lease = options.lease;
-    this.#until = options.leasedAt + options.leaseMs * EXPIRY_MARGIN;
+  /**
+   * Creates the lease as it is held now. It is not renewed yet.
+   *
+   * @param parts The store, the length of the lease, and timeouts after which one is renewed.
+   * @param lease The lease.
+   * @param leasedAt The time at which it was asked for, by the monotonic clock.
+   * @param report Logs something about the event.
+   */
+  constructor(
+    { store, leaseMs, renewals }: {
+      readonly store: EventStore;
+      readonly leaseMs: number;
+      readonly renewals: Timeouts;
+    },
+    lease: Lease,
+    leasedAt: number,
+    report: (level: LogLevel, message: string, fields?: object) => void,
+  ) {
+    this.#store = store;
+    this.#leaseMs = leaseMs;
+    this.#renewals = renewals;
+    this.#report = report;
+    this.#leasedAt = leasedAt;
+    this.#lease = lease;
+    this.#until = leasedAt + leaseMs * EXPIRY_MARGIN;
+    // Cancelled before there was a job to tell. If the lease is older than that, its first renewal tells.
+    this.#lookForCancel(lease);
   }
 
   /** The event's record. */
@@ -81,24 +94,45 @@ export class HeldLease {
     return this.#lease;
   }
 
-  /** True once the lease is lost or given up, or the event settled. */
-  get isEnded(): boolean {
-    return this.#isEnded;
+  /** True until the lease is lost or given up, or the event settled. */
+  get isHeld(): boolean {
+    return !this.#isEnded;
   }
 
   /** Time since the lease was asked for, in milliseconds. */
   get ageMs(): number {
-    return performance.now() - this.#options.leasedAt;
+    return performance.now() - this.#leasedAt;
+  }
+
+  /** Aborted once the event's handler should end. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** True once somebody wants the event cancelled. */
+  get isCancelled(): boolean {
+    return this.#isCancelled;
+  }
+
+  /** Aborts the signal. The lease is held as before. */
+  abort(reason: string): void {
+    this.#controller.abort(new Error(reason));
+  }
+
+  /** Aborts the signal because somebody wants the event cancelled. */
+  cancel(): void {
+    this.#isCancelled = true;
+    this.abort("The event was cancelled");
   }
 
   /** Renews the lease from now on. */
   keep(): void {
     if (this.#isEnded) return;
-    const { renewals, leaseMs } = this.#options;
+    const renewalMs = this.#leaseMs * RENEWAL;
     const remainingMs = this.#until - performance.now();
-    const isShort = remainingMs > 0 && remainingMs < leaseMs * RENEWAL;
-    this.#tickAt = performance.now() + (isShort ? remainingMs : leaseMs * RENEWAL);
-    this.#timeout = (isShort ? new Timeouts(remainingMs) : renewals).start(this.#tick);
+    const isShort = remainingMs > 0 && remainingMs < renewalMs;
+    this.#tickAt = performance.now() + (isShort ? remainingMs : renewalMs);
+    this.#timeout = (isShort ? new Timeouts(remainingMs) : this.#renewals).start(this.#tick);
   }
 
   /** Stops renewing it. Resolves once no change of it is under way. */
@@ -113,7 +147,8 @@ export class HeldLease {
   lose(message: string): void {
     if (this.#isEnded) return;
     this.end();
-    this.#options.onLost(message);
+    this.abort("The lease was lost");
+    this.#report("warn", message);
   }
 
   /**
@@ -126,7 +161,7 @@ export class HeldLease {
   change(action: (lease: Lease) => Promise<Lease | null>, withinMs: number): Promise<boolean> {
     const changing = this.#changes.then(async () => {
       if (this.#isEnded) return false;
-      const standstillMs = this.#options.leaseMs * STANDSTILL;
+      const standstillMs = this.#leaseMs * STANDSTILL;
       const lease = await whileRunning(this.#changed(action), withinMs, standstillMs);
       if (!lease) return false;
       this.#lease = lease;
@@ -142,14 +177,14 @@ export class HeldLease {
   }
 
   async #recovered(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
-    const lease = await this.#options.store.recover(this.#lease);
+    const lease = await this.#store.recover(this.#lease);
     if (!lease) return null;
     this.#lookForCancel(lease);
     return await action(lease);
   }
 
   #lookForCancel({ record }: Lease): void {
-    if (isCancelRequested(record)) this.#options.onCancelRequested();
+    if (isCancelRequested(record)) this.cancel();
   }
 
   /**
@@ -174,8 +209,7 @@ export class HeldLease {
   /** Gives the event back, even while its handler runs. */
   async giveBack(): Promise<Lease | null> {
     await withDeadline(this.end(), GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
-    const { store } = this.#options;
-    const releasing = this.settle((lease) => store.release(lease));
+    const releasing = this.settle((lease) => this.#store.release(lease));
     return await withDeadline(releasing, GIVE_BACK_TIMEOUT_MS);
   }
 
@@ -193,22 +227,22 @@ export class HeldLease {
     // Without a renewal another worker takes the event over, so this one has to stop before. But if this
     // process stood still, perhaps nobody did: the first renewal after that finds out.
     const now = performance.now();
-    if (now - this.#tickAt > this.#options.leaseMs * STANDSTILL) this.#stoodStill = true;
+    if (now - this.#tickAt > this.#leaseMs * STANDSTILL) this.#stoodStill = true;
     if (now >= this.#until && this.#hasTried && !this.#stoodStill) {
       return this.lose("lease not renewed in time, handler aborted");
     }
-    if (this.#renewals < MAX_RENEWALS) this.#renew();
+    if (this.#unanswered < MAX_RENEWALS) this.#renew();
     this.keep();
   };
 
   async #renew(): Promise<void> {
-    const { store, leaseMs, onRenewalFailed } = this.#options;
+    const leaseMs = this.#leaseMs;
     let start = 0;
     this.#hasTried = true;
-    this.#renewals++;
+    this.#unanswered++;
     const renew = (lease: Lease) => {
       start = performance.now();
-      return store.renew(lease, leaseMs);
+      return this.#store.renew(lease, leaseMs);
     };
     try {
       const isRenewed = await this.change(renew, leaseMs * RENEWAL);
@@ -221,9 +255,9 @@ export class HeldLease {
       this.#hasTried = this.#stoodStill = false;
     } catch (error) {
       this.#stoodStill = false;
-      onRenewalFailed(error);
+      this.#report("error", "lease not renewed", { error });
     } finally {
-      this.#renewals--;
+      this.#unanswered--;
     }
   }
 }

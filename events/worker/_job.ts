@@ -29,34 +29,6 @@ export interface JobParts {
   readonly renewals: Timeouts;
 }
 
-/** A leased event to be run. */
-export interface JobOptions {
-  readonly lease: Lease;
-  /** Time at which the lease was asked for, by the monotonic clock. */
-  readonly leasedAt: number;
-  /** The event's payload, if it is in memory already. */
-  readonly content?: EventContent | undefined;
-}
-
-/** An event's payload. */
-export interface EventContent {
-  readonly body: Uint8Array<ArrayBuffer>;
-  /** The same, if it was parsed already. */
-  readonly payload?: JsonObject;
-}
-
-/** The end of a handler: it returned, perhaps with effects to be committed, or failed. */
-type HandlerEnd =
-  | { readonly effects?: readonly CommitEffects[] | undefined }
-  | { readonly error: unknown };
-
-/** One way to settle an event, and what is logged about it. */
-interface Settlement {
-  readonly outcome: AttemptOutcome;
-  settle(lease: Lease): Promise<boolean>;
-  report?(): void;
-}
-
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
 const SETTLE_WITHIN_MS = 5;
 
@@ -78,30 +50,39 @@ export class Job {
   readonly #lease: HeldLease;
   /** Size of the payload that is in memory before the event is loaded. */
   readonly bytes: number;
-  #content: EventContent | undefined;
+  #body: Uint8Array<ArrayBuffer> | undefined;
+  #payload: JsonObject | undefined;
   #effects: CommitEffects[] | undefined;
   /** Parts whose checkpoint may or may not be stored, and how often each had been noted before. */
-  readonly #uncertain = new Map<string, number>();
-  readonly #controller = new AbortController();
-  #isCancelled = false;
+  #uncertain: Map<string, number> | undefined;
   #stopping = false;
   #handlerEnded = false;
   #attempt: Attempt | undefined;
+  /** Set if the handler, or committing its effects, failed. */
+  #failure: { readonly error: unknown } | undefined;
   #outcome: AttemptOutcome = "lost";
 
-  constructor(parts: JobParts, { lease, leasedAt, content }: JobOptions) {
-    const { store, leaseMs, renewals } = parts;
+  /**
+   * Creates a job that waits for its run.
+   *
+   * @param parts The settings of all jobs.
+   * @param lease The lease of the event.
+   * @param leasedAt The time at which it was asked for, by the monotonic clock.
+   * @param body The event's payload, if it is in memory already.
+   * @param payload The same, if it was parsed already.
+   */
+  constructor(
+    parts: JobParts,
+    lease: Lease,
+    leasedAt: number,
+    body: Uint8Array<ArrayBuffer> | undefined,
+    payload?: JsonObject,
+  ) {
     this.#parts = parts;
-    this.#lease = new HeldLease({
-      ...{ store, lease, leaseMs, leasedAt, renewals },
-      onLost: (message) => this.#abandon(message),
-      onCancelRequested: () => this.cancel(),
-      onRenewalFailed: (error) => this.#report("error", "lease not renewed", { error }),
-    });
-    this.#content = content;
-    this.bytes = content?.body.byteLength ?? 0;
-    // Cancelled before there was a job to tell. If the lease is older than that, its first renewal tells.
-    if (isCancelRequested(lease.record)) this.cancel();
+    this.#lease = new HeldLease(parts, lease, leasedAt, this.#report);
+    this.#body = body;
+    this.#payload = payload;
+    this.bytes = body?.byteLength ?? 0;
   }
 
   /** The event's id. */
@@ -111,7 +92,7 @@ export class Job {
 
   /** True while this worker holds the event's lease. */
   get isHeld(): boolean {
-    return !this.#lease.isEnded;
+    return this.#lease.isHeld;
   }
 
   /** Time since the event was leased, in milliseconds. */
@@ -122,13 +103,12 @@ export class Job {
   /** Aborts the handler because the worker stops. If the handler throws, the event is released. */
   stop(): void {
     this.#stopping = true;
-    this.#controller.abort(new Error("The worker stops"));
+    this.#lease.abort("The worker stops");
   }
 
   /** Aborts the handler because somebody wants the event cancelled. */
   cancel(): void {
-    this.#isCancelled = true;
-    this.#controller.abort(new Error("The event was cancelled"));
+    this.#lease.cancel();
   }
 
   /** Releases the event, even while its handler runs. */
@@ -147,27 +127,30 @@ export class Job {
    * @param onHandled Called once the handler has ended, so that another event can have its place.
    */
   async run(onHandled: () => void): Promise<void> {
-    const end = await this.#handle();
+    const isHandled = await this.#handle();
     // Settling takes a while: what is still referenced then is copied by the garbage collector.
-    this.#content = undefined;
+    this.#body = this.#payload = undefined;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
     onHandled();
-    if (end) await this.#settle(end);
+    if (isHandled) await this.#settle();
   }
 
-  /** Takes the steps before the settlement; undefined if the event was put off. */
-  async #handle(): Promise<HandlerEnd | undefined> {
+  /** Takes the steps before the settlement; false if the event was put off. */
+  async #handle(): Promise<boolean> {
     try {
-      if (await this.#putOff()) return void this.#lease.end();
+      if (await this.#putOff()) {
+        this.#lease.end();
+        return false;
+      }
       this.#lease.keep();
       this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
       if (this.#attempt) await this.#attempt.run(() => this.#callHandler());
       else await this.#callHandler();
-      return { effects: this.#effects };
     } catch (error) {
-      return { error: lookable(error) };
+      this.#failure = { error: lookable(error) };
     }
+    return true;
   }
 
   // Step 1: an event whose processes keep dying waits, and is given up, like one whose handler throws.
@@ -186,14 +169,13 @@ export class Job {
       const last = (lease: Lease) => ({ ...lease, record: { ...lease.record, attempt } });
       const settle = (lease: Lease) =>
         store.bury(last(lease), "Given up: its lease expired too often");
-      const report = () => this.#report("error", "event failed for the last time, now dead");
-      await withDeadline(this.#settleAs({ outcome: "dead", settle, report }), leaseMs);
+      await withDeadline(this.#settleAs("dead", settle, () => this.#reportLast()), leaseMs);
       this.#parts.telemetry?.attempt({ ...record, attempt }).settled(this.#outcome);
       return true;
     }
     if (delayMs <= leaseMs) return false;
     const settle = (lease: Lease) => store.release(lease, delayMs - leaseMs);
-    await withDeadline(this.#settleAs({ outcome: "returned", settle }), leaseMs);
+    await withDeadline(this.#settleAs("returned", settle), leaseMs);
     return true;
   }
 
@@ -203,18 +185,19 @@ export class Job {
     const event = await this.#load();
     // Loading may take long. By now the event may be another worker's, or be cancelled.
     if (!this.isHeld) return;
-    if (this.#isCancelled) throw new Error("The event was cancelled before its handler started");
+    if (this.#lease.isCancelled) {
+      throw new Error("The event was cancelled before its handler started");
+    }
     const { handler, log, store: { kv } } = this.#parts;
-    const { progress = [] } = this.#lease.record;
+    const { signal, record: { progress = [] } } = this.#lease;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    const { signal } = this.#controller;
     await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
   }
 
   async #load(): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
-    if (this.#content) return toEvent(record, this.#content.body, this.#content.payload);
+    if (this.#body) return toEvent(record, this.#body, this.#payload);
     return toEvent(record, await withDeadline(store.load(lease), leaseMs));
   }
 
@@ -228,18 +211,18 @@ export class Job {
   readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {
     if (this.#handlerEnded) throw new TypeError("Cannot note progress: the handler has ended");
     const add = effects && committing([effects]);
-    let before = this.#uncertain.get(part);
+    let before = this.#uncertain?.get(part);
     const note = (lease: Lease) => {
-      if (this.#isCancelled) throw new Error("Cannot note progress: the event was cancelled");
+      if (this.#lease.isCancelled) throw new Error("Cannot note progress: the event was cancelled");
       before ??= timesNoted(lease, part);
       return this.#note(lease, { part, before, effects: add });
     };
     try {
       if (await this.#lease.change(note, this.#parts.leaseMs / 3)) {
-        return void this.#uncertain.delete(part);
+        return void this.#uncertain?.delete(part);
       }
     } catch (error) {
-      if (before !== undefined) this.#uncertain.set(part, before);
+      if (before !== undefined) (this.#uncertain ??= new Map()).set(part, before);
       throw error;
     }
     this.#lease.lose("lease lost, handler aborted");
@@ -262,19 +245,13 @@ export class Job {
     }
   }
 
-  #abandon(message: string): void {
-    this.#controller.abort(new Error("The lease was lost"));
-    this.#report("warn", message);
-  }
-
   // Step 4: settle, as soon as the KV permits.
 
-  async #settle(end: HandlerEnd): Promise<void> {
+  async #settle(): Promise<void> {
     const [first, longest] = SETTLE_PAUSES_MS;
-    const settling = { end };
     for (let pauseMs = first as number; this.isHeld; pauseMs *= 2) {
       try {
-        await this.#parts.settling.limit(this.#settleOnce(settling));
+        await this.#parts.settling.limit(this.#settleOnce());
         break;
       } catch (error) {
         this.#report("error", "event not settled yet", { error });
@@ -283,69 +260,79 @@ export class Job {
       await this.#lease.pause(Math.min(pauseMs, longest));
     }
     await this.#lease.end();
-    this.#attempt?.settled(this.#outcome, "error" in settling.end ? settling.end : undefined);
+    this.#attempt?.settled(this.#outcome, this.#failure);
   }
 
   /** Tries to settle the event. Effects that cannot be committed make a failure of a success. */
-  async #settleOnce(settling: { end: HandlerEnd }): Promise<void> {
-    const { end } = settling;
+  async #settleOnce(): Promise<void> {
+    if (this.#failure) return await this.#settleFailed(this.#failure.error);
     try {
-      await this.#settleAs(this.#settlementOf(end));
+      await this.#settleHandled();
     } catch (error) {
-      if ("error" in end || !end.effects) throw error;
-      settling.end = { error };
-      await this.#settleAs(this.#settlementOf(settling.end));
+      if (!this.#effects) throw error;
+      this.#failure = { error };
+      await this.#settleFailed(error);
     }
   }
 
-  /** Decides what becomes of an event whose handler has ended. */
-  #settlementOf(end: HandlerEnd): Settlement {
+  #settleHandled(): Promise<void> {
+    const options = this.#effects ? committing(this.#effects) : { withinMs: SETTLE_WITHIN_MS };
+    return this.#settleAs("handled", (lease) => this.#parts.store.complete(lease, options));
+  }
+
+  /** Settles an event whose handler failed: it is released, tried again later, or dead. */
+  #settleFailed(error: unknown): Promise<void> {
     const { store, retry } = this.#parts;
-    if (!("error" in end)) {
-      const options = end.effects ? committing(end.effects) : { withinMs: SETTLE_WITHIN_MS };
-      return { outcome: "handled", settle: (lease) => store.complete(lease, options) };
-    }
-    const { error } = end;
-    if (this.#stopping) return { outcome: "returned", settle: (lease) => store.release(lease) };
+    if (this.#stopping) return this.#settleAs("returned", (lease) => store.release(lease));
     const bury = (lease: Lease) => store.bury(lease, error);
     if (error instanceof GiveUpError) {
       const report = () => this.#report("warn", "event given up, now dead", { error });
-      return { outcome: "dead", settle: bury, report };
+      return this.#settleAs("dead", bury, report);
     }
     const retryInMs = retryDelay(retry, this.#lease.record.attempt);
-    if (retryInMs === null) {
-      const report = () =>
-        this.#report("error", "event failed for the last time, now dead", { error });
-      return { outcome: "dead", settle: bury, report };
-    }
-    return {
-      outcome: "retried",
-      settle: (lease) => store.retry(lease, retryInMs, error),
-      report: () => this.#report("warn", "event failed, to be tried again", { error, retryInMs }),
-    };
+    if (retryInMs === null) return this.#settleAs("dead", bury, () => this.#reportLast({ error }));
+    const again = (lease: Lease) => store.retry(lease, retryInMs, error);
+    const report = () =>
+      this.#report("warn", "event failed, to be tried again", { error, retryInMs });
+    return this.#settleAs("retried", again, report);
   }
 
-  async #settleAs({ outcome, settle, report }: Settlement): Promise<void> {
+  /**
+   * Settles the event in one way.
+   *
+   * @param outcome What becomes of it.
+   * @param settle Settles it, and may be called twice.
+   * @param report Logs that.
+   */
+  async #settleAs(
+    outcome: AttemptOutcome,
+    settle: (lease: Lease) => Promise<boolean>,
+    report?: () => void,
+  ): Promise<void> {
     const lease = await this.#lease.settle(settle);
     if (lease) this.#settledAs(outcome, lease, report);
     else if (this.isHeld) this.#report("warn", "lease lost, event not settled");
   }
 
   /** Notes how the event was settled: with a lease that shows a request to cancel, as cancelled. */
-  #settledAs(outcome: AttemptOutcome, lease: Lease, report?: Settlement["report"]): void {
-    const isCancelled = isCancelRequested(lease.record);
+  #settledAs(outcome: AttemptOutcome, { record }: Lease, report?: () => void): void {
+    const isCancelled = isCancelRequested(record);
     this.#outcome = isCancelled ? "cancelled" : outcome;
     if (isCancelled) this.#report("info", "event cancelled");
     else report?.();
   }
 
-  #report(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
+  #reportLast(fields?: object): void {
+    this.#report("error", "event failed for the last time, now dead", fields);
+  }
+
+  readonly #report = (level: LogLevel, message: string, fields: object = {}): void => {
     const { id, deliveryId, platform, type, attempt, requestId } = this.#lease.record;
     const event = { platform, type, id, deliveryId, attempt, requestId: requestId ?? undefined };
     const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
     if (this.#attempt) this.#attempt.run(write);
     else write();
-  }
+  };
 }
 
 function timesNoted({ record: { progress = [] } }: Lease, part: string): number {

@@ -1,5 +1,5 @@
 import type { Lease, Reservation } from "../store/mod.ts";
-import { type EventContent, Job, type JobParts } from "./_job.ts";
+import { Job, type JobParts } from "./_job.ts";
 
 /** Period over which the pace is measured. */
 const PERIOD_MS = 500;
@@ -31,25 +31,6 @@ const MAX_EARLY = 10_000;
 /** Largest number of unsettled events, whether handled or not, unless more handlers run at once. */
 const MAX_JOBS = 2_048;
 
-/** Options of a {@linkcode JobQueue}. */
-export interface JobQueueOptions extends JobParts {
-  /** Largest number of handlers that run at once. */
-  readonly concurrency: number;
-  /** Name of the worker in the leases. */
-  readonly owner: string;
-  /** Called when the worker should look for due events, and when the queue is empty. */
-  wake(): void;
-}
-
-/** A claim under way: its size, and when it was made. */
-export interface ClaimMade {
-  readonly limit: number;
-  /** Time of the claim, by the monotonic clock. */
-  readonly leasedAt: number;
-  /** Called once its events are added. */
-  end(): void;
-}
-
 /**
  * The leased events of a worker. Each waits for a handler, is being handled, or is being settled. It was
  * claimed from the schedule, or came by local hand-off.
@@ -63,7 +44,10 @@ export interface ClaimMade {
 export class JobQueue {
   /** True if more events may be due than were claimed. */
   isBehind = false;
-  readonly #options: JobQueueOptions;
+  readonly #parts: JobParts;
+  readonly #concurrency: number;
+  readonly #owner: string;
+  readonly #wake: () => void;
   readonly #jobs = new Set<Job>();
   /** Those that were the first ones of their events. A second one is given back. */
   readonly #byId = new Map<string, Job>();
@@ -88,9 +72,20 @@ export class JobQueue {
   /** Settled once nothing is leased. */
   #empty: PromiseWithResolvers<void> | undefined;
 
-  constructor(options: JobQueueOptions) {
-    this.#options = options;
-    this.#pace = new Pace(options.concurrency);
+  /**
+   * Creates a queue without jobs.
+   *
+   * @param parts The settings of all jobs.
+   * @param concurrency The largest number of handlers that run at once.
+   * @param owner The name of the worker in the leases.
+   * @param wake Called when the worker should look for due events, and when the queue is empty.
+   */
+  constructor(parts: JobParts, concurrency: number, owner: string, wake: () => void) {
+    this.#parts = parts;
+    this.#concurrency = concurrency;
+    this.#owner = owner;
+    this.#wake = wake;
+    this.#pace = new Pace(concurrency);
   }
 
   /** True if nothing is leased, nor about to be. */
@@ -112,8 +107,7 @@ export class JobQueue {
   get toClaim(): number {
     const ahead = this.#bytes > MAX_BYTES / 2 ? 0 : this.#pace.ahead;
     // Claims are smaller than what hand-offs may fill: other workers may have room for those events.
-    const { concurrency } = this.#options;
-    const own = concurrency + ahead / 4 - this.#pace.running - this.#claimed.length;
+    const own = this.#concurrency + ahead / 4 - this.#pace.running - this.#claimed.length;
     return Math.min(MAX_CLAIM, Math.floor(Math.min(own, this.#roomWith(ahead))));
   }
 
@@ -139,8 +133,7 @@ export class JobQueue {
     const ahead = this.#bytes + bytes > MAX_BYTES ? 0 : this.#pace.ahead;
     // If handlers are not the bottleneck, accepting fewer hand-offs would only cost more.
     const isShared = this.#isLate && this.#pace.isFull;
-    const { concurrency, owner, leaseMs } = this.#options;
-    const needed = this.isBehind && !isShared ? (concurrency + ahead) / 4 : 0;
+    const needed = this.isBehind && !isShared ? (this.#concurrency + ahead) / 4 : 0;
     const isBarred = this.#stopping || (isShared && this.#credit < 1);
     if (isBarred || this.#roomWith(ahead) <= needed) {
       this.isBehind = true;
@@ -150,17 +143,18 @@ export class JobQueue {
     this.#reserved++;
     this.#bytes += bytes;
     const leasedAt = performance.now();
-    const endLeasing = this.#early.beginLeasing();
+    const leasing = this.#early.beginLeasing();
     const end = () => {
-      endLeasing();
+      this.#early.endLeasing(leasing);
       this.#reserved--;
       this.#bytes -= bytes;
     };
     return {
-      owner,
-      leaseMs,
+      owner: this.#owner,
+      leaseMs: this.#parts.leaseMs,
       take: (lease, delivery) => {
-        this.#add(this.#handedOff, new Job(this.#options, { lease, leasedAt, content: delivery }));
+        const { body, payload } = delivery ?? {};
+        this.#add(this.#handedOff, new Job(this.#parts, lease, leasedAt, body, payload));
         end();
       },
       cancel: () => {
@@ -170,28 +164,36 @@ export class JobQueue {
     };
   };
 
-  /** Begins a claim. It ends when its events are added. */
-  beginClaim(limit: number): ClaimMade {
-    return { limit, leasedAt: performance.now(), end: this.#early.beginLeasing() };
+  /**
+   * Begins a claim.
+   *
+   * @param limit The largest number of its events.
+   * @returns The function that ends it, and adds its events in the order in which they were due.
+   */
+  beginClaim(limit: number): (leases: readonly Lease[]) => void {
+    const leasedAt = performance.now();
+    const leasing = this.#early.beginLeasing();
+    return (leases) => {
+      this.#noteClaim(leases, limit);
+      for (const { body, ...lease } of leases) {
+        this.#add(this.#claimed, new Job(this.#parts, lease, leasedAt, body));
+      }
+      this.#early.endLeasing(leasing);
+    };
   }
 
-  /** Adds the events of a claim, in the order in which they were due. */
-  add(leases: readonly Lease[], { limit, leasedAt, end }: ClaimMade): void {
+  /** Notes whether more events are due than a claim could take, and for how long they have been. */
+  #noteClaim(leases: readonly Lease[], limit: number): void {
     this.isBehind = leases.length === limit;
     // Unclaimed events became due after the last claimed one.
     const dueSince = this.isBehind ? leases.at(-1)?.dueSince ?? Infinity : Infinity;
     this.#isLate = Date.now() - dueSince > LATE_MS;
     if (!this.#isLate) this.#credit = 0;
-    for (const { body, ...lease } of leases) {
-      const content: EventContent | undefined = body && { body };
-      this.#add(this.#claimed, new Job(this.#options, { lease, leasedAt, content }));
-    }
-    end();
   }
 
   /** Gives back what has waited for long: handlers have become slow, and other workers may have room. */
   returnStale(): void {
-    const maxMs = Math.min(MAX_WAIT_MS, this.#options.leaseMs / 3);
+    const maxMs = Math.min(MAX_WAIT_MS, this.#parts.leaseMs / 3);
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list[0] && list[0].ageMs > maxMs) {
         this.isBehind = true;
@@ -221,12 +223,11 @@ export class JobQueue {
 
   /** Counts the events that there is room for, given how many may wait for their handlers. */
   #roomWith(ahead: number): number {
-    const { concurrency } = this.#options;
     const waiting = this.#claimed.length + this.#handedOff.length;
     const occupied = this.#pace.running + waiting + this.#reserved;
     const unsettled = this.#jobs.size + this.#reserved;
-    const maxUnsettled = Math.max(MAX_JOBS, 2 * concurrency);
-    return Math.min(concurrency + ahead - occupied, maxUnsettled - unsettled);
+    const maxUnsettled = Math.max(MAX_JOBS, 2 * this.#concurrency);
+    return Math.min(this.#concurrency + ahead - occupied, maxUnsettled - unsettled);
   }
 
   #add(list: Job[], job: Job): void {
@@ -253,19 +254,18 @@ export class JobQueue {
     const job = this.#remove(isClaimed ? this.#claimed : this.#handedOff);
     this.#wasClaimed = isClaimed;
     if (job && isClaimed && this.#isLate) {
-      this.#credit = Math.min(this.#options.concurrency, this.#credit + HAND_OFFS_PER_LATE);
+      this.#credit = Math.min(this.#concurrency, this.#credit + HAND_OFFS_PER_LATE);
     }
     return job;
   }
 
   #startNext(): void {
-    const { concurrency, leaseMs } = this.#options;
-    while (this.#pace.running < concurrency) {
+    while (this.#pace.running < this.#concurrency) {
       const job = this.#next();
       if (!job) return;
       const isSecond = this.#byId.get(job.id) !== job;
       // A lease that took half its time to come is not worth starting on.
-      if (this.#stopping || isSecond || job.ageMs > leaseMs / 2) this.#giveBack(job);
+      if (this.#stopping || isSecond || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
       else this.#run(job);
     }
   }
@@ -279,7 +279,7 @@ export class JobQueue {
   readonly #onHandled = (): void => {
     this.#pace.end();
     this.#startNext();
-    if (this.isBehind) this.#options.wake();
+    if (this.isBehind) this.#wake();
   };
 
   async #giveBack(job: Job): Promise<void> {
@@ -292,7 +292,7 @@ export class JobQueue {
     if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
     const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);
     this.#checkEmpty();
-    if (this.isBehind || wasLeftOut || this.#jobs.size === 0) this.#options.wake();
+    if (this.isBehind || wasLeftOut || this.#jobs.size === 0) this.#wake();
   }
 
   #checkEmpty(): void {
@@ -314,14 +314,16 @@ class EarlyCancellations {
   /** The ids, with the number of what was begun last, in order. */
   readonly #ids = new Map<string, number>();
 
-  /** Notes that events are being leased. Returns the function that notes the end of that. */
-  beginLeasing(): () => void {
-    const number = ++this.#begun;
-    this.#underWay.add(number);
-    return () => {
-      this.#underWay.delete(number);
-      if (this.#ids.size > 0) this.#forget();
-    };
+  /** Notes that events are being leased, and returns the number of that. */
+  beginLeasing(): number {
+    this.#underWay.add(++this.#begun);
+    return this.#begun;
+  }
+
+  /** Notes that what was begun with a number has ended. */
+  endLeasing(number: number): void {
+    this.#underWay.delete(number);
+    if (this.#ids.size > 0) this.#forget();
   }
 
   /** Remembers an id if the event may be among those that are being leased. */

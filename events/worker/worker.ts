@@ -169,14 +169,15 @@ class StoreWorker implements EventWorker {
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: FullOptions) {
-    const { leaseMs, log, telemetry } = options;
+    const { concurrency, leaseMs, log, telemetry } = options;
     const timer = new SharedTimer();
     const settling = new Timeouts(leaseMs, timer);
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
-    this.#queue = new JobQueue({ ...options, store, handler, owner, settling, renewals, wake });
+    const parts = { ...options, store, handler, settling, renewals };
+    this.#queue = new JobQueue(parts, concurrency, owner, wake);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
     const { reserve, cancel } = this.#queue;
     const listening = store.listen({ wake, reserve, onCancelRequested: cancel });
@@ -242,13 +243,12 @@ class StoreWorker implements EventWorker {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
     const { holds } = this.#queue;
-    const claim = this.#queue.beginClaim(limit);
+    const endClaim = this.#queue.beginClaim(limit);
     const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
     try {
-      const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
-      this.#queue.add(leases, claim);
+      endClaim(await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal));
     } catch (error) {
-      this.#queue.add([], claim);
+      endClaim([]);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
       this.#releaseAll(claiming);
       if (error instanceof Deno.errors.BadResource) this.#giveUp();
