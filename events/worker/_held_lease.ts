@@ -194,9 +194,7 @@ export class HeldLease {
    * @returns The lease that it was settled with; null if that was lost.
    */
   settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
-    const settling = this.#settle(action);
-    this.#settling = settling.catch(() => {});
-    return settling;
+    return this.#settling = this.#settle(action);
   }
 
   async #settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
