@@ -1,3 +1,8 @@
+/**
+ * GitHub, GitLab, Gitea and Forgejo: the headers they send, what they sign, and what their payloads say.
+ *
+ * @module
+ */
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { Delivery, EventRepository, EventSender } from "../../events/store/mod.ts";
 import { firstField, FORM_TYPE, formField } from "./form.ts";
@@ -11,15 +16,8 @@ import {
   mediaTypeOf,
   objectOf,
   parseJsonObject,
-  type SourceHeader,
   textOf,
 } from "./readers.ts";
-
-/**
- * GitHub, GitLab, Gitea and Forgejo: the headers they send, what they sign, and what their payloads say.
- *
- * @module
- */
 
 /**
  * The products and their names in headers. Forgejo sends the headers of all but the first, Gitea its own
@@ -32,17 +30,17 @@ const SOURCES = [
   ["GitHub", "github"],
 ] as const;
 
-const EVENT_HEADERS: readonly SourceHeader[] = [
-  ...SOURCES.map(([name, source]): SourceHeader => [`X-${name}-Event`, source]),
+const EVENT_HEADERS: ReadonlyMap<string, string> = new Map([
+  ...SOURCES.map(([name, source]) => [`X-${name}-Event`, source] as const),
   ["X-Gitlab-Event", "gitlab"],
-];
+]);
 
 /** The signed one comes first: otherwise one delivery with another id beside it could be sent twice. */
-const DELIVERY_HEADERS: readonly SourceHeader[] = [
+const DELIVERY_HEADERS: ReadonlyMap<string, string> = new Map([
   ["webhook-id", "gitlab"],
-  ...SOURCES.map(([name, source]): SourceHeader => [`X-${name}-Delivery`, source]),
+  ...SOURCES.map(([name, source]) => [`X-${name}-Delivery`, source] as const),
   ["Idempotency-Key", "gitlab"],
-];
+]);
 
 /** GitLab's spelling of event types: `Merge Request Hook`. */
 const GITLAB_TYPE = /^[A-Za-z]+(?: [A-Za-z]+)* Hook$/;

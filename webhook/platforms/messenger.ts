@@ -1,3 +1,8 @@
+/**
+ * Telegram, and messengers with the same bot API: the header they send, and what their updates say.
+ *
+ * @module
+ */
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { Delivery, EventChat, EventSender } from "../../events/store/mod.ts";
 import {
@@ -10,12 +15,6 @@ import {
   parseJsonObject,
   textOf,
 } from "./readers.ts";
-
-/**
- * Telegram, and messengers with the same bot API: the header they send, and what their updates say.
- *
- * @module
- */
 
 const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";

@@ -1,9 +1,13 @@
+/**
+ * Readers of headers and JSON payloads, for all platforms. Both were written outside, so nothing in them is
+ * taken for granted: a header that is malformed is refused, and a payload's field that is missing or of
+ * another type is read as undefined.
+ *
+ * @module
+ */
 import { HttpError } from "../../core/mod.ts";
 import { type JsonObject, parseJsonObject as parse } from "../../core/parse_json.ts";
 import type { Parts } from "./form.ts";
-
-/** A header's name, and the product that sends it. */
-export type SourceHeader = readonly [name: string, source: string];
 
 /** Places in a platform's requests that hold what they are verified by. */
 export interface Credentials {
@@ -39,7 +43,7 @@ const DELIVERY_ID = /^[\w.:-]{1,128}$/;
  * Reads the event type from the first header that is present.
  *
  * @param headers The request's headers.
- * @param names The headers, in order of precedence.
+ * @param names The headers in order of precedence, each with the product that sends it.
  * @param read Converts the type from a product's spelling.
  * @returns The event type, and the product that the header belongs to.
  * @throws {HttpError} 400 `MISSING_EVENT` if no header is present; 400 `INVALID_EVENT` if it is
@@ -47,7 +51,7 @@ const DELIVERY_ID = /^[\w.:-]{1,128}$/;
  */
 export function eventTypeOf(
   headers: Headers,
-  names: readonly SourceHeader[],
+  names: ReadonlyMap<string, string>,
   read: (value: string, source: string) => string = (value) => value,
 ): { type: string; source: string } {
   const [value, source] = firstOf(headers, names) ?? [];
@@ -65,13 +69,13 @@ export function eventTypeOf(
  * Reads the delivery id from the first header that is present.
  *
  * @param headers The request's headers.
- * @param names The headers, in order of precedence.
+ * @param names The headers in order of precedence, each with the product that sends it.
  * @returns The delivery id; undefined if no header is present.
  * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
  */
 export function deliveryIdOf(
   headers: Headers,
-  names: readonly SourceHeader[],
+  names: ReadonlyMap<string, string>,
 ): string | undefined {
   const [id] = firstOf(headers, names) ?? [];
   if (id === undefined) return undefined;
@@ -100,7 +104,7 @@ export function mediaTypeOf<T extends string>(headers: Headers, accepted: readon
 
 function firstOf(
   headers: Headers,
-  names: readonly SourceHeader[],
+  names: ReadonlyMap<string, string>,
 ): [value: string, source: string] | undefined {
   for (const [name, source] of names) {
     const value = headers.get(name);
@@ -108,13 +112,6 @@ function firstOf(
   }
   return undefined;
 }
-
-/**
- * Reading of JSON payloads. A payload was written outside, so nothing in it is taken for granted: a field
- * that is missing or of another type is read as undefined.
- *
- * @module
- */
 
 /**
  * Parses the bytes of a JSON object.

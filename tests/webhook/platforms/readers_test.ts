@@ -1,14 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { HttpError } from "../../../middleware/mod.ts";
-import {
-  deliveryIdOf,
-  eventTypeOf,
-  mediaTypeOf,
-  type SourceHeader,
-} from "../../../webhook/platforms/readers.ts";
+import { deliveryIdOf, eventTypeOf, mediaTypeOf } from "../../../webhook/platforms/readers.ts";
 
-const EVENT: readonly SourceHeader[] = [["X-First-Event", "first"], ["X-Second-Event", "second"]];
-const ID: readonly SourceHeader[] = [["X-First-Id", "first"], ["X-Second-Id", "second"]];
+const EVENT = new Map([["X-First-Event", "first"], ["X-Second-Event", "second"]]);
+const ID = new Map([["X-First-Id", "first"], ["X-Second-Id", "second"]]);
 
 const typeOf = (type: string) => eventTypeOf(new Headers({ "X-First-Event": type }), EVENT);
 const idOf = (id: string) => deliveryIdOf(new Headers({ "X-First-Id": id }), ID);
