@@ -1,4 +1,4 @@
-import { flawOfSecret, flawOfToken } from "../webhook/check_secrets.ts";
+import { flawOfSecret, flawOfToken } from "../webhook/check_intake.ts";
 import type { NotifierKind } from "../events/mod.ts";
 
 /** Source of an app's variables, and receiver of warnings about them. */

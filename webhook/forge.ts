@@ -1,7 +1,13 @@
 import type { Hono } from "@hono/hono";
 import { met } from "../core/check_options.ts";
-import { checkEach, checkSecrets, checkTokens, flawOfSecret } from "./check_secrets.ts";
-import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
+import {
+  checkEach,
+  checkIntakeOptions,
+  checkSecrets,
+  checkTokens,
+  flawOfSecret,
+} from "./check_intake.ts";
+import { createIntake, type IntakeOptions } from "./intake.ts";
 import { FORGE_CREDENTIALS, parseForgeDelivery } from "./platforms/forge.ts";
 import { type VerifiedBy, Verifier } from "./verifier.ts";
 
@@ -85,7 +91,6 @@ export function createForgeIntake(options: ForgeIntakeOptions): Hono {
       hasSeveralSecrets: secrets.length + tokens.length > 1,
       verifier: new Verifier(FORGE_CREDENTIALS, secrets, tokens),
       parse: parseForgeDelivery,
-      authorize: () => true,
     },
     options,
   );

@@ -1,20 +1,13 @@
 import { type Context, Hono } from "@hono/hono";
-import {
-  checkFunctions,
-  checkInteger,
-  checkObject,
-  checkPart,
-  MAX_TIMER_MS,
-  met,
-} from "../core/check_options.ts";
+import { checkFunctions } from "../core/check_options.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
-import { SharedTimer, Timeouts } from "../core/timeouts.ts";
-import type { Delivery, EventStore, PlatformName } from "../events/store/mod.ts";
+import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
+import type { AcceptResult, Delivery, EventStore, PlatformName } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import { BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
-import { enqueueDelivery, type EnqueueOptions, STORE_TIMEOUT_MS } from "./enqueue.ts";
+import { BodyBudget, overloaded } from "./body_budget.ts";
+import { checkIntakeLimits, checkIntakeName } from "./check_intake.ts";
 import type { OrderBy } from "./ordering.ts";
-import { checkDeclaredBody, readBodyWithin } from "./read_body.ts";
+import { checkDeclaredBody, type HeldBody, readBodyWithin } from "./read_body.ts";
 import type { Verifier } from "./verifier.ts";
 
 /** Part of an event store that an intake needs. */
@@ -78,18 +71,21 @@ export interface Platform {
   readonly verifier: Verifier;
   /** Makes the delivery of a verified request. */
   parse(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery;
-  /** Decides whether the delivery is wanted: false drops it without an error. */
-  authorize(c: Context, delivery: Delivery): boolean | Promise<boolean>;
+  /** Decides whether the delivery is wanted: false drops it without an error. Left out, all are. */
+  authorize?(c: Context, delivery: Delivery): boolean | Promise<boolean>;
 }
 
 /** A quarter of the memory of the smallest instances of hosting platforms. */
 const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
 
+/** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
+const STORE_TIMEOUT_MS = 5_000;
+
+/** Seconds until a retry makes sense. */
+const RETRY_AFTER_SECONDS = "5";
+
 /** The path of the webhook, in this spelling only. */
 const PATH = "/webhook";
-
-/** Intakes have short names: they begin each event's id, up to the first colon. */
-const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
 
 /** The codes of refusals that are logged as warnings. */
 const WARNED: ReadonlySet<string> = new Set([
@@ -112,111 +108,140 @@ const WARNED: ReadonlySet<string> = new Set([
  * @throws {RangeError} If a limit is out of range, or is more than the store can hold.
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
-  const { store, bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES, orderBy } = options;
-  const { name = platform.name, telemetry } = options;
-  checkIntakeName(name, platform.name);
-  const { maxBodyBytes: maxBytes } = platform;
-  const doing = `create the ${platform.name} intake`;
-  checkFunctions(doing, { orderBy });
-  checkInteger(doing, "maxBodyBytes", maxBytes, { max: store.maxPayloadBytes });
-  checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
-  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
-  const totalRange = { min: maxBytes, max: Number.MAX_SAFE_INTEGER };
-  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, totalRange);
-  const budget = new BodyBudget(maxTotalBodyBytes);
-  const timer = new SharedTimer();
-  const bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
-  const storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
-  const limit: EnqueueOptions["limit"] = (accepting) => storeTimeouts.limit(accepting);
-  const enqueue = enqueuing({ replayWindowMs: platform.replayWindowMs, limit }, telemetry);
-  const intake = new Hono();
-  intake.post(PATH, async (c: Context) => {
+  const intake = new Intake(platform, options);
+  return new Hono().post(PATH, (c: Context) => intake.receive(c));
+}
+
+/** The steps of a delivery, from the request to the store. */
+class Intake {
+  readonly #platform: Platform;
+  readonly #store: IntakeStore;
+  readonly #name: string;
+  readonly #orderBy: OrderBy | undefined;
+  readonly #telemetry: Telemetry | undefined;
+  readonly #budget: BodyBudget;
+  readonly #bodyTimeouts: Timeouts;
+  readonly #storeTimeouts: Timeouts;
+
+  constructor(platform: Platform, options: IntakeOptions) {
+    const { store, name = platform.name, orderBy, telemetry } = options;
+    const { bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES } = options;
+    checkIntakeName(platform.name, name);
+    checkFunctions(`create the ${platform.name} intake`, { orderBy });
+    const limits = { maxBodyBytes: platform.maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
+    checkIntakeLimits(platform.name, limits, store.maxPayloadBytes);
+    const timer = new SharedTimer();
+    this.#platform = platform;
+    this.#store = store;
+    this.#name = name;
+    this.#orderBy = orderBy;
+    this.#telemetry = telemetry;
+    this.#budget = new BodyBudget(maxTotalBodyBytes);
+    this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
+    this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
+  }
+
+  /** Answers a request. Each step hands its result on, or throws the error that the sender is answered. */
+  async receive(c: Context): Promise<Response> {
     const { raw: request } = c.req;
-    let share: BodyShare | undefined;
-    let storing: Promise<unknown> | undefined;
+    const platform = this.#platform;
+    let body: HeldBody | undefined;
     try {
       checkSpelling(request.url);
-      checkDeclaredBody(request.headers, maxBytes);
-      const verifyBody = platform.verifier.verifyHead(request.headers);
-      const hold = (read: BodyShare) => share = read;
-      const body = await readBodyWithin(bodyTimeouts, request, maxBytes, budget, hold);
-      const verifying = verifyBody(body, budget, share);
+      checkDeclaredBody(request.headers, platform.maxBodyBytes);
+      const claim = platform.verifier.verifyHead(request.headers);
+      body = await readBodyWithin(this.#bodyTimeouts, request, platform.maxBodyBytes, this.#budget);
+      // A small body is verified at once, and does not wait for a turn.
+      const verifying = platform.verifier.verifyBody(claim, request.headers, body, this.#budget);
       const verifiedBy = verifying instanceof Promise ? await verifying : verifying;
-      const room = share?.keep();
-      if (room) await untilRoom(room, storeTimeouts);
+      const room = body.share?.keep();
+      if (room) await untilRoom(room, this.#storeTimeouts);
       if (platform.hasSeveralSecrets) c.set("logFields", { verifiedBy });
-      const parsed = platform.parse(request.headers, body);
-      const delivery = { ...parsed, intake: name, requestId: c.get("requestId") };
-      if (await platform.authorize(c, delivery)) {
-        const ordered = orderBy ? inOrder(delivery, orderBy, logSinkOf(c)) : delivery;
-        const accept: IntakeStore["accept"] = (...args) => {
-          const accepting = store.accept(...args);
-          storing = accepting;
-          return accepting;
-        };
-        const { id, duplicate } = await enqueue({ accept }, ordered);
-        const { deliveryId } = delivery;
-        c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
-        const outcome = duplicate ? "duplicate" : "accepted";
-        telemetry?.countDelivery({ platform: platform.name, outcome, type: delivery.type });
-      } else telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
+      const delivery = this.#parse(c, body);
+      if (!platform.authorize || await platform.authorize(c, delivery)) {
+        const ordered = this.#orderBy ? inOrder(delivery, this.#orderBy, logSinkOf(c)) : delivery;
+        this.#noteStored(c, delivery, await this.#enqueue(ordered, body));
+      } else this.#telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
     } catch (error) {
-      const code = error instanceof HttpError ? error.code : "INTERNAL";
-      telemetry?.countDelivery({ platform: platform.name, outcome: "rejected", code });
-      if (error instanceof HttpError && WARNED.has(error.code)) {
-        const { code, message } = error;
-        const fields = { requestId: c.get("requestId"), platform: platform.name, code };
-        writeLog(logSinkOf(c), "warn", `delivery refused: ${message}`, fields);
-      }
+      this.#noteRefusal(c, error);
       throw error;
     } finally {
-      // After a timeout the store still holds the body, although the sender was answered 503.
-      const close = () => share?.close();
-      if (storing) storing.then(close, close);
-      else close();
+      body?.close();
     }
     // With a status: without one, Hono leaves the content type to the runtime, which spells it differently.
     return c.text("OK", 200);
-  });
-  return intake;
+  }
+
+  #parse(c: Context, { bytes }: HeldBody): Delivery {
+    const parsed = this.#platform.parse(c.req.raw.headers, bytes);
+    return { ...parsed, intake: this.#name, requestId: c.get("requestId") };
+  }
+
+  /** Puts a delivery into the store, in a span of its own if there are spans. */
+  #enqueue(delivery: Delivery, body: HeldBody): Promise<AcceptResult> {
+    const { platform, body: { byteLength: bytes } } = delivery;
+    const options = {
+      replayWindowMs: this.#platform.replayWindowMs,
+      // After a timeout the store still holds the body, although the sender is answered 503.
+      limit: <T>(accepting: Promise<T>) => this.#storeTimeouts.limit(body.holdUntil(accepting)),
+    };
+    if (!this.#telemetry) return enqueueDelivery(this.#store, delivery, options);
+    return this.#telemetry.storing(
+      { platform, bytes },
+      (traceparent) => enqueueDelivery(this.#store, { ...delivery, traceparent }, options),
+    );
+  }
+
+  #noteStored(c: Context, { type, deliveryId }: Delivery, { id, duplicate }: AcceptResult): void {
+    c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
+    const outcome = duplicate ? "duplicate" : "accepted";
+    this.#telemetry?.countDelivery({ platform: this.#platform.name, outcome, type });
+  }
+
+  #noteRefusal(c: Context, error: unknown): void {
+    const { name: platform } = this.#platform;
+    const code = error instanceof HttpError ? error.code : "INTERNAL";
+    this.#telemetry?.countDelivery({ platform, outcome: "rejected", code });
+    if (!(error instanceof HttpError) || !WARNED.has(code)) return;
+    const fields = { requestId: c.get("requestId"), platform, code };
+    writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);
+  }
 }
 
 /**
- * Checks the options that an intake requires.
+ * Puts a delivery durably into the event store. When this returns, it is stored.
  *
- * @param name The platform, for the message.
- * @param options The options.
- * @throws {TypeError} If they are not an object, or have no store.
+ * @param store The event store.
+ * @param delivery The delivery.
+ * @param options The replay window, and the limit on the wait.
+ * @param options.replayWindowMs Time during which the same document is a duplicate, in milliseconds,
+ * whatever delivery id it has. By default only the delivery id counts.
+ * @param options.limit Limits the wait for the store. By default it rejects after 5 s.
+ * @returns The event's id, and whether it is a duplicate.
+ * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
+ * than 5 s.
  */
-export function checkIntakeOptions(name: string, options: IntakeOptions): void {
-  const doing = `create the ${name} intake`;
-  checkObject(doing, options);
-  const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
-  checkPart(doing, options.store, "accept", wanted);
-  if (options.telemetry === undefined) return;
-  const wantedTelemetry = "'telemetry' must be what openTelemetry() resolves with";
-  checkPart(doing, options.telemetry, "storing", wantedTelemetry);
-}
-
-/** Enqueues deliveries, each in a span of its own if there are spans. */
-function enqueuing(options: EnqueueOptions, telemetry: Telemetry | undefined) {
-  type Store = Pick<IntakeStore, "accept">;
-  const enqueue = (store: Store, delivery: Delivery) => enqueueDelivery(store, delivery, options);
-  if (!telemetry) return enqueue;
-  return (store: Store, delivery: Delivery) =>
-    telemetry.storing(
-      { platform: delivery.platform, bytes: delivery.body.byteLength },
-      (traceparent) => enqueue(store, { ...delivery, traceparent }),
-    );
-}
-
-/** Waits for room to work on a large body, no longer than for the store: its sender gives up. */
-async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void> {
+export async function enqueueDelivery(
+  store: Pick<EventStore, "accept">,
+  delivery: Delivery,
+  { replayWindowMs, limit = withinTimeout }: {
+    readonly replayWindowMs?: number | undefined;
+    readonly limit?: (<T>(promise: Promise<T>) => Promise<T>) | undefined;
+  } = {},
+): Promise<AcceptResult> {
   try {
-    await timeouts.limit(room);
-  } catch {
-    throw overloaded();
+    return await limit(store.accept(delivery, { replayWindowMs }));
+  } catch (cause) {
+    throw new HttpError(503, "Service Unavailable", {
+      code: "QUEUE_UNAVAILABLE",
+      headers: { "Retry-After": RETRY_AFTER_SECONDS },
+      cause,
+    });
   }
+}
+
+function withinTimeout<T>(promise: Promise<T>): Promise<T> {
+  return withDeadline(promise, STORE_TIMEOUT_MS);
 }
 
 /**
@@ -227,6 +252,15 @@ async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void>
 function checkSpelling(url: string): void {
   if (url.includes("#") || (url.includes("%") && !url.split("?", 1)[0]!.endsWith(PATH))) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
+  }
+}
+
+/** Waits for room to work on a large body, no longer than for the store: its sender gives up. */
+async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void> {
+  try {
+    await timeouts.limit(room);
+  } catch {
+    throw overloaded();
   }
 }
 
@@ -243,19 +277,4 @@ function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
     writeLog(log, "error", "event not ordered", { platform, type, deliveryId, error });
     return delivery;
   }
-}
-
-/** Checks an intake's name. The other platform's name would suggest that its events come from there. */
-function checkIntakeName(name: string, platform: PlatformName): void {
-  const other = platform === "forge" ? "messenger" : "forge";
-  if (name === other) {
-    throw new TypeError(
-      `Cannot create the intake: 'name' must not be ${met(name)}, which is the other platform's`,
-    );
-  }
-  if (typeof name === "string" && INTAKE_NAME.test(name)) return;
-  throw new TypeError(
-    "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
-      `got ${met(name)}`,
-  );
 }

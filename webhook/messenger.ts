@@ -8,8 +8,8 @@ import {
   isUserAuthorized,
   notAuthorized,
 } from "./authorize.ts";
-import { checkTokens } from "./check_secrets.ts";
-import { checkIntakeOptions, createIntake, type IntakeOptions } from "./intake.ts";
+import { checkIntakeOptions, checkTokens } from "./check_intake.ts";
+import { createIntake, type IntakeOptions } from "./intake.ts";
 import { MESSENGER_CREDENTIALS, parseMessengerUpdate } from "./platforms/messenger.ts";
 import { type VerifiedBy, Verifier } from "./verifier.ts";
 

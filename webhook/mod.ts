@@ -30,9 +30,8 @@ export {
   isUserAuthorized,
 } from "./authorize.ts";
 export { BodyBudget, type BodyShare } from "./body_budget.ts";
-export { enqueueDelivery, type EnqueueOptions } from "./enqueue.ts";
 export { createForgeIntake, type ForgeIntakeOptions, verifyForgeDelivery } from "./forge.ts";
-export type { IntakeOptions, IntakeStore } from "./intake.ts";
+export { enqueueDelivery, type IntakeOptions, type IntakeStore } from "./intake.ts";
 export {
   createMessengerIntake,
   type MessengerIntakeOptions,

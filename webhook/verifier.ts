@@ -1,5 +1,5 @@
 /**
- * Answers whether a request is genuine. An intake builds its verifier once, with all keys decoded.
+ * Decides whether a request is genuine. An intake builds its verifier once, with all keys decoded.
  *
  * A small body is hashed at once by `node:crypto`: 1 KB takes it 7 µs, and Web Crypto 32. A large body
  * must not hold up the other requests. Web Crypto hashes it on another thread, on a copy, if the budget
@@ -8,41 +8,24 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
-import { createHmac, type Hmac } from "node:crypto";
 import { HttpError } from "../core/mod.ts";
-import type { BodyBudget, BodyShare } from "./body_budget.ts";
+import type { BodyBudget } from "./body_budget.ts";
 import { SLICE_BYTES, Slices } from "./_slices.ts";
+import type { Parts } from "./platforms/form.ts";
+import type { Credentials } from "./platforms/readers.ts";
+import type { HeldBody } from "./read_body.ts";
+import { SecretToken } from "./verify_secret_token.ts";
 import {
   hubScheme,
   isRecent,
+  positionOf,
+  SchemeKeys,
   type SignatureClaim,
-  type SignatureScheme,
   STANDARD_SCHEME,
-} from "./_signature_schemes.ts";
-import type { Parts } from "./platforms/form.ts";
-import type { Credentials } from "./platforms/readers.ts";
-import { SecretToken } from "./verify_secret_token.ts";
-import { TextComparison } from "./verify_signature.ts";
+} from "./verify_signature.ts";
 
 /** The secret or token that has verified a request, counted from 1 in the order they are given. */
 export type VerifiedBy = `secret ${number}` | `token ${number}`;
-
-/**
- * Checks the rest of a request. A large body is checked asynchronously, and may be evicted from the budget
- * meanwhile.
- *
- * @param body The request's body.
- * @param budget The budget of all bodies.
- * @param share The part of the budget that the body holds.
- * @returns The secret or token that has verified the request.
- * @throws {HttpError} 401 if it is not genuine; 503 `OVERLOADED` if its body was evicted.
- */
-export type VerifyBody = (
-  body: Uint8Array<ArrayBuffer>,
-  budget?: BodyBudget,
-  share?: BodyShare,
-) => VerifiedBy | Promise<VerifiedBy>;
 
 /**
  * Largest body that is hashed at once. Web Crypto hashes a larger one on another thread: of 3 MB bodies, 4
@@ -51,102 +34,9 @@ export type VerifyBody = (
  */
 const MAX_SYNC_BYTES = 262_144;
 
-const HMAC = { name: "HMAC", hash: "SHA-256" };
-
 const NO_BODY = new Uint8Array();
 
 const encoder = new TextEncoder();
-
-/** A key, decoded when the verifier is built. */
-class Key {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  #imported: Promise<CryptoKey> | undefined;
-
-  constructor(bytes: Uint8Array<ArrayBuffer>) {
-    this.bytes = bytes;
-  }
-
-  /** The key for Web Crypto, imported for the first large body. */
-  get imported(): Promise<CryptoKey> {
-    return this.#imported ??= crypto.subtle.importKey("raw", this.bytes, HMAC, false, ["sign"]);
-  }
-}
-
-/** The keys for one scheme of signatures. */
-class SchemeKeys {
-  readonly scheme: SignatureScheme;
-  readonly isWanted: boolean;
-  /** One for each secret; undefined for a secret of another scheme. */
-  readonly #keys: readonly (Key | undefined)[];
-  readonly #comparison: TextComparison;
-
-  constructor(scheme: SignatureScheme, secrets: readonly string[]) {
-    this.scheme = scheme;
-    this.isWanted = secrets.some((secret) => scheme.isFor(secret));
-    this.#keys = secrets.map((secret) => {
-      const bytes = scheme.keyOf(secret);
-      return bytes && new Key(bytes);
-    });
-    this.#comparison = new TextComparison(scheme.length);
-  }
-
-  /** Begins an HMAC under each key. */
-  hmacs({ head }: SignatureClaim): readonly (Hmac | undefined)[] {
-    return this.#keys.map((key) => {
-      const hmac = key && createHmac("sha256", key.bytes);
-      return head ? hmac?.update(head) : hmac;
-    });
-  }
-
-  /** Hashes by Web Crypto, one key after the other: each call copies the body. */
-  async digestsElsewhere(
-    body: Uint8Array<ArrayBuffer>,
-    { head }: SignatureClaim,
-  ): Promise<Digests> {
-    const message = head ? joined(head, body) : body;
-    const digests: (string | undefined)[] = [];
-    for (const key of this.#keys) digests.push(key && await this.#digestElsewhere(key, message));
-    return digests;
-  }
-
-  async #digestElsewhere(key: Key, message: Uint8Array<ArrayBuffer>): Promise<string> {
-    const digest = await crypto.subtle.sign("HMAC", await key.imported, message);
-    return Buffer.from(digest).toString(this.scheme.encoding);
-  }
-
-  /** Ends the HMACs. */
-  digestsOf(hmacs: readonly (Hmac | undefined)[]): Digests {
-    return hmacs.map((hmac) => hmac?.digest(this.scheme.encoding));
-  }
-
-  /** Returns the number of the secret that made a digest, from 1; 0 for none. */
-  positionOf({ signatures }: SignatureClaim, digests: Digests): number {
-    return positionOf(digests, (digest) => {
-      const expected = this.scheme.prefix + digest;
-      let isRight = false;
-      for (const signature of digest === undefined ? [] : signatures) {
-        isRight = this.#comparison.isSame(signature, expected) || isRight;
-      }
-      return isRight;
-    });
-  }
-}
-
-/** The digest of a message under each key, in the scheme's encoding. */
-type Digests = readonly (string | undefined)[];
-
-/** A signature, and the keys that it may have been made with. */
-interface Signature {
-  readonly keys: SchemeKeys;
-  readonly claim: SignatureClaim;
-}
-
-/** A signature and the content it covers. */
-interface SignedRequest extends Signature {
-  readonly body: Uint8Array<ArrayBuffer>;
-  /** The document in the body, which some forges sign in its place; undefined if there is none. */
-  readonly document: Parts | undefined;
-}
 
 /** Verifies the requests of one intake. */
 export class Verifier {
@@ -173,20 +63,34 @@ export class Verifier {
    * Checks what can be checked before the body is read: a token, or the form of a signature.
    *
    * @param headers The request's headers.
-   * @returns The function that checks the rest, once the body is there.
+   * @returns The signature to verify once the body is there, or the token that has verified the request.
    * @throws {HttpError} 401 if the request cannot be genuine.
    */
-  verifyHead(headers: Headers): VerifyBody {
-    const signature = this.#signatureOf(headers);
-    if (!signature) {
-      const verifiedBy = this.#verifyToken(headers);
-      return () => verifiedBy;
-    }
-    return (body, budget, share) => {
-      const request = this.#signed(headers, body, signature);
-      if (body.byteLength <= MAX_SYNC_BYTES) return verifyNow(request);
-      return verifyLarge(request, this.#slices, budget, share);
-    };
+  verifyHead(headers: Headers): SignatureClaim | VerifiedBy {
+    return this.#claimOf(headers) ?? this.#verifyToken(headers);
+  }
+
+  /**
+   * Checks the rest of a request. A large body is checked asynchronously, and may be evicted from the
+   * budget meanwhile.
+   *
+   * @param claim The result of {@linkcode Verifier.verifyHead}.
+   * @param headers The request's headers.
+   * @param body The request's body.
+   * @param budget The budget of all bodies.
+   * @returns The secret or token that has verified the request.
+   * @throws {HttpError} 401 if it is not genuine; 503 `OVERLOADED` if its body was evicted.
+   */
+  verifyBody(
+    claim: SignatureClaim | VerifiedBy,
+    headers: Headers,
+    body: HeldBody,
+    budget?: BodyBudget,
+  ): VerifiedBy | Promise<VerifiedBy> {
+    if (typeof claim === "string") return claim;
+    const document = this.#documentOf(claim, headers, body.bytes);
+    if (body.bytes.byteLength <= MAX_SYNC_BYTES) return verifyNow(claim, body.bytes, document);
+    return this.#verifyLarge(claim, body, document, budget);
   }
 
   /**
@@ -198,29 +102,47 @@ export class Verifier {
    * @throws {HttpError} 401 if it is not genuine.
    */
   verify(headers: Headers, body: Uint8Array<ArrayBuffer> = NO_BODY): VerifiedBy {
-    const signature = this.#signatureOf(headers);
-    return signature
-      ? verifyNow(this.#signed(headers, body, signature))
-      : this.#verifyToken(headers);
+    const claim = this.verifyHead(headers);
+    if (typeof claim === "string") return claim;
+    return verifyNow(claim, body, this.#documentOf(claim, headers, body));
   }
 
   /** Reads the strongest signature that there is a secret for. Weaker ones beside it are ignored. */
-  #signatureOf(headers: Headers): Signature | undefined {
+  #claimOf(headers: Headers): SignatureClaim | undefined {
     for (const keys of this.#schemes) {
-      const claim = keys.scheme.claimOf(headers);
-      if (claim) return { keys, claim };
+      const claim = keys.claimOf(headers);
+      if (claim) return claim;
       if (claim === null) throw invalidSignature();
     }
     return undefined;
   }
 
-  #signed(headers: Headers, body: Uint8Array<ArrayBuffer>, signature: Signature): SignedRequest {
-    const { signedDocumentOf } = this.#credentials;
+  /** Reads the document in the body, which some forges sign in its place; undefined if there is none. */
+  #documentOf(
+    claim: SignatureClaim,
+    headers: Headers,
+    body: Uint8Array<ArrayBuffer>,
+  ): Parts | undefined {
     // Only schemes that sign nothing but the body may sign the document instead.
-    const document = signature.claim.head
-      ? undefined
-      : signedDocumentOf?.(headers, body, SLICE_BYTES);
-    return { ...signature, body, document };
+    if (claim.head) return undefined;
+    return this.#credentials.signedDocumentOf?.(headers, body, SLICE_BYTES);
+  }
+
+  async #verifyLarge(
+    claim: SignatureClaim,
+    { bytes, share }: HeldBody,
+    document: Parts | undefined,
+    budget: BodyBudget | undefined,
+  ): Promise<VerifiedBy> {
+    const inSlices = (parts: Parts) =>
+      this.#slices.run(hashing(claim, parts), () => share?.isEvicted ?? false);
+    // Web Crypto copies the body. If more than the body is signed, joining the parts makes another copy.
+    const release = budget?.reserveFree((claim.head ? 2 : 1) * bytes.byteLength);
+    const position = release
+      ? await claim.positionElsewhere(bytes).finally(release)
+      : await inSlices(partsOf(bytes));
+    if (position || !document) return verified(claim, position);
+    return verified(claim, await inSlices(document));
   }
 
   #verifyToken(headers: Headers): VerifiedBy {
@@ -240,58 +162,28 @@ export class Verifier {
   }
 }
 
+function verifyNow(
+  claim: SignatureClaim,
+  body: Uint8Array<ArrayBuffer>,
+  document: Parts | undefined,
+): VerifiedBy {
+  const hmacs = claim.hmacs();
+  for (const hmac of hmacs) hmac.update(body);
+  const position = claim.positionOf(hmacs);
+  if (position || !document) return verified(claim, position);
+  return verified(claim, resultOf(hashing(claim, document)));
+}
+
 /**
- * Finds the secret that verifies a request. All are always tried, so that the time taken does not tell.
- *
- * @typeParam TSecret The form of the secrets.
- * @param secrets The secrets.
- * @param verifies Checks whether a secret verifies the request.
- * @returns Its position, from 1; 0 if none does.
+ * Hashes part by part, under all keys at once, so that a form is decoded once and not kept. Returns the
+ * position of the secret; 0 for none, and for malformed parts.
  */
-export function positionOf<TSecret>(
-  secrets: readonly TSecret[],
-  verifies: (secret: TSecret) => boolean,
-): number {
-  let position = 0;
-  for (const [index, secret] of secrets.entries()) {
-    if (verifies(secret)) position = index + 1;
-  }
-  return position;
-}
-
-function verifyNow({ keys, claim, body, document }: SignedRequest): VerifiedBy {
-  const hmacs = keys.hmacs(claim);
-  for (const hmac of hmacs) hmac?.update(body);
-  const position = keys.positionOf(claim, keys.digestsOf(hmacs));
-  if (position || !document) return verified(claim, position);
-  return verified(claim, keys.positionOf(claim, resultOf(hashing(keys, claim, document))));
-}
-
-async function verifyLarge(
-  { keys, claim, body, document }: SignedRequest,
-  slices: Slices,
-  budget?: BodyBudget,
-  share?: BodyShare,
-): Promise<VerifiedBy> {
-  const inSlices = (parts: Parts) =>
-    slices.run(hashing(keys, claim, parts), () => share?.isEvicted ?? false);
-  // Web Crypto copies the body. If more than the body is signed, joining the parts makes another copy.
-  const release = budget?.reserveFree((claim.head ? 2 : 1) * body.byteLength);
-  const digests = release
-    ? await keys.digestsElsewhere(body, claim).finally(release)
-    : await inSlices(partsOf(body));
-  const position = keys.positionOf(claim, digests);
-  if (position || !document) return verified(claim, position);
-  return verified(claim, keys.positionOf(claim, await inSlices(document)));
-}
-
-/** Hashes part by part, under all keys at once, so that a form is decoded once and not kept. */
-function* hashing(keys: SchemeKeys, claim: SignatureClaim, parts: Parts): Generator<void, Digests> {
-  const hmacs = keys.hmacs(claim);
+function* hashing(claim: SignatureClaim, parts: Parts): Generator<void, number> {
+  const hmacs = claim.hmacs();
   for (;;) {
     const { done, value } = parts.next();
-    if (done) return value ? keys.digestsOf(hmacs) : [];
-    for (const hmac of hmacs) hmac?.update(value);
+    if (done) return value ? claim.positionOf(hmacs) : 0;
+    for (const hmac of hmacs) hmac.update(value);
     yield;
   }
 }
@@ -309,13 +201,6 @@ function resultOf<T>(generator: Generator<unknown, T>): T {
     const { done, value } = generator.next();
     if (done) return value;
   }
-}
-
-function joined(head: Uint8Array, body: Uint8Array): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(head.byteLength + body.byteLength);
-  bytes.set(head);
-  bytes.set(body, head.byteLength);
-  return bytes;
 }
 
 function verified({ timestamp }: SignatureClaim, position: number): VerifiedBy {

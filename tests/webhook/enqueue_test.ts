@@ -3,7 +3,7 @@ import { FakeTime } from "@std/testing/time";
 import { createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
 import type { Delivery } from "../../events/mod.ts";
-import { enqueueDelivery } from "../../webhook/enqueue.ts";
+import { enqueueDelivery } from "../../webhook/intake.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
 import { createMessengerIntake } from "../../webhook/messenger.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";

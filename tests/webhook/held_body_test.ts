@@ -4,6 +4,7 @@ import { FakeTime } from "@std/testing/time";
 import { errorHandler, HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { createForgeIntake } from "../../webhook/forge.ts";
+import { HeldBody } from "../../webhook/read_body.ts";
 import type { AcceptResult } from "../../events/mod.ts";
 import type { IntakeStore } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.ts";
@@ -119,6 +120,23 @@ Deno.test("large bodies that were verified wait for room to work on them, and ar
   while (!isAnswered) await time.tickAsync(5_000);
   assertEquals(await answered, [OK, [503, "QUEUE_UNAVAILABLE"], OVERLOADED]);
 });
+
+for (const outcome of ["resolve", "reject"] as const) {
+  Deno.test(`HeldBody.close() waits until what holds the body ${outcome}s`, async () => {
+    const budget = new BodyBudget(100);
+    const share = budget.open(() => {});
+    share.add(4);
+    const body = new HeldBody(new Uint8Array(4), share);
+    const holder = Promise.withResolvers<void>();
+    assertEquals(body.holdUntil(holder.promise), holder.promise);
+    body.close();
+    await Promise.resolve();
+    assertEquals(budget.bytes, 4);
+    holder[outcome]();
+    await holder.promise.catch(() => {});
+    assertEquals(budget.bytes, 0);
+  });
+}
 
 Deno.test("BodyBudget evicts nothing that is kept, and what comes to be too much instead", () => {
   const budget = new BodyBudget(400_000);

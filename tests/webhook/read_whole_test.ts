@@ -15,7 +15,8 @@ function serve(budget: BodyBudget) {
     async (request) => {
       try {
         const body = await readBodyWithin(timeouts, request, 1_000, budget);
-        return new Response(`${body.byteLength} bytes.`);
+        body.close();
+        return new Response(`${body.bytes.byteLength} bytes.`);
       } catch (error) {
         assert(error instanceof HttpError);
         return new Response(`${error.code}.`, { status: error.status });
@@ -123,7 +124,9 @@ Deno.test("readBodyWithin() does not go by a length beside chunks", async () => 
   assertEquals(budget.bytes, 3);
   const streamed = read({ "Content-Length": "3", "Transfer-Encoding": "chunked" });
   assertEquals(budget.bytes, 3);
-  assertEquals((await Promise.all([whole, streamed])).map(({ byteLength }) => byteLength), [3, 3]);
+  const bodies = await Promise.all([whole, streamed]);
+  assertEquals([bodies.map(({ bytes }) => bytes.byteLength), budget.bytes], [[3, 3], 6]);
+  for (const body of bodies) body.close();
   assertEquals(budget.bytes, 0);
 });
 

@@ -1,6 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { FORGE_SECRET, sign } from "../_deliveries.ts";
-import { verifySignature, verifySignatureBytes } from "../../webhook/verify_signature.ts";
+import {
+  isRecent,
+  positionOf,
+  SchemeKeys,
+  STANDARD_SCHEME,
+  verifySignature,
+  verifySignatureBytes,
+} from "../../webhook/verify_signature.ts";
 
 /** GitHub's published vector, for the payload `Hello, World!` and the secret `FORGE_SECRET`. */
 const DIGEST = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
@@ -141,4 +148,46 @@ Deno.test("verifySignatureBytes() is not satisfied by the signature of the bytes
 Deno.test("verifySignatureBytes() covers a view's own bytes and not those around it", async () => {
   const view = new TextEncoder().encode("..{}..").subarray(2, 4);
   assert(verifySignatureBytes(view, await sign("{}"), FORGE_SECRET));
+});
+
+/** Checks a signature that was published with its secret. */
+function isStandard(headers: Record<string, string>, body: string, secret: string): boolean {
+  const claim = new SchemeKeys(STANDARD_SCHEME, [secret]).claimOf(new Headers(headers))!;
+  const hmacs = claim.hmacs();
+  for (const hmac of hmacs) hmac.update(body);
+  return claim.positionOf(hmacs) === 1;
+}
+
+Deno.test("STANDARD_SCHEME takes the published vector", () => {
+  const headers = {
+    "webhook-id": "msg_loFOjxBNrRLzqYUf",
+    "webhook-timestamp": "1731705121",
+    "webhook-signature": "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=",
+  };
+  const body = '{"event_type":"ping","data":{"success":true}}';
+  assert(isStandard(headers, body, "whsec_plJ3nmyCDGBKInavdOK15jsl"));
+});
+
+Deno.test("STANDARD_SCHEME takes the vector that the libraries sign", () => {
+  const headers = {
+    "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+    "webhook-timestamp": "1614265330",
+    "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  };
+  assert(isStandard(headers, '{"test": 2432232314}', "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
+});
+
+Deno.test("isRecent() takes 5 minutes to either side, to the millisecond", () => {
+  const [timestamp, sent] = ["1731705121", 1_731_705_121_000];
+  for (const ms of [-300_000, 0, 300_000]) assertEquals(isRecent(timestamp, sent + ms), true);
+  for (const ms of [-300_001, 300_001]) assertEquals(isRecent(timestamp, sent + ms), false);
+});
+
+Deno.test("positionOf() tries all secrets, so that the time taken does not tell which it was", () => {
+  for (const right of ["a", "b", "c", "none"]) {
+    const tried: string[] = [];
+    const verifies = (secret: string) => (tried.push(secret), secret === right);
+    assertEquals(positionOf(["a", "b", "c"], verifies), ["none", "a", "b", "c"].indexOf(right));
+    assertEquals(tried, ["a", "b", "c"]);
+  }
 });
