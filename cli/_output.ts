@@ -61,7 +61,8 @@ export function isBeingCancelled(event: StoredEvent): boolean {
 
 function columnsOf(record: EventRecord): string[] {
   const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
-  const reason = outcome === "cancelled" ? "Cancelled" : "";
+  const reasons: Readonly<Record<string, string>> = { cancelled: "Cancelled", ignored: "Ignored" };
+  const reason = reasons[outcome ?? ""] ?? "";
   const error = isBeingCancelled(record)
     ? "cancel requested"
     : ended.findLast(({ error }) => error !== undefined)?.error ?? reason;

@@ -60,8 +60,7 @@ async function callApi(path: string, signal: AbortSignal, body?: object): Promis
 /** Handles the bot's events. */
 export const handleEvent: EventHandler = createEventRouter()
   .on("issues.opened", label)
-  .on("issue_comment.created", answer)
-  .onOther(() => {}).handle;
+  .on("issue_comment.created", answer).handle;
 
 if (import.meta.main) {
   await runApp({

@@ -37,8 +37,7 @@ export const handleEvent: EventHandler = createEventRouter()
     if (name) return await say(chat, `I can /report, ${name}.`, signal);
     await say(chat, name === null ? "What is your name?" : `I can /report, ${text}.`, signal);
     settleWith((commit) => commit.set(["name", chat], name === null ? "" : text));
-  })
-  .onOther(() => {}).handle;
+  }).handle;
 
 /** Writes a report. After a failure, it goes on with the chapter that failed. */
 async function report(chat: number, { progress, checkpoint, signal }: HandlerContext) {

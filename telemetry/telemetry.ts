@@ -2,10 +2,18 @@
 export type DeliveryOutcome = "accepted" | "duplicate" | "rejected" | "ignored";
 
 /**
- * End of an attempt at handling an event: the event is handled, waits for another attempt, is dead, was
- * cancelled while its handler ran, was given back without counting the attempt, or is another worker's.
+ * End of an attempt at handling an event: the event is handled, was ignored because there is no handler for
+ * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back without
+ * counting the attempt, or is another worker's.
  */
-export type AttemptOutcome = "handled" | "retried" | "dead" | "cancelled" | "returned" | "lost";
+export type AttemptOutcome =
+  | "handled"
+  | "ignored"
+  | "retried"
+  | "dead"
+  | "cancelled"
+  | "returned"
+  | "lost";
 
 /** Delivery that is being stored. */
 export interface StoredDelivery {

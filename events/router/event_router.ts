@@ -1,5 +1,5 @@
 import { checkObject, met } from "../../core/check_options.ts";
-import { type EventHandler, GiveUpError, type WebhookEvent } from "../worker/mod.ts";
+import { type EventHandler, NoHandler, type WebhookEvent } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
 
@@ -68,8 +68,7 @@ export interface EventRouter<TEvents> {
    */
   onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
-   * Registers a handler for the events that have none by {@linkcode EventRouter.on}. A handler that does
-   * nothing drops them.
+   * Registers a handler for the events that have none by {@linkcode EventRouter.on}.
    *
    * @param handler The handler.
    * @param options Its id.
@@ -80,8 +79,11 @@ export interface EventRouter<TEvents> {
   onOther(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
-   * fails, the event is tried again, and then only by those that have not succeeded. An event without
-   * a handler is given up: kept as dead with its payload, and logged, until it is replayed or purged.
+   * fails, the event is tried again, and then only by those that have not succeeded.
+   *
+   * An event without a handler is done, with the outcome `ignored`. But if its handling has begun, because
+   * an earlier version of the bot had a handler, it is given up: kept as dead with its payload, and logged,
+   * until it is replayed or purged.
    *
    * This is the handler for {@linkcode startWorker} and {@linkcode runApp}.
    */
@@ -102,11 +104,23 @@ const HANDLER_ID = /^[\w.:-]{1,64}$/;
 /** Actions are short words. Anything else in their place is not an action. */
 const ACTION = /^\w{1,100}$/;
 
+/** Options of {@linkcode createEventRouter}. */
+export interface EventRouterOptions {
+  /**
+   * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
+   *
+   * @default {false}
+   */
+  readonly strict?: boolean | undefined;
+}
+
 /**
  * Creates a router for the events of one queue.
  *
  * @typeParam TEvents The payloads by type. By default those of GitHub and of Telegram.
+ * @param options Whether events without a handler are given up.
  * @returns The router, without handlers.
+ * @throws {TypeError} If an option has the wrong type.
  *
  * @example
  * ```ts
@@ -123,13 +137,23 @@ const ACTION = /^\w{1,100}$/;
  * await worker.stop();
  * ```
  */
-export function createEventRouter<TEvents extends object = PlatformEvents>(): EventRouter<TEvents> {
-  return new HandlerTable<TEvents>();
+export function createEventRouter<TEvents extends object = PlatformEvents>(
+  options: EventRouterOptions = {},
+): EventRouter<TEvents> {
+  checkObject("create the router", options);
+  const { strict = false } = options;
+  if (typeof strict === "boolean") return new HandlerTable<TEvents>(strict);
+  throw new TypeError(`Cannot create the router: 'strict' must be a boolean, got ${met(strict)}`);
 }
 
 class HandlerTable<TEvents> implements EventRouter<TEvents> {
   readonly #routes: Route[] = [];
   readonly #keys = new Set<string>();
+  readonly #isStrict: boolean;
+
+  constructor(isStrict: boolean) {
+    this.#isStrict = isStrict;
+  }
 
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
@@ -171,8 +195,12 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
       const match = wanted.find((each) => events.has(each));
       return match === undefined ? [] : { key: id ?? match, handler };
     });
-    if (handlers.length === 0) throw new GiveUpError(`No handler for ${names[0]}`);
-    await handleAll(handlers, event, context);
+    if (handlers.length === 0) {
+      const none = new NoHandler(names[0]!);
+      if (this.#isStrict) throw none.error;
+      return none;
+    }
+    return await handleAll(handlers, event, context);
   };
 
   #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {

@@ -13,8 +13,7 @@
  *
  * const opened: string[] = [];
  * const router = createEventRouter()
- *   .on("issues.opened", ({ payload }) => opened.push(payload.issue.title))
- *   .onOther(() => {}); // events without a handler are dropped, not kept as dead
+ *   .on("issues.opened", ({ payload }) => opened.push(payload.issue.title));
  *
  * await using bot = await startTestBot(router.handle);
  * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
@@ -23,7 +22,12 @@
  *
  * @module
  */
-export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
+export {
+  createEventRouter,
+  type EventRouter,
+  type EventRouterOptions,
+  type HandlerOptions,
+} from "./event_router.ts";
 export type {
   ActionOf,
   EventHandlerFor,

@@ -5,7 +5,7 @@ import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
  */
 export type EventState = "queued" | "running" | "done" | "dead";
 
-/** The way in which an event ended. Every `done` and `dead` event has one. Reserved: `ignored`. */
+/** The way in which an event ended. Every `done` and `dead` event has one. An `ignored` one had no handler. */
 export type EventOutcome = "handled" | "ignored" | "failed" | "cancelled";
 
 /** The way in which one attempt ended. An attempt is `expired` if its worker never settled it. */

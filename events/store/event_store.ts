@@ -112,6 +112,12 @@ export interface CompleteOptions {
    * @default {0}
    */
   readonly withinMs?: number | undefined;
+  /**
+   * The way in which the event ends: an ignored one had no handler.
+   *
+   * @default {"handled"}
+   */
+  readonly outcome?: "handled" | "ignored" | undefined;
 }
 
 /** Room for an event at the worker of the store's process. */

@@ -240,12 +240,17 @@ export function cancelRequested(record: EventRecord, now: number): EventRecord {
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
+ * @param outcome The way in which it ends: it was handled, or nobody wanted it.
  * @returns The record.
  */
-export function completed(record: EventRecord, now: number): EventRecord {
+export function completed(
+  record: EventRecord,
+  now: number,
+  outcome: "handled" | "ignored" = "handled",
+): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now);
-  const attempts = withAttempt(record, "handled", now);
-  return settled(record, now, { state: "done", outcome: "handled", payload: null, attempts });
+  const attempts = withAttempt(record, outcome, now);
+  return settled(record, now, { state: "done", outcome, payload: null, attempts });
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  NoHandler,
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
@@ -56,6 +57,8 @@ export class Job {
   /** Parts whose checkpoint may or may not be stored, and how often each had been noted before. */
   #uncertain: Map<string, number> | undefined;
   #stopping = false;
+  /** Set if there was no handler for the event. */
+  #isIgnored = false;
   #handlerEnded = false;
   #attempt: Attempt | undefined;
   /** Set if the handler, or committing its effects, failed. */
@@ -191,7 +194,11 @@ export class Job {
     const { handler, log, store: { kv } } = this.#parts;
     const { signal, record: { progress = [] } } = this.#lease;
     const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
+    const result = await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
+    if (!(result instanceof NoHandler)) return;
+    const { attempts } = this.#lease.record;
+    if (attempts.length + progress.length > 0) throw result.error;
+    this.#isIgnored = true;
   }
 
   async #load(): Promise<WebhookEvent> {
@@ -276,8 +283,13 @@ export class Job {
   }
 
   #settleHandled(): Promise<void> {
-    const options = this.#effects ? committing(this.#effects) : { withinMs: SETTLE_WITHIN_MS };
-    return this.#settleAs("handled", (lease) => this.#parts.store.complete(lease, options));
+    const { store } = this.#parts;
+    const outcome = this.#isIgnored ? "ignored" : "handled";
+    const options = this.#effects
+      ? { effects: committing(this.#effects), outcome } as const
+      : { withinMs: SETTLE_WITHIN_MS, outcome } as const;
+    const report = this.#isIgnored ? () => this.#report("debug", "event ignored") : undefined;
+    return this.#settleAs(outcome, (lease) => store.complete(lease, options), report);
   }
 
   /** Settles an event whose handler failed: it is released, tried again later, or dead. */

@@ -110,6 +110,25 @@ export type EventHandler<TPayload = JsonObject> = (
 ) => unknown;
 
 /**
+ * Returned by a router that has no handler for an event. The event is done then, as ignored; if its handling
+ * has begun before, by a version that had one, it is given up.
+ */
+export class NoHandler {
+  /** The event's name: its type, and its action if it has one. */
+  readonly eventName: string;
+
+  /** @param eventName The event's name. */
+  constructor(eventName: string) {
+    this.eventName = eventName;
+  }
+
+  /** The error with which the event is given up. */
+  get error(): GiveUpError {
+    return new GiveUpError(`No handler for ${this.eventName}`);
+  }
+}
+
+/**
  * Thrown by a handler to give its event up at once. The event is then dead: it is kept with its payload
  * and the reason, and not tried again until somebody replays it.
  *

@@ -59,8 +59,10 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     },
 
     async complete(lease, options = {}) {
-      const { effects, withinMs } = typeof options === "function" ? { effects: options } : options;
-      const after = completed(lease.record, Date.now());
+      const { effects, withinMs, outcome } = typeof options === "function"
+        ? { effects: options }
+        : options;
+      const after = completed(lease.record, Date.now(), outcome);
       // A cancelled event has no effects.
       const added = after.state === "done" ? effects : undefined;
       return await applyChange(parts, lease, after, { effects: added, withinMs }) !== null;

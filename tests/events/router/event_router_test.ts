@@ -109,8 +109,16 @@ Deno.test("createEventRouter() hands on what no handler is named for", async () 
   assertEquals(called, ["issues.opened", "any issues", "other issues", "any issues"]);
 });
 
-Deno.test("createEventRouter() keeps and reports an event without a handler", async () => {
-  const { record, logged } = await route(createEventRouter().on("push", () => {}), "star", {
+Deno.test("createEventRouter() ignores an event without a handler", async () => {
+  const { record, logged } = await route(createEventRouter().on("push", () => {}), "star");
+  assertEquals([record.state, record.outcome, record.payload], ["done", "ignored", null]);
+  assertEquals(record.attempts.map(({ outcome }) => outcome), ["ignored"]);
+  assertEquals(logged, ["debug: event ignored"]);
+});
+
+Deno.test("createEventRouter() keeps an event without a handler if it is strict", async () => {
+  const router = createEventRouter({ strict: true }).on("push", () => {});
+  const { record, logged } = await route(router, "star", {
     action: "created",
   });
   assertEquals([record.state, record.attempt, record.payload?.chunks], ["dead", 1, 1]);
@@ -121,9 +129,36 @@ Deno.test("createEventRouter() keeps and reports an event without a handler", as
 Deno.test("createEventRouter() handles an event that was kept, once there is a handler", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
-  await work(sut, createEventRouter());
+  await work(sut, createEventRouter({ strict: true }));
   assert(await sut.store.replay("d1"));
   assertEquals((await work(sut, createEventRouter().on("star", () => {}))).record.state, "done");
+});
+
+Deno.test("createEventRouter() keeps a replayed event that still has no handler", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  await work(sut, createEventRouter({ strict: true }));
+  assert(await sut.store.replay("d1"));
+  const { record } = await work(sut, createEventRouter());
+  assertEquals([record.state, record.payload?.chunks], ["dead", 1]);
+  assertEquals(record.attempts.map(({ outcome }) => outcome), ["failed", "failed"]);
+});
+
+Deno.test("createEventRouter() keeps an event whose handler is gone after an attempt", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  const [lease] = await sut.store.claim({ limit: 1, owner: "killed", leaseMs: 1 });
+  assert(lease);
+  await later(5);
+  const { record } = await work(sut, createEventRouter());
+  assertEquals(record.state, "dead");
+  assertEquals(record.attempts.map(({ outcome }) => outcome), ["expired", "failed"]);
+});
+
+Deno.test("createEventRouter() refuses options of the wrong type", () => {
+  const wanted = "'strict' must be a boolean, got \"yes\"";
+  assertThrows(() => createEventRouter({ strict: "yes" } as never), TypeError, wanted);
+  assertThrows(() => createEventRouter(null as never), TypeError, "the options must be an object");
 });
 
 Deno.test("createEventRouter() tries only those handlers again that have failed", async () => {

@@ -98,7 +98,7 @@ Deno.test("a version without the handler that has failed has nothing left to do"
   assertEquals([called[1], record.state], [[], "done"]);
 });
 
-Deno.test("a version without any handler of an event gives it up, as it would a new one", async () => {
+Deno.test("a version without any handler of an event that was begun gives it up", async () => {
   const { called, record } = await tryIn([before, (router, { ok }) => router.on("star", ok("a"))]);
   assertEquals([called[1], record.state], [[], "dead"]);
   assertEquals(record.attempts.at(-1)?.error, "GiveUpError: No handler for push");
