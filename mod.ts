@@ -69,7 +69,6 @@ export {
 // Events: where they are stored, and what handles them.
 export {
   type CommitEffects,
-  createEventLogger,
   createEventRouter,
   type Delivery,
   type EventChat,

@@ -30,7 +30,7 @@ export type AppHandler = (
 ) => Response | Promise<Response>;
 
 /** Options of {@linkcode runApp}, which include those of the worker. */
-export interface RunAppOptions<TPayload = JsonObject> extends WorkerOptions {
+export interface RunAppOptions<TPayload = JsonObject> extends Omit<WorkerOptions, "onStuck"> {
   /** Name of the app, for the log, and for the namespace of its events in the KV. */
   readonly name: string;
   /** Handler of the events. */

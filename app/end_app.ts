@@ -14,7 +14,7 @@ export interface Running {
 
 /** Reason why an app stops. */
 export interface StopReason {
-  /** Signal that stopped the app; undefined after an uncaught error. */
+  /** Signal that stopped the app; undefined after an uncaught error, or if handlers do not end. */
   readonly signal?: Deno.Signal;
   /** Exit code of the process. */
   readonly exitCode: 0 | 1;
@@ -26,6 +26,8 @@ export interface StopSignal {
   readonly reason: Promise<StopReason>;
   /** Notes that the app has started. From then on it ends in order. */
   readonly markStarted: () => void;
+  /** Stops the app with exit code 1, because so many handlers do not end that no more can be started. */
+  readonly stopStuck: () => void;
   /** Throws if the app is stopping. */
   readonly throwIfStopping: () => void;
 }
@@ -71,13 +73,17 @@ export function listenForStop(name: string, log: LogSink): StopSignal {
   };
   addEventListener("error", (event) => fail(event, event.error));
   addEventListener("unhandledrejection", (event) => fail(event, event.reason));
+  const stopStuck = () => {
+    writeLog(log, "error", "handlers do not end, stopping", { name });
+    requestStop({ exitCode: 1 });
+  };
   const markStarted = () => {
     started = true;
   };
   const throwIfStopping = () => {
     if (stopping) throw new Error("The app is stopping");
   };
-  return { reason: promise, throwIfStopping, markStarted };
+  return { reason: promise, throwIfStopping, markStarted, stopStuck };
 }
 
 /**

@@ -46,7 +46,8 @@ interface Settings {
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are done or
  * the grace has passed; a second signal ends it at once. An uncaught error, such as that of a promise that
- * a handler does not await, is logged and ends the process in the same order, with 1.
+ * a handler does not await, is logged and ends the process in the same order, with 1. So does it end once as
+ * many handlers run past their time limit as may run at once.
  *
  * @typeParam TPayload The type of the payload that the handler takes.
  * @param options The name, the handler, the function that creates the app, and the worker's options.
@@ -150,7 +151,10 @@ async function start<TPayload>(
     onListen: (place) =>
       writeLog(log, "info", "listening", { name, ...place, notifier: store.notifier }),
   });
-  const worker = startWorker(store, handler, { ...options, telemetry });
+  const worker = startWorker(store, handler, {
+    ...{ ...options, telemetry },
+    onStuck: stopSignal.stopStuck,
+  });
   started.resolve(worker);
   stopSignal.markStarted();
   return { server, worker, kv, stopSignal, inFlight };

@@ -12,7 +12,6 @@ import {
   bindEnv,
   type ConnectionBindings,
   createBaseApp,
-  createEventLogger,
   createForgeIntake,
   type EventHandler,
   type ForgeSecrets,
@@ -21,7 +20,7 @@ import {
 } from "../mod.ts";
 
 /** Handles an event: put your code here. If it throws, the event is tried again later. */
-export const handleEvent: EventHandler = createEventLogger();
+export const handleEvent: EventHandler = () => {};
 
 /**
  * Creates the app.

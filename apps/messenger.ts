@@ -12,7 +12,6 @@ import {
   type BaseEnv,
   bindEnv,
   createBaseApp,
-  createEventLogger,
   createMessengerIntake,
   type EventHandler,
   readAllowedUsers,
@@ -21,7 +20,7 @@ import {
 } from "../mod.ts";
 
 /** Handles an update: put your code here. If it throws, the update is tried again later. */
-export const handleEvent: EventHandler = createEventLogger();
+export const handleEvent: EventHandler = () => {};
 
 /**
  * Creates the app. Its bindings hold the users who may use the bot.

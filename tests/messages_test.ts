@@ -3,7 +3,6 @@ import {
   bindEnv,
   createAuth,
   createBaseApp,
-  createEventLogger,
   createEventRouter,
   createForgeIntake,
   createLogger,
@@ -200,12 +199,12 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => createEventRouter().on(wrong(5), handler),
   ],
   [
-    "Cannot register the handler: it must be a function, got an object",
-    () => createEventRouter().on("push", wrong({})),
+    "Cannot register the handler: 'timeoutMs' must be a whole number from 1 to 2147483647, got 0",
+    () => createEventRouter().on("push", handler, { timeoutMs: 0 }),
   ],
   [
-    "Cannot create the event logger: the options must be an object, got null",
-    () => createEventLogger(wrong(null)),
+    "Cannot register the handler: it must be a function, got an object",
+    () => createEventRouter().on("push", wrong({})),
   ],
   [
     "Cannot create the logger: the options must be an object, got null",
@@ -218,10 +217,6 @@ const MISTAKES: readonly [string, () => unknown][] = [
   [
     "Cannot create the log: the options must be an object, got null",
     () => createStdoutLog(wrong(null)),
-  ],
-  [
-    "Cannot create the event logger: 'log' must be a function, got 5",
-    () => createEventLogger({ log: wrong(5) }),
   ],
   [
     "Cannot create the logger: the options must be an object, got 5",

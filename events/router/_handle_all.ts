@@ -1,17 +1,21 @@
+import { writeLog } from "../../core/mod.ts";
 import { textOf } from "../../core/text_of.ts";
 import type { CommitEffects } from "../store/mod.ts";
 import {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  TIME_LIMIT,
   type WebhookEvent,
-} from "../worker/mod.ts";
+} from "../worker/event.ts";
 
 /** A handler, and the key that its progress is noted by. */
 export interface NamedHandler {
   /** Its name among all handlers: the same in each process. */
   readonly key: string;
   readonly handler: EventHandler;
+  /** Its time limit, in milliseconds; undefined for the worker's. */
+  readonly timeoutMs: number | undefined;
 }
 
 interface Failure {
@@ -32,20 +36,57 @@ export async function handleAll(
   context: HandlerContext,
 ): Promise<void> {
   const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
+  const signalOf = limiting(unfinished, context);
   const failures: Failure[] = [];
   let running = unfinished.length;
-  await Promise.all(unfinished.map(async ({ key, handler }) => {
+  await Promise.all(unfinished.map(async (named) => {
+    const { key, handler } = named;
+    const limited = signalOf(named);
     try {
-      const effects = await run(handler, event, contextOf(key, context));
+      const effects = await run(handler, event, contextOf(key, context, limited.signal));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await context.checkpoint(key, effects);
       else if (effects) context.settleWith(effects);
     } catch (error) {
       failures.push({ key, error });
     }
+    limited.end();
     running--;
   }));
   if (failures.length > 0) throw errorOf(failures, handlers.length);
+}
+
+/** The signal of a handler, and the function to call once the handler has ended. */
+interface Limited {
+  readonly signal: AbortSignal;
+  end(): void;
+}
+
+/**
+ * Gives the attempt the longest of its handlers' time limits, and those with a shorter one a signal of their
+ * own.
+ */
+function limiting(
+  handlers: readonly NamedHandler[],
+  context: HandlerContext,
+): (handler: NamedHandler) => Limited {
+  const whole: Limited = { signal: context.signal, end: () => {} };
+  const limit = context[TIME_LIMIT];
+  if (!limit || handlers.every(({ timeoutMs }) => timeoutMs === undefined)) return () => whole;
+  const limitOf = ({ timeoutMs = limit.ms }: NamedHandler) => timeoutMs;
+  const longest = Math.max(...handlers.map(limitOf));
+  if (longest !== limit.ms) limit.change(longest);
+  return (handler) =>
+    limitOf(handler) < longest ? limited(handler.key, limitOf(handler), context) : whole;
+}
+
+function limited(key: string, ms: number, { signal, log }: HandlerContext): Limited {
+  const own = new AbortController();
+  const timer = setTimeout(() => {
+    writeLog(log, "error", "handler still running", { handler: key, durationMs: ms });
+    own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
+  }, ms);
+  return { signal: AbortSignal.any([signal, own.signal]), end: () => clearTimeout(timer) };
 }
 
 /** The context of one of several handlers, and the effects that it has asked for. */
@@ -55,12 +96,12 @@ interface OwnContext {
   end(): void;
 }
 
-function contextOf(key: string, context: HandlerContext): OwnContext {
+function contextOf(key: string, context: HandlerContext, signal: AbortSignal): OwnContext {
   const effects: CommitEffects[] = [];
   const prefix = `${key}/`;
   let ended = false;
   const own: HandlerContext = {
-    signal: context.signal,
+    signal,
     log: context.log,
     kv: context.kv,
     settleWith: (each) => {

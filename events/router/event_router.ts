@@ -1,4 +1,4 @@
-import { checkObject, met } from "../../core/check_options.ts";
+import { checkInteger, checkObject, MAX_TIMER_MS, met } from "../../core/check_options.ts";
 import { type EventHandler, NoHandler, type WebhookEvent } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
@@ -13,6 +13,14 @@ export interface HandlerOptions {
    * @default {undefined} The name that the handler is registered for identifies it.
    */
   readonly id?: string | undefined;
+  /**
+   * Time limit of the handler, in milliseconds, in the place of the worker's
+   * {@linkcode WorkerOptions.timeoutMs}. Then its own `signal` is aborted. The event's place is free once all
+   * of its handlers have ended or reached their limits.
+   *
+   * @default {undefined} The worker's.
+   */
+  readonly timeoutMs?: number | undefined;
 }
 
 /**
@@ -47,10 +55,11 @@ export interface EventRouter<TEvents> {
    *
    * @param names The name, or several.
    * @param handler The handler.
-   * @param options Its id.
+   * @param options Its id and its time limit.
    * @returns The router.
    * @throws {TypeError} If the handler is no function, there is no name, the id is malformed or another
    * handler's, or there is another handler without an id for one of the names.
+   * @throws {RangeError} If the time limit is out of range.
    */
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
@@ -61,20 +70,22 @@ export interface EventRouter<TEvents> {
    * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
-   * @param options Its id.
+   * @param options Its id and its time limit.
    * @returns The router.
    * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
    * is another handler without an id for all events.
+   * @throws {RangeError} If the time limit is out of range.
    */
   onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
    * Registers a handler for the events that have none by {@linkcode EventRouter.on}.
    *
    * @param handler The handler.
-   * @param options Its id.
+   * @param options Its id and its time limit.
    * @returns The router.
    * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
    * is another handler without an id for these events.
+   * @throws {RangeError} If the time limit is out of range.
    */
   onOther(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
   /**
@@ -96,6 +107,7 @@ interface Route {
   readonly events: ReadonlySet<string>;
   /** Its id, as the records of events have it. */
   readonly id: string | undefined;
+  readonly timeoutMs: number | undefined;
 }
 
 /** No `/` and no brackets, so that the progress of one handler is never taken for another's. */
@@ -191,9 +203,9 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     const own = names.map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
     const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
-    const handlers = this.#routes.flatMap(({ handler, events, id }): NamedHandler | [] => {
+    const handlers = this.#routes.flatMap(({ events, id, ...route }): NamedHandler | [] => {
       const match = wanted.find((each) => events.has(each));
-      return match === undefined ? [] : { key: id ?? match, handler };
+      return match === undefined ? [] : { key: id ?? match, ...route };
     });
     if (handlers.length === 0) {
       const none = new NoHandler(names[0]!);
@@ -211,7 +223,11 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     }
     checkObject("register the handler", options);
     const id = keyOf(options);
-    const route: Route = { handler, events: new Set(events), id };
+    const { timeoutMs } = options;
+    if (timeoutMs !== undefined) {
+      checkInteger("register the handler", "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
+    }
+    const route: Route = { handler, events: new Set(events), id, timeoutMs };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {

@@ -1,7 +1,7 @@
 import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
-import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
+import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
 import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
 import { isCancelRequested } from "../store/transitions.ts";
@@ -11,6 +11,7 @@ import {
   GiveUpError,
   type HandlerContext,
   NoHandler,
+  TIME_LIMIT,
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
@@ -21,6 +22,7 @@ export interface JobParts {
   readonly store: EventStore;
   readonly handler: EventHandler;
   readonly leaseMs: number;
+  readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
@@ -28,10 +30,23 @@ export interface JobParts {
   readonly settling: Timeouts;
   /** Timeouts after which a lease is renewed. */
   readonly renewals: Timeouts;
+  /** Timeouts of the handlers. */
+  readonly limits: Timeouts;
+}
+
+/** Places that a job reports to while it runs. */
+export interface JobListener {
+  /** Called once another event can have the job's place: its handler has ended, or is overdue. */
+  onFree(): void;
+  /** Called before that if the handler has reached its time limit and still runs. */
+  onOverdue(job: Job): void;
 }
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
 const SETTLE_WITHIN_MS = 5;
+
+/** Shortest time between two log records about a handler that is overdue. */
+const REMIND_MS = 60_000;
 
 /** First and longest pause between tries to settle an event. */
 const SETTLE_PAUSES_MS = [200, 2_000] as const;
@@ -40,11 +55,13 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
  * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
  * the handler, settle it by how the handler ended. Meanwhile its lease is renewed.
  *
- * Three things can happen to it on the way. If the lease is lost, the event is another worker's: the
+ * Four things can happen to it on the way. If the lease is lost, the event is another worker's: the
  * handler's signal is aborted and nothing is settled. If somebody asks to cancel the event, the signal is
  * aborted too, but the lease is kept until the handler has ended, so that nothing of the same ordering
  * key starts beside it; then the store settles the event as cancelled, whatever it is asked for. If the
  * worker stops, the signal is aborted, and a handler that throws because of that has its event released.
+ * If the handler reaches its time limit, the signal is aborted and another event gets its place; the
+ * lease is kept, and how the handler ends decides, however late that is.
  */
 export class Job {
   readonly #parts: JobParts;
@@ -60,6 +77,14 @@ export class Job {
   /** Set if there was no handler for the event. */
   #isIgnored = false;
   #handlerEnded = false;
+  /** Time at which the handler was called, by the monotonic clock; undefined before that. */
+  #startedAt: number | undefined;
+  /** Time that the handler took, in milliseconds, once it has ended. */
+  #tookMs: number | undefined;
+  #limit: Timeout | undefined;
+  #limitMs: number;
+  #listener: JobListener | undefined;
+  #isOverdue = false;
   #attempt: Attempt | undefined;
   /** Set if the handler, or committing its effects, failed. */
   #failure: { readonly error: unknown } | undefined;
@@ -86,6 +111,7 @@ export class Job {
     this.#body = body;
     this.#payload = payload;
     this.bytes = body?.byteLength ?? 0;
+    this.#limitMs = parts.timeoutMs;
   }
 
   /** The event's id. */
@@ -103,6 +129,16 @@ export class Job {
     return this.#lease.ageMs;
   }
 
+  get #isRunning(): boolean {
+    return this.#startedAt !== undefined && !this.#handlerEnded;
+  }
+
+  /** Time for which the handler has run, in milliseconds. */
+  get #durationMs(): number | undefined {
+    if (this.#startedAt === undefined) return undefined;
+    return this.#tookMs ?? Math.round((performance.now() - this.#startedAt) * 1_000) / 1_000;
+  }
+
   /** Aborts the handler because the worker stops. If the handler throws, the event is released. */
   stop(): void {
     this.#stopping = true;
@@ -116,9 +152,12 @@ export class Job {
 
   /** Releases the event, even while its handler runs. */
   async giveBack(): Promise<void> {
+    this.#limit?.cancel();
     try {
       const lease = await this.#lease.giveBack();
-      if (lease) this.#settledAs("returned", lease);
+      if (!lease) return;
+      this.#settledAs("returned", lease);
+      if (this.#isRunning) this.#report("warn", "event given back while its handler runs");
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
@@ -127,15 +166,18 @@ export class Job {
   /**
    * Runs the event, from its lease to its settlement.
    *
-   * @param onHandled Called once the handler has ended, so that another event can have its place.
+   * @param listener The place that it reports to.
    */
-  async run(onHandled: () => void): Promise<void> {
+  async run(listener: JobListener): Promise<void> {
+    this.#listener = listener;
     const isHandled = await this.#handle();
+    this.#limit?.cancel();
     // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#body = this.#payload = undefined;
+    this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
-    onHandled();
+    if (!this.#isOverdue) listener.onFree();
     if (isHandled) await this.#settle();
   }
 
@@ -191,10 +233,19 @@ export class Job {
     if (this.#lease.isCancelled) {
       throw new Error("The event was cancelled before its handler started");
     }
-    const { handler, log, store: { kv } } = this.#parts;
+    const { handler, limits, timeoutMs, store: { kv } } = this.#parts;
     const { signal, record: { progress = [] } } = this.#lease;
-    const [settleWith, checkpoint] = [this.#settleWith, this.#checkpoint];
-    const result = await handler(event, { signal, log, kv, settleWith, progress, checkpoint });
+    this.#startedAt = performance.now();
+    this.#limit = limits.start(this.#onLimit);
+    const result = await handler(event, {
+      signal,
+      log: this.#log,
+      kv,
+      settleWith: this.#settleWith,
+      progress,
+      checkpoint: this.#checkpoint,
+      [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit },
+    });
     if (!(result instanceof NoHandler)) return;
     const { attempts } = this.#lease.record;
     if (attempts.length + progress.length > 0) throw result.error;
@@ -207,6 +258,27 @@ export class Job {
     if (this.#body) return toEvent(record, this.#body, this.#payload);
     return toEvent(record, await withDeadline(store.load(lease), leaseMs));
   }
+
+  readonly #log: LogSink = (record) =>
+    this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
+
+  readonly #changeLimit = (ms: number): void => {
+    if (this.#handlerEnded || this.#isOverdue) return;
+    this.#limit?.cancel();
+    this.#limitMs = ms;
+    this.#limit = new Timeouts(ms).start(this.#onLimit);
+  };
+
+  /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
+  readonly #onLimit = (): void => {
+    this.#limit = new Timeouts(Math.max(this.#limitMs, REMIND_MS)).start(this.#onLimit);
+    this.#report("error", "handler still running");
+    if (this.#isOverdue) return;
+    this.#isOverdue = true;
+    this.#lease.abort(`The handler has reached its time limit of ${this.#limitMs} ms`);
+    this.#listener!.onOverdue(this);
+    this.#listener!.onFree();
+  };
 
   readonly #settleWith: HandlerContext["settleWith"] = (effects) => {
     if (this.#handlerEnded) {
@@ -331,7 +403,8 @@ export class Job {
     const isCancelled = isCancelRequested(record);
     this.#outcome = isCancelled ? "cancelled" : outcome;
     if (isCancelled) this.#report("info", "event cancelled");
-    else report?.();
+    else if (report) report();
+    else if (outcome === "handled") this.#report("info", "event handled");
   }
 
   #reportLast(fields?: object): void {
@@ -340,7 +413,15 @@ export class Job {
 
   readonly #report = (level: LogLevel, message: string, fields: object = {}): void => {
     const { id, deliveryId, platform, type, attempt, requestId } = this.#lease.record;
-    const event = { platform, type, id, deliveryId, attempt, requestId: requestId ?? undefined };
+    const event = {
+      platform,
+      type,
+      eventId: id,
+      deliveryId,
+      attempt,
+      durationMs: this.#durationMs,
+      requestId: requestId ?? undefined,
+    };
     const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
     if (this.#attempt) this.#attempt.run(write);
     else write();

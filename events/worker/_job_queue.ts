@@ -1,5 +1,5 @@
 import type { Lease, Reservation } from "../store/mod.ts";
-import { Job, type JobParts } from "./_job.ts";
+import { Job, type JobListener, type JobParts } from "./_job.ts";
 
 /** Period over which the pace is measured. */
 const PERIOD_MS = 500;
@@ -40,14 +40,19 @@ const MAX_JOBS = 2_048;
  *
  * When due events are late, most handlers are for claimed events. These have waited the longest. Without
  * this rule they would never be handled while more events come in than the handlers can take.
+ *
+ * A handler that has reached its time limit no longer counts as running, but its job stays until it ends.
  */
-export class JobQueue {
+export class JobQueue implements JobListener {
   /** True if more events may be due than were claimed. */
   isBehind = false;
   readonly #parts: JobParts;
   readonly #concurrency: number;
   readonly #owner: string;
   readonly #wake: () => void;
+  readonly #onStuck: () => void;
+  /** Those whose handlers run past their time limit. */
+  readonly #overdue = new Set<Job>();
   readonly #jobs = new Set<Job>();
   /** Those that were the first ones of their events. A second one is given back. */
   readonly #byId = new Map<string, Job>();
@@ -79,9 +84,17 @@ export class JobQueue {
    * @param concurrency The largest number of handlers that run at once.
    * @param owner The name of the worker in the leases.
    * @param wake Called when the worker should look for due events, and when the queue is empty.
+   * @param onStuck Called once as many handlers are overdue as may run at once.
    */
-  constructor(parts: JobParts, concurrency: number, owner: string, wake: () => void) {
+  constructor(
+    parts: JobParts,
+    concurrency: number,
+    owner: string,
+    wake: () => void,
+    onStuck?: () => void,
+  ) {
     this.#parts = parts;
+    this.#onStuck = once(onStuck);
     this.#concurrency = concurrency;
     this.#owner = owner;
     this.#wake = wake;
@@ -272,15 +285,22 @@ export class JobQueue {
 
   async #run(job: Job): Promise<void> {
     this.#pace.begin();
-    await job.run(this.#onHandled);
+    await job.run(this);
     this.#end(job);
   }
 
-  readonly #onHandled = (): void => {
+  /** Gives the place of a job to the next one. */
+  onFree(): void {
     this.#pace.end();
     this.#startNext();
     if (this.isBehind) this.#wake();
-  };
+  }
+
+  /** Notes that a handler runs past its time limit. */
+  onOverdue(job: Job): void {
+    this.#overdue.add(job);
+    if (this.#overdue.size >= this.#concurrency) this.#onStuck();
+  }
 
   async #giveBack(job: Job): Promise<void> {
     await job.giveBack();
@@ -289,6 +309,7 @@ export class JobQueue {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
+    this.#overdue.delete(job);
     if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
     const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);
     this.#checkEmpty();
@@ -300,6 +321,16 @@ export class JobQueue {
     this.#empty?.resolve();
     this.#empty = undefined;
   }
+}
+
+/** Makes a function that does something only the first time. */
+function once(fn: (() => void) | undefined): () => void {
+  let left = fn;
+  return () => {
+    const call = left;
+    left = undefined;
+    call?.();
+  };
 }
 
 /**

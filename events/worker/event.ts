@@ -57,15 +57,18 @@ export interface WebhookEvent<TPayload = JsonObject> {
 /** The second argument of a handler. */
 export interface HandlerContext {
   /**
-   * Aborted when the event is cancelled, when its lease is lost to another worker, or when the worker
-   * stops: the handler should end then. The next event of the same ordering key waits until it has.
+   * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
+   * reached its time limit, or when the worker stops: the handler should end then. The next event of the
+   * same ordering key waits until it has.
    */
   readonly signal: AbortSignal;
   /**
-   * The worker's log, for the handler's own records: `writeLog(log, "info", "labelled", { id })`.
-   * `console.log` would block the process when nobody reads its output.
+   * The worker's log, for the handler's own records: `writeLog(log, "info", "labelled")`. It adds the id of
+   * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
    */
   readonly log: LogSink;
+  /** The time limit of this attempt, for routers whose handlers have limits of their own. */
+  readonly [TIME_LIMIT]?: TimeLimit;
   /** The KV of the event store, for reading what `settleWith` or `checkpoint` committed. */
   readonly kv: Deno.Kv;
   /**
@@ -108,6 +111,17 @@ export type EventHandler<TPayload = JsonObject> = (
   event: WebhookEvent<TPayload>,
   context: HandlerContext,
 ) => unknown;
+
+/** Key under which a handler's context holds the time limit of the attempt, for routers. */
+export const TIME_LIMIT = Symbol("timeLimit");
+
+/** The time limit of an attempt. */
+export interface TimeLimit {
+  /** The worker's limit, in milliseconds. */
+  readonly ms: number;
+  /** Sets another limit, counted from now. */
+  change(ms: number): void;
+}
 
 /**
  * Returned by a router that has no handler for an event. The event is done then, as ignored; if its handling

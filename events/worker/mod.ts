@@ -5,6 +5,5 @@
  * @module
  */
 export { type EventHandler, GiveUpError, type HandlerContext, type WebhookEvent } from "./event.ts";
-export { createEventLogger, type EventLoggerOptions } from "./event_logger.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

@@ -48,10 +48,25 @@ export interface WorkerOptions {
    * @default {1_000}
    */
   readonly pollMs?: number | undefined;
+  /**
+   * Time limit of a handler, in milliseconds. Then its `signal` is aborted and the next event gets its place,
+   * but the event stays its own: the lease is renewed until the handler ends, the next event of the
+   * ordering group waits, and how the handler ends decides. The log names it until then.
+   *
+   * @default {900_000} 15 minutes.
+   */
+  readonly timeoutMs?: number | undefined;
+  /**
+   * Called once when as many handlers run past their time limit as may run at once. Only the end of the
+   * process frees what they hold. {@linkcode runApp} ends the app in order then, with exit code 1.
+   *
+   * @default {undefined} The worker goes on.
+   */
+  readonly onStuck?: (() => void) | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
   /**
-   * The log, for failures.
+   * The log: one line for each event that was handled, and one for each failure.
    *
    * @default {consoleSink}
    */
@@ -124,6 +139,8 @@ interface FullOptions {
   readonly concurrency: number;
   readonly leaseMs: number;
   readonly pollMs: number;
+  readonly timeoutMs: number;
+  readonly onStuck: (() => void) | undefined;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
@@ -139,18 +156,19 @@ interface FullOptions {
  */
 export function withDefaults(options: WorkerOptions): FullOptions {
   const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
-  const { retry = {}, log = consoleSink, telemetry } = options;
-  checkFunctions(DOING, { log: options.log });
+  const { timeoutMs = 900_000, onStuck, retry = {}, log = consoleSink, telemetry } = options;
+  checkFunctions(DOING, { log: options.log, onStuck });
   checkInteger(DOING, "concurrency", concurrency, { max: MAX_CONCURRENCY });
   checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
   checkInteger(DOING, "pollMs", pollMs, { max: MAX_TIMER_MS });
+  checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
   checkRetryPolicy(retry);
   if (telemetry !== undefined) {
     const wanted = "'telemetry' must be what openTelemetry() resolves with";
     checkPart(DOING, telemetry, "watchOldestDue", wanted);
     checkPart(DOING, telemetry, "attempt", wanted);
   }
-  return { concurrency, leaseMs, pollMs, retry, log, telemetry };
+  return { concurrency, leaseMs, pollMs, timeoutMs, onStuck, retry, log, telemetry };
 }
 
 class StoreWorker implements EventWorker {
@@ -169,15 +187,16 @@ class StoreWorker implements EventWorker {
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: FullOptions) {
-    const { concurrency, leaseMs, log, telemetry } = options;
+    const { concurrency, leaseMs, timeoutMs, log, telemetry } = options;
     const timer = new SharedTimer();
     const settling = new Timeouts(leaseMs, timer);
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
+    const limits = new Timeouts(timeoutMs, timer);
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
-    const parts = { ...options, store, handler, settling, renewals };
-    this.#queue = new JobQueue(parts, concurrency, owner, wake);
+    const parts = { ...options, store, handler, settling, renewals, limits };
+    this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
     const { reserve, cancel } = this.#queue;
     const listening = store.listen({ wake, reserve, onCancelRequested: cancel });

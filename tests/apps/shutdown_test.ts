@@ -60,6 +60,21 @@ testSlowApp(waits, 1_000, async (app, stateOf) => {
   assertEquals(await stateOf("d1"), "done");
 });
 
+testWith(
+  APP_NEEDS,
+  "runApp() ends with 1 when no handler ends any more",
+  () =>
+    withFolder(async (folder) => {
+      const options = { handlerMs: 60_000, concurrency: 2, timeoutMs: 100, graceMs: 600 };
+      await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
+      for (const id of ["d1", "d2"]) await deliver(app, id);
+      await app.line(isMessage("handlers do not end, stopping"));
+      assertEquals((await app.process.status).code, 1);
+      const messages = ["handler still running", "event given back while its handler runs"];
+      assertEquals(messages.map((message) => app.count(message)), [2, 2]);
+    }),
+);
+
 const gives = "runApp() gives back what a handler holds past the grace";
 testEnd(gives, 5_000, async (app, stateOf) => {
   await startHandling(app, "d1");

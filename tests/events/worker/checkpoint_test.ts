@@ -54,7 +54,8 @@ Deno.test(
     };
     const records = await handle(sut, handler, { leaseMs: 600 });
     const { state, attempt, progress } = (await sut.store.get("d1"))!;
-    assertEquals([state, attempt, progress?.length, records], ["done", 1, 40, []]);
+    assertEquals([state, attempt, progress?.length], ["done", 1, 40]);
+    assertEquals(records.map(({ message }) => message), ["event handled"]);
   }),
 );
 
@@ -129,7 +130,7 @@ Deno.test("checkpoint() whose answer was lost is noted once, and the lease is ke
     await checkpoint("b", countOne);
   });
   assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
-  assertEquals(records, []);
+  assertEquals(records.map(({ message }) => message), ["event handled"]);
 });
 
 Deno.test("checkpoint() that was not committed rejects, and can be tried again", async () => {
@@ -151,7 +152,7 @@ Deno.test("checkpoint() finds a lease again whose renewal was not answered", asy
     await checkpoint("a", countOne);
   });
   assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
-  assertEquals(records, []);
+  assertEquals(records.map(({ message }) => message), ["event handled"]);
 });
 
 Deno.test("checkpoint() that is committed after its time is not noted a second time", async () => {

@@ -111,7 +111,7 @@ Deno.test("startWorker() gives an event up after the last attempt, with its reas
       "Error: never",
     ]);
   });
-  assertEquals(records.map(({ level, id, requestId }) => [level, id, requestId]), [
+  assertEquals(records.map(({ level, eventId, requestId }) => [level, eventId, requestId]), [
     ["warn", "d1", "r1"],
     ["error", "d1", "r1"],
   ]);
@@ -846,5 +846,6 @@ Deno.test("startWorker() reports no lost lease of an event that it settles meanw
     await refused.promise;
     await later(100);
   });
-  assertEquals([isAborted, records.map(({ message }) => message)], [false, []]);
+  const messages = records.map(({ message }) => message);
+  assertEquals([isAborted, messages], [false, ["event handled"]]);
 });

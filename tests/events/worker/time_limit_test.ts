@@ -1,0 +1,264 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  createEventRouter,
+  type EventHandler,
+  openEventStore,
+  startWorker,
+} from "../../../events/mod.ts";
+import type { LogRecord } from "../../../core/mod.ts";
+import { delivery, later } from "../store/_events.ts";
+import { memoryStore } from "../store/_stores.ts";
+import { reach, simulated, until, withWorker } from "./_worker.ts";
+
+/** A handler that runs until it is told to end, and does not heed its signal. */
+function deafHandler(): {
+  readonly handler: EventHandler;
+  /** The ids of the events whose handlers were started. */
+  readonly started: string[];
+  readonly signals: Map<string, AbortSignal>;
+  /** Ends a handler: it returns, or throws an error. */
+  readonly end: (id: string, error?: Error) => void;
+} {
+  const running = new Map<string, PromiseWithResolvers<void>>();
+  const started: string[] = [];
+  const signals = new Map<string, AbortSignal>();
+  const handler: EventHandler = ({ id }, { signal }) => {
+    started.push(id);
+    signals.set(id, signal);
+    const own = Promise.withResolvers<void>();
+    running.set(id, own);
+    return own.promise;
+  };
+  const end = (id: string, error?: Error) => {
+    if (error) running.get(id)!.reject(error);
+    else running.get(id)!.resolve();
+  };
+  return { handler, started, signals, end };
+}
+
+Deno.test("a handler that reaches its time limit is aborted, and its place is free", async () => {
+  const sut = await memoryStore();
+  const { handler, started, signals, end } = deafHandler();
+  await withWorker(sut, handler, { concurrency: 1, timeoutMs: 20 }, async () => {
+    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
+    await until(() => started.length === 2);
+    const reason = signals.get("d1")!.reason as Error;
+    assertEquals(reason.message, "The handler has reached its time limit of 20 ms");
+    assertEquals((await sut.store.get("d1"))?.state, "running");
+    end("d2");
+    await reach(sut.store, "d2", "done");
+    end("d1");
+    await reach(sut.store, "d1", "done");
+    assertEquals((await sut.store.get("d1"))?.attempt, 1);
+  });
+});
+
+Deno.test("a handler that fails after its time limit has failed", async () => {
+  const sut = await memoryStore();
+  const { handler, signals, end } = deafHandler();
+  await withWorker(sut, handler, { timeoutMs: 20 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(() => signals.get("d1")?.aborted ?? false);
+    end("d1", new Error("gave up"));
+    await reach(sut.store, "d1", "queued");
+    const record = await sut.store.get("d1");
+    assertEquals(record?.attempts.map(({ error }) => error), ["Error: gave up"]);
+  });
+});
+
+Deno.test("nothing starts beside a handler past its time limit, of its event or its group", async () => {
+  const sut = await memoryStore();
+  const { handler, started, signals, end } = deafHandler();
+  // Another worker on the same store would take over an event whose lease was not renewed.
+  const second = startWorker(await openEventStore(sut.kv, { log: () => {} }), handler, {
+    ...{ pollMs: 20, leaseMs: 200, log: () => {} },
+  });
+  await withWorker(sut, handler, { timeoutMs: 20, leaseMs: 200 }, async () => {
+    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id, "{}", "key"));
+    await until(() => signals.get("d1")?.aborted ?? false);
+    await later(600);
+    assertEquals(started, ["d1"]);
+    end("d1");
+    await until(() => started.length === 2);
+    end("d2");
+    await reach(sut.store, "d2", "done");
+    await second.stop();
+  });
+  assertEquals(started, ["d1", "d2"]);
+});
+
+Deno.test(
+  "the log names a handler past its time limit, again and again",
+  simulated(async (sut) => {
+    const { handler, end } = deafHandler();
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    const overdue = () => records.filter(({ message }) => message === "handler still running");
+    await withWorker(sut, handler, { timeoutMs: 90_000, log }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await later(1_000);
+      for (const count of [0, 1, 2, 3]) {
+        assertEquals(overdue().length, count);
+        await later(90_000);
+      }
+      const { level, eventId, type, attempt, durationMs } = overdue()[0]!;
+      assertEquals([level, eventId, type, attempt], ["error", "d1", "push", 1]);
+      assertEquals(Math.round(durationMs as number / 1_000), 90);
+      end("d1");
+      await reach(sut.store, "d1", "done");
+    });
+  }),
+);
+
+Deno.test("onStuck is called once, when no handler could be started any more", async () => {
+  const sut = await memoryStore();
+  const { handler, started, end } = deafHandler();
+  let stuck = 0;
+  const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
+  await withWorker(sut, handler, options, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(() => started.length === 1);
+    await later(60);
+    assertEquals(stuck, 0);
+    for (const id of ["d2", "d3"]) await sut.store.accept(delivery(id));
+    await until(() => stuck > 0);
+    await later(60);
+    assertEquals([stuck, started.length], [1, 3]);
+    for (const id of started) end(id);
+  });
+});
+
+Deno.test("handlers that come and go past their time limit do not add up", async () => {
+  const sut = await memoryStore();
+  const { handler, started, signals, end } = deafHandler();
+  let stuck = 0;
+  const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
+  await withWorker(sut, handler, options, async () => {
+    for (const id of ["d1", "d2", "d3"]) {
+      await sut.store.accept(delivery(id));
+      await until(() => signals.get(id)?.aborted ?? false);
+      end(id);
+      await reach(sut.store, id, "done");
+    }
+  });
+  assertEquals([stuck, started], [0, ["d1", "d2", "d3"]]);
+});
+
+Deno.test(
+  "a worker that stops names the events that it gives back, and reports no more",
+  simulated(async (sut) => {
+    const { handler, started } = deafHandler();
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    const worker = startWorker(sut.store, handler, { timeoutMs: 1_000, log });
+    await sut.store.accept(delivery("d1"));
+    await until(() => started.length === 1);
+    await worker.stop({ graceMs: 100 });
+    await later(300_000);
+    assertEquals(
+      records.map(({ level, message, eventId }) => [level, message, eventId]),
+      [["warn", "event given back while its handler runs", "d1"]],
+    );
+  }),
+);
+
+Deno.test("a handler has a time limit of its own", async () => {
+  const sut = await memoryStore();
+  const { handler, started, signals, end } = deafHandler();
+  const router = createEventRouter().on("push", handler, { timeoutMs: 20 });
+  await withWorker(sut, router.handle, { concurrency: 1 }, async () => {
+    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
+    await until(() => started.length === 2);
+    assert(signals.get("d1")!.aborted);
+    for (const id of started) end(id);
+    await reach(sut.store, "d2", "done");
+  });
+});
+
+Deno.test("a handler may run for longer than the worker's limit", async () => {
+  const sut = await memoryStore();
+  const { handler, signals, end } = deafHandler();
+  const router = createEventRouter().on("push", handler, { timeoutMs: 60_000 });
+  await withWorker(sut, router.handle, { timeoutMs: 20 }, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(() => signals.has("d1"));
+    await later(100);
+    assertEquals(signals.get("d1")!.aborted, false);
+    end("d1");
+    await reach(sut.store, "d1", "done");
+  });
+});
+
+Deno.test("each handler of an event has its own limit, and its place is free after the longest", async () => {
+  const sut = await memoryStore();
+  const [short, usual, long] = [deafHandler(), deafHandler(), deafHandler()];
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const router = createEventRouter()
+    .on("push", short.handler, { id: "short", timeoutMs: 20 })
+    .on("push", usual.handler, { id: "usual" })
+    .on("push", long.handler, { id: "long", timeoutMs: 200 });
+  const isAborted = (sut: typeof short) => sut.signals.get("d1")!.aborted;
+  await withWorker(sut, router.handle, { concurrency: 1, timeoutMs: 80, log }, async () => {
+    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
+    await until(() => short.signals.get("d1")?.aborted ?? false);
+    assertEquals([isAborted(usual), isAborted(long)], [false, false]);
+    await until(() => isAborted(usual));
+    assertEquals([isAborted(long), long.started], [false, ["d1"]]);
+    await until(() => long.started.length === 2);
+    assert(isAborted(long));
+    for (const each of [short, usual, long]) for (const id of ["d1", "d2"]) each.end(id);
+    await reach(sut.store, "d2", "done");
+  });
+  const named = records.filter(({ message, eventId }) =>
+    message === "handler still running" && eventId === "d1"
+  );
+  assertEquals(named.map(({ handler }) => handler), ["id(short)", "id(usual)", undefined]);
+});
+
+Deno.test("a handler's own signal follows that of the event", async () => {
+  const sut = await memoryStore();
+  const [short, long] = [deafHandler(), deafHandler()];
+  const router = createEventRouter()
+    .on("push", short.handler, { id: "short", timeoutMs: 10_000 })
+    .on("push", long.handler, { id: "long" });
+  await withWorker(sut, router.handle, {}, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(() => short.signals.has("d1"));
+    assert(await sut.store.cancel("d1"));
+    await until(() => short.signals.get("d1")!.aborted);
+    for (const each of [short, long]) each.end("d1");
+    await reach(sut.store, "d1", "dead");
+  });
+});
+
+Deno.test("a handler's log has the event's id", async () => {
+  const sut = await memoryStore();
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const handler: EventHandler = (_event, context) => {
+    context.log({ level: "info", time: "", message: "own" });
+    context.log({ level: "info", time: "", message: "of another", eventId: "d9" });
+  };
+  await withWorker(sut, handler, { log }, async () => {
+    await sut.store.accept({ ...delivery("d1"), requestId: "r1" });
+    await reach(sut.store, "d1", "done");
+    await until(() => records.length === 3);
+  });
+  const lines = records.map(({ message, eventId }) => [message, eventId]);
+  assertEquals(lines, [["own", "d1"], ["of another", "d9"], ["event handled", "d1"]]);
+  const { type, attempt, requestId, durationMs } = records[2]!;
+  assertEquals([type, attempt, requestId, typeof durationMs], ["push", 1, "r1", "number"]);
+});
+
+Deno.test("startWorker() refuses a time limit that is none", async () => {
+  const sut = await memoryStore();
+  for (const timeoutMs of [0, -1, 1.5, Infinity]) {
+    await assertRejects(
+      async () => await startWorker(sut.store, () => {}, { timeoutMs }).stop(),
+      RangeError,
+      "'timeoutMs' must be a whole number from 1 to 2147483647",
+    );
+  }
+  sut.kv.close();
+});
