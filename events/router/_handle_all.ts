@@ -5,6 +5,7 @@ import {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  type LimitedContext,
   TIME_LIMIT,
   type WebhookEvent,
 } from "../worker/event.ts";
@@ -68,7 +69,7 @@ interface Limited {
  */
 function limiting(
   handlers: readonly NamedHandler[],
-  context: HandlerContext,
+  context: LimitedContext,
 ): (handler: NamedHandler) => Limited {
   const whole: Limited = { signal: context.signal, end: () => {} };
   const limit = context[TIME_LIMIT];

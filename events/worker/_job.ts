@@ -10,6 +10,7 @@ import {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  type LimitedContext,
   NoHandler,
   TIME_LIMIT,
   toEvent,
@@ -237,7 +238,7 @@ export class Job {
     const { signal, record: { progress = [] } } = this.#lease;
     this.#startedAt = performance.now();
     this.#limit = limits.start(this.#onLimit);
-    const result = await handler(event, {
+    const context: LimitedContext = {
       signal,
       log: this.#log,
       kv,
@@ -245,7 +246,8 @@ export class Job {
       progress,
       checkpoint: this.#checkpoint,
       [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit },
-    });
+    };
+    const result = await handler(event, context);
     if (!(result instanceof NoHandler)) return;
     const { attempts } = this.#lease.record;
     if (attempts.length + progress.length > 0) throw result.error;

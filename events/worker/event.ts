@@ -67,8 +67,6 @@ export interface HandlerContext {
    * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
    */
   readonly log: LogSink;
-  /** The time limit of this attempt, for routers whose handlers have limits of their own. */
-  readonly [TIME_LIMIT]?: TimeLimit;
   /** The KV of the event store, for reading what `settleWith` or `checkpoint` committed. */
   readonly kv: Deno.Kv;
   /**
@@ -112,15 +110,13 @@ export type EventHandler<TPayload = JsonObject> = (
   context: HandlerContext,
 ) => unknown;
 
-/** Key under which a handler's context holds the time limit of the attempt, for routers. */
+/** Key of a {@linkcode LimitedContext}. */
 export const TIME_LIMIT = Symbol("timeLimit");
 
-/** The time limit of an attempt. */
-export interface TimeLimit {
-  /** The worker's limit, in milliseconds. */
-  readonly ms: number;
-  /** Sets another limit, counted from now. */
-  change(ms: number): void;
+/** A handler's context with the time limit of its attempt, for a router whose handlers have their own. */
+export interface LimitedContext extends HandlerContext {
+  /** The worker's limit in milliseconds, and a function that sets another one, counted from now. */
+  readonly [TIME_LIMIT]?: { readonly ms: number; readonly change: (ms: number) => void };
 }
 
 /**

@@ -27,12 +27,13 @@ testWith(APP_NEEDS, "apps/forge.ts hands a signed delivery to its handler", asyn
   await using app = spawnApp("forge", ENV);
   const delivery = forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
   assertEquals(await post(app, delivery), [200, "OK"]);
-  const { time: _, requestId, ...line } = await app.line(isHandled("d1"));
+  const { time: _, requestId, durationMs, ...line } = await app.line(isHandled("d1"));
   assertEquals(line, {
     ...{ level: "info", message: "event handled" },
-    ...{ platform: "forge", type: "push", id: "forge:d1", deliveryId: "d1", attempt: 1 },
+    ...{ platform: "forge", type: "push", eventId: "forge:d1", deliveryId: "d1", attempt: 1 },
   });
   assertMatch(String(requestId), /^[\w-]{36}$/);
+  assertEquals(typeof durationMs, "number");
 });
 
 testWith(APP_NEEDS, "apps/forge.ts refuses what another secret has signed", async () => {

@@ -27,8 +27,8 @@ Deno.test("apps/messenger.ts starts nothing when it is imported", async () => {
 testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its handler", async () => {
   await using app = spawnApp("messenger", ENV);
   assertEquals(await post(app, update(1, 42)), [200, "OK"]);
-  const { platform, type, id, deliveryId, attempt } = await app.line(isHandled);
-  assertEquals([platform, type, id, deliveryId, attempt], [
+  const { platform, type, eventId, deliveryId, attempt } = await app.line(isHandled);
+  assertEquals([platform, type, eventId, deliveryId, attempt], [
     ...["messenger", "message", "messenger:1", "1", 1],
   ]);
 });
