@@ -135,7 +135,10 @@ function warnOfOdd(variables: AppVariables, name: string, secret: string): void 
 export function readAllowedUsers(variables: AppVariables, name: string): string | undefined {
   const list = variables.get(name);
   if (!list?.trim()) {
-    variables.warn(`${name} is empty: no user is allowed`);
+    variables.warn(
+      `${name} is empty: no user is allowed. Write to the bot, set ${name} to the userId in the log's ` +
+        "warning about that, and restart; or set it to * to allow everybody",
+    );
     return undefined;
   }
   const bad = list.split(",").findIndex((entry) => !ALLOWED_USER.test(entry.trim()));

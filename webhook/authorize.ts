@@ -10,10 +10,14 @@ export interface AllowedUsersEnv {
   readonly MESSENGER_ALLOWED_USERS?: string | undefined;
 }
 
-/** Decides whether a messaging platform's user may use the bot. */
+/**
+ * Decides whether an update may reach the bot, by its user and by the rest of it: its chat, sender, type
+ * and payload. The user id is undefined for an update without a user, such as a channel post.
+ */
 export type AuthorizeUser<TEnv extends object = AllowedUsersEnv> = (
   env: TEnv,
   userId: number | undefined,
+  update: Delivery,
 ) => boolean | Promise<boolean>;
 
 /** Decides whether an update is wanted, given the bindings and the log of its request. */
@@ -81,7 +85,8 @@ export function checkAllowedUsers(doing: string, list: unknown): void {
 export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
   env: TEnv,
   update: JsonObject,
-  isAuthorized: AuthorizeUser<TEnv> = isUserAuthorized,
+  isAuthorized: (env: TEnv, userId: number | undefined) => boolean | Promise<boolean> =
+    isUserAuthorized,
 ): Promise<void> {
   if (!(await isAuthorized(env, userIdOf(update)))) throw notAuthorized();
 }
@@ -96,6 +101,18 @@ export function notAuthorized(): HttpError {
 }
 
 /**
+ * Names an update's user and chat for the log, so that you can read there whom to allow.
+ *
+ * @param update The update.
+ * @returns The ids, and nothing else of the update.
+ */
+export function idsOf(
+  { sender, chat }: Delivery,
+): { readonly userId: number | undefined; readonly chatId: number | undefined } {
+  return { userId: sender?.id, chatId: chat?.id };
+}
+
+/**
  * Lets a check fail once for each update, which is then sent again. A second failure counts as a refusal:
  * an update that is answered 5xx each time holds up the later updates of its chat for a day.
  *
@@ -104,9 +121,10 @@ export function notAuthorized(): HttpError {
  */
 export function failingOnce<TEnv extends object>(isAuthorized: AuthorizeUser<TEnv>): DecideUpdate {
   const failed = new Set<string>();
-  return async (env, { sender, deliveryId }, log) => {
+  return async (env, update, log) => {
+    const { sender, deliveryId } = update;
     try {
-      return await isAuthorized(env as TEnv, sender?.id);
+      return await isAuthorized(env as TEnv, sender?.id, update);
     } catch (error) {
       const isOwnAnswer = error instanceof HttpError && error.status < 500;
       if (isOwnAnswer || deliveryId === undefined || !failed.delete(deliveryId)) {

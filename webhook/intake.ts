@@ -4,6 +4,7 @@ import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
 import type { AcceptResult, Delivery, EventStore, PlatformName } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
+import { idsOf } from "./authorize.ts";
 import { BodyBudget, overloaded } from "./body_budget.ts";
 import { checkIntakeLimits, checkIntakeName } from "./check_intake.ts";
 import type { OrderBy } from "./ordering.ts";
@@ -146,6 +147,7 @@ class Intake {
     const { raw: request } = c.req;
     const platform = this.#platform;
     let body: HeldBody | undefined;
+    let delivery: Delivery | undefined;
     try {
       checkSpelling(request.url);
       checkDeclaredBody(request.headers, platform.maxBodyBytes);
@@ -157,13 +159,13 @@ class Intake {
       const room = body.share?.keep();
       if (room) await untilRoom(room, this.#storeTimeouts);
       if (platform.hasSeveralSecrets) c.set("logFields", { verifiedBy });
-      const delivery = this.#parse(c, body);
+      delivery = this.#parse(c, body);
       if (!platform.authorize || await platform.authorize(c, delivery)) {
         const ordered = this.#orderBy ? inOrder(delivery, this.#orderBy, logSinkOf(c)) : delivery;
         this.#noteStored(c, delivery, await this.#enqueue(ordered, body));
       } else this.#telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
     } catch (error) {
-      this.#noteRefusal(c, error);
+      this.#noteRefusal(c, error, delivery);
       throw error;
     } finally {
       body?.close();
@@ -198,12 +200,13 @@ class Intake {
     this.#telemetry?.countDelivery({ platform: this.#platform.name, outcome, type });
   }
 
-  #noteRefusal(c: Context, error: unknown): void {
+  #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
     const { name: platform } = this.#platform;
     const code = error instanceof HttpError ? error.code : "INTERNAL";
     this.#telemetry?.countDelivery({ platform, outcome: "rejected", code });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
-    const fields = { requestId: c.get("requestId"), platform, code };
+    const ids = delivery && idsOf(delivery);
+    const fields = { requestId: c.get("requestId"), platform, code, ...ids };
     writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);
   }
 }

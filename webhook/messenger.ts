@@ -1,10 +1,12 @@
 import type { Context, Hono } from "@hono/hono";
 import { checkFunctions, met } from "../core/check_options.ts";
 import { logSinkOf, writeLog } from "../core/mod.ts";
+import type { Delivery } from "../events/store/mod.ts";
 import {
   type AllowedUsersEnv,
   type AuthorizeUser,
   failingOnce,
+  idsOf,
   isUserAuthorized,
   notAuthorized,
 } from "./authorize.ts";
@@ -30,8 +32,9 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Decides who may use the bot. If it throws, the update is answered 500. If it throws again for the same
-   * update, the user counts as not allowed, and an error is logged.
+   * Decides which updates reach the bot, by the bindings, the user's id and the parsed update. A bot for
+   * one group looks at the update's `chat`. If it throws, the update is answered 500. If it throws again
+   * for the same update, the user counts as not allowed, and an error is logged.
    *
    * @default {isUserAuthorized} The users in the binding `MESSENGER_ALLOWED_USERS`.
    */
@@ -72,6 +75,34 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
  * assertEquals(response.status, 401);
  * assertEquals(await response.json(), { error: "Missing secret token" });
  * ```
+ *
+ * @example A bot for one group: updates of other chats are answered 200 and dropped
+ * ```ts
+ * import { createBaseApp, createMessengerIntake, openEventStore } from "@org/edge-base";
+ * import { messengerUpdate } from "@org/edge-base/testing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const GROUP = -1001234567890;
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * const app = createBaseApp({ name: "group-bot", logger: false });
+ * const secrets = ["a-secret-token"];
+ * app.route("/", createMessengerIntake({
+ *   secrets,
+ *   store,
+ *   isAuthorized: (_env, _userId, { chat }) => chat?.id === GROUP,
+ *   unauthorized: "ignore",
+ * }));
+ *
+ * for (const id of [GROUP, 4711]) {
+ *   const message = { from: { id: 4711 }, chat: { id }, text: "hello" };
+ *   const update = messengerUpdate({ message }, { secret: secrets[0] });
+ *   assertEquals((await app.request("/webhook", update)).status, 200);
+ * }
+ * const chats = (await Array.fromAsync(store.list())).map((event) => "chat" in event && event.chat?.id);
+ * assertEquals(chats, [GROUP]);
+ * ```
  */
 export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
   options: MessengerIntakeOptions<TEnv>,
@@ -96,7 +127,7 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
       authorize: async (c, update) => {
         const authorized = await decide(c.env ?? {}, update, logSinkOf(c));
         if (!authorized && unauthorized === "reject") throw notAuthorized();
-        if (!authorized) logIgnored(c);
+        if (!authorized) logIgnored(c, update);
         return authorized;
       },
     },
@@ -116,7 +147,8 @@ export function verifyMessengerUpdate(headers: Headers, secrets: readonly string
   return new Verifier(MESSENGER_CREDENTIALS, [], secrets).verify(headers);
 }
 
-function logIgnored(c: Context): void {
-  const fields = { requestId: c.get("requestId"), platform: "messenger", code: "AUTH_001" };
+function logIgnored(c: Context, update: Delivery): void {
+  const requestId = c.get("requestId");
+  const fields = { requestId, platform: "messenger", code: "AUTH_001", ...idsOf(update) };
   writeLog(logSinkOf(c), "warn", "update ignored: User not authorized", fields);
 }

@@ -186,7 +186,10 @@ Deno.test("readAllowedUsers() says that an empty list allows nobody", () => {
   for (const list of [undefined, "", "  "]) {
     const { users, warnings } = usersOf(list);
     assertEquals(users, undefined);
-    assertEquals(warnings, ["USERS is empty: no user is allowed"]);
+    assertEquals(warnings, [
+      "USERS is empty: no user is allowed. Write to the bot, set USERS to the userId in the log's " +
+      "warning about that, and restart; or set it to * to allow everybody",
+    ]);
   }
 });
 

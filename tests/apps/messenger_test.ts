@@ -67,7 +67,20 @@ testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so
   await using app = spawnApp("messenger", { ...ENV, MESSENGER_ALLOWED_USERS: " " });
   assertEquals((await post(app, update(1, 42)))[0], 403);
   const { message } = await app.line(({ level }) => level === "warn");
-  assertMatch(String(message), /^MESSENGER_ALLOWED_USERS is empty: no user is allowed$/);
+  assertEquals(
+    message,
+    "MESSENGER_ALLOWED_USERS is empty: no user is allowed. Write to the bot, set " +
+      "MESSENGER_ALLOWED_USERS to the userId in the log's warning about that, and restart; or set " +
+      "it to * to allow everybody",
+  );
+});
+
+testWith(APP_NEEDS, "apps/messenger.ts logs whom it has refused, by their id", async () => {
+  await using app = spawnApp("messenger", ENV);
+  await post(app, update(1, 43));
+  const isRefusal = (line: Line) => line.message === "delivery refused: User not authorized";
+  const { level, code, userId, chatId } = await app.line(isRefusal);
+  assertEquals([level, code, userId, chatId], ["warn", "AUTH_001", 43, undefined]);
 });
 
 const BAD_START: readonly [string, Record<string, string>, RegExp][] = [

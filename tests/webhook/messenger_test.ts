@@ -4,7 +4,7 @@ import type { LogRecord } from "../../middleware/mod.ts";
 import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
 import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
 import { parseJsonObject } from "../../core/parse_json.ts";
-import { openEventStore } from "../../events/mod.ts";
+import { type Delivery, openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import type { RequestOptions } from "../_request_options.ts";
@@ -328,7 +328,28 @@ Deno.test("createMessengerIntake() asks the given check, with the bindings and t
   const asked: unknown[] = [];
   const isAuthorized = (...args: unknown[]) => Promise.resolve(asked.push(...args) === 0);
   await assertRefused(messengerUpdate(message()), NOT_ALLOWED, { isAuthorized });
-  assertEquals(asked, [{ MESSENGER_ALLOWED_USERS: "42" }, 42]);
+  const [env, userId, ...rest] = asked;
+  assertEquals([env, userId, rest.length], [{ MESSENGER_ALLOWED_USERS: "42" }, 42, 1]);
+});
+
+Deno.test("createMessengerIntake() shows the given check the parsed update", async () => {
+  const asked: Delivery[] = [];
+  const isAuthorized = (_env: object, _userId: number | undefined, update: Delivery) =>
+    asked.push(update) > 0;
+  const update = message({ id: 42, username: "ada" }, { chat: { id: -7, type: "group" } });
+  await accepted(messengerUpdate(update), { isAuthorized });
+  const [{ type, deliveryId, chat, sender, payload }] = asked as [Delivery];
+  assertEquals([type, deliveryId, chat], ["message", "1", { id: -7, type: "group" }]);
+  assertEquals([sender, payload], [{ id: 42, name: "ada", isBot: false }, update]);
+});
+
+Deno.test("createMessengerIntake() can serve one chat only", async () => {
+  const isAuthorized: MessengerIntakeOptions["isAuthorized"] = (_env, _userId, { chat }) =>
+    chat?.id === -7;
+  const inChat = (id: number) => messengerUpdate(message({ id: 43 }, { chat: { id } }));
+  assertEquals((await accepted(inChat(-7), { isAuthorized })).chat?.id, -7);
+  await assertRefused(inChat(7), NOT_ALLOWED, { isAuthorized });
+  await assertRefused(messengerUpdate({ poll: {} }), NOT_ALLOWED, { isAuthorized });
 });
 
 Deno.test("createMessengerIntake() answers 500 when the given check fails, whatever it throws", async () => {
@@ -356,6 +377,30 @@ Deno.test("createMessengerIntake() logs a warning for a user who is not allowed"
   using messenger = await createMessenger();
   await messenger.post(messengerUpdate(message({ id: 43 })));
   assertEquals(warningsOf(messenger.records).map(({ code }) => code), ["AUTH_001"]);
+});
+
+for (const unauthorized of ["reject", "ignore"] as const) {
+  Deno.test(`createMessengerIntake() logs the ids of a user and a chat that it is to ${unauthorized}`, async () => {
+    using messenger = await createMessenger({ unauthorized });
+    const from = { id: 43, username: "mallory", first_name: "Mal" };
+    const chat = { id: -1007, type: "group", title: "Secret plans" };
+    await messenger.post(messengerUpdate(message(from, { chat })));
+    await messenger.post(messengerUpdate({ channel_post: { chat: { id: -8 }, text: "hi" } }));
+    await messenger.post(messengerUpdate({ poll: { id: "9" } }));
+    const warnings = warningsOf(messenger.records);
+    const ids = warnings.map(({ userId, chatId }) => [userId, chatId]);
+    assertEquals(ids, [[43, -1007], [undefined, -8], [undefined, undefined]]);
+    for (const text of ["mallory", "Mal", "Secret", "group"]) {
+      assert(!JSON.stringify(warnings).includes(text));
+    }
+  });
+}
+
+Deno.test("createMessengerIntake() logs no ids of what it has not verified", async () => {
+  using messenger = await createMessenger();
+  await messenger.post(messengerUpdate(message({ id: 43 }), { [TOKEN]: "wrong-token" }));
+  const [{ userId, chatId }] = warningsOf(messenger.records) as [LogRecord];
+  assertEquals([userId, chatId], [undefined, undefined]);
 });
 
 Deno.test("createMessengerIntake() logs no token and nothing of an update", async () => {
