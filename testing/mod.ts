@@ -27,7 +27,13 @@ export {
   messengerUpdate,
   type MessengerUpdateOptions,
 } from "./messenger_update.ts";
-export { type Outcome, startTestBot, type TestBot, type TestBotOptions } from "./test_bot.ts";
+export {
+  type Outcome,
+  startTestBot,
+  type TestBot,
+  type TestBotOptions,
+  type TestCallOptions,
+} from "./test_bot.ts";
 export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
 
 // Types from other folders that appear in the exports above.

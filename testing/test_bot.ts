@@ -1,7 +1,8 @@
 import type { Hono } from "@hono/hono";
 import { createBaseApp } from "../app/base_app.ts";
-import { withDeadline } from "../core/timeouts.ts";
+import { checkFunctions } from "../core/check_options.ts";
 import type { LogRecord } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import {
   type EventHandler,
   type EventRecord,
@@ -19,6 +20,7 @@ import {
   type JsonObject,
   type MessengerIntakeOptions,
 } from "../webhook/mod.ts";
+import { Failures } from "./_failures.ts";
 import { TestClock } from "./_test_clock.ts";
 import type { TestDelivery } from "./forge_delivery.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
@@ -45,6 +47,16 @@ export interface TestBotOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** Options of a call that waits for handlers. */
+export interface TestCallOptions {
+  /**
+   * Lets handlers fail, for a test of what happens then. By default the call rejects if one fails.
+   *
+   * @default {false}
+   */
+  readonly expectFailure?: boolean | undefined;
+}
+
 /** Outcome of a delivery. */
 export interface Outcome {
   /** Status of the answer. */
@@ -69,18 +81,23 @@ export interface TestBot extends AsyncDisposable {
    * Sends a delivery, and waits until its event is handled: done, dead, or waiting for a retry.
    *
    * @param delivery The delivery.
+   * @param options `expectFailure` lets the event's handler fail.
    * @returns The outcome.
+   * @throws {Error} If the event's handler failed, so that the event waits for a retry or is dead. The
+   * handler's error is the cause.
    * @throws {Error} If handling takes longer than the options allow.
    */
-  deliver(delivery: TestDelivery): Promise<Outcome>;
+  deliver(delivery: TestDelivery, options?: TestCallOptions): Promise<Outcome>;
   /**
    * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
    * the time of day; timers run as usual.
    *
    * @param ms The time to advance by, in milliseconds.
+   * @param options `expectFailure` lets handlers fail.
+   * @throws {Error} If a handler failed, of any event. Its error is the cause.
    * @throws {Error} If handling takes longer than the options allow.
    */
-  advance(ms: number): Promise<void>;
+  advance(ms: number, options?: TestCallOptions): Promise<void>;
 }
 
 /**
@@ -104,7 +121,8 @@ export interface TestBot extends AsyncDisposable {
  * };
  *
  * await using bot = await startTestBot(handler);
- * const { status, event } = await bot.deliver(forgeDelivery("push", { ref: "refs/heads/main" }));
+ * const push = forgeDelivery("push", { ref: "refs/heads/main" });
+ * const { status, event } = await bot.deliver(push, { expectFailure: true });
  * assertEquals([status, event?.state], [200, "queued"]);
  * await bot.advance(2_000);
  * assertEquals((await bot.store.get(event!.id))?.state, "done");
@@ -116,11 +134,14 @@ export async function startTestBot<TPayload = JsonObject>(
 ): Promise<TestBot> {
   const kv = await Deno.openKv(":memory:");
   const logs: LogRecord[] = [];
-  const log = (record: LogRecord) => void logs.push(record);
+  const toLogs = (record: LogRecord) => void logs.push(record);
   try {
-    const store = await openEventStore(kv, { log });
-    const start = () => startWorker(store, handler, { log, ...options.worker });
-    return new LocalBot(kv, store, logs, options, start);
+    const { log = toLogs } = options.worker ?? {};
+    checkFunctions("start the worker", { log });
+    const failures = new Failures(log);
+    const store = await openEventStore(kv, { log: toLogs });
+    const start = () => startWorker(store, handler, { ...options.worker, log: failures.log });
+    return new LocalBot(kv, store, logs, failures, options, start);
   } catch (error) {
     kv.close();
     throw error;
@@ -132,17 +153,20 @@ class LocalBot implements TestBot {
   readonly #worker: EventWorker;
   readonly #apps: Readonly<Record<PlatformName, Hono>>;
   readonly #options: TestBotOptions;
+  readonly #failures: Failures;
   readonly #clock = new TestClock();
 
   constructor(
     readonly kv: Deno.Kv,
     readonly store: EventStore,
     readonly logs: LogRecord[],
+    failures: Failures,
     options: TestBotOptions,
     startWorker: () => EventWorker,
   ) {
     const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
     const secrets = { secrets: [signing, gitlab], tokens: [gitlabToken] };
+    this.#failures = failures;
     this.#options = options;
     this.#apps = {
       forge: this.#appOf("forge", createForgeIntake({ ...secrets, store, ...options.forge })),
@@ -154,13 +178,17 @@ class LocalBot implements TestBot {
     this.#worker = startWorker();
   }
 
-  async deliver(delivery: TestDelivery): Promise<Outcome> {
+  async deliver(
+    delivery: TestDelivery,
+    { expectFailure = false }: TestCallOptions = {},
+  ): Promise<Outcome> {
     const env = { MESSENGER_ALLOWED_USERS: this.#options.allowedUsers ?? "*" };
     const response = await this.#apps[delivery.platform].request("/webhook", delivery, env);
     const text = await response.text();
     await this.#handled();
     const requestId = response.headers.get("X-Request-Id");
     const record = this.logs.find((each) => each.requestId === requestId && each.eventId);
+    this.#failures.report("deliver(delivery", expectFailure, ({ id }) => id === record?.eventId);
     return {
       status: response.status,
       text,
@@ -169,9 +197,10 @@ class LocalBot implements TestBot {
     };
   }
 
-  async advance(ms: number): Promise<void> {
+  async advance(ms: number, { expectFailure = false }: TestCallOptions = {}): Promise<void> {
     this.#clock.advance(ms);
     await this.#handled();
+    this.#failures.report("advance(ms", expectFailure);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

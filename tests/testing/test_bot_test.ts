@@ -1,6 +1,24 @@
-import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertRejects } from "@std/assert";
-import { byChat, type EventHandler } from "../../mod.ts";
-import { forgeDelivery, messengerUpdate, startTestBot } from "../../testing/mod.ts";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertLess,
+  assertRejects,
+  assertStrictEquals,
+} from "@std/assert";
+import {
+  byChat,
+  createEventRouter,
+  type EventHandler,
+  GiveUpError,
+  type LogRecord,
+} from "../../mod.ts";
+import {
+  forgeDelivery,
+  messengerUpdate,
+  startTestBot,
+  type TestBotOptions,
+} from "../../testing/mod.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -36,9 +54,9 @@ Deno.test("startTestBot() has a clock that is moved on from retry to retry", asy
     throw new Error("never");
   };
   await using bot = await startTestBot(fail);
-  const { event } = await bot.deliver(forgeDelivery("push", {}));
+  const { event } = await bot.deliver(forgeDelivery("push", {}), { expectFailure: true });
   assertEquals([event?.state, event?.attempt], ["queued", 1]);
-  for (let i = 0; i < 40; i++) await bot.advance(1.25 * HOUR_MS);
+  for (let i = 0; i < 40; i++) await bot.advance(1.25 * HOUR_MS, { expectFailure: true });
   const { state, attempt } = (await bot.store.get(event!.id))!;
   assertEquals([state, attempt], ["dead", 36]);
   assertGreaterOrEqual(times.at(-1)! - times[0]!, 24 * HOUR_MS);
@@ -92,10 +110,95 @@ Deno.test("startTestBot() takes the intakes' and the worker's options", async ()
   const options = { allowedUsers, messenger, worker: { retry: { maxAttempts: 1 } } };
   await using bot = await startTestBot(() => Promise.reject(new Error("no")), options);
   const from = (id: number) => messengerUpdate({ message: { from: { id }, chat: { id: 7 } } });
-  const { event } = await bot.deliver(from(42));
+  const { event } = await bot.deliver(from(42), { expectFailure: true });
   assertEquals([event?.state, event?.orderingKey], ["dead", "7"]);
   assertEquals((await bot.deliver(from(43))).status, 200);
   assertEquals((await bot.deliver(from(43))).event, undefined);
+});
+
+const TO_EXPECT = "If the test expects this, call deliver(delivery, { expectFailure: true })";
+
+Deno.test("deliver() rejects with the error that the handler threw", async () => {
+  const thrown = new TypeError("undefined is not a number");
+  await using bot = await startTestBot(() => Promise.reject(thrown));
+  const deliver = () => bot.deliver(forgeDelivery("push", {}, { id: "d1" }));
+  const { message, cause } = await assertRejects(deliver, Error);
+  const what = "The handler of event forge:d1 (push) failed in attempt 1: see the cause. ";
+  assertEquals(message, what + TO_EXPECT);
+  assertStrictEquals(cause, thrown);
+});
+
+const dead: [string, unknown, TestBotOptions][] = [
+  ["gives an event up", new GiveUpError("no use"), {}],
+  ["fails for the last time", new Error("no"), { worker: { retry: { maxAttempts: 1 } } }],
+  ["throws a text", "no", {}],
+  ["throws nothing", undefined, {}],
+];
+
+for (const [what, thrown, options] of dead) {
+  Deno.test(`deliver() rejects when the handler ${what}`, async () => {
+    await using bot = await startTestBot(() => Promise.reject(thrown), options);
+    const { cause } = await assertRejects(() => bot.deliver(forgeDelivery("push", {})), Error);
+    assertStrictEquals(cause, thrown);
+  });
+}
+
+Deno.test("deliver() rejects when effects cannot be committed", async () => {
+  await using bot = await startTestBot((_, { settleWith }) => {
+    settleWith((commit) => commit.set(["key"], Symbol("no value")));
+  });
+  await assertRejects(() => bot.deliver(forgeDelivery("push", {})), Error, TO_EXPECT);
+});
+
+Deno.test("deliver() rejects also where the worker has a log of its own", async () => {
+  const records: LogRecord[] = [];
+  const worker = { log: (record: LogRecord) => void records.push(record) };
+  await using bot = await startTestBot(() => Promise.reject(new Error("no")), { worker });
+  await assertRejects(() => bot.deliver(forgeDelivery("push", {})), Error, TO_EXPECT);
+  assertEquals(records.map(({ message }) => message), ["event failed, to be tried again"]);
+});
+
+Deno.test("deliver() resolves for an event that has no handler, or a handler that succeeds", async () => {
+  await using bot = await startTestBot(createEventRouter().on("push", () => {}).handle);
+  for (const type of ["push", "ping"]) {
+    assertEquals((await bot.deliver(forgeDelivery(type, {}))).event?.state, "done");
+  }
+});
+
+Deno.test("deliver() rejects for its own event only", async () => {
+  const thrown = new Error("no");
+  await using bot = await startTestBot(async ({ type }) => {
+    await later(20);
+    if (type === "push") throw thrown;
+  });
+  const failing = assertRejects(() => bot.deliver(forgeDelivery("push", {})), Error);
+  const { event } = await bot.deliver(forgeDelivery("issues", { action: "opened" }));
+  assertEquals(event?.state, "done");
+  assertStrictEquals((await failing).cause, thrown);
+  await bot.advance(0);
+});
+
+Deno.test("advance() rejects with the error that a handler threw", async () => {
+  const thrown = new Error("still not");
+  await using bot = await startTestBot(() => Promise.reject(thrown));
+  const ids = ["d1", "d2"];
+  for (const id of ids) {
+    await bot.deliver(forgeDelivery("push", {}, { id }), { expectFailure: true });
+  }
+  const { message, cause } = await assertRejects(() => bot.advance(2_000), Error);
+  assertEquals(
+    message.replace(/d[12]/, "ID"),
+    "The handler of event forge:ID (push) failed in attempt 2, the first of 2 failures: " +
+      "see the cause. If the test expects this, call advance(ms, { expectFailure: true })",
+  );
+  assertStrictEquals(cause, thrown);
+  await bot.advance(0);
+});
+
+Deno.test("startTestBot() refuses a log that is no function", async () => {
+  const worker = { log: "console" as never };
+  const message = "Cannot start the worker: 'log' must be a function";
+  await assertRejects(() => startTestBot(() => {}, { worker }), TypeError, message);
 });
 
 Deno.test("startTestBot() leaves nothing open when an option makes no sense", async () => {
