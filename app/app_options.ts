@@ -31,8 +31,15 @@ export type AppHandler = (
 
 /** Options of {@linkcode runApp}, which include those of the worker. */
 export interface RunAppOptions<TPayload = JsonObject> extends Omit<WorkerOptions, "onStuck"> {
-  /** Name of the app, for the log, and for the namespace of its events in the KV. */
+  /** Name of the app, for the log. */
   readonly name: string;
+  /**
+   * Namespace of the app's events in the KV. If you rename an app, set this to its old name: otherwise
+   * nobody handles the events that it still has.
+   *
+   * @default {name} The app's name.
+   */
+  readonly namespace?: string | undefined;
   /** Handler of the events. */
   readonly handler: EventHandler<TPayload>;
   /**
@@ -84,6 +91,11 @@ export function checkOptions<TPayload>(options: RunAppOptions<TPayload>): void {
   for (const [each, value] of Object.entries({ handler, setup })) {
     if (typeof value === "function") continue;
     throw new TypeError(`Cannot ${DOING}: '${each}' must be a function, got ${met(value)}`);
+  }
+  const { namespace = name } = options;
+  if (typeof namespace !== "string" || namespace.trim() === "") {
+    const wanted = "'namespace' must be a text that is not blank";
+    throw new TypeError(`Cannot ${DOING}: ${wanted}, got ${met(namespace)}`);
   }
   const { graceMs = 0, retentionMs = 1 } = options;
   checkInteger(DOING, "graceMs", graceMs, { min: 0, max: MAX_TIMER_MS });

@@ -1,6 +1,7 @@
-import { reasonOf } from "../core/text_of.ts";
+import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
+import { findLeftNamespaces } from "../events/store/kv/namespaces.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;
@@ -41,6 +42,41 @@ export async function openAppStore(
     const reason = kvUrl === undefined ? reasonOf(error) : await fileReason(kvUrl, error) ??
       withoutUrl(reasonOf(error), kvUrl);
     throw new Error(`${where} cannot be used: ${reason}`, { cause: error });
+  }
+}
+
+/** Remedy for events that an app has left behind, for the log. */
+const TAKE_OVER = "if this app had another name, give runApp the option 'namespace' with that name";
+
+/**
+ * Warns if an app has no events, but its KV holds open ones of other namespaces: the app may have been
+ * renamed, and nobody would ever handle those. It reads little, and writes its own failure to the log.
+ *
+ * @param kv The KV.
+ * @param app The app.
+ * @param app.name Its name.
+ * @param app.namespace Its namespace.
+ * @param app.log Its log.
+ * @param app.stopping A promise that resolves when it stops. Nothing is logged after that.
+ * @returns A promise that resolves when the KV has been looked at, and never rejects.
+ */
+export async function warnOfLeftEvents(
+  kv: Deno.Kv,
+  { name, namespace, log, stopping }: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly log: LogSink;
+    readonly stopping: Promise<unknown>;
+  },
+): Promise<void> {
+  try {
+    const none = stopping.then((): string[] => []);
+    const others = await Promise.race([findLeftNamespaces(kv, namespace), none]);
+    if (others.length === 0) return;
+    const fields = { name, namespace, others, remedy: TAKE_OVER };
+    writeLog(log, "warn", "other events in the KV", fields);
+  } catch (error) {
+    writeLog(log, "warn", "other events not looked for", { name, error });
   }
 }
 

@@ -1,5 +1,5 @@
 import { checkOptions, checkReturned, type RunAppOptions } from "./app_options.ts";
-import { openAppStore } from "./app_store.ts";
+import { openAppStore, warnOfLeftEvents } from "./app_store.ts";
 import {
   type AppVariables,
   onDeploy,
@@ -119,7 +119,7 @@ function listensToConsole(): boolean {
 async function start<TPayload>(
   options: RunAppOptions<TPayload> & { readonly log: LogSink },
 ): Promise<Running> {
-  const { name, handler, setup, retentionMs, log } = options;
+  const { name, namespace = name, handler, setup, retentionMs, log } = options;
   const variables: AppVariables = {
     get: (variable) => Deno.env.get(variable),
     warn: (message) => writeLog(log, "warn", message, { name }),
@@ -133,7 +133,7 @@ async function start<TPayload>(
   const { kvUrl, notifier, trustedProxyHops } = settings;
   const opening = openAppTelemetry(options);
   const { kv, store } = await openAppStore({
-    ...{ kvUrl, onDeploy: onDeploy(variables), namespace: name, notifier, retentionMs, log },
+    ...{ kvUrl, onDeploy: onDeploy(variables), namespace, notifier, retentionMs, log },
   });
   const telemetry = await opening;
   const summary = summingUp(log);
@@ -157,6 +157,7 @@ async function start<TPayload>(
   });
   started.resolve(worker);
   stopSignal.markStarted();
+  warnOfLeftEvents(kv, { name, namespace, log, stopping: stopSignal.reason });
   return { server, worker, kv, stopSignal, inFlight };
 }
 

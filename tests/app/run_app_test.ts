@@ -14,6 +14,7 @@ import { openSqlite } from "../_sqlite.ts";
 import { assertWithin } from "../_within.ts";
 import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
+import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
 
 /** Options that make no sense. */
@@ -63,6 +64,73 @@ async function stateOf(kvPath: string, id: string): Promise<string | undefined> 
   using kv = await Deno.openKv(kvPath);
   return (await (await openEventStore(kv, { namespace: "own", notifier: "watch" })).get(id))?.state;
 }
+
+/** Puts an event under the name that an app had. */
+async function leaveEvent(kvPath: string, namespace: string): Promise<void> {
+  using kv = await Deno.openKv(kvPath);
+  const store = await openEventStore(kv, { namespace, notifier: "watch" });
+  await store.accept(delivery("left"));
+}
+
+const isOther = isMessage("other events in the KV");
+
+testWith(
+  APP_NEEDS,
+  "runApp() warns of events that another name has left, and takes them over",
+  () =>
+    withFolder(async (folder) => {
+      const kvPath = `${folder}/kv.db`;
+      await leaveEvent(kvPath, "old");
+      {
+        await using renamed = spawnOwnApp({}, { KV_URL: kvPath });
+        const { level, name, namespace, others, remedy } = await renamed.line(isOther);
+        assertEquals([level, name, namespace, others], ["warn", "own", "own", ["old"]]);
+        assertEquals(
+          remedy,
+          "if this app had another name, give runApp the option 'namespace' with that name",
+        );
+        assertEquals(await renamed.stop(), 0);
+      }
+      await using app = spawnOwnApp({ namespace: "old" }, { KV_URL: kvPath });
+      await app.line(isMessage("end"));
+      assertEquals(await app.stop(), 0);
+      assertEquals([app.count("start", "left"), app.count("other events in the KV")], [1, 0]);
+      using kv = await Deno.openKv(kvPath);
+      const store = await openEventStore(kv, { namespace: "old", notifier: "watch" });
+      const events = await Array.fromAsync(store.list());
+      assertEquals(events.map(({ state }) => state), ["done"]);
+    }),
+);
+
+testWith(
+  APP_NEEDS,
+  "runApp() warns of no others where it has events of its own, or there are none",
+  () =>
+    withFolder(async (folder) => {
+      const kvPath = `${folder}/kv.db`;
+      for (const namespace of ["own", "old"]) {
+        await using app = spawnOwnApp({}, { KV_URL: kvPath });
+        if (namespace === "old") await app.line(isMessage("end"));
+        else await app.url;
+        assertEquals(await app.stop(), 0);
+        assertEquals(app.lines.filter(({ level }) => level === "warn"), []);
+        for (const each of ["own", "old"]) await leaveEvent(kvPath, each);
+      }
+    }),
+);
+
+const isNotNamespace = ["", " ", 5, null];
+
+Deno.test("runApp() refuses a namespace that is no text", async () => {
+  for (const namespace of isNotNamespace) {
+    const setup = () => {
+      throw new Error("The variables were read");
+    };
+    const options = { name: "own", handler: () => {}, setup, namespace: namespace as string };
+    const message = "Cannot run the app: 'namespace' must be a text that is not blank, got ";
+    await assertRejects(() => runApp(options), TypeError, message);
+  }
+});
 
 const twelve = { concurrency: 12, handlerMs: 60_000 };
 testOwnApp("runApp() handles as many events at once as asked", twelve, async (app) => {

@@ -1,5 +1,8 @@
 import { storeKeys } from "./_layout.ts";
-import { FIRST, LAST } from "./_reads.ts";
+import { FIRST, isUndecodable, LAST } from "./_reads.ts";
+
+/** Number of first key parts that are looked at in a start: an app's own keys may begin with ids. */
+const MAX_LOOKED_AT = 50;
 
 /**
  * Lists the namespaces of the event stores in a KV, for a tool that is not told which one is meant.
@@ -18,18 +21,66 @@ import { FIRST, LAST } from "./_reads.ts";
  */
 export async function listNamespaces(kv: Deno.Kv): Promise<string[]> {
   const found: string[] = [];
+  for await (const namespace of firstParts(kv)) {
+    if (await hasEvents(kv, namespace)) found.push(namespace);
+  }
+  return found;
+}
+
+/**
+ * Finds the namespaces whose events an app may have left behind when it got another name. An app that has
+ * events of its own has not, which takes one read to see. Otherwise each of the first 50 first parts of
+ * keys takes up to four.
+ *
+ * @param kv The KV.
+ * @param own The app's namespace.
+ * @returns The other namespaces that hold events which are not done, sorted; none if the app's own
+ * namespace holds any event.
+ */
+export async function findLeftNamespaces(kv: Deno.Kv, own: string): Promise<string[]> {
+  const found: string[] = [];
+  if (await hasEvents(kv, own)) return found;
+  let lookedAt = 0;
+  for await (const namespace of firstParts(kv)) {
+    // The app may get its first event meanwhile.
+    const isOther = namespace !== own;
+    if (isOther && await hasEvents(kv, namespace) && await hasOpenEvents(kv, namespace)) {
+      found.push(namespace);
+    }
+    if (++lookedAt === MAX_LOOKED_AT) break;
+  }
+  return found;
+}
+
+/** Lists the texts that keys begin with, each once and with one read. */
+async function* firstParts(kv: Deno.Kv): AsyncGenerator<string> {
   let start: Deno.KvKey = [""];
   for (;;) {
     // Strings sort before numbers, so the range ends after the last string.
     const [entry] = await Array.fromAsync(kv.list({ start, end: [-Infinity] }, { limit: 1 }));
-    if (!entry) return found;
-    const namespace = String(entry.key[0]);
-    if (await hasEvents(kv, namespace)) found.push(namespace);
-    start = [`${namespace}\0`];
+    if (!entry) return;
+    const part = String(entry.key[0]);
+    yield part;
+    start = [`${part}\0`];
   }
 }
 
-async function hasEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
-  const events = kv.list(storeKeys(namespace).eventsBetween(FIRST, LAST), { limit: 1 });
-  return (await Array.fromAsync(events)).length > 0;
+function hasEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
+  return hasAny(kv, storeKeys(namespace).eventsBetween(FIRST, LAST));
+}
+
+/** Checks for events that wait or run, which lead to a schedule entry, and for dead ones. */
+async function hasOpenEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
+  const { schedule, deadIndex } = storeKeys(namespace);
+  return await hasAny(kv, { prefix: schedule }) || await hasAny(kv, { prefix: deadIndex });
+}
+
+async function hasAny(kv: Deno.Kv, selector: Deno.KvListSelector): Promise<boolean> {
+  try {
+    return (await Array.fromAsync(kv.list(selector, { limit: 1 }))).length > 0;
+  } catch (error) {
+    // A value that cannot be decoded is one, too.
+    if (isUndecodable(error)) return true;
+    throw error;
+  }
 }

@@ -1,0 +1,90 @@
+import { assertEquals } from "@std/assert";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
+import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import { findLeftNamespaces, listNamespaces } from "../../../events/store/kv/namespaces.ts";
+import { testKv } from "../../_kvs.ts";
+import { claimOne, delivery } from "./_events.ts";
+
+/** Brings a store's one event into a state. */
+const INTO: Record<string, (store: EventStore) => Promise<unknown>> = {
+  queued: (store) => store.accept(delivery("d1")),
+  running: async (store) => {
+    await store.accept(delivery("d1"));
+    await claimOne(store);
+  },
+  dead: async (store) => {
+    await store.accept(delivery("d1"));
+    await store.bury(await claimOne(store), new Error("no"));
+  },
+  done: async (store) => {
+    await store.accept(delivery("d1"));
+    await store.complete(await claimOne(store));
+  },
+};
+
+for (const [state, bring] of Object.entries(INTO)) {
+  testKv(`findLeftNamespaces() takes a ${state} event for what it is`, async (kv) => {
+    await bring(await openEventStore(kv, { namespace: "old", notifier: "watch" }));
+    assertEquals(await listNamespaces(kv), ["old"]);
+    assertEquals(await findLeftNamespaces(kv, "new"), state === "done" ? [] : ["old"]);
+    assertEquals(await findLeftNamespaces(kv, "old"), []);
+  });
+
+  testKv(`findLeftNamespaces() finds none where the app has a ${state} event`, async (kv) => {
+    await bring(await openEventStore(kv, { namespace: "new", notifier: "watch" }));
+    await INTO.queued!(await openEventStore(kv, { namespace: "old", notifier: "watch" }));
+    assertEquals(await findLeftNamespaces(kv, "new"), []);
+  });
+}
+
+testKv("findLeftNamespaces() finds several, and no keys of an app", async (kv) => {
+  for (const namespace of ["old", "older"]) {
+    const store = await openEventStore(kv, { namespace, notifier: "watch" });
+    await store.accept(delivery("d1", "{}", "key"));
+    await store.accept(delivery("d2", "{}", "key"));
+  }
+  for (const key of [["label", "due", 1, "id"], ["label", "dead", 1, "id"], ["due", 1], ["dead"]]) {
+    await kv.set(key, true);
+  }
+  assertEquals(await findLeftNamespaces(kv, "new"), ["old", "older"]);
+});
+
+Deno.test("findLeftNamespaces() does not take the app for another that gets its first event", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { namespace: "new", notifier: "watch" });
+  let accepting: Promise<unknown> | undefined;
+  const list = (...args: Parameters<Deno.Kv["list"]>) =>
+    (async function* () {
+      yield* kv.list(...args);
+      await (accepting ??= INTO.queued!(store));
+    })();
+  assertEquals(await findLeftNamespaces(changedKv(kv, { list }), "new"), []);
+  assertEquals(await listNamespaces(kv), ["new"]);
+});
+
+Deno.test("findLeftNamespaces() counts what it cannot decode", async () => {
+  using kv = await Deno.openKv(":memory:");
+  await INTO.queued!(await openEventStore(kv, { namespace: "old", notifier: "watch" }));
+  const list = (selector: { start?: Deno.KvKey; prefix?: Deno.KvKey }, options: object) => {
+    if (selector.prefix || selector.start?.[1]) throw new RangeError("could not deserialize value");
+    return kv.list(selector as Deno.KvListSelector, options);
+  };
+  assertEquals(await listNamespaces(changedKv(kv, { list })), ["old"]);
+  assertEquals(await findLeftNamespaces(changedKv(kv, { list }), "new"), []);
+});
+
+Deno.test("findLeftNamespaces() reads once where the app has events, and no more than bounded", async () => {
+  using kv = await Deno.openKv(":memory:");
+  let reads = 0;
+  const list = (...args: Parameters<Deno.Kv["list"]>) => {
+    reads++;
+    return kv.list(...args);
+  };
+  const counted = changedKv(kv, { list });
+  for (let i = 0; i < 500; i++) await kv.set([`user-${i}`, "event", i, "id"], true);
+  assertEquals(await findLeftNamespaces(counted, "new"), []);
+  assertEquals(reads, 1 + 50 * 4);
+  reads = 0;
+  await findLeftNamespaces(counted, "user-7");
+  assertEquals(reads, 1);
+});
