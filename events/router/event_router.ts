@@ -1,5 +1,5 @@
 import { checkInteger, checkObject, MAX_TIMER_MS, met } from "../../core/check_options.ts";
-import { type EventHandler, NoHandler, type WebhookEvent } from "../worker/event.ts";
+import { type EventHandler, GiveUpError, NoHandler, type WebhookEvent } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
 
@@ -92,9 +92,9 @@ export interface EventRouter<TEvents> {
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
    * fails, the event is tried again, and then only by those that have not succeeded.
    *
-   * An event without a handler is done, with the outcome `ignored`. But if its handling has begun, because
-   * an earlier version of the bot had a handler, it is given up: kept as dead with its payload, and logged,
-   * until it is replayed or purged.
+   * An event without a handler is done, with the outcome `ignored`; its delivery is accepted again if it is
+   * sent again. But if its handling has begun, because an earlier version of the bot had a handler, it is
+   * given up: kept as dead with its payload, and logged, until it is replayed or purged.
    *
    * This is the handler for {@linkcode startWorker} and {@linkcode runApp}.
    */
@@ -208,11 +208,11 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
       return match === undefined ? [] : { key: id ?? match, ...route };
     });
     if (handlers.length === 0) {
-      const none = new NoHandler(names[0]!);
-      if (this.#isStrict) throw none.error;
-      return none;
+      throw this.#isStrict
+        ? new GiveUpError(`No handler for ${names[0]}`)
+        : new NoHandler(names[0]!);
     }
-    return await handleAll(handlers, event, context);
+    await handleAll(handlers, event, context);
   };
 
   #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {

@@ -26,7 +26,8 @@ export interface ListOptions extends EventFilter {
    */
   readonly order?: "oldest" | "newest" | undefined;
   /**
-   * The largest number of events.
+   * The largest number of events. To tell whether there are more, one more that matches is looked for: with
+   * a rare `type`, that may read all records.
    *
    * @default {undefined} All of them.
    */

@@ -120,6 +120,8 @@ export interface EventRecord {
   readonly payload: PayloadRef | null;
   /** The last ten attempts that have ended, the latest last. */
   readonly attempts: readonly RecordedAttempt[];
+  /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
+  readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
   readonly progress?: readonly string[] | undefined;
   /**

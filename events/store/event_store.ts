@@ -120,6 +120,22 @@ export interface CompleteOptions {
   readonly outcome?: "handled" | "ignored" | undefined;
 }
 
+/** Options of {@linkcode EventStore.release}. */
+export interface ReleaseOptions {
+  /**
+   * The delay until the event is due again, in milliseconds.
+   *
+   * @default {0}
+   */
+  readonly delayMs?: number | undefined;
+  /**
+   * Set if a handler had begun with the event: then it is not ignored later, if there is no handler any more.
+   *
+   * @default {false}
+   */
+  readonly isBegun?: boolean | undefined;
+}
+
 /** Room for an event at the worker of the store's process. */
 export interface Reservation {
   /** The worker. */
@@ -275,10 +291,10 @@ export interface EventStore extends EventOperations {
    * Gives an event back that was not tried to its end. The attempt does not count.
    *
    * @param lease The lease.
-   * @param delayMs The delay until it is due again, in milliseconds; none by default.
+   * @param options The delay, and whether a handler had begun with the event.
    * @returns True if it was given back; false if the lease was lost.
    */
-  release(lease: Lease, delayMs?: number): Promise<boolean>;
+  release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

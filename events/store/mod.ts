@@ -43,6 +43,7 @@ export type {
   EventStoreOptions,
   Lease,
   NotifierKind,
+  ReleaseOptions,
   Reservation,
   Reserve,
   StoreListener,

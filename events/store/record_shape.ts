@@ -79,6 +79,7 @@ const isRecord = shape(
     settledAt: orNull(isTime),
     payload: orNull(isPayload),
     attempts: listOf(isAttempt),
+    isBegun: orNone(isBoolean),
     progress: orNone(isTexts),
     idKept: orNone(isBoolean),
     traceparent: orNone(isText),

@@ -12,6 +12,7 @@ import { textOf } from "../../core/text_of.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import type { Delivery } from "./delivery.ts";
 import type { EventRecord, GroupPosition, PayloadRef, RecordedAttempt } from "./event_record.ts";
+import type { ReleaseOptions } from "./event_store.ts";
 import { MAX_ID_LENGTH } from "./record_shape.ts";
 
 /** The number of attempts that a record keeps. */
@@ -277,14 +278,20 @@ export function retried(
  * Gives an event back that was not tried to its end. The attempt does not count.
  *
  * @param record The record.
- * @param delayMs The delay until it is due again, in milliseconds.
+ * @param options The delay, and whether a handler had begun with it.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
-export function released(record: EventRecord, delayMs: number, now: number): EventRecord {
+export function released(
+  record: EventRecord,
+  { delayMs = 0, isBegun = false }: ReleaseOptions,
+  now: number,
+): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now);
   const attempt = Math.max(0, record.attempt - 1);
-  return { ...record, state: "queued", lease: null, attempt, dueAt: now + delayMs, delayMs };
+  const dueAt = now + delayMs;
+  const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
+  return isBegun ? { ...after, isBegun } : after;
 }
 
 /**
@@ -371,6 +378,17 @@ export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord)
 
 function settled(record: EventRecord, now: number, end: Partial<EventRecord>): EventRecord {
   return { ...record, ...end, dueAt: null, lease: null, group: null, settledAt: now };
+}
+
+/**
+ * Checks whether the handling of an event has begun before, so that there is something left to do: it is not
+ * ignored then, even if there is no handler any more.
+ *
+ * @param record The record.
+ * @returns True if an attempt has ended, a part is done, or a handler had begun.
+ */
+export function hasBegun({ attempts, progress = [], isBegun = false }: EventRecord): boolean {
+  return isBegun || attempts.length + progress.length > 0;
 }
 
 /** Counts runs: the leases of an earlier one are no longer good. */

@@ -205,9 +205,9 @@ export class HeldLease {
   }
 
   /** Gives the event back, even while its handler runs. */
-  async giveBack(): Promise<Lease | null> {
+  async giveBack(isBegun: boolean): Promise<Lease | null> {
     await withDeadline(this.end(), GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
-    const releasing = this.settle((lease) => this.#store.release(lease));
+    const releasing = this.settle((lease) => this.#store.release(lease, { isBegun }));
     return await withDeadline(releasing, GIVE_BACK_TIMEOUT_MS);
   }
 

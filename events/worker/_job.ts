@@ -4,7 +4,7 @@ import { lookable } from "../../core/text_of.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
 import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
-import { isCancelRequested } from "../store/transitions.ts";
+import { hasBegun, isCancelRequested } from "../store/transitions.ts";
 import { HeldLease } from "./_held_lease.ts";
 import {
   type EventHandler,
@@ -155,7 +155,7 @@ export class Job {
   async giveBack(): Promise<void> {
     this.#limit?.cancel();
     try {
-      const lease = await this.#lease.giveBack();
+      const lease = await this.#lease.giveBack(this.#isRunning);
       if (!lease) return;
       this.#settledAs("returned", lease);
       if (this.#isRunning) this.#report("warn", "event given back while its handler runs");
@@ -220,7 +220,7 @@ export class Job {
       return true;
     }
     if (delayMs <= leaseMs) return false;
-    const settle = (lease: Lease) => store.release(lease, delayMs - leaseMs);
+    const settle = (lease: Lease) => store.release(lease, { delayMs: delayMs - leaseMs });
     await withDeadline(this.#settleAs("returned", settle), leaseMs);
     return true;
   }
@@ -247,11 +247,12 @@ export class Job {
       checkpoint: this.#checkpoint,
       [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit },
     };
-    const result = await handler(event, context);
-    if (!(result instanceof NoHandler)) return;
-    const { attempts } = this.#lease.record;
-    if (attempts.length + progress.length > 0) throw result.error;
-    this.#isIgnored = true;
+    try {
+      await handler(event, context);
+    } catch (error) {
+      if (!(error instanceof NoHandler) || hasBegun(this.#lease.record)) throw error;
+      this.#isIgnored = true;
+    }
   }
 
   async #load(): Promise<WebhookEvent> {
@@ -369,7 +370,10 @@ export class Job {
   /** Settles an event whose handler failed: it is released, tried again later, or dead. */
   #settleFailed(error: unknown): Promise<void> {
     const { store, retry } = this.#parts;
-    if (this.#stopping) return this.#settleAs("returned", (lease) => store.release(lease));
+    if (this.#stopping) {
+      const isBegun = this.#startedAt !== undefined;
+      return this.#settleAs("returned", (lease) => store.release(lease, { isBegun }));
+    }
     const bury = (lease: Lease) => store.bury(lease, error);
     if (error instanceof GiveUpError) {
       const report = () => this.#report("warn", "event given up, now dead", { error });

@@ -120,25 +120,6 @@ export interface LimitedContext extends HandlerContext {
 }
 
 /**
- * Returned by a router that has no handler for an event. The event is done then, as ignored; if its handling
- * has begun before, by a version that had one, it is given up.
- */
-export class NoHandler {
-  /** The event's name: its type, and its action if it has one. */
-  readonly eventName: string;
-
-  /** @param eventName The event's name. */
-  constructor(eventName: string) {
-    this.eventName = eventName;
-  }
-
-  /** The error with which the event is given up. */
-  get error(): GiveUpError {
-    return new GiveUpError(`No handler for ${this.eventName}`);
-  }
-}
-
-/**
  * Thrown by a handler to give its event up at once. The event is then dead: it is kept with its payload
  * and the reason, and not tried again until somebody replays it.
  *
@@ -154,6 +135,17 @@ export class NoHandler {
 export class GiveUpError extends Error {
   /** The class's name. */
   override readonly name = "GiveUpError";
+}
+
+/**
+ * Thrown by a router that has no handler for an event. The event is done then, as ignored; if its handling
+ * has begun before, by a version that had a handler, it is given up.
+ */
+export class NoHandler extends GiveUpError {
+  /** @param eventName The event's name. */
+  constructor(eventName: string) {
+    super(`No handler for ${eventName}`);
+  }
 }
 
 /**

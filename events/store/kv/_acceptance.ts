@@ -207,8 +207,9 @@ class RecentIds {
   }
 }
 
+/** Checks whether an event keeps the same delivery from being accepted again. */
 function isLive({ record }: Known): boolean {
-  return record !== undefined && record.state !== "dead";
+  return record !== undefined && record.state !== "dead" && record.outcome !== "ignored";
 }
 
 function checkWindow(windowMs: number, retentionMs: number): void {

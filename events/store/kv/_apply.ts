@@ -72,8 +72,8 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       return settle(parts, lease, retried(lease.record, delayMs, error, Date.now()));
     },
 
-    release(lease, delayMs = 0) {
-      return settle(parts, lease, released(lease.record, delayMs, Date.now()));
+    release(lease, options = {}) {
+      return settle(parts, lease, released(lease.record, options, Date.now()));
     },
 
     bury(lease, error) {

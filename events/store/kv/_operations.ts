@@ -103,11 +103,14 @@ function listEvents(scan: EventScan, options: ListOptions): EventList {
   return new EventPage(scan.find(options, undefined, way), limit, cursor || undefined);
 }
 
+const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
+
 /** The events of one list, and the place that it has come to. */
 class EventPage implements EventList {
   cursor: string | undefined;
   readonly #found: AsyncGenerator<FoundEvent>;
   #left: number;
+  #isEnded = false;
 
   constructor(found: AsyncGenerator<FoundEvent>, limit: number, cursor: string | undefined) {
     this.cursor = cursor;
@@ -116,6 +119,7 @@ class EventPage implements EventList {
   }
 
   async next(): Promise<IteratorResult<StoredEvent, undefined>> {
+    if (this.#isEnded) return END;
     const { done, value } = await this.#found.next();
     // Behind the last event of a full page, one more tells whether there are any.
     if (done) this.cursor = undefined;
@@ -126,8 +130,9 @@ class EventPage implements EventList {
   }
 
   async return(): Promise<IteratorReturnResult<undefined>> {
+    this.#isEnded = true;
     await this.#found.return(undefined);
-    return { done: true, value: undefined };
+    return END;
   }
 
   [Symbol.asyncIterator](): this {
@@ -138,7 +143,7 @@ class EventPage implements EventList {
 /** Reads a cursor: the event that it names may be gone. */
 function eventAt(cursor: unknown): EventRef | undefined {
   if (cursor === undefined || cursor === "") return undefined;
-  const [, time, id] = /^(\d{1,16}):(.+)$/s.exec(String(cursor)) ?? [];
+  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(String(cursor)) ?? [];
   if (typeof cursor === "string" && id !== undefined) return { id, receivedAt: Number(time) };
   throw new TypeError(
     `Cannot ${LISTING}: 'cursor' must be the cursor of another list, got ${met(cursor)}`,

@@ -66,7 +66,7 @@ async function hasBecomeEvent(
   { id, at }: FirstSeen,
 ): Promise<boolean | undefined> {
   const { record, versionstamp } = await lookUp(kv, keys, id);
-  if (versionstamp !== null) return record?.state !== "dead";
+  if (versionstamp !== null) return record?.state !== "dead" && record?.outcome !== "ignored";
   return Date.now() - at < PENDING_MS ? undefined : false;
 }
 

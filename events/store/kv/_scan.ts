@@ -93,9 +93,9 @@ export class EventScan {
 
   /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
   async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
-    const { receivedAfter = 0, receivedBefore = Infinity } = filter;
-    if (receivedAfter >= receivedBefore) return;
-    for await (const entry of this.#entries(filter, rangeOf(filter, way), way, work)) {
+    const range = rangeOf(filter, way);
+    if (range[0] >= range[1]) return;
+    for await (const entry of this.#entries(filter, range, way, work)) {
       if (work?.ended) return;
       work?.sawOne();
       if (way.after && !isBehind(refOf(entry.key), way.after, way.isNewestFirst)) continue;
@@ -139,7 +139,7 @@ export class EventScan {
       if (!isUndecodable(error)) throw error;
       // From there back events are read by their ids.
       const rest = (await refsBetween(kv, keys, range)).reverse();
-      refs.push(...last ? rest.filter((ref) => isBehind(ref, last!, true)) : rest);
+      for (const ref of rest) if (!last || isBehind(ref, last, true)) refs.push(ref);
     }
     yield* entriesOf(kv, keys, refs);
   }

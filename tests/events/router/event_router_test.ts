@@ -155,6 +155,57 @@ Deno.test("createEventRouter() keeps an event whose handler is gone after an att
   assertEquals(record.attempts.map(({ outcome }) => outcome), ["expired", "failed"]);
 });
 
+Deno.test("createEventRouter() keeps an event whose handler was aborted by a stop, and is gone", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  const before = createEventRouter().on(
+    "star",
+    (_event, { signal }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason))
+      ),
+  );
+  const worker = startWorker(sut.store, before.handle, { log: () => {} });
+  while ((await sut.store.get("d1"))?.state !== "running") await later(1);
+  await later(20);
+  await worker.stop();
+  assertEquals((await sut.store.get("d1"))?.attempts, []);
+  const { record } = await work(sut, createEventRouter());
+  assertEquals([record.state, record.payload?.chunks], ["dead", 1]);
+});
+
+Deno.test("createEventRouter() ignores an event also where a handler surrounds the router", async () => {
+  for (const isBegun of [false, true]) {
+    await using sut = await memoryStore();
+    const { store } = sut;
+    await store.accept({ ...delivery("d1"), type: "star" });
+    if (isBegun) {
+      const [lease] = await store.claim({ limit: 1, owner: "before", leaseMs: 60_000 });
+      await store.retry(lease!, 0, "not yet");
+    }
+    const inner = createEventRouter();
+    const outer = createEventRouter().onOther(async (event, context) => {
+      await inner.handle(event, context);
+    });
+    const { record } = await work(sut, outer);
+    assertEquals(`${record.state} ${record.outcome}`, isBegun ? "dead failed" : "done ignored");
+  }
+});
+
+Deno.test("createEventRouter() handles an ignored event that is delivered again", async () => {
+  await using sut = await memoryStore();
+  const star = { ...delivery("d1"), type: "star" };
+  for (const expected of [["ignored", undefined], ["ignored", 1], ["handled", 2]] as const) {
+    assertEquals(await sut.store.accept(star), { id: "d1", duplicate: false });
+    const router = expected[0] === "handled"
+      ? createEventRouter().on("star", () => {})
+      : createEventRouter();
+    const { record } = await work(sut, router);
+    assertEquals([record.outcome as string, record.run as number | undefined], [...expected]);
+  }
+  assertEquals((await sut.store.accept(star)).duplicate, true);
+});
+
 Deno.test("createEventRouter() refuses options of the wrong type", () => {
   const wanted = "'strict' must be a boolean, got \"yes\"";
   assertThrows(() => createEventRouter({ strict: "yes" } as never), TypeError, wanted);

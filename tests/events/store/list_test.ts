@@ -95,6 +95,27 @@ Deno.test("list() takes pages of a filter", async () => {
   assertEquals(ids.length, 5);
 });
 
+Deno.test("list() is empty where the filter leaves nothing behind the cursor", async () => {
+  await using sut = await memoryStore();
+  await fiveEvents(sut.store);
+  for (const state of [undefined, "dead"] as const) {
+    const newest = { state, order: "newest", receivedAfter: 1_015, cursor: "1006:b" } as const;
+    assertEquals(await Array.fromAsync(sut.store.list(newest)), []);
+    const oldest = { state, receivedBefore: 1_006, cursor: "1011:d" };
+    assertEquals(await Array.fromAsync(sut.store.list(oldest)), []);
+  }
+});
+
+Deno.test("list() keeps its cursor once it has ended", async () => {
+  await using sut = await memoryStore();
+  const [first] = await fiveEvents(sut.store);
+  const list = sut.store.list({ limit: 1 });
+  await Array.fromAsync(list);
+  const { cursor } = list;
+  assertEquals([await Array.fromAsync(list), list.cursor], [[], cursor]);
+  assertEquals(cursor, `1001:${first}`);
+});
+
 Deno.test("list() sorts ids of one time as a KV does", async () => {
   using _time = new FakeTime(1_000);
   await using sut = await memoryStore();

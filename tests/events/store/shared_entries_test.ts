@@ -103,7 +103,7 @@ Deno.test("an event that is renewed, retried or given back leaves its group", as
   const [renewed, retried, released, buried] = leases as [Lease, Lease, Lease, Lease];
   const held = await sut.store.renew(renewed, 30_000);
   await sut.store.retry(retried, 30_000, new Error("no"));
-  await sut.store.release(released, 30_000);
+  await sut.store.release(released, { delayMs: 30_000 });
   await sut.store.bury(buried, new Error("no"));
   assertEquals((await due()).map((key) => key.at(-1)).toSorted(), ["d1", "d2", "d3"]);
   clock.advance(LEASE_MS + 100);

@@ -105,7 +105,7 @@ Deno.test("retried() gives an event back after a delay, with its error", () => {
 });
 
 Deno.test("released() gives an event back, and its attempt does not count", () => {
-  const again = released(running, 0, 3_000);
+  const again = released(running, {}, 3_000);
   assertState(again, "queued");
   assertEquals([again.dueAt, again.attempt, again.attempts], [3_000, 0, []]);
 });
@@ -133,7 +133,7 @@ Deno.test("cancelRequested() flags a running event, and changes nothing else", (
 const ENDS: Readonly<Record<string, (record: EventRecord) => EventRecord>> = {
   completed: (record) => completed(record, 3_000),
   retried: (record) => retried(record, 0, "no", 3_000),
-  released: (record) => released(record, 0, 3_000),
+  released: (record) => released(record, {}, 3_000),
   buried: (record) => buried(record, "no", 3_000),
 };
 
