@@ -65,7 +65,8 @@ export interface RunAppOptions<TPayload = JsonObject> extends Omit<WorkerOptions
   /**
    * Log of the app, its event store and its worker.
    *
-   * @default {createStdoutLog} With telemetry, and on Deno Deploy, `consoleSink`.
+   * @default {createStdoutLog} In the form that `LOG_FORMAT` names. With telemetry, and on Deno Deploy,
+   * `consoleSink`.
    */
   readonly log?: LogSink | undefined;
 }

@@ -183,6 +183,23 @@ export function readNotifier(variables: AppVariables, name: string): NotifierKin
 }
 
 /**
+ * Reads the form of the log's records.
+ *
+ * @param variables The variables.
+ * @param name The variable's name.
+ * @returns The form. `auto` is `text` on a terminal, else `json`.
+ * @throws {VariableError} If it is none of `auto`, `json` and `text`.
+ */
+export function readLogFormat(
+  variables: Pick<AppVariables, "get">,
+  name: string,
+): "json" | "text" | "auto" {
+  const format = variables.get(name)?.trim() || "auto";
+  if (format === "json" || format === "text" || format === "auto") return format;
+  throw new VariableError(`${name} must be auto, json or text`);
+}
+
+/**
  * Tells whether the app runs on Deno Deploy.
  *
  * @param variables The variables.

@@ -4,16 +4,19 @@ import {
   type AppVariables,
   onDeploy,
   readInteger,
+  readLogFormat,
   readNotifier,
   refuseProxyHeaders,
 } from "./app_variables.ts";
 import { InFlight, listenForStop, type Running, stop } from "./end_app.ts";
 import {
   consoleSink,
+  consoleTextSink,
   createLogSummary,
   createStdoutLog,
   type LogSink,
   reasonOf,
+  type StdoutLog,
   writeLog,
 } from "../core/mod.ts";
 import { serveApp } from "./serve_app.ts";
@@ -41,7 +44,7 @@ interface Settings {
  *
  * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (a path, `:memory:` or the URL of a remote
  * KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
- * and those that `setup` reads.
+ * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those that `setup` reads.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are done or
@@ -76,11 +79,15 @@ export async function runApp<TPayload = JsonObject>(
   options: RunAppOptions<TPayload>,
 ): Promise<void> {
   checkOptions(options);
-  const stdout = options.log || listensToConsole() ? undefined : createStdoutLog();
-  if (stdout) addEventListener("unload", stdout.end);
-  const { name, graceMs, log = stdout?.log ?? consoleSink } = options;
+  const { name, graceMs } = options;
+  let stdout: StdoutLog | undefined;
+  let log: LogSink;
   let running: Running;
   try {
+    const format = readLogFormat(Deno.env, "LOG_FORMAT");
+    stdout = options.log || listensToConsole() ? undefined : createStdoutLog({ format });
+    if (stdout) addEventListener("unload", stdout.end);
+    log = options.log ?? stdout?.log ?? (format === "text" ? consoleTextSink : consoleSink);
     running = await start({ ...options, log });
   } catch (error) {
     console.error(`Cannot start ${name}: ${reasonOf(error)}`);

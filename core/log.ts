@@ -40,7 +40,17 @@ const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
  * @returns One line without a line break, safe to print.
  */
 export function formatLogLine(record: LogRecord): string {
-  return stringify(record).replace(UNSAFE, escaped);
+  return printable(stringify(record));
+}
+
+/**
+ * Escapes what a terminal would act on or hide.
+ *
+ * @param text The text.
+ * @returns The text in one line, safe to print.
+ */
+export function printable(text: string): string {
+  return text.replace(UNSAFE, escaped);
 }
 
 /** Escapes a character as JSON does: one beyond U+FFFF as its two UTF-16 code units. */
@@ -61,9 +71,17 @@ function escaped(character: string): string {
  * @param record The record.
  */
 export function consoleSink(record: LogRecord): void {
-  const line = formatLogLine(record);
+  print(formatLogLine(record));
+}
+
+/**
+ * Writes to the console. What cannot be written is dropped.
+ *
+ * @param text The text, without a line break at its end.
+ */
+export function print(text: string): void {
   try {
-    console.log(line);
+    console.log(text);
   } catch {
     // There is nowhere to report it.
   }

@@ -25,6 +25,7 @@ export {
   writeLog,
   writeRecord,
 } from "./log.ts";
+export { consoleTextSink } from "./log_text.ts";
 export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
 export {
   createStdoutLog,

@@ -1,9 +1,18 @@
-import { checkInteger, checkObject } from "./check_options.ts";
-import { consoleSink, formatLogLine, type LogSink } from "./log.ts";
+import { checkInteger, checkObject, met } from "./check_options.ts";
+import { consoleSink, formatLogLine, type LogRecord, type LogSink } from "./log.ts";
+import { consoleTextSink, formatLogText, hasColours } from "./log_text.ts";
 import { withDeadline } from "./timeouts.ts";
 
 /** Options of {@linkcode createStdoutLog}. */
 export interface StdoutLogOptions {
+  /**
+   * Form of the records: `json`, one line each; `text`, to be read by people, with the stacks of errors on
+   * lines of their own; or `auto`, which is `text` on a terminal. A terminal gets colours, unless
+   * `NO_COLOR` is set.
+   *
+   * @default {"json"}
+   */
+  readonly format?: "json" | "text" | "auto" | undefined;
   /**
    * Most characters that wait while nobody reads the output. Lines beyond that are dropped and counted.
    *
@@ -34,6 +43,12 @@ export interface LogOutput {
    * @returns The number of bytes that were written.
    */
   writeSync(bytes: Uint8Array): number;
+  /**
+   * Tells whether the output is a terminal. One without this method is none.
+   *
+   * @returns True if it is a terminal.
+   */
+  isTerminal?(): boolean;
 }
 
 /** Log on the standard output that never waits for its reader. */
@@ -53,6 +68,9 @@ export interface StdoutLog {
    */
   readonly end: () => void;
 }
+
+/** Formats a record, without the line break at the end. */
+type Format = (record: LogRecord) => string;
 
 /** Lines that were dropped in a row. */
 interface Gap {
@@ -76,7 +94,8 @@ const STALLED_MS = 100;
 const LAST_WRITE_MS = 20;
 
 /**
- * Creates a log that writes each record as one line of JSON to Deno's standard output, and never blocks.
+ * Creates a log that writes each record to Deno's standard output, by default as one line of JSON, and
+ * never blocks.
  * `console.log` and `writeSync` block the process, signals included, when a pipe is full and nobody reads
  * it.
  *
@@ -85,9 +104,9 @@ const LAST_WRITE_MS = 20;
  * number. Listeners to the console do not see the lines: Deno's telemetry, the log of Deno Deploy, a
  * debugger. On other runtimes than Deno the lines go to the console.
  *
- * @param options The output, and the number of characters that may wait.
+ * @param options The output, the form of the records, and the number of characters that may wait.
  * @returns The log.
- * @throws {TypeError} If the options are not an object.
+ * @throws {TypeError} If the options are not an object, or `format` is something else.
  * @throws {RangeError} If `maxWaitingChars` is not a positive whole number.
  *
  * @example
@@ -103,23 +122,39 @@ const LAST_WRITE_MS = 20;
  * ```
  */
 export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
-  checkObject("create the log", options);
+  checkObject(DOING, options);
   const { maxWaitingChars = 4_194_304, output = globalThis.Deno?.stdout } = options;
-  const max = Number.MAX_SAFE_INTEGER;
-  checkInteger("create the log", "maxWaitingChars", maxWaitingChars, { max });
-  if (!output) return { log: consoleSink, drain: () => Promise.resolve(), end: () => {} };
-  const lines = new WaitingLines(maxWaitingChars, output);
+  const { format: wanted = "json" } = options;
+  if (!FORMATS.includes(wanted)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'format' must be "json", "text" or "auto", got ${met(wanted)}`,
+    );
+  }
+  checkInteger(DOING, "maxWaitingChars", maxWaitingChars, { max: Number.MAX_SAFE_INTEGER });
+  const isText = wanted === "text" || wanted === "auto" && output?.isTerminal?.() === true;
+  if (!output) {
+    const log = isText ? consoleTextSink : consoleSink;
+    return { log, drain: () => Promise.resolve(), end: () => {} };
+  }
+  const colour = hasColours(output);
+  const format: Format = isText ? (record) => formatLogText(record, { colour }) : formatLogLine;
+  const lines = new WaitingLines(maxWaitingChars, output, format);
   return {
-    log: (record) => lines.add(`${formatLogLine(record)}\n`),
+    log: (record) => lines.add(`${format(record)}\n`),
     drain: (withinMs) => lines.drain(withinMs),
     end: () => lines.end(),
   };
 }
 
+const DOING = "create the log";
+
+const FORMATS: readonly unknown[] = ["json", "text", "auto"];
+
 /** Lines waiting to be written, in order, one batch at a time. */
 class WaitingLines {
   readonly #maxWaitingChars: number;
   readonly #output: LogOutput;
+  readonly #format: Format;
   readonly #encoder = new TextEncoder();
   #queue: (string | Gap)[] = [];
   #waiting = 0;
@@ -132,9 +167,10 @@ class WaitingLines {
   #drains = false;
   #ended = false;
 
-  constructor(maxWaitingChars: number, output: LogOutput) {
+  constructor(maxWaitingChars: number, output: LogOutput, format: Format) {
     this.#maxWaitingChars = maxWaitingChars;
     this.#output = output;
+    this.#format = format;
   }
 
   add(line: string): void {
@@ -231,7 +267,7 @@ class WaitingLines {
     let text = "";
     let taken = 0;
     for (const each of this.#queue) {
-      const line = typeof each === "string" ? each : lineOf(each);
+      const line = typeof each === "string" ? each : `${this.#format(recordOf(each))}\n`;
       if (taken > 0 && text.length + line.length > MAX_BATCH) break;
       text += line;
       taken++;
@@ -243,9 +279,9 @@ class WaitingLines {
   }
 }
 
-function lineOf({ count, since }: Gap): string {
+function recordOf({ count, since }: Gap): LogRecord {
   const time = new Date().toISOString();
-  return `${formatLogLine({ level: "warn", time, message: "log lines dropped", count, since })}\n`;
+  return { level: "warn", time, message: "log lines dropped", count, since };
 }
 
 /** Keeps a timer from holding the process open. Timers are numbers on Deno 2.5, and objects on 2.9. */

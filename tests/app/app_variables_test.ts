@@ -4,6 +4,7 @@ import {
   readAllowedUsers,
   readForgeSecrets,
   readInteger,
+  readLogFormat,
   readNotifier,
   readSecrets,
   readTokens,
@@ -245,6 +246,16 @@ Deno.test("readNotifier() refuses any other text, without repeating it", () => {
   for (const NOTIFIER of ["Auto", "queue", "enqueue,watch", "true"]) {
     const error = assertThrows(() => notifierOf({ NOTIFIER }), VariableError);
     assertEquals(error.message, "NOTIFIER must be auto, enqueue or watch");
+  }
+});
+
+Deno.test("readLogFormat() reads the forms of the log", () => {
+  const formatOf = (LOG_FORMAT: string) => readLogFormat(variablesOf({ LOG_FORMAT }), "LOG_FORMAT");
+  assertEquals(readLogFormat(variablesOf({}), "LOG_FORMAT"), "auto");
+  assertEquals([" ", " json ", "text", "auto"].map(formatOf), ["auto", "json", "text", "auto"]);
+  for (const text of ["JSON", "pretty", "json,text", "true"]) {
+    const error = assertThrows(() => formatOf(text), VariableError);
+    assertEquals(error.message, "LOG_FORMAT must be auto, json or text");
   }
 });
 

@@ -10,7 +10,7 @@ export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 /** The variables that both apps read. */
 const SHARED = [
-  ...["PORT", "HOST", "KV_URL", "NOTIFIER", "TRUSTED_PROXY_HOPS"],
+  ...["PORT", "HOST", "KV_URL", "NOTIFIER", "TRUSTED_PROXY_HOPS", "LOG_FORMAT"],
   ...["DENO_DEPLOY", "DENO_TRUST_PROXY_HEADERS"],
 ];
 

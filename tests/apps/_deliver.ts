@@ -11,7 +11,11 @@ export interface Answer {
 }
 
 /** Sends a genuine delivery to a forge's app. */
-export async function deliver(app: RunningApp, id: string, body = "{}"): Promise<Answer> {
+export async function deliver(
+  app: Pick<RunningApp, "url">,
+  id: string,
+  body = "{}",
+): Promise<Answer> {
   const url = `${await app.url}/webhook`;
   const init = forgeDelivery(body, { "X-Forge-Delivery": id });
   const start = performance.now();

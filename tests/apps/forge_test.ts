@@ -178,6 +178,11 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["PORT is too large", { ...ENV, PORT: "65536" }, /PORT must be a whole number/],
   ["NOTIFIER is unknown", { ...ENV, NOTIFIER: "push" }, /NOTIFIER must be/],
   [
+    "LOG_FORMAT is unknown",
+    { ...ENV, LOG_FORMAT: "pretty" },
+    /LOG_FORMAT must be auto, json or text$/,
+  ],
+  [
     "TRUSTED_PROXY_HOPS is negative",
     { ...ENV, TRUSTED_PROXY_HOPS: "-1" },
     /TRUSTED_PROXY_HOPS must/,

@@ -1,6 +1,12 @@
-import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertLess, assertMatch, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { createStdoutLog, formatLogLine, type LogRecord } from "../../middleware/mod.ts";
+import { formatLogText } from "../../core/log_text.ts";
+import {
+  createStdoutLog,
+  formatLogLine,
+  type LogRecord,
+  type StdoutLogOptions,
+} from "../../middleware/mod.ts";
 import { testWith } from "../_permissions.ts";
 
 const LOG = new URL("../../middleware/mod.ts", import.meta.url).href;
@@ -165,6 +171,57 @@ Deno.test("createStdoutLog() writes at once what waits at the end, and what come
 Deno.test("createStdoutLog() refuses a size that makes no sense", () => {
   for (const maxWaitingChars of [0, -1, NaN]) {
     assertThrows(() => createStdoutLog({ maxWaitingChars }), RangeError, "'maxWaitingChars'");
+  }
+});
+
+/** Text of a record in a form, as written to an output that may be a terminal. */
+function writtenAs(format: StdoutLogOptions["format"], isTerminal?: boolean): string {
+  const reader = new Reader();
+  const isKnown = isTerminal !== undefined;
+  const output = Object.assign(reader, isKnown ? { isTerminal: () => isTerminal } : {});
+  const { log, end } = createStdoutLog({ output, format });
+  log(record(1));
+  end();
+  return reader.writes.join("");
+}
+
+const JSON_LINE = `${formatLogLine(record(1))}\n`;
+
+Deno.test("createStdoutLog() writes JSON by default, even to a terminal", () => {
+  for (const isTerminal of [true, false, undefined]) {
+    assertEquals(writtenAs(undefined, isTerminal), JSON_LINE);
+    assertEquals(writtenAs("json", isTerminal), JSON_LINE);
+  }
+});
+
+Deno.test("createStdoutLog() writes text to a terminal alone, if it may choose", () => {
+  assertMatch(writtenAs("auto", true), /^[\d:.]{12} .*INFO.* line .*number=.*1 .*\n$/);
+  for (const isTerminal of [false, undefined]) {
+    assertEquals(writtenAs("auto", isTerminal), JSON_LINE);
+  }
+});
+
+Deno.test("createStdoutLog() writes text without colours to what is no terminal", () => {
+  const text = `${formatLogText(record(1), { colour: false })}\n`;
+  for (const isTerminal of [false, undefined]) assertEquals(writtenAs("text", isTerminal), text);
+  const onTerminal = `${formatLogText(record(1), { colour: !Deno.noColor })}\n`;
+  assertEquals(writtenAs("text", true), onTerminal);
+});
+
+Deno.test("createStdoutLog() writes the number of dropped lines as text, too", async () => {
+  using time = new FakeTime();
+  const reader = new Reader();
+  const { log } = createStdoutLog({ output: reader, format: "text", maxWaitingChars: 100 });
+  for (let number = 0; number < 10; number++) log(record(number));
+  await time.tickAsync(5);
+  assertMatch(reader.writes.join(""), / WARN {2}log lines dropped {2}count=\d since=\d\S+\n$/);
+});
+
+Deno.test("createStdoutLog() refuses a form that it does not know", () => {
+  for (const format of ["JSON", "", null, 1]) {
+    const create = () => createStdoutLog({ format: format as "json" });
+    const message = 'Cannot create the log: \'format\' must be "json", "text" or "auto", got ';
+    assertThrows(create, TypeError, message);
   }
 });
 
