@@ -11,7 +11,7 @@ import { withDefaults } from "../events/worker/worker.ts";
 export interface AppContext {
   /** Event store, for the intake. */
   readonly store: EventStore;
-  /** KV of the event store, for the app's own data. */
+  /** KV of the event store, for the app's own data. Its queue, where the store uses that, is refused. */
   readonly kv: Deno.Kv;
   /** Readiness check. It throws once the app is stopping. */
   readonly ready: () => void;

@@ -145,7 +145,7 @@ async function start<TPayload>(
   const telemetry = await opening;
   const summary = summingUp(log);
   const answer = createHandler({
-    ...{ store, kv, trustedProxyHops, ready: stopSignal.throwIfStopping },
+    ...{ store, kv: store.kv, trustedProxyHops, ready: stopSignal.throwIfStopping },
     telemetry,
     log: summary,
   });

@@ -67,7 +67,13 @@ export interface HandlerContext {
    * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
    */
   readonly log: LogSink;
-  /** The KV of the event store, for reading what `settleWith` or `checkpoint` committed. */
+  /**
+   * The KV of the event store, for reading what `settleWith` or `checkpoint` committed.
+   *
+   * Where the store's notifier is `enqueue`, the queue of this KV is the store's: `enqueue` and
+   * `listenQueue` throw a `TypeError`, and so does `enqueue` of an operation or of the commit that effects
+   * add to. For a queue of your own, open another KV, with a path of its own.
+   */
   readonly kv: Deno.Kv;
   /**
    * Adds mutations to the commit that settles the event as done, for effects in the same KV. They happen

@@ -3,6 +3,7 @@ import {
   assertEquals,
   assertGreater,
   assertLess,
+  assertMatch,
   assertRejects,
   assertThrows,
 } from "@std/assert";
@@ -220,6 +221,19 @@ testOwnApp("runApp() does not start what cannot answer", { unbound: true }, asyn
     "got an object\n",
   ]);
 });
+
+testOwnApp(
+  "runApp() does not lend the store's queue to an app",
+  { enqueues: true },
+  async (app) => {
+    const [{ code }, error] = await Promise.all([app.process.status, app.ended]);
+    assertEquals(code, 1);
+    assertMatch(
+      error,
+      /^Cannot start own: Cannot enqueue in the KV of the event store: .*"watch"\n$/,
+    );
+  },
+);
 
 Deno.test("runApp() says that what makes the app must not be async", async () => {
   const returned = Promise.resolve(() => {});

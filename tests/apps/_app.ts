@@ -43,6 +43,8 @@ export interface OwnAppOptions
   readonly fails?: boolean;
   /** Makes it forget `bindEnv`. */
   readonly unbound?: boolean;
+  /** Makes it put a message into the queue of its KV when it starts. */
+  readonly enqueues?: boolean;
   /** Mark that its log sink adds to the records. */
   readonly mark?: string;
   /** Marks what goes through its console with `byConsole`. */

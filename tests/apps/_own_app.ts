@@ -14,7 +14,7 @@ import type { OwnAppOptions } from "./_app.ts";
 
 const given: OwnAppOptions = JSON.parse(Deno.args[0]!);
 const { handlerMs = 0, leaves = [], fails = false, unbound = false } = given;
-const { mark, marksConsole = false, ...options } = given;
+const { enqueues = false, mark, marksConsole = false, ...options } = given;
 
 const throwLeft = () => {
   throw new Error("Nobody waits for this");
@@ -45,7 +45,8 @@ await runApp({
   },
   setup: (variables) => {
     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
-    return ({ store, ready, telemetry }) => {
+    return ({ store, kv, ready, telemetry }) => {
+      if (enqueues) kv.enqueue("mine");
       const app = createBaseApp({ name: "own", ready, logger: false, telemetry });
       app.route("/", createForgeIntake({ secrets, store, orderBy: byRepository, telemetry }));
       return unbound ? app as unknown as AppHandler : bindEnv(app, {});

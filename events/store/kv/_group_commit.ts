@@ -1,5 +1,6 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
+import { refuseMessages } from "./_queue_guard.ts";
 import { readAll } from "./_reads.ts";
 import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
@@ -193,8 +194,10 @@ export class GroupCommit {
     const leaving = writes.flatMap((write) => write.leaving ?? []);
     try {
       this.#schedule(operation, writes, leaving, undo);
-      for (const write of writes) write.addTo(operation);
       if (writes.some(({ notifies }) => notifies)) undo.push(this.#notifier.notify(operation));
+      // Effects come after the notifier's own message, and can add none.
+      if (writes[0]?.effects && this.#notifier.kind === "enqueue") refuseMessages(operation);
+      for (const write of writes) write.addTo(operation);
       const result = await commit(operation, this.#onLocked);
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && writes.length > 1) return await this.#sortOut(writes);

@@ -1,3 +1,4 @@
+import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
 import type { NotifierKind } from "../event_store.ts";
 import { commit } from "./_write.ts";
 
@@ -59,22 +60,32 @@ export async function detectNotifier(kv: Deno.Kv, namespace: string): Promise<No
  * @param kind The means by which it notifies.
  * @param kv The KV.
  * @param namespace The store's namespace: other stores have their own notifications.
+ * @param log The log for messages that are no notifications.
  * @returns The notifier.
  */
-export function createNotifier(kind: NotifierKind, kv: Deno.Kv, namespace: string): Notifier {
-  return kind === "enqueue" ? new QueueNotifier(kv, namespace) : new WatchNotifier(kv, namespace);
+export function createNotifier(
+  kind: NotifierKind,
+  kv: Deno.Kv,
+  namespace: string,
+  log: LogSink = consoleSink,
+): Notifier {
+  return kind === "enqueue"
+    ? new QueueNotifier(kv, namespace, log)
+    : new WatchNotifier(kv, namespace);
 }
 
 class QueueNotifier implements Notifier {
   readonly kind = "enqueue";
   readonly #kv: Deno.Kv;
   readonly #namespace: string;
+  readonly #log: LogSink;
   #notifiedAt = -Infinity;
   #listens = false;
 
-  constructor(kv: Deno.Kv, namespace: string) {
+  constructor(kv: Deno.Kv, namespace: string, log: LogSink) {
     this.#kv = kv;
     this.#namespace = namespace;
+    this.#log = log;
   }
 
   notify(commit: Deno.AtomicOperation): () => void {
@@ -89,9 +100,14 @@ class QueueNotifier implements Notifier {
   listen(wake: () => void): Promise<void> {
     this.#listens = true;
     return this.#kv.listenQueue((message: unknown) => {
-      if ((message as { notifier?: unknown } | null)?.notifier !== this.#namespace) return;
-      this.#arrived();
-      wake();
+      const notified = (message as { notifier?: unknown } | null)?.notifier;
+      if (notified === this.#namespace) {
+        this.#arrived();
+        wake();
+      } else if (typeof notified !== "string") {
+        const namespace = this.#namespace;
+        writeLog(this.#log, "error", "unknown message in the queue, dropped", { namespace });
+      }
     });
   }
 

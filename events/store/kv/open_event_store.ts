@@ -11,6 +11,7 @@ import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { guardQueue, withoutGuard } from "./_queue_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { repairSchedule } from "./_schedule_repair.ts";
 import { SharedEntries } from "./_write.ts";
@@ -46,17 +47,19 @@ export async function openEventStore(
   const { namespace = "events", notifier: wanted = "auto", retentionMs = 604_800_000 } = options;
   const { log = consoleSink } = options;
   check(kv, { namespace, notifier: wanted, retentionMs, log });
-  const kind = wanted === "watch" ? wanted : await detectNotifier(kv, namespace);
+  // It may be another store's `kv`, which refuses the use of the queue.
+  const own = withoutGuard(kv);
+  const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
   if (wanted === "enqueue" && kind !== "enqueue") {
     throw new TypeError("Cannot open the event store: notifier 'enqueue' needs a KV with queues");
   }
-  const notifier = createNotifier(kind, kv, namespace);
+  const notifier = createNotifier(kind, own, namespace, log);
   const keys = storeKeys(namespace);
-  return storeOf({
-    kv,
+  return storeOf(kind === "enqueue" ? guardQueue(kv) : kv, {
+    kv: own,
     keys,
     notifier,
-    commits: new GroupCommit(kv, notifier, new SharedEntries(keys)),
+    commits: new GroupCommit(own, notifier, new SharedEntries(keys)),
     locks: new KeyedLock(),
     uploads: new KeyedLock(),
     local: {},
@@ -65,14 +68,15 @@ export async function openEventStore(
   });
 }
 
-function storeOf(parts: StoreParts): EventStore {
+/** Makes the store; its users get their own view of the KV. */
+function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
   const { kv, keys, notifier, retentionMs, local } = parts;
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts);
   const claims = new Claims(parts, schedule);
   const orderingGroups = new OrderingGroups(parts);
   return {
-    kv,
+    kv: view,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,

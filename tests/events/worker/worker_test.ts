@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertLess,
+  assertMatch,
+  assertThrows,
+} from "@std/assert";
 import { withDeadline } from "../../../core/timeouts.ts";
 import {
   type Delivery,
@@ -361,6 +368,27 @@ Deno.test("settleWith() fails the attempt when a check of its effects does not h
     assertEquals(attempts[0]?.error, "Error: A check among the effects does not hold");
   });
 });
+
+const QUEUE_USES: Readonly<Record<string, EventHandler>> = {
+  "kv.enqueue()": (_event, { kv }) => kv.enqueue("mine"),
+  "kv.atomic().enqueue()": (_event, { kv }) => kv.atomic().enqueue("mine").commit(),
+  "commit.enqueue() of settleWith()": (_event, { settleWith }) =>
+    settleWith((commit) => commit.enqueue("mine")),
+  "commit.enqueue() of checkpoint()": (_event, { checkpoint }) =>
+    checkpoint("part", (commit) => commit.enqueue("mine")),
+};
+
+for (const [use, handler] of Object.entries(QUEUE_USES)) {
+  Deno.test(`${use} fails the attempt where the queue is the store's`, async () => {
+    await using sut = await memoryStore();
+    await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "dead");
+      const { attempts } = (await sut.store.get("d1"))!;
+      assertMatch(attempts[0]!.error!, /^TypeError: Cannot enqueue in the KV of the event store: /);
+    });
+  });
+}
 
 Deno.test("settleWith() leaves an event unsettled whose effects throw in the commit", async () => {
   await using sut = await memoryStore();
