@@ -46,10 +46,10 @@ export class Failures {
     const [first, ...others] = this.#unreported.filter(isMeant);
     this.#unreported = this.#unreported.filter((record) => !isMeant(record));
     if (!first || expectFailure) return;
-    const { id, type, attempt, error } = first;
+    const { eventId, type, attempt, error } = first;
     const more = others.length === 0 ? "" : `, the first of ${others.length + 1} failures`;
     throw new Error(
-      `The handler of event ${id} (${type}) failed in attempt ${attempt}${more}: see the cause. ` +
+      `The handler of event ${eventId} (${type}) failed in attempt ${attempt}${more}: see the cause. ` +
         `If the test expects this, call ${call}, { expectFailure: true })`,
       { cause: error },
     );

@@ -188,7 +188,11 @@ class LocalBot implements TestBot {
     await this.#handled();
     const requestId = response.headers.get("X-Request-Id");
     const record = this.logs.find((each) => each.requestId === requestId && each.eventId);
-    this.#failures.report("deliver(delivery", expectFailure, ({ id }) => id === record?.eventId);
+    this.#failures.report(
+      "deliver(delivery",
+      expectFailure,
+      ({ eventId }) => eventId === record?.eventId,
+    );
     return {
       status: response.status,
       text,

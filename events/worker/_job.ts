@@ -249,7 +249,8 @@ export class Job {
     };
     try {
       await handler(event, context);
-    } catch (error) {
+    } catch (thrown) {
+      const error = lookable(thrown);
       if (!(error instanceof NoHandler) || hasBegun(this.#lease.record)) throw error;
       this.#isIgnored = true;
     }
