@@ -141,7 +141,7 @@ export async function startTestBot<TPayload = JsonObject>(
     const failures = new Failures(log);
     const store = await openEventStore(kv, { log: toLogs });
     const start = () => startWorker(store, handler, { ...options.worker, log: failures.log });
-    return new LocalBot(kv, store, logs, failures, options, start);
+    return new LocalBot(store.kv, store, logs, failures, options, start);
   } catch (error) {
     kv.close();
     throw error;

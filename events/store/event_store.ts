@@ -98,7 +98,8 @@ export interface ClaimOptions {
 
 /**
  * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
- * this lease. So an effect that lives in the same KV happens exactly once.
+ * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses `enqueue` if the
+ * store's notifier is `enqueue`.
  */
 export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
@@ -186,7 +187,10 @@ export interface StoreListener {
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
  */
 export interface EventStore extends EventOperations {
-  /** The KV that it is in. */
+  /**
+   * The KV that it is in. If the store's notifier is `enqueue`, this KV refuses `enqueue` and `listenQueue`: its
+   * queue is the store's own.
+   */
   readonly kv: Deno.Kv;
 
   /** The means by which it wakes workers. */
