@@ -99,7 +99,7 @@ export function writeLog(
   log: LogSink,
   level: LogLevel,
   message: string,
-  fields: Readonly<Record<string, unknown>>,
+  fields: Readonly<Record<string, unknown>> = {},
 ): void {
   writeRecord(log, { level, time: new Date().toISOString(), message, ...fields });
 }

@@ -84,7 +84,7 @@ function limiting(
 function limited(key: string, ms: number, { signal, log }: HandlerContext): Limited {
   const own = new AbortController();
   const timer = setTimeout(() => {
-    writeLog(log, "error", "handler still running", { handler: key, durationMs: ms });
+    writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
     own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
   }, ms);
   return { signal: AbortSignal.any([signal, own.signal]), end: () => clearTimeout(timer) };

@@ -100,7 +100,8 @@ export interface EventOperations {
    *
    * @param options The choice of events, their order, and the part that is wanted.
    * @returns The records. A list by pages is no snapshot: it shows each event as it is when it is read.
-   * @throws {TypeError} If the order or the cursor is not valid.
+   * @throws {TypeError} If the order or the cursor is not valid. A route that is given the cursor by its client
+   * should answer 400 then.
    * @throws {RangeError} If the limit is not a positive whole number.
    *
    * @example

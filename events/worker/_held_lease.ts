@@ -204,11 +204,15 @@ export class HeldLease {
     return lease;
   }
 
-  /** Gives the event back, even while its handler runs. */
-  async giveBack(isBegun: boolean): Promise<Lease | null> {
+  /**
+   * Gives the event back, even while its handler runs.
+   *
+   * @param action Gives it back, and may be called twice.
+   * @returns The lease that it was given back with; null if that was lost.
+   */
+  async giveBack(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
     await withDeadline(this.end(), GIVE_BACK_TIMEOUT_MS / 4).catch(() => {});
-    const releasing = this.settle((lease) => this.#store.release(lease, { isBegun }));
-    return await withDeadline(releasing, GIVE_BACK_TIMEOUT_MS);
+    return await withDeadline(this.settle(action), GIVE_BACK_TIMEOUT_MS);
   }
 
   /** Waits, but no longer than the lease is held. */

@@ -154,11 +154,32 @@ export class Job {
   /** Releases the event, even while its handler runs. */
   async giveBack(): Promise<void> {
     this.#limit?.cancel();
+    if (this.#isOverdue && this.#isRunning) return await this.#giveUpWaiting();
+    const isBegun = this.#isRunning;
     try {
-      const lease = await this.#lease.giveBack(this.#isRunning);
+      const { store } = this.#parts;
+      const lease = await this.#lease.giveBack((lease) => store.release(lease, { isBegun }));
       if (!lease) return;
       this.#settledAs("returned", lease);
-      if (this.#isRunning) this.#report("warn", "event given back while its handler runs");
+      if (isBegun) this.#report("warn", "event given back while its handler runs");
+    } catch (error) {
+      this.#report("error", "event not given back", { error });
+    }
+  }
+
+  /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
+  async #giveUpWaiting(): Promise<void> {
+    const { store, retry } = this.#parts;
+    const error = new Error(`Still running after its time limit of ${this.#limitMs} ms`);
+    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
+    try {
+      const lease = await this.#lease.giveBack((lease) =>
+        retryInMs === null ? store.bury(lease, error) : store.retry(lease, retryInMs, error)
+      );
+      if (!lease) return;
+      this.#settledAs(retryInMs === null ? "dead" : "retried", lease);
+      if (retryInMs === null) this.#reportLast({ error });
+      else this.#report("warn", "event failed, to be tried again", { error, retryInMs });
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
@@ -276,7 +297,7 @@ export class Job {
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
   readonly #onLimit = (): void => {
     this.#limit = new Timeouts(Math.max(this.#limitMs, REMIND_MS)).start(this.#onLimit);
-    this.#report("error", "handler still running");
+    this.#report("error", "handler still running", { timeoutMs: this.#limitMs });
     if (this.#isOverdue) return;
     this.#isOverdue = true;
     this.#lease.abort(`The handler has reached its time limit of ${this.#limitMs} ms`);
@@ -371,7 +392,7 @@ export class Job {
   /** Settles an event whose handler failed: it is released, tried again later, or dead. */
   #settleFailed(error: unknown): Promise<void> {
     const { store, retry } = this.#parts;
-    if (this.#stopping) {
+    if (this.#stopping && !this.#isOverdue) {
       const isBegun = this.#startedAt !== undefined;
       return this.#settleAs("returned", (lease) => store.release(lease, { isBegun }));
     }

@@ -70,7 +70,7 @@ testWith(
       for (const id of ["d1", "d2"]) await deliver(app, id);
       await app.line(isMessage("handlers do not end, stopping"));
       assertEquals((await app.process.status).code, 1);
-      const messages = ["handler still running", "event given back while its handler runs"];
+      const messages = ["handler still running", "event failed, to be tried again"];
       assertEquals(messages.map((message) => app.count(message)), [2, 2]);
     }),
 );

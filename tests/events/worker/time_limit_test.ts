@@ -162,6 +162,38 @@ Deno.test(
   }),
 );
 
+Deno.test(
+  "a worker that stops fails the events of handlers that are past their time limit",
+  simulated(async (sut) => {
+    const { handler, started } = deafHandler();
+    const error = "Error: Still running after its time limit of 1000 ms";
+    for (const [attempt, state] of [[1, "queued"], [2, "dead"]] as const) {
+      const options = { timeoutMs: 1_000, retry: { maxAttempts: 2, minDelayMs: 0 }, log: () => {} };
+      const worker = startWorker(sut.store, handler, options);
+      if (attempt === 1) await sut.store.accept(delivery("d1"));
+      await until(() => started.length === attempt);
+      await later(2_000);
+      await worker.stop({ graceMs: 100 });
+      const record = await sut.store.get("d1");
+      assertEquals([record?.state, record?.attempts.length], [state, attempt]);
+      assertEquals(record?.attempts.at(-1)?.error, error);
+    }
+  }),
+);
+
+Deno.test("a handler that fails past its time limit has failed, also while the worker stops", async () => {
+  await using sut = await memoryStore();
+  const { handler, signals, end } = deafHandler();
+  const worker = startWorker(sut.store, handler, { timeoutMs: 20, log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(() => signals.get("d1")?.aborted ?? false);
+  const stopped = worker.stop();
+  end("d1", new Error("at last"));
+  await stopped;
+  const attempts = (await sut.store.get("d1"))?.attempts;
+  assertEquals(attempts?.map(({ error }) => error), ["Error: at last"]);
+});
+
 Deno.test("a handler has a time limit of its own", async () => {
   const sut = await memoryStore();
   const { handler, started, signals, end } = deafHandler();
