@@ -113,7 +113,7 @@ function textOfField(value: unknown): string {
 /** Writes a value as JSON, or a plain text without its quotes. */
 function textOfValue(value: unknown): string {
   const json = printable(JSON.stringify(value));
-  return json === `"${value}"` && BARE.test(value as string) ? value as string : json;
+  return typeof value === "string" && json === `"${value}"` && BARE.test(value) ? value : json;
 }
 
 function isError(value: unknown): value is ErrorFields {

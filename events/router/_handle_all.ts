@@ -44,7 +44,7 @@ export async function handleAll(
     const { key, handler } = named;
     const limited = signalOf(named);
     try {
-      const effects = await run(handler, event, contextOf(key, context, limited.signal));
+      const effects = await run(handler, event, contextOf(key, context, limited));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await context.checkpoint(key, effects);
       else if (effects) context.settleWith(effects);
@@ -57,37 +57,45 @@ export async function handleAll(
   if (failures.length > 0) throw errorOf(failures, handlers.length);
 }
 
-/** The signal of a handler, and the function to call once the handler has ended. */
+/** The signal of a handler, its time limit for a router of its own, and what to call once it has ended. */
 interface Limited {
   readonly signal: AbortSignal;
+  readonly limit?: LimitedContext[typeof TIME_LIMIT];
   end(): void;
 }
 
 /**
  * Gives the attempt the longest of its handlers' time limits, and those with a shorter one a signal of their
- * own.
+ * own. A handler that is alone may be a router, whose handlers have limits as well.
  */
 function limiting(
   handlers: readonly NamedHandler[],
   context: LimitedContext,
 ): (handler: NamedHandler) => Limited {
-  const whole: Limited = { signal: context.signal, end: () => {} };
-  const limit = context[TIME_LIMIT];
-  if (!limit || handlers.every(({ timeoutMs }) => timeoutMs === undefined)) return () => whole;
+  const { signal, [TIME_LIMIT]: limit } = context;
+  const end = () => {};
+  if (!limit) return () => ({ signal, end });
   const limitOf = ({ timeoutMs = limit.ms }: NamedHandler) => timeoutMs;
   const longest = Math.max(...handlers.map(limitOf));
-  if (longest !== limit.ms) limit.change(longest);
+  if (handlers.length > 0 && longest !== limit.ms) limit.change(longest);
+  const whole: Limited = handlers.length === 1
+    ? { signal, end, limit: { ...limit, ms: longest } }
+    : { signal, end };
   return (handler) =>
-    limitOf(handler) < longest ? limited(handler.key, limitOf(handler), context) : whole;
+    limitOf(handler) < longest ? limited(handler, limitOf(handler), context) : whole;
 }
 
-function limited(key: string, ms: number, { signal, log }: HandlerContext): Limited {
+function limited(
+  { key }: NamedHandler,
+  ms: number,
+  { signal, log, [TIME_LIMIT]: limit }: LimitedContext,
+): Limited {
   const own = new AbortController();
-  const timer = setTimeout(() => {
+  const timeout = limit!.start(ms, () => {
     writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
     own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
-  }, ms);
-  return { signal: AbortSignal.any([signal, own.signal]), end: () => clearTimeout(timer) };
+  });
+  return { signal: AbortSignal.any([signal, own.signal]), end: () => timeout.cancel() };
 }
 
 /** The context of one of several handlers, and the effects that it has asked for. */
@@ -97,11 +105,16 @@ interface OwnContext {
   end(): void;
 }
 
-function contextOf(key: string, context: HandlerContext, signal: AbortSignal): OwnContext {
+function contextOf(
+  key: string,
+  context: HandlerContext,
+  { signal, limit }: Limited,
+): OwnContext {
   const effects: CommitEffects[] = [];
   const prefix = `${key}/`;
   let ended = false;
-  const own: HandlerContext = {
+  const own: LimitedContext = {
+    ...(limit && { [TIME_LIMIT]: limit }),
     signal,
     log: context.log,
     kv: context.kv,

@@ -16,7 +16,8 @@ export interface HandlerOptions {
   /**
    * Time limit of the handler, in milliseconds, in the place of the worker's
    * {@linkcode WorkerOptions.timeoutMs}. Then its own `signal` is aborted. The event's place is free once all
-   * of its handlers have ended or reached their limits.
+   * of its handlers have ended or reached their limits. In a router that is a handler of another router it
+   * counts only where that one has no other handler for the event.
    *
    * @default {undefined} The worker's.
    */

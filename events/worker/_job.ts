@@ -41,6 +41,8 @@ export interface JobListener {
   onFree(): void;
   /** Called before that if the handler has reached its time limit and still runs. */
   onOverdue(job: Job): void;
+  /** Called once an overdue handler has ended. */
+  onLateEnd(job: Job): void;
 }
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
@@ -83,6 +85,8 @@ export class Job {
   /** Time that the handler took, in milliseconds, once it has ended. */
   #tookMs: number | undefined;
   #limit: Timeout | undefined;
+  /** Timeouts that a router has started for some of the event's handlers. */
+  readonly #limits: Timeout[] = [];
   #limitMs: number;
   #listener: JobListener | undefined;
   #isOverdue = false;
@@ -153,7 +157,7 @@ export class Job {
 
   /** Releases the event, even while its handler runs. */
   async giveBack(): Promise<void> {
-    this.#limit?.cancel();
+    for (const limit of [this.#limit, ...this.#limits]) limit?.cancel();
     if (this.#isOverdue && this.#isRunning) return await this.#giveUpWaiting();
     const isBegun = this.#isRunning;
     try {
@@ -199,7 +203,8 @@ export class Job {
     this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
-    if (!this.#isOverdue) listener.onFree();
+    if (this.#isOverdue) listener.onLateEnd(this);
+    else listener.onFree();
     if (isHandled) await this.#settle();
   }
 
@@ -266,13 +271,14 @@ export class Job {
       settleWith: this.#settleWith,
       progress,
       checkpoint: this.#checkpoint,
-      [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit },
+      [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
     };
     try {
       await handler(event, context);
     } catch (thrown) {
       const error = lookable(thrown);
-      if (!(error instanceof NoHandler) || hasBegun(this.#lease.record)) throw error;
+      const isBegun = this.#effects !== undefined || hasBegun(this.#lease.record);
+      if (!(error instanceof NoHandler) || isBegun) throw error;
       this.#isIgnored = true;
     }
   }
@@ -286,6 +292,12 @@ export class Job {
 
   readonly #log: LogSink = (record) =>
     this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
+
+  readonly #startLimit = (ms: number, onLimit: () => void): Timeout => {
+    const limit = new Timeouts(ms).start(onLimit);
+    this.#limits.push(limit);
+    return limit;
+  };
 
   readonly #changeLimit = (ms: number): void => {
     if (this.#handlerEnded || this.#isOverdue) return;

@@ -302,6 +302,11 @@ export class JobQueue implements JobListener {
     if (this.#overdue.size >= this.#concurrency) this.#onStuck();
   }
 
+  /** Notes that a handler has ended that ran past its time limit. */
+  onLateEnd(job: Job): void {
+    this.#overdue.delete(job);
+  }
+
   async #giveBack(job: Job): Promise<void> {
     await job.giveBack();
     this.#end(job);

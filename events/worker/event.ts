@@ -7,6 +7,7 @@ import type {
   EventRepository,
   EventSender,
 } from "../store/mod.ts";
+import type { Timeout } from "../../core/timeouts.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 
 /** An event, as a handler gets it. */
@@ -121,8 +122,15 @@ export const TIME_LIMIT = Symbol("timeLimit");
 
 /** A handler's context with the time limit of its attempt, for a router whose handlers have their own. */
 export interface LimitedContext extends HandlerContext {
-  /** The worker's limit in milliseconds, and a function that sets another one, counted from now. */
-  readonly [TIME_LIMIT]?: { readonly ms: number; readonly change: (ms: number) => void };
+  /**
+   * The worker's limit in milliseconds, a function that sets another one, counted from now, and one that
+   * starts a further timeout, which the job cancels if it is given back.
+   */
+  readonly [TIME_LIMIT]?: {
+    readonly ms: number;
+    readonly change: (ms: number) => void;
+    readonly start: (ms: number, onLimit: () => void) => Timeout;
+  };
 }
 
 /**

@@ -156,3 +156,9 @@ Deno.test("formatLogText() colours the level and dims the rest, if it is to", ()
   const levels = ["debug", "info", "warn"].map((level) => textOf({ level }, true).slice(13, 18));
   assertEquals(levels, ["\x1b[90m", "\x1b[32m", "\x1b[33m"]);
 });
+
+Deno.test("formatLogText() takes fields that cannot become a text", () => {
+  const payload = JSON.parse('{"toString":"1","valueOf":null}');
+  const text = formatLogText({ level: "info", time: "", message: "x", payload });
+  assertStringIncludes(text, `payload={"toString":"1","valueOf":null}`);
+});

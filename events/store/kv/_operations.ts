@@ -120,7 +120,11 @@ class EventPage implements EventList {
 
   async next(): Promise<IteratorResult<StoredEvent, undefined>> {
     if (this.#isEnded) return END;
-    const { done, value } = await this.#found.next();
+    const { done, value } = await this.#found.next().catch((error) => {
+      // The list is not at its end: its cursor stays.
+      this.#isEnded = true;
+      throw error;
+    });
     // Behind the last event of a full page, one more tells whether there are any.
     if (done) this.cursor = undefined;
     if (done || this.#left-- <= 0) return await this.return();

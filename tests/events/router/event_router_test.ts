@@ -192,6 +192,18 @@ Deno.test("createEventRouter() ignores an event also where a handler surrounds t
   }
 });
 
+Deno.test("createEventRouter() ignores no event that a handler around it has effects for", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept({ ...delivery("d1"), type: "star" });
+  const router = createEventRouter();
+  const handle: EventHandler = async (event, context) => {
+    context.settleWith((commit) => commit.set(["effect"], 1));
+    await router.handle(event, context);
+  };
+  const { record } = await work(sut, { ...router, handle } as Router);
+  assertEquals([record.state, (await sut.kv.get(["effect"])).value], ["dead", null]);
+});
+
 Deno.test("createEventRouter() handles an ignored event that is delivered again", async () => {
   await using sut = await memoryStore();
   const star = { ...delivery("d1"), type: "star" };

@@ -248,6 +248,52 @@ Deno.test("each handler of an event has its own limit, and its place is free aft
   assertEquals(named.map(({ handler }) => handler), ["id(short)", "id(usual)", undefined]);
 });
 
+Deno.test("a handler of a router in another router has its own limit", async () => {
+  const sut = await memoryStore();
+  const { handler, signals, end } = deafHandler();
+  const inner = createEventRouter().on("push", handler, { timeoutMs: 20 });
+  const outer = createEventRouter().on("push", inner.handle, { timeoutMs: 50_000 });
+  await withWorker(sut, outer.handle, {}, async () => {
+    await sut.store.accept(delivery("d1"));
+    await until(() => signals.get("d1")?.aborted ?? false);
+    end("d1");
+    await reach(sut.store, "d1", "done");
+  });
+});
+
+Deno.test("a worker that stops leaves no timeout of a single handler behind", async () => {
+  await using sut = await memoryStore();
+  const [short, long] = [deafHandler(), deafHandler()];
+  const router = createEventRouter()
+    .on("push", short.handler, { id: "short", timeoutMs: 60_000 })
+    .on("push", long.handler, { id: "long" });
+  const worker = startWorker(sut.store, router.handle, { log: () => {} });
+  await sut.store.accept(delivery("d1"));
+  await until(() => long.started.length === 1);
+  await worker.stop({ graceMs: 0 });
+  assertEquals((await sut.store.get("d1"))?.state, "queued");
+});
+
+Deno.test("onStuck is not called for handlers that have ended, and wait to be settled", async () => {
+  const sut = await memoryStore();
+  const { handler, signals, end } = deafHandler();
+  const complete = sut.store.complete.bind(sut.store);
+  const isWorking = Promise.withResolvers<void>();
+  sut.store.complete = (...args) => isWorking.promise.then(() => complete(...args));
+  let stuck = 0;
+  const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
+  await withWorker(sut, handler, options, async () => {
+    for (const id of ["d1", "d2", "d3"]) {
+      await sut.store.accept(delivery(id));
+      await until(() => signals.get(id)?.aborted ?? false);
+      end(id);
+    }
+    isWorking.resolve();
+    await reach(sut.store, "d3", "done");
+    assertEquals(stuck, 0);
+  });
+});
+
 Deno.test("a handler's own signal follows that of the event", async () => {
   const sut = await memoryStore();
   const [short, long] = [deafHandler(), deafHandler()];
