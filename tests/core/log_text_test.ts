@@ -159,6 +159,6 @@ Deno.test("formatLogText() colours the level and dims the rest, if it is to", ()
 
 Deno.test("formatLogText() takes fields that cannot become a text", () => {
   const payload = JSON.parse('{"toString":"1","valueOf":null}');
-  const text = formatLogText({ level: "info", time: "", message: "x", payload });
+  const text = formatLogText({ level: "info", time: "", message: "x", payload }, { colour: false });
   assertStringIncludes(text, `payload={"toString":"1","valueOf":null}`);
 });
