@@ -163,9 +163,8 @@ export class Job {
     try {
       const { store } = this.#parts;
       const lease = await this.#lease.giveBack((lease) => store.release(lease, { isBegun }));
-      if (!lease) return;
-      this.#settledAs("returned", lease);
-      if (isBegun) this.#report("warn", "event given back while its handler runs");
+      const report = () => this.#report("warn", "event given back while its handler runs");
+      if (lease) this.#settledAs("returned", lease, isBegun ? report : undefined);
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
@@ -180,10 +179,10 @@ export class Job {
       const lease = await this.#lease.giveBack((lease) =>
         retryInMs === null ? store.bury(lease, error) : store.retry(lease, retryInMs, error)
       );
-      if (!lease) return;
-      this.#settledAs(retryInMs === null ? "dead" : "retried", lease);
-      if (retryInMs === null) this.#reportLast({ error });
-      else this.#report("warn", "event failed, to be tried again", { error, retryInMs });
+      const report = retryInMs === null
+        ? () => this.#reportLast({ error })
+        : () => this.#report("warn", "event failed, to be tried again", { error, retryInMs });
+      if (lease) this.#settledAs(retryInMs === null ? "dead" : "retried", lease, report);
     } catch (error) {
       this.#report("error", "event not given back", { error });
     }
