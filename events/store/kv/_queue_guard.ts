@@ -56,8 +56,9 @@ function getGuarded(kv: Deno.Kv, name: string | symbol): unknown {
   if (name === "listenQueue") return refuseToListen;
   if (name === "atomic") return () => refuseMessages(kv.atomic());
   const value: unknown = Reflect.get(kv, name);
-  // Its methods use private fields, which a view does not have.
-  return typeof value === "function" && name !== "constructor" ? value.bind(kv) : value;
+  if (typeof value !== "function" || name === "constructor") return value;
+  // Its methods use private fields, which a view does not have. `using` takes no bound function on Deno 2.5.
+  return (...args: unknown[]): unknown => value.apply(kv, args);
 }
 
 function refuseToSend(): never {

@@ -8,6 +8,7 @@ import {
 import type { LogRecord } from "../../../core/mod.ts";
 import { delivery, later } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
+import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { reach, simulated, until, withWorker } from "./_worker.ts";
 
 /** A handler that runs until it is told to end, and does not heed its signal. */
@@ -87,17 +88,20 @@ Deno.test("nothing starts beside a handler past its time limit, of its event or 
   assertEquals(started, ["d1", "d2"]);
 });
 
-Deno.test(
-  "the log names a handler past its time limit, again and again",
-  simulated(async (sut) => {
+Deno.test({
+  name: "the log names a handler past its time limit, again and again",
+  // A turn of the simulation takes a millisecond there, and this takes minutes of turns.
+  ignore: ON_DENO_2_5,
+  fn: simulated(async (sut) => {
     const { handler, end } = deafHandler();
     const records: LogRecord[] = [];
     const log = (record: LogRecord) => void records.push(record);
     const overdue = () => records.filter(({ message }) => message === "handler still running");
-    await withWorker(sut, handler, { timeoutMs: 90_000, log }, async () => {
+    const options = { timeoutMs: 90_000, leaseMs: 600_000, pollMs: 60_000, log };
+    await withWorker(sut, handler, options, async () => {
       await sut.store.accept(delivery("d1"));
       await later(1_000);
-      for (const count of [0, 1, 2, 3]) {
+      for (const count of [0, 1, 2]) {
         assertEquals(overdue().length, count);
         await later(90_000);
       }
@@ -105,10 +109,11 @@ Deno.test(
       assertEquals([level, eventId, type, attempt], ["error", "d1", "push", 1]);
       assertEquals(Math.round(durationMs as number / 1_000), 90);
       end("d1");
-      await reach(sut.store, "d1", "done");
+      await later(100);
+      assertEquals((await sut.store.get("d1"))?.state, "done");
     });
   }),
-);
+});
 
 Deno.test("onStuck is called once, when no handler could be started any more", async () => {
   const sut = await memoryStore();
@@ -154,7 +159,7 @@ Deno.test(
     await sut.store.accept(delivery("d1"));
     await until(() => started.length === 1);
     await worker.stop({ graceMs: 100 });
-    await later(300_000);
+    await later(3_000);
     assertEquals(
       records.map(({ level, message, eventId }) => [level, message, eventId]),
       [["warn", "event given back while its handler runs", "d1"]],
