@@ -1,85 +1,94 @@
 /**
- * A base for bots and agents on the edge: a Hono app with the standard middleware and health probes,
- * and a webhook intake. The intake verifies a platform's deliveries, stores them durably in Deno KV,
- * answers within milliseconds, and hands them to your handler.
+ * Bots for GitHub, Telegram and other senders of webhooks. You define an app, with its platform and its
+ * handlers. It verifies each delivery, stores it durably in Deno KV, answers within milliseconds, and hands it
+ * to your handler, again if that fails.
  *
- * This module exports everything that most apps need. The separate steps of an intake are in
- * `@org/edge-base/webhook`, the event store's contract is in `@org/edge-base/events`, the types of events
- * are in `@org/edge-base/router`, and more middleware is in `@org/edge-base/middleware`.
+ * This module exports what most apps need. The names are in groups: begin with {@linkcode defineApp} and
+ * {@linkcode runApp}, a platform such as {@linkcode github} or {@linkcode telegram}, and the
+ * {@linkcode HandlerContext} that a handler gets. `@org/edge-base/testing` runs an app in a test. The other
+ * entry points have more: `/console` a web page of what came, `/app` events of the app's own and types,
+ * `/router` the types of payloads, `/webhook` the parts of a platform, `/events` the event store, `/catch-up`
+ * what GitHub could not deliver, `/middleware`, `/health` and `/telemetry` parts to compose by hand.
  *
  * @example
  * ```ts
- * import { createBaseApp, createForgeIntake, openEventStore, startWorker } from "@org/edge-base";
+ * import { defineApp, github } from "@org/edge-base";
+ * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * using kv = await Deno.openKv(":memory:");
- * const store = await openEventStore(kv);
+ * const opened: string[] = [];
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("issues.opened", ({ payload }) => opened.push(payload.issue.title));
+ * // if (import.meta.main) await runApp(bot);
  *
- * const app = createBaseApp({ name: "my-bot", logger: false });
- * app.route("/", createForgeIntake({ secrets: ["It's a Secret to Everybody"], store }));
- *
- * const worker = startWorker(store, (event) => console.log(event.type, event.payload));
- * // Deno.serve(bindEnv(app, {}));
- *
- * assertEquals((await app.request("/health/ready")).status, 200);
- * await worker.stop();
+ * await using test = await startTestBot(bot);
+ * await test.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
+ * assertEquals(opened, ["Help"]);
  * ```
  *
  * @module
  */
-// The app: made by hand, or run with everything it needs.
+// The app: defined once, then run, served, opened or tested.
+export {
+  type App,
+  type AppDefinition,
+  type AppEventHandler,
+  defineApp,
+  type EventMiddleware,
+  openApp,
+  type OpenAppOptions,
+  type OpenedApp,
+  runApp,
+  type RunAppOptions,
+  startApp,
+  type StartAppOptions,
+  type StartedApp,
+} from "./app/mod.ts";
+
+// Its variables.
+export { type EnvVariable, optional, required, secrets, VariableError } from "./core/env.ts";
+
+// Platforms, which send deliveries.
+export {
+  byChat,
+  byRepository,
+  definePlatform,
+  type DeliveryGroup,
+  forge,
+  gitea,
+  github,
+  gitlab,
+  type GroupBy,
+  isUserAuthorized,
+  type JsonObject,
+  messenger,
+  type Platform,
+  standard,
+  telegram,
+  verifySignature,
+  verifySignatureBytes,
+} from "./webhook/mod.ts";
+
+// An app that is composed by hand.
 export {
   type AppOptions,
   type BaseEnv,
   type BindableApp,
   bindEnv,
   createBaseApp,
-} from "./app/base_app.ts";
-export type { AppContext, AppHandler, RunAppOptions } from "./app/app_options.ts";
-export { runApp } from "./app/run_app.ts";
-
-// Its variables.
-export {
-  type AppVariables,
-  type ForgeSecrets,
-  readAllowedUsers,
-  readForgeSecrets,
-  readInteger,
-  readSecrets,
-  readTokens,
-  VariableError,
-} from "./app/app_variables.ts";
-
-// Webhook intakes.
-export {
-  type AllowedUsersEnv,
-  byChat,
-  byRepository,
-  createForgeIntake,
-  createMessengerIntake,
-  type ForgeIntakeOptions,
-  isUserAuthorized,
-  type JsonObject,
-  type MessengerIntakeOptions,
-  type OrderBy,
-  verifySignature,
-  verifySignatureBytes,
-} from "./webhook/mod.ts";
+} from "./app/mod.ts";
+export { createIntake } from "./webhook/mod.ts";
 
 // Events: where they are stored, and what handles them.
 export {
   type CommitEffects,
   createEventRouter,
   type Delivery,
-  type EventChat,
   type EventHandler,
-  type EventHandlerFor,
   type EventName,
   type EventPayload,
   type EventRecord,
-  type EventRepository,
   type EventRouter,
-  type EventSender,
   type EventStore,
   type EventStoreOptions,
   type EventWorker,
@@ -87,7 +96,7 @@ export {
   type HandlerContext,
   type HandlerOptions,
   openEventStore,
-  type PlatformEvents,
+  RetryLaterError,
   type RetryPolicy,
   startWorker,
   type WebhookEvent,
@@ -98,7 +107,6 @@ export {
 export {
   type AuthOptions,
   type AuthVariables,
-  catchNonErrors,
   type ConnectionBindings,
   createAuth,
   createLogger,
@@ -107,12 +115,10 @@ export {
   errorHandler,
   HttpError,
   type HttpErrorOptions,
-  KvRateLimitStore,
   type LoggerOptions,
   type LoggerVariables,
   notFoundHandler,
   type RateLimitOptions,
-  type RateLimitStore,
 } from "./middleware/mod.ts";
 export { type HealthOptions, healthRoutes } from "./health/mod.ts";
 

@@ -1,16 +1,16 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
+import { REMOTE_KV } from "./app_variables.ts";
 import { findLeftNamespaces } from "../events/store/kv/namespaces.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;
 
-/** URL of a remote KV. */
-const REMOTE = /^https?:\/\//i;
-
 /** Options of {@linkcode openAppStore}, which include those of the event store. */
 export interface AppStoreOptions extends EventStoreOptions {
+  /** KV that is open already; undefined to open one. */
+  readonly kv?: Deno.Kv | undefined;
   /** Path or URL of the KV; undefined for Deno's default database. */
   readonly kvUrl: string | undefined;
   /** True if the app runs on Deno Deploy. */
@@ -27,17 +27,24 @@ export interface AppStoreOptions extends EventStoreOptions {
  * @throws {Error} If they cannot be opened within 10 s. The message does not quote the URL.
  */
 export async function openAppStore(
-  { kvUrl, onDeploy, ...options }: AppStoreOptions,
+  { kv: given, kvUrl, onDeploy, ...options }: AppStoreOptions,
 ): Promise<{ kv: Deno.Kv; store: EventStore }> {
   const opening = (async () => {
+    if (given) return { kv: given, store: await openEventStore(given, options) };
     if (typeof Deno.openKv !== "function") throw new Error(onDeploy ? NOT_ASSIGNED : NO_KV);
     const kv = await Deno.openKv(kvUrl);
     const open = onDeploy && kvUrl !== ":memory:" ? openShared : openEventStore;
-    return { kv, store: await open(kv, options) };
+    try {
+      return { kv, store: await open(kv, options) };
+    } catch (error) {
+      kv.close();
+      throw error;
+    }
   })();
   try {
     return await withDeadline(opening, KV_TIMEOUT_MS);
   } catch (error) {
+    if (given) throw new Error(`the KV cannot be used: ${reasonOf(error)}`, { cause: error });
     const where = kvUrl === undefined ? "the default database" : "the KV that KV_URL names";
     const reason = kvUrl === undefined ? reasonOf(error) : await fileReason(kvUrl, error) ??
       withoutUrl(reasonOf(error), kvUrl);
@@ -46,11 +53,13 @@ export async function openAppStore(
 }
 
 /** Remedy for events that an app has left behind, for the log. */
-const TAKE_OVER = "if this app had another name, give runApp the option 'namespace' with that name";
+const TAKE_OVER =
+  "if this app had another name, give defineApp the option 'namespace' with that name";
 
 /**
- * Warns if an app has no events, but its KV holds open ones of other namespaces: the app may have been
- * renamed, and nobody would ever handle those. It reads little, and writes its own failure to the log.
+ * Says if an app's KV holds open events of other namespaces: the app may have been renamed, and nobody would
+ * ever handle those. It warns if the app has none of its own: otherwise they are more likely another app's. It
+ * reads little, and writes its own failure to the log.
  *
  * @param kv The KV.
  * @param app The app.
@@ -70,11 +79,13 @@ export async function warnOfLeftEvents(
   },
 ): Promise<void> {
   try {
-    const none = stopping.then((): string[] => []);
-    const others = await Promise.race([findLeftNamespaces(kv, namespace), none]);
-    if (others.length === 0) return;
+    const none = stopping.then(() => undefined);
+    const found = await Promise.race([findLeftNamespaces(kv, namespace), none]);
+    if (!found || found.others.length === 0) return;
+    const { others, hasOwn } = found;
     const fields = { name, namespace, others, remedy: TAKE_OVER };
-    writeLog(log, "warn", "other events in the KV", fields);
+    const level = hasOwn ? "info" : "warn";
+    writeLog(log, level, "other events in the KV", fields);
   } catch (error) {
     writeLog(log, "warn", "other events not looked for", { name, error });
   }
@@ -97,14 +108,16 @@ async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<Even
   if (options.notifier === "enqueue") return await openEventStore(kv, options);
   const store = await openEventStore(kv, { ...options, notifier: "auto" });
   if (store.notifier !== "enqueue") return store;
-  kv.close();
   throw new Error(NOT_ASSIGNED);
 }
 
 /** Explains why a file cannot be used as a KV; undefined if Deno's own message is better. */
 async function fileReason(path: string, error: unknown): Promise<string | undefined> {
-  if (REMOTE.test(path) || !/database/.test(reasonOf(error))) return undefined;
-  if (/^\w+:\/\//.test(path)) return "it is neither a path nor a URL with http or https";
+  if (REMOTE_KV.test(path)) return undefined;
+  if (error instanceof Deno.errors.NotCapable) {
+    return "its folder may not be read and written: allow that, with --allow-read and --allow-write of it";
+  }
+  if (!/database/.test(reasonOf(error))) return undefined;
   const isFolder = (path: string) =>
     Deno.stat(path).then(({ isDirectory }) => isDirectory, () => undefined);
   const folder = /^(.*)[/\\]/.exec(path);

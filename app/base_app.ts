@@ -15,13 +15,21 @@ import {
   notFoundHandler,
   type RateLimitOptions,
 } from "../middleware/mod.ts";
-import { checkFunctions, checkObject, checkPart, met } from "../core/check_options.ts";
+import { checkFunctions, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
 import { checkAllowedUsers } from "../webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
 const DOING = "create the app";
 
-/** Options of {@linkcode createBaseApp}. */
+const OPTION_KEYS = [
+  ...["name", "version", "logger", "rateLimit", "before", "health", "ready", "telemetry"],
+];
+
+/**
+ * Options of {@linkcode createBaseApp}.
+ *
+ * @category Composing by hand
+ */
 export interface AppOptions {
   /** Name of the app, reported by `GET /health`. */
   readonly name: string;
@@ -69,7 +77,11 @@ export interface AppOptions {
   readonly telemetry?: Telemetry | undefined;
 }
 
-/** Hono environment of a base app. */
+/**
+ * Hono environment of a base app.
+ *
+ * @category Composing by hand
+ */
 export interface BaseEnv<TEnv extends object, TVariables extends object = object> {
   /** Type of `c.env`: the app's own values, and the connection's address. */
   Bindings: TEnv & ConnectionBindings;
@@ -106,12 +118,15 @@ export interface BaseEnv<TEnv extends object, TVariables extends object = object
  * assertEquals(await response.text(), "hi");
  * assertEquals((await app.request("/health")).status, 200);
  * ```
+ *
+ * @category Composing by hand
  */
 export function createBaseApp<
   TEnv extends object = Record<string, unknown>,
   TVariables extends object = object,
 >(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
   checkObject(DOING, options);
+  checkKeys(DOING, options, OPTION_KEYS);
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
   const { telemetry, before = [] } = options;
   if (typeof name !== "string" || name.trim() === "") {
@@ -147,7 +162,11 @@ export function createBaseApp<
   return app;
 }
 
-/** App that takes its bindings with each request, as every Hono app does. */
+/**
+ * App that takes its bindings with each request, as every Hono app does.
+ *
+ * @category Composing by hand
+ */
 export interface BindableApp<TEnv extends object> {
   /** Answers a request. */
   fetch(request: Request, env: TEnv & ConnectionBindings): Response | Promise<Response>;
@@ -176,6 +195,8 @@ export interface BindableApp<TEnv extends object> {
  * const response = await handler(new Request("http://localhost/"), { remoteAddr });
  * assertEquals(await response.text(), "hi");
  * ```
+ *
+ * @category Composing by hand
  */
 export function bindEnv<TEnv extends object>(
   app: BindableApp<TEnv>,

@@ -1,117 +1,142 @@
-import { checkOptions, checkReturned, type RunAppOptions } from "./app_options.ts";
-import { openAppStore, warnOfLeftEvents } from "./app_store.ts";
-import {
-  type AppVariables,
-  onDeploy,
-  readInteger,
-  readLogFormat,
-  readNotifier,
-  refuseProxyHeaders,
-} from "./app_variables.ts";
-import { InFlight, listenForStop, type Running, stop } from "./end_app.ts";
+import { type EnvSpec, VariableError } from "../core/env.ts";
 import {
   consoleSink,
   consoleTextSink,
-  createLogSummary,
   createStdoutLog,
   type LogSink,
   reasonOf,
   type StdoutLog,
   writeLog,
 } from "../core/mod.ts";
-import { serveApp } from "./serve_app.ts";
-import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
-import { isTelemetryOn, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
-import { type EventWorker, type NotifierKind, startWorker } from "../events/mod.ts";
-import type { JsonObject } from "../webhook/mod.ts";
+import { isTelemetryOn } from "../telemetry/mod.ts";
+import { onDeploy } from "./app_variables.ts";
+import type { App } from "./define_app.ts";
+import {
+  checkStartOptions,
+  formatOf,
+  startApp,
+  type StartAppOptions,
+  type StartedApp,
+} from "./start_app.ts";
+
+/**
+ * Options of {@linkcode runApp}.
+ *
+ * @typeParam TResources The resources that the app opens.
+ * @category Apps
+ */
+export interface RunAppOptions<TResources = unknown> extends StartAppOptions<TResources> {
+  /**
+   * Log of the app, its event store and its worker.
+   *
+   * @default {createStdoutLog} In the form that `LOG_FORMAT` names. With telemetry, and on Deno Deploy,
+   * `consoleSink`.
+   */
+  readonly log?: LogSink | undefined;
+}
+
+/** Reason why an app stops. */
+interface StopReason {
+  /** Signal that stopped the app; undefined after an uncaught error. */
+  readonly signal?: Deno.Signal;
+  /** Exit code of the process. */
+  readonly exitCode: 0 | 1;
+}
+
+/** Signals and uncaught errors, which stop an app. */
+interface StopSignal {
+  /** Promise that resolves when the app has to stop. */
+  readonly reason: Promise<StopReason>;
+  /** Notes that the app has started. From then on it ends in order. */
+  readonly markStarted: () => void;
+}
+
+/** Handlers do not end. The app has stopped by itself then. */
+const STUCK: StopReason = { exitCode: 1 };
 
 /** Longest wait at the end for the reader of the log. */
 const DRAIN_LOG_MS = 250;
 
-/** Period of the summaries of floods in the log. */
-const SUMMARY_MS = 10_000;
-
-interface Settings {
-  readonly port: number;
-  readonly hostname: string;
-  readonly kvUrl: string | undefined;
-  readonly notifier: NotifierKind | "auto";
-  readonly trustedProxyHops: number;
-}
+/** Longest wait for a process with telemetry to end by itself. */
+const END_MS = 1_000;
 
 /**
- * Runs an app until it is told to stop: reads its variables, opens the KV, starts the worker, and serves.
+ * Runs an app until it is told to stop: {@linkcode startApp}, with signals, uncaught errors and exit codes.
  *
  * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (a path, `:memory:` or the URL of a remote
  * KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
- * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those that `setup` reads.
+ * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those of the app and its platforms.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are done or
- * the grace has passed; a second signal ends it at once. An uncaught error, such as that of a promise that
- * a handler does not await, is logged and ends the process in the same order, with 1. So does it end once as
- * many handlers run past their time limit as may run at once.
+ * the grace has passed; a second signal ends it at once, with 1. An uncaught error, such as that of a promise
+ * that a handler does not await, is logged and ends the process in the same order, with 1. So does it end
+ * once as many handlers run past their time limit as may run at once.
  *
- * @typeParam TPayload The type of the payload that the handler takes.
- * @param options The name, the handler, the function that creates the app, and the worker's options.
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @param app The app, as {@linkcode defineApp} returns it.
+ * @param options Variables, KV, resources and log in the place of the app's own, and the grace.
+ * @returns A promise that resolves, if at all, once the app is closed and the process is about to end.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened then.
- * @throws {RangeError} If a number is out of its range. Nothing is opened then, either.
+ * @throws {RangeError} If the grace is out of range. Nothing is opened then, either.
  *
  * @example
  * ```ts ignore
- * import { bindEnv, createBaseApp, createForgeIntake, readSecrets, runApp } from "@org/edge-base";
+ * import { defineApp, github, runApp } from "@org/edge-base";
  *
- * await runApp({
- *   name: "my-bot",
- *   handler: (event) => console.log(event.type),
- *   setup: (variables) => {
- *     const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
- *     return ({ store, ready, log }) => {
- *       const app = createBaseApp({ name: "my-bot", ready, logger: { log } });
- *       app.route("/", createForgeIntake({ secrets, store }));
- *       return bindEnv(app, {});
- *     };
- *   },
- * });
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("issues.opened", ({ payload }) => console.log(payload.issue.title));
+ *
+ * if (import.meta.main) await runApp(bot);
  * ```
+ *
+ * @category Apps
  */
-export async function runApp<TPayload = JsonObject>(
-  options: RunAppOptions<TPayload>,
+export async function runApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  options: RunAppOptions<NoInfer<TResources>> = {},
 ): Promise<void> {
-  checkOptions(options);
-  const { name, graceMs } = options;
+  checkStartOptions("run the app", app, options);
+  const { name } = app.definition;
   let stdout: StdoutLog | undefined;
   let log: LogSink;
-  let running: Running;
+  let stopSignal: StopSignal;
+  let started: StartedApp;
   try {
-    const format = readLogFormat(Deno.env, "LOG_FORMAT");
+    const format = formatOf(options.env);
     stdout = options.log || listensToConsole() ? undefined : createStdoutLog({ format });
     if (stdout) addEventListener("unload", stdout.end);
     log = options.log ?? stdout?.log ?? (format === "text" ? consoleTextSink : consoleSink);
-    running = await start({ ...options, log });
+    stopSignal = listenForStop(name, log);
+    started = await startApp(app, { ...options, log });
+    stopSignal.markStarted();
   } catch (error) {
-    console.error(`Cannot start ${name}: ${reasonOf(error)}`);
-    Deno.exit(1);
+    // The message about variables names all that are missing or wrong, however many.
+    const reason = error instanceof VariableError
+      ? error.message.replaceAll(/\s+/g, " ")
+      : reasonOf(error);
+    console.error(`Cannot start ${name}: ${reason}`);
+    return end(1);
   }
-  const { signal, exitCode } = await running.stopSignal.reason;
-  writeLog(log, "info", "stopping", { name, signal });
-  await stop(running, graceMs);
+  const stuck = started.finished.then(() => STUCK, () => STUCK);
+  const reason = await Promise.race([stopSignal.reason, stuck]);
+  if (reason !== STUCK) writeLog(log, "info", "stopping", { name, signal: reason.signal });
+  await started.stop();
   await stdout?.drain(DRAIN_LOG_MS);
-  Deno.exit(exitCode);
+  // It may have begun to stop by itself before it was told to.
+  end(await started.finished.then(() => reason.exitCode, () => STUCK.exitCode));
 }
 
-function readSettings(variables: AppVariables): Settings {
-  refuseProxyHeaders(variables);
-  return {
-    port: readInteger(variables, "PORT", { fallback: 8000, max: 65_535 }),
-    hostname: variables.get("HOST")?.trim() || "0.0.0.0",
-    kvUrl: variables.get("KV_URL")?.trim() || undefined,
-    notifier: readNotifier(variables, "NOTIFIER"),
-    trustedProxyHops: readInteger(variables, "TRUSTED_PROXY_HOPS", {
-      fallback: 0,
-      max: MAX_PROXY_HOPS,
-    }),
-  };
+/**
+ * Ends the process. With Deno's telemetry, a process that calls `Deno.exit()` while metrics are collected
+ * hangs for ever (denoland/deno#33157): it ends by itself instead, unless something of the user's goes on.
+ */
+function end(exitCode: number): void {
+  if (!isTelemetryOn()) Deno.exit(exitCode);
+  Deno.exitCode = exitCode;
+  Deno.unrefTimer(setTimeout(() => Deno.exit(exitCode), END_MS));
 }
 
 /** Tells whether something listens to the console, beside the standard output. */
@@ -123,77 +148,44 @@ function listensToConsole(): boolean {
   }
 }
 
-async function start<TPayload>(
-  options: RunAppOptions<TPayload> & { readonly log: LogSink },
-): Promise<Running> {
-  const { name, namespace = name, handler, setup, retentionMs, log } = options;
-  const variables: AppVariables = {
-    get: (variable) => Deno.env.get(variable),
-    warn: (message) => writeLog(log, "warn", message, { name }),
-  };
-  const stopSignal = listenForStop(name, log);
-  const settings = readSettings(variables);
-  const createHandler = setup(variables);
-  checkReturned("setup()", createHandler, "a function that makes the app");
-  const started = Promise.withResolvers<EventWorker>();
-  if (onDeploy(variables)) registerPoll(name, started.promise);
-  const { kvUrl, notifier, trustedProxyHops } = settings;
-  const opening = openAppTelemetry(options);
-  const { kv, store } = await openAppStore({
-    ...{ kvUrl, onDeploy: onDeploy(variables), namespace, notifier, retentionMs, log },
-  });
-  const telemetry = await opening;
-  const summary = summingUp(log);
-  const answer = createHandler({
-    ...{ store, kv: store.kv, trustedProxyHops, ready: stopSignal.throwIfStopping },
-    telemetry,
-    log: summary,
-  });
-  checkReturned("The function that setup() returns", answer, "what bindEnv(app, env) returns");
-  const inFlight = new InFlight();
-  const { port, hostname } = settings;
-  const server = serveApp({
-    ...{ name, port, hostname, log: summary },
-    answer: (request, info) => inFlight.during(() => answer(request, info)),
-    onListen: (place) =>
-      writeLog(log, "info", "listening", { name, ...place, notifier: store.notifier }),
-  });
-  const worker = startWorker(store, handler, {
-    ...{ ...options, telemetry },
-    onStuck: stopSignal.stopStuck,
-  });
-  started.resolve(worker);
-  stopSignal.markStarted();
-  warnOfLeftEvents(kv, { name, namespace, log, stopping: stopSignal.reason });
-  return { server, worker, kv, stopSignal, inFlight };
-}
-
-/** Opens the telemetry. If that fails, the app runs without. */
-async function openAppTelemetry(
-  { name, telemetry, log }: Pick<RunAppOptions, "name" | "telemetry"> & { readonly log: LogSink },
-): Promise<Telemetry | undefined> {
-  try {
-    return telemetry ?? await openTelemetry();
-  } catch (error) {
-    writeLog(log, "error", "telemetry not available", { name, error });
-    return undefined;
-  }
-}
-
-/** Creates a log that sums up floods, every 10 s and when the process exits. */
-function summingUp(log: LogSink): LogSink {
-  const summary = createLogSummary({ log });
-  Deno.unrefTimer(setInterval(summary.flush, SUMMARY_MS));
-  addEventListener("unload", summary.flush);
-  return summary.log;
-}
-
 /**
- * Makes the platform start an instance each minute for the events that are due, such as retries: it stops
- * an instance without requests, and with it the worker's timer. The platform accepts only what is
- * registered while the entrypoint is evaluated, so nothing may be awaited before this.
+ * Listens for signals and uncaught errors, which stop an app. A signal ends the process at once while the
+ * app is starting, and so does a second one.
+ *
+ * An uncaught error, in a timer or in a promise that a handler did not await, would end the process
+ * abruptly. It is logged instead, and the app ends in order. The app cannot go on, since nobody knows what
+ * state the error left.
+ *
+ * @param name The app's name, for the log.
+ * @param log The log for uncaught errors.
+ * @returns The signal to stop.
  */
-function registerPoll(name: string, worker: Promise<EventWorker>): void {
-  if (typeof Deno.cron !== "function") return;
-  Deno.cron(`${name} events`, "* * * * *", async () => await (await worker).poll());
+function listenForStop(name: string, log: LogSink): StopSignal {
+  const { promise, resolve } = Promise.withResolvers<StopReason>();
+  let [started, signalled] = [false, false];
+  const endAtOnce = (signal: Deno.Signal) => {
+    writeLog(log, "warn", "second signal, ending at once", { name, signal });
+    Deno.exit(1);
+  };
+  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  for (const signal of signals) {
+    Deno.addSignalListener(signal, () => {
+      if (signalled) endAtOnce(signal);
+      if (!started) Deno.exit(0);
+      signalled = true;
+      resolve({ signal, exitCode: 0 });
+    });
+  }
+  const fail = (event: Event, error: unknown) => {
+    event.preventDefault();
+    writeLog(log, "error", "uncaught error, stopping", { name, error });
+    if (!started) Deno.exit(1);
+    resolve({ exitCode: 1 });
+  };
+  addEventListener("error", (event) => fail(event, event.error));
+  addEventListener("unhandledrejection", (event) => fail(event, event.reason));
+  const markStarted = () => {
+    started = true;
+  };
+  return { reason: promise, markStarted };
 }

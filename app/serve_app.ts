@@ -1,6 +1,18 @@
-import type { AppHandler } from "./app_options.ts";
 import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
-import { BrokenBodyError } from "../middleware/mod.ts";
+import { BrokenBodyError, type ConnectionBindings } from "../middleware/mod.ts";
+
+/**
+ * Function that answers requests.
+ *
+ * @param request The request.
+ * @param info The connection, as `Deno.serve` passes it: the rate limiter counts by its address.
+ * @returns The response.
+ * @category Apps
+ */
+export type AppHandler = (
+  request: Request,
+  info?: ConnectionBindings,
+) => Response | Promise<Response>;
 
 /** Address that an app listens on. */
 export interface Place {

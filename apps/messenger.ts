@@ -1,58 +1,19 @@
 /**
- * App for a messenger's bot: `POST /webhook` receives updates, and `handleEvent` handles them.
+ * App for a messenger's bot: `POST /webhook` receives updates of Telegram, and the handlers handle them.
  *
  * The secret token is in `MESSENGER_SECRET_TOKEN`, the allowed users are in `MESSENGER_ALLOWED_USERS`.
+ * `CONSOLE_TOKEN` or `CONSOLE_OPERATOR_TOKEN` turns on its console, `/console`.
  *
  * @module
  */
-import type { Hono } from "@hono/hono";
-import {
-  type AllowedUsersEnv,
-  type AppContext,
-  type BaseEnv,
-  bindEnv,
-  createBaseApp,
-  createMessengerIntake,
-  type EventHandler,
-  readAllowedUsers,
-  readTokens,
-  runApp,
-} from "../mod.ts";
+import { consoleMount } from "../console/mod.ts";
+import { defineApp, messenger, runApp } from "../mod.ts";
 
-/** Handles an update: put your code here. If it throws, the update is tried again later. */
-export const handleEvent: EventHandler = () => {};
+/** The app. Put your handlers here. If one throws, the update is tried again later. */
+const app = defineApp({ name: "messenger", platform: messenger(), mounts: [consoleMount()] });
 
-/**
- * Creates the app. Its bindings hold the users who may use the bot.
- *
- * @param secrets The secret token, and the old one during a rotation.
- * @param context The event store and the other parts that the app runs on.
- * @returns The app.
- */
-export function createMessengerApp(
-  secrets: readonly string[],
-  { store, ready, trustedProxyHops, log, telemetry }: AppContext,
-): Hono<BaseEnv<AllowedUsersEnv>> {
-  const app = createBaseApp<AllowedUsersEnv>({
-    name: "messenger",
-    ready,
-    telemetry,
-    logger: { trustedProxyHops, log },
-    rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
-  });
-  app.route("/", createMessengerIntake({ secrets, store, telemetry }));
-  return app;
-}
+app.onAny(() => {});
 
-if (import.meta.main) {
-  await runApp({
-    name: "messenger",
-    handler: handleEvent,
-    setup: (variables) => {
-      const secrets = readTokens(variables, "MESSENGER_SECRET_TOKEN");
-      const MESSENGER_ALLOWED_USERS = readAllowedUsers(variables, "MESSENGER_ALLOWED_USERS");
-      return (context) =>
-        bindEnv(createMessengerApp(secrets, context), { MESSENGER_ALLOWED_USERS });
-    },
-  });
-}
+export default app;
+
+if (import.meta.main) await runApp(app);

@@ -46,6 +46,22 @@ export function requestOf(options: SendOptions, payload: object): TestDelivery {
   return bad === "body" ? { ...delivery, body: withSpace(delivery.body) } : delivery;
 }
 
+/** Headers that carry the delivery id, of all senders. */
+const ID_HEADERS = ["X-GitHub-Delivery", "X-Forge-Delivery", "Idempotency-Key"];
+
+/** Reads the id of a delivery; undefined if it has none, as a file with an update may. */
+export function deliveryIdOf({ headers, body }: TestDelivery): string | undefined {
+  const names = ID_HEADERS.filter((name) => headers.has(name));
+  if (names.length > 0) return headers.get(names[0]!)!;
+  try {
+    const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+    const id = JSON.parse(text).update_id;
+    return typeof id === "number" ? String(id) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Puts the id into an update. */
 function numbered(update: object | string, id: string | undefined): object | string {
   if (id === undefined || typeof update !== "object" || update instanceof Uint8Array) return update;

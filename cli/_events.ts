@@ -1,21 +1,33 @@
-import type {
-  BulkOptions,
-  BulkProgress,
-  BulkResult,
-  EventFilter,
-  EventRecord,
-  EventStore,
-  StoredEvent,
+import {
+  type BulkOptions,
+  type BulkProgress,
+  type BulkResult,
+  type EventFilter,
+  type EventRecord,
+  type EventStore,
+  NotKeptError,
+  type StoredEvent,
+  type UntakenAnswer,
 } from "../events/mod.ts";
 import type { CommandName } from "./_commands.ts";
-import type { CliOptions } from "./_options.ts";
-import { agoOf, isBeingCancelled, lineOf, readableJsonOf, STATE_WIDTH } from "./_output.ts";
-import { type CliWorld, UsageError } from "./_world.ts";
+import type { CliEmission, CliOptions } from "./_options.ts";
+import { EventNotes } from "./_notes.ts";
+import {
+  agoOf,
+  isBeingCancelled,
+  isoOf,
+  lineOf,
+  readableJsonOf,
+  STATE_WIDTH,
+  withValues,
+} from "./_output.ts";
+import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
 
 /** Commands that change events. */
 export const WAYS = {
   replay: {
     done: "replayed",
+    whyDone: "its payload is not kept",
     run: (store, filter, options) => store.replayAll(filter, options),
   },
   cancel: {
@@ -38,6 +50,8 @@ const CLEAR = "\r\x1b[K";
 /** Change that a command makes. */
 interface Way {
   readonly done: string;
+  /** Reason why an event is left that is done, and was meant as such. */
+  readonly whyDone?: string;
   /** Tells whether an event needs no change, since an earlier command has begun it. */
   readonly isUnderWay?: (event: StoredEvent) => boolean;
   readonly run: (
@@ -51,12 +65,16 @@ interface Way {
 export async function list(
   store: EventStore,
   { filter, limit, json }: CliOptions,
-  { out }: CliWorld,
+  { out, now }: CliWorld,
 ): Promise<boolean> {
   const events = store.list(filter);
-  const write = (event: StoredEvent) => out(json ? JSON.stringify(event) : lineOf(event));
-  if (limit === Infinity) { for await (const event of events) write(event); }
-  else for (const event of await lastOf(events, limit)) write(event);
+  const notes = new EventNotes(store, now());
+  const lineWith = async (event: StoredEvent) =>
+    lineOf(event, await notes.of(event), notes.dueAtOf(event));
+  const write = async (event: StoredEvent) =>
+    out(json ? JSON.stringify(withValues(event)) : await lineWith(event));
+  if (limit === Infinity) { for await (const event of events) await write(event); }
+  else for (const event of await lastOf(events, limit)) await write(event);
   return true;
 }
 
@@ -64,18 +82,56 @@ export async function list(
 export async function show(
   store: EventStore,
   { filter, json }: CliOptions,
-  { out, err }: CliWorld,
+  { out, err, now }: CliWorld,
 ): Promise<boolean> {
   const missing = new Set(filter.ids);
+  const notes = new EventNotes(store, now());
   let isWhole = true;
   for await (const event of store.list(filter)) {
     missing.delete(event.id);
     const payload = event.state === "unreadable" ? {} : await payloadOf(store, event);
     if ("payloadError" in payload) isWhole = false;
-    out(json ? JSON.stringify({ ...event, ...payload }) : readableJsonOf(event, payload));
+    const answer = answerIn(await notes.answerOf(event), json);
+    out(
+      json
+        ? JSON.stringify({ ...withValues(event), ...answer, ...payload })
+        : readableJsonOf(event, { ...answer, ...payload }),
+    );
   }
   for (const id of missing) err(`There is no event ${id}`);
   return isWhole && missing.size === 0;
+}
+
+/** Makes the part of a document that tells how a parked event was woken. */
+function answerIn(answer: UntakenAnswer | undefined, json: boolean): object {
+  if (!answer) return {};
+  const { at, value } = answer;
+  return { answer: { at: json ? at : isoOf(at), value } };
+}
+
+/** Stores an event of the app's own, and writes its id. */
+export async function emit(
+  store: EventStore,
+  { source, type, json, options }: CliEmission,
+  asJson: boolean,
+  { out, input }: CliWorld,
+): Promise<boolean> {
+  const payload = payloadIn(json ?? await textOf(input()));
+  const result = await store.emit(source, type, payload, options).catch((error) => {
+    const isMistake = error instanceof TypeError || error instanceof RangeError;
+    throw isMistake ? new UsageError(error.message) : error;
+  });
+  const { id, duplicate } = result;
+  out(asJson ? JSON.stringify(result) : duplicate ? `known already: ${id}` : `emitted ${id}`);
+  return true;
+}
+
+function payloadIn(text: string): object {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UsageError("The payload must be a JSON object");
+  }
 }
 
 /** Writes the number of events in each state. */
@@ -86,22 +142,43 @@ export async function stats(
 ): Promise<boolean> {
   const line = new ProgressLine(terminal, "");
   const result = await store.stats(filter, { onProgress: line.show }).finally(() => line.clear());
-  const { oldestWaitingAt, ...counts } = result;
+  const { oldestWaitingAt, dueLater, ...counts } = result;
   if (json) {
     out(JSON.stringify(result));
     return true;
   }
-  for (const [state, count] of Object.entries(counts)) out(`${state.padEnd(STATE_WIDTH)} ${count}`);
+  for (const [state, count] of Object.entries(counts)) {
+    const later = state === "queued" && dueLater > 0 ? ` (${dueLater} due later)` : "";
+    out(`${state.padEnd(STATE_WIDTH)} ${count}${later}`);
+  }
   if (oldestWaitingAt !== null) out(`oldest waiting since ${agoOf(oldestWaitingAt, now())}`);
   return true;
 }
 
+/** Wakes the event that waits for a name, and writes what has become of the value. */
+export async function wake(
+  store: EventStore,
+  { name, value }: { readonly name: string; readonly value: unknown },
+  { json }: CliOptions,
+  { out }: CliWorld,
+): Promise<boolean> {
+  const result = await store.wake(name, value);
+  const { outcome, eventId } = result;
+  const texts: Readonly<Record<typeof outcome, string>> = {
+    woken: `woken: ${eventId}`,
+    kept: `kept for 7 days: no event waits for ${name} yet`,
+    late: `not woken: ${name} has an earlier value that no event has taken yet`,
+  };
+  out(json ? JSON.stringify(result) : texts[outcome]);
+  return outcome !== "late";
+}
+
 async function payloadOf(store: EventStore, record: EventRecord): Promise<object> {
-  if (record.payload === null) return { payload: null };
   try {
     const body = await store.load({ record });
     return { payload: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) };
   } catch (error) {
+    if (error instanceof NotKeptError) return { payload: null, payloadNote: "not kept" };
     const payloadError = error instanceof Error ? error.message : String(error);
     return { payload: null, payloadError };
   }
@@ -120,12 +197,17 @@ async function lastOf(
   return kept.slice(-limit);
 }
 
-/** Error of a command that was interrupted by its user. */
-export class InterruptedError extends Error {}
+/** Reads the standard input to its end. */
+async function textOf(input: AsyncIterable<Uint8Array> | undefined): Promise<string> {
+  if (!input) throw new UsageError("Give the payload as JSON, or pipe it in");
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  for await (const part of input) parts.push(new Uint8Array(part));
+  return await new Blob(parts).text();
+}
 
 /** Changes events, and writes their number and the given ids that are left. */
 export async function change(
-  { done, run, isUnderWay = () => false }: Way,
+  { done, whyDone, run, isUnderWay = () => false }: Way,
   store: EventStore,
   { filter, json }: CliOptions,
   world: CliWorld,
@@ -151,7 +233,7 @@ export async function change(
   else {
     out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
     for (const id of underWay) out(`being ${done}: ${id} (its handler still runs)`);
-    for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id)})`);
+    for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id, whyDone)})`);
   }
   if (interrupted) throw new InterruptedError();
   return left.length === 0;
@@ -168,8 +250,15 @@ async function idsOf(
   return ids;
 }
 
-async function whyLeft(store: EventStore, filter: EventFilter, id: string): Promise<string> {
-  for await (const { state } of store.list({ ...filter, ids: [id] })) return `it is ${state}`;
+async function whyLeft(
+  store: EventStore,
+  filter: EventFilter,
+  id: string,
+  whyDone = "it is done",
+): Promise<string> {
+  for await (const { state } of store.list({ ...filter, ids: [id] })) {
+    return state === "done" && filter.state === "done" ? whyDone : `it is ${state}`;
+  }
   for await (const _ of store.list({ ids: [id] })) return "the filter leaves it out";
   return "there is no such event";
 }
@@ -179,7 +268,7 @@ function messageOf(error: unknown): string {
 }
 
 /** Line on a terminal that shows the progress of long work. */
-class ProgressLine {
+export class ProgressLine {
   readonly #terminal: ((text: string) => void) | undefined;
   readonly #done: string;
   #shownAt = performance.now();

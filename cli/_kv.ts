@@ -38,13 +38,14 @@ export async function answered<T>(answer: Promise<T>): Promise<T> {
  * Opens an existing KV. Deno itself would create a missing file, and change a file of another kind.
  *
  * @param kv A path or URL; undefined for Deno's default database.
+ * @param create Set if a file that is missing is made.
  * @throws {UsageError} If the path or URL is not that of a KV.
  */
-export async function openKv(kv: string | undefined): Promise<Deno.Kv> {
+export async function openKv(kv: string | undefined, create = false): Promise<Deno.Kv> {
   if (typeof Deno.openKv !== "function") {
     throw new UsageError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
   }
-  if (kv !== undefined && !isHttp(kv)) await checkFile(kv);
+  if (kv !== undefined && !isHttp(kv)) await checkFile(kv, create);
   try {
     return await answered(Deno.openKv(kv));
   } catch (error) {
@@ -67,7 +68,7 @@ export function withoutCredentials(
   return safe.replaceAll(/\w+:\/\/\S+/g, hostOf);
 }
 
-async function checkFile(path: string): Promise<void> {
+async function checkFile(path: string, create: boolean): Promise<void> {
   if (path === ":memory:") {
     throw new UsageError("A KV in memory can be read only by its own process");
   }
@@ -77,6 +78,7 @@ async function checkFile(path: string): Promise<void> {
   // A path that does not exist may be a URL with a typing error.
   const shown = mayHoldSecrets(path) ? "of that name" : path;
   const header = await readHeader(path).catch((error) => {
+    if (create && error instanceof Deno.errors.NotFound) return SQLITE_HEADER;
     if (error instanceof Deno.errors.NotFound) throw new UsageError(`There is no KV file ${shown}`);
     throw new UsageError(`The KV file cannot be read: ${error.name}`);
   });

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
-import type { EventFilter, StoredEvent } from "../events/mod.ts";
+import { type CatchUpArguments, readCatchUp } from "./_catch_up_options.ts";
+import type { EmitOptions, EventFilter, StoredEvent } from "../events/mod.ts";
 import {
   type CommandName,
   COMMANDS,
@@ -8,6 +9,7 @@ import {
   type OptionName,
   OPTIONS,
 } from "./_commands.ts";
+import { type FlowCommand, type FlowOptions, isFlow } from "./_flows.ts";
 import { UsageError } from "./_world.ts";
 
 const UNITS: Readonly<Record<string, number>> = {
@@ -27,8 +29,31 @@ export interface CliOptions {
   readonly filter: EventFilter;
   readonly json: boolean;
   readonly limit: number;
+  /** Name and value of `events wake`. */
+  readonly wake?: { readonly name: string; readonly value: unknown } | undefined;
   readonly kv: string | undefined;
   readonly namespace: string | undefined;
+  /** Choice of states or answers; undefined for a command on something else. */
+  readonly flow?: FlowOptions | undefined;
+  /** Event to be emitted, of the command for that. */
+  readonly emission?: CliEmission;
+  /** Options of `events catch-up`; undefined for another command. */
+  readonly catchUp?: CatchUpArguments;
+  /** File of an export; undefined for the standard output or input. */
+  readonly file?: string;
+  /** True if a KV file that is missing is made. */
+  readonly create?: boolean;
+  /** Time for which the app remembers done events, in milliseconds; undefined for the default. */
+  readonly retentionMs?: number;
+}
+
+/** Event that a command line describes. */
+export interface CliEmission {
+  readonly source: string;
+  readonly type: string;
+  /** Payload; undefined if it is read from the standard input. */
+  readonly json: string | undefined;
+  readonly options: EmitOptions;
 }
 
 /** Options of a command line, or the help text that it asks for. */
@@ -49,16 +74,93 @@ export function readOptions(args: readonly string[], now: number): CliRequest {
   const { command, ids, values } = readArguments(args);
   if (command === undefined || values.has("help")) return { help: helpOf(command) };
   refuseForeign(command, values.keys());
+  const common = {
+    json: values.has("json"),
+    limit: readLimit(values.get("limit")),
+    kv: values.get("kv"),
+    namespace: values.get("namespace"),
+    ...moveOptionsOf(values),
+  };
+  if (command === "emit") {
+    return { command, filter: {}, ...common, emission: readEmission(ids, values) };
+  }
+  if (command === "wake") return { command, filter: {}, ...common, wake: readWake(ids) };
+  if (isFlow(command)) {
+    return { command, filter: {}, ...common, flow: readFlow(command, ids, values, common) };
+  }
   const filter = readFilter(command, values, now);
   checkSelection(command, ids, filter, values.has("all"));
   return {
     command,
     filter: { ...filter, ...(ids.length > 0 && { ids }) },
-    json: values.has("json"),
-    limit: readLimit(values.get("limit")),
-    kv: values.get("kv"),
-    namespace: values.get("namespace"),
+    ...common,
+    ...(command === "catch-up" && { catchUp: readCatchUp(values, ageOf) }),
   };
+}
+
+function moveOptionsOf(values: Values): Pick<CliOptions, "file" | "create" | "retentionMs"> {
+  const file = values.get("file");
+  const create = values.has("create");
+  const retentionMs = readAge("retention", values);
+  if (create && (!values.has("kv") || !values.has("namespace"))) {
+    throw new UsageError("--create needs --kv and --namespace");
+  }
+  return {
+    ...(file !== undefined && { file }),
+    ...(create && { create }),
+    ...(retentionMs !== undefined && { retentionMs }),
+  };
+}
+
+function readEmission(given: readonly string[], values: Values): CliEmission {
+  const [source, type, json, ...others] = given;
+  if (source === undefined || type === undefined || others.length > 0) {
+    throw new UsageError(
+      "Give the source and the type of the event, then its payload as one argument",
+    );
+  }
+  const [id, delay, group] = (["id", "delay", "group"] as const).map((name) => values.get(name));
+  const options: EmitOptions = {
+    ...(id !== undefined && { id }),
+    ...(delay !== undefined && { delayMs: ageOf("delay", delay) }),
+    ...(group !== undefined && { group }),
+  };
+  return { source, type, json, options };
+}
+
+/** Reads which states or answers are meant. What is deleted has to be chosen. */
+function readFlow(
+  command: FlowCommand,
+  keys: readonly string[],
+  values: Values,
+  { json, limit }: Pick<CliOptions, "json" | "limit">,
+): FlowOptions {
+  const [intake, prefix] = [values.get("intake"), values.get("prefix")];
+  const isChosen = keys.length > 0 || intake !== undefined || prefix !== undefined;
+  if (COMMANDS[command].ids === "none" && keys.length > 0) {
+    throw new UsageError(`events ${command} takes no names`);
+  }
+  if (values.has("all") && isChosen) throw new UsageError("--all goes with no other choice");
+  if (command.startsWith("delete-") && !isChosen && !values.has("all")) {
+    throw new UsageError(
+      command === "delete-states"
+        ? "Give keys, --intake, --prefix, or --all"
+        : "Give names, --prefix, or --all",
+    );
+  }
+  return { keys, intake, prefix: prefix ?? "", limit, json };
+}
+
+/** Reads the name that is woken, and its value. */
+function readWake([name, text, ...others]: readonly string[]): CliOptions["wake"] {
+  if (name === undefined) throw new UsageError("Give the name that the event waits for");
+  if (others.length > 0) throw new UsageError("events wake takes a name and one JSON document");
+  if (text === undefined) return { name, value: undefined };
+  try {
+    return { name, value: JSON.parse(text) };
+  } catch {
+    throw new UsageError(`The value must be JSON, such as true, 42 or '"a text"', got ${text}`);
+  }
 }
 
 function readFilter(command: CommandName, values: Values, now: number): EventFilter {
@@ -66,19 +168,43 @@ function readFilter(command: CommandName, values: Values, now: number): EventFil
   const type = values.get("type");
   const olderThan = readAge("older-than", values);
   const newerThan = readAge("newer-than", values);
+  const settledBefore = readAge("settled-before", values);
   if (olderThan !== undefined && newerThan !== undefined && olderThan >= newerThan) {
     throw new UsageError("No event is both older than --older-than and newer than --newer-than");
   }
   const filter: EventFilter = {
     ...(state !== undefined && { state: readState(command, state) }),
     ...(type !== undefined && { type }),
+    ...readKind(values),
     ...(olderThan !== undefined && { receivedBefore: now - olderThan }),
     ...(newerThan !== undefined && { receivedAfter: now - newerThan }),
+    ...(settledBefore !== undefined && { settledBefore: now - settledBefore }),
   };
-  if (filter.state === "unreadable" && type !== undefined) {
-    throw new UsageError("The type of unreadable events is not known");
+  const name = (["type", ...KINDS] as const).find((each) => values.has(each));
+  if (filter.state === "unreadable" && name !== undefined) {
+    throw new UsageError(`The ${name.replace("-", " ")} of unreadable events is not known`);
+  }
+  if (filter.state === "unreadable" && settledBefore !== undefined) {
+    throw new UsageError("The time at which unreadable events were settled is not known");
   }
   return filter;
+}
+
+/** Options that choose events by where they come from. */
+const KINDS = ["source", "repository", "chat", "ordering-key"] as const;
+
+/** Reads the conditions on where an event comes from. */
+function readKind(values: Values): EventFilter {
+  const [source, repository, chat, orderingKey] = KINDS.map((name) => values.get(name));
+  if (chat !== undefined && !/^-?\d{1,15}$/.test(chat)) {
+    throw new UsageError(`--chat must be the id of a chat, got ${chat}`);
+  }
+  return {
+    ...(source !== undefined && { source }),
+    ...(repository !== undefined && { repository }),
+    ...(chat !== undefined && { chat: Number(chat) }),
+    ...(orderingKey !== undefined && { orderingKey }),
+  };
 }
 
 /** Checks that the command line chooses events explicitly: a command must not change others by accident. */
@@ -111,12 +237,23 @@ function readState(command: CommandName, text: string): StoredEvent["state"] {
   );
 }
 
-function readAge(name: "older-than" | "newer-than", values: Values): number | undefined {
+function readAge(
+  name: "older-than" | "newer-than" | "settled-before" | "retention",
+  values: Values,
+): number | undefined {
   const text = values.get(name);
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : ageOf(name, text);
+}
+
+/** Reads the age that an option gives, in milliseconds. */
+export function ageOf(name: string, text: string): number {
   const [, number, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (unit !== undefined) return Number(number) * UNITS[unit]!;
-  throw new UsageError(`--${name} must be an age such as 30s, 15m, 12h or 7d, got ${text}`);
+  throw new UsageError(
+    `--${name} must be ${
+      name === "delay" ? "a time" : "an age"
+    } such as 30s, 15m, 12h or 7d, got ${text}`,
+  );
 }
 
 function readLimit(text: string | undefined): number {
@@ -196,11 +333,11 @@ function commandOf(text: string | undefined): CommandName {
 }
 
 function topicMessage(topic: string | undefined): string {
-  if (topic === undefined) return "Give a command, such as events list, or send";
+  if (topic === undefined) return "Give a command, such as events list, send or connect";
   if (Object.hasOwn(COMMANDS, topic)) {
     return `Unknown command: ${topic}, did you mean events ${topic}?`;
   }
-  return `Unknown command: ${topic}${hint(topic, ["events", "send"])}`;
+  return `Unknown command: ${topic}${hint(topic, ["events", "send", "connect"])}`;
 }
 
 /** Suggests a known word for an unknown one. */

@@ -9,7 +9,7 @@ const CONTROL_IN_LINES = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 /** Fields of a record that are times. */
 const TIMES = [
   ...["at", "until", "receivedAt", "dueAt", "settledAt"],
-  ...["startedAt", "endedAt", "cancelRequestedAt"],
+  ...["startedAt", "endedAt", "cancelRequestedAt", "since"],
 ];
 
 /** Width of the longest name of a state. */
@@ -36,14 +36,37 @@ export function readableJsonOf(record: object, payload: object): string {
     record,
     (key, value) => typeof value === "number" && TIMES.includes(key) ? isoOf(value) : value,
   );
-  return JSON.stringify({ ...JSON.parse(dated), ...payload }, null, 2);
+  return JSON.stringify({ ...withValues(JSON.parse(dated)), ...payload }, null, 2);
 }
 
-/** Formats an event as one line. */
-export function lineOf(event: StoredEvent): string {
+/** Reads the values that an event was woken with, which its record has as JSON. */
+export function withValues(record: object): object {
+  const { woken, ...rest } = record as { readonly woken?: unknown };
+  if (!Array.isArray(woken)) return record;
+  return { ...rest, woken: woken.map(withValue) };
+}
+
+/** Reads the value of a wait. One that is damaged is shown as it is. */
+function withValue(ended: { readonly value?: string }): object {
+  if (ended.value === undefined) return ended;
+  try {
+    return { ...ended, value: JSON.parse(ended.value) };
+  } catch {
+    return ended;
+  }
+}
+
+/**
+ * Formats an event as one line.
+ *
+ * @param event The event.
+ * @param note The note that comes first of what is told of it.
+ * @param other The note for an event of which there is nothing else to tell.
+ */
+export function lineOf(event: StoredEvent, note?: string, other?: string): string {
   const columns = event.state === "unreadable"
     ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, versionOf(event.v)]
-    : columnsOf(event);
+    : columnsOf(event, note, other);
   return oneLine(columns.join("  ")).trimEnd();
 }
 
@@ -59,22 +82,44 @@ export function isBeingCancelled(event: StoredEvent): boolean {
   return event.state === "running" && event.cancelRequestedAt !== undefined;
 }
 
-function columnsOf(record: EventRecord): string[] {
+function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
   const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
   const reasons: Readonly<Record<string, string>> = { cancelled: "Cancelled", ignored: "Ignored" };
-  const reason = reasons[outcome ?? ""] ?? "";
+  const reason = reasons[outcome ?? ""] ?? (batchOf(record) || other);
   const error = isBeingCancelled(record)
     ? "cancel requested"
-    : ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
+    : note ?? waitOf(record) ?? putOffOf(record) ??
+      ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
+}
+
+/** Tells what an event waits for or was handled with, if it is handled together with others. */
+function batchOf({ state, quiet, batch, handledWith, dueAt }: EventRecord): string {
+  if (handledWith !== undefined) return `handled with ${handledWith}`;
+  if (batch && batch.events > 1) return `together with ${batch.events - 1} more`;
+  return state === "queued" && quiet && !batch && dueAt !== null ? "waits until it is quiet" : "";
+}
+
+/** Tells why an open event was put off; undefined unless that is the last that became of it. */
+function putOffOf({ putOff, attempts, settledAt }: EventRecord): string | undefined {
+  if (!putOff || settledAt !== null || (attempts.at(-1)?.endedAt ?? 0) >= putOff.at) {
+    return undefined;
+  }
+  return `put off: ${putOff.reason}`;
+}
+
+/** Tells what a parked event waits for; undefined for any other. */
+function waitOf({ waitingFor }: EventRecord): string | undefined {
+  return waitingFor && `waits for ${waitingFor.name} until ${isoOf(waitingFor.until)}`;
 }
 
 function versionOf(v: number | null): string {
   return v === null ? "damaged" : `a record of version ${v}`;
 }
 
-function isoOf(time: number): string {
+/** Formats a time as a date. */
+export function isoOf(time: number): string {
   return new Date(time).toISOString();
 }
 

@@ -1,9 +1,13 @@
 import { type EventStore, openEventStore } from "../events/mod.ts";
-import { change, InterruptedError, list, show, stats, WAYS, withEventIds } from "./_events.ts";
+import type { CommandName } from "./_commands.ts";
+import { change, emit, list, show, stats, wake, WAYS, withEventIds } from "./_events.ts";
+import { type FlowCommand, FLOWS, isFlow } from "./_flows.ts";
 import { answered, findStore, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { type CliOptions, readOptions } from "./_options.ts";
 import { printable } from "./_output.ts";
-import { type CliWorld, UsageError } from "./_world.ts";
+import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
+import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
+import { CONNECT_HELP, runConnect } from "./connect.ts";
 import { runSend, SEND_HELP } from "./send.ts";
 
 /**
@@ -21,6 +25,7 @@ export async function runCli(args: readonly string[], ownWorld: CliWorld): Promi
   };
   try {
     if (args[0] === "send") return await send(args.slice(1), world) ? 0 : 1;
+    if (args[0] === "connect") return await connect(args.slice(1), world) ? 0 : 1;
     const request = readOptions(args, world.now());
     if ("help" in request) {
       world.out(request.help);
@@ -40,14 +45,32 @@ async function send(args: readonly string[], { out, err, env }: CliWorld): Promi
   return await runSend(args, { out, err, variable: env });
 }
 
+async function connect(args: readonly string[], world: CliWorld): Promise<boolean> {
+  if (args.includes("--help") || args.includes("-h")) {
+    world.out(CONNECT_HELP);
+    return true;
+  }
+  return await runConnect(args, world);
+}
+
+/** Commands that store events in a KV that may have none yet. */
+const MAKING: readonly CommandName[] = ["emit", "import"];
+
 async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   const url = options.kv ?? (world.env("KV_URL")?.trim() || undefined);
-  const kv = await openKv(url);
+  const { command, create, retentionMs } = options;
+  if (command === "import") await checkSource(options, world);
+  const kv = await openKv(url, create);
   let answers = true;
   try {
     const { namespace, note } = await answered(findStore(kv, options.namespace));
+    const makesEvents = MAKING.includes(command);
+    if (makesEvents && note !== undefined && options.namespace === undefined) {
+      throw new UsageError("The KV holds no events yet: give the app's name with --namespace");
+    }
     if (note !== undefined) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
-    const store = await answered(openEventStore(kv, { namespace }));
+    const store = await answered(openEventStore(kv, { namespace, retentionMs }));
+    if (isFlow(command)) return await FLOWS[command]({ store, namespace }, options.flow!, world);
     return await run(store, options, world);
   } catch (error) {
     answers = !(error instanceof NoAnswerError);
@@ -58,11 +81,20 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
 }
 
 async function run(store: EventStore, given: CliOptions, world: CliWorld): Promise<boolean> {
+  if (given.emission) return await emit(store, given.emission, given.json, world);
+  if (given.wake) return await wake(store, given.wake, given, world);
   const options = { ...given, filter: await withEventIds(store, given.filter) };
-  const { command } = options;
+  const command = options.command as Exclude<CommandName, "wake" | "emit" | FlowCommand>;
   if (command === "list") return await list(store, options, world);
   if (command === "show") return await show(store, options, world);
   if (command === "stats") return await stats(store, options, world);
+  if (command === "export") return await exportEventsTo(store, options, world);
+  if (command === "import") return await importEventsFrom(store, options, world);
+  if (command === "catch-up") {
+    // Only this command loads the client of GitHub's API.
+    const { runCatchUp } = await import("./_catch_up.ts");
+    return await runCatchUp(store, options, world);
+  }
   return await change(WAYS[command], store, options, world);
 }
 
@@ -74,7 +106,7 @@ function fail(error: unknown, given: readonly string[], { err }: CliWorld): numb
   // The reader has gone, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return 0;
   const message = error instanceof Error ? error.message : String(error);
-  const what = given[0] === "send" ? "the given URL" : "the given KV";
+  const what = ["send", "connect"].includes(given[0] ?? "") ? "the given URL" : "the given KV";
   err(withoutCredentials(message, given, what).replaceAll(/\s+/g, " "));
   return error instanceof UsageError ? 2 : 1;
 }

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import type { ForgeSender, MessengerSender } from "../testing/mod.ts";
+import { secretIn } from "./_secrets.ts";
 import { UsageError } from "./_world.ts";
 
 /** Fault of a delivery that is sent to be refused. */
@@ -7,7 +8,10 @@ export type Fault = "signature" | "missing" | "body" | "stale" | "json";
 
 /** Options of `send`. */
 export interface SendOptions {
+  /** Kind of the platform. */
   readonly platform: "forge" | "messenger";
+  /** Start of the names of the variables that its app reads: `FORGE`. */
+  readonly prefix: string;
   /** Type of the event, for a forge also with an action: `issues.opened`. */
   readonly type: string;
   readonly from: ForgeSender | MessengerSender;
@@ -34,14 +38,21 @@ interface OptionsIo {
   readonly err: (line: string) => void;
 }
 
-/** Senders of each platform. The first is the default. */
-const SENDERS = {
-  forge: ["github", "gitea", "forgejo", "gitlab", "gitlab-token", "forge"],
-  messenger: ["telegram", "messenger"],
+/** Platforms by their names in an app, each with its senders. The first sender is the default. */
+const PLATFORMS = {
+  forge: {
+    kind: "forge",
+    senders: ["github", "gitea", "forgejo", "gitlab", "gitlab-token", "forge"],
+  },
+  github: { kind: "forge", senders: ["github"] },
+  gitea: { kind: "forge", senders: ["gitea", "forgejo"] },
+  gitlab: { kind: "forge", senders: ["gitlab", "gitlab-token"] },
+  messenger: { kind: "messenger", senders: ["telegram", "messenger"] },
+  telegram: { kind: "messenger", senders: ["telegram"] },
 } as const;
 
-/** Ports of `deno task forge` and `deno task messenger`. */
-const PORTS = { forge: 8000, messenger: 8001 } as const;
+/** Port of an app; `deno task messenger` has another one. */
+const [PORT, MESSENGER_PORT] = [8000, 8001];
 
 const FAULTS: readonly Fault[] = ["signature", "missing", "body", "stale", "json"];
 
@@ -50,6 +61,7 @@ const OPTIONS = {
   chat: { type: "string" },
   file: { type: "string" },
   form: { type: "boolean" },
+  name: { type: "string" },
   from: { type: "string" },
   id: { type: "string" },
   json: { type: "boolean" },
@@ -64,18 +76,26 @@ const OPTIONS = {
 export function readSendOptions(args: readonly string[], io: OptionsIo): SendOptions {
   const { variable } = io;
   const { values, positionals } = parse(args);
-  const [platform, type, ...rest] = positionals;
-  if (platform !== "forge" && platform !== "messenger") {
-    throw new UsageError("Name the platform: send forge, or send messenger");
+  const [name = "", type, ...rest] = positionals;
+  if (!isPlatform(name)) {
+    throw new UsageError(
+      `Name the platform, such as send forge: ${Object.keys(PLATFORMS).join(", ")}`,
+    );
   }
+  const { kind: platform, senders } = PLATFORMS[name];
   if (type === undefined) {
-    throw new UsageError(`Name the event: send ${platform} ${firstOf[platform]}`);
+    throw new UsageError(`Name the event: send ${name} ${firstOf[platform]}`);
   }
   if (rest.length > 0) throw new UsageError(`Unexpected arguments: ${rest.join(" ")}`);
   const options: SendOptions = {
-    ...{ platform, type, file: values.file, id: values.id },
-    from: oneOf("--from", values.from ?? SENDERS[platform][0], SENDERS[platform]),
-    url: urlOf(values.url ?? `http://localhost:${variable("PORT")?.trim() || PORTS[platform]}`),
+    ...{ platform, prefix: prefixOf(values.name ?? name), type, file: values.file, id: values.id },
+    from: oneOf<ForgeSender | MessengerSender>("--from", values.from ?? senders[0], senders),
+    url: urlOf(
+      values.url ??
+        `http://localhost:${
+          variable("PORT")?.trim() || (name === "messenger" ? MESSENGER_PORT : PORT)
+        }`,
+    ),
     secret: undefined,
     form: values.form === true,
     user: integerOf("--user", values.user ?? "42"),
@@ -89,7 +109,7 @@ export function readSendOptions(args: readonly string[], io: OptionsIo): SendOpt
   const file = values["secret-file"];
   return {
     ...options,
-    secret: file === undefined ? secretIn(options, variable) : secretOf(file, io),
+    secret: file === undefined ? secretOf(options, variable) : secretIn(file, io),
   };
 }
 
@@ -98,8 +118,8 @@ const firstOf = { forge: "push", messenger: "message" } as const;
 function parse(args: readonly string[]) {
   if (args.some((arg) => /^--secret(=|$)/.test(arg))) {
     throw new UsageError(
-      "--secret is gone, since the process list showed the secret: set FORGE_WEBHOOK_SECRET, " +
-        "FORGE_WEBHOOK_TOKEN or MESSENGER_SECRET_TOKEN, or name a file with --secret-file",
+      "--secret is gone, since the process list showed the secret: set the variable that the app reads, " +
+        "such as FORGE_WEBHOOK_SECRET, or name a file with --secret-file",
     );
   }
   try {
@@ -109,38 +129,27 @@ function parse(args: readonly string[]) {
   }
 }
 
+function isPlatform(name: string): name is keyof typeof PLATFORMS {
+  return Object.hasOwn(PLATFORMS, name);
+}
+
+/** Makes the start of a platform's variables of its name, as the package does. */
+function prefixOf(name: string): string {
+  return name.toUpperCase().replaceAll("-", "_");
+}
+
 /** Reads the secret from the variable that the app reads. */
-function secretIn({ platform, from }: SendOptions, variable: ReadVariable): string {
+function secretOf({ platform, prefix, from }: SendOptions, variable: ReadVariable): string {
   const name = platform === "messenger"
-    ? "MESSENGER_SECRET_TOKEN"
+    ? `${prefix}_SECRET_TOKEN`
     : from === "gitlab-token"
-    ? "FORGE_WEBHOOK_TOKEN"
-    : "FORGE_WEBHOOK_SECRET";
+    ? `${prefix}_WEBHOOK_TOKEN`
+    : `${prefix}_WEBHOOK_SECRET`;
   const secret = variable(name);
   if (!secret) {
     throw new UsageError(`Set ${name}, or name a file that holds the secret with --secret-file`);
   }
   return secret;
-}
-
-/** Reads the secret from a file, without the line break that editors and `echo` add. */
-function secretOf(path: string, { err }: OptionsIo): string {
-  const text = readText(path);
-  const secret = text.replace(/\r?\n$/, "");
-  if (secret.trim() === "") throw new UsageError("The file of --secret-file is blank");
-  if (secret !== text) {
-    err("The line break at the end of the secret's file is ignored. An app would not ignore it.");
-  }
-  return secret;
-}
-
-function readText(path: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch (error) {
-    const reason = error instanceof Error ? error.name : String(error);
-    throw new UsageError(`The file of --secret-file cannot be read: ${reason}`);
-  }
 }
 
 function checkFault({ bad, from, platform, form }: SendOptions): void {

@@ -8,6 +8,8 @@ export interface CliWorld {
   readonly out: (line: string) => void;
   /** Writes a line for the user. */
   readonly err: (line: string) => void;
+  /** Opens the standard input; undefined if that is a terminal. */
+  readonly input: () => AsyncIterable<Uint8Array> | undefined;
   /** Writes to the terminal that shows errors; undefined if they go elsewhere. */
   readonly terminal: ((text: string) => void) | undefined;
   /**
@@ -17,9 +19,19 @@ export interface CliWorld {
    * @returns A function that removes the listener.
    */
   readonly onInterrupt: (listener: () => void) => () => void;
+  /**
+   * Waits.
+   *
+   * @param ms The time, in milliseconds.
+   * @param signal The end of the wait: it rejects with the signal's reason.
+   */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** Error in a command line. The message explains it in one line. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
+
+/** Error of a command that was interrupted by its user. */
+export class InterruptedError extends Error {}

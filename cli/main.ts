@@ -1,15 +1,34 @@
 /**
- * Command line tool. It shows and changes the events in an app's KV, also while the app runs, and sends
- * deliveries to an app during development.
+ * Command line tool. It shows, changes and moves the events in an app's KV, also while the app runs, and sends
+ * deliveries to an app during development. It also registers an app's webhook with Telegram or GitHub, or
+ * fetches what they have for an app without a public address.
  *
  * @example
  * ```sh
- * deno run --unstable-kv -A jsr:@org/edge-base/cli events list --state dead --kv ./forge.db
- * FORGE_WEBHOOK_SECRET='a long random text' deno run -A jsr:@org/edge-base/cli send forge push
+ * deno run --unstable-kv -A jsr:@org/edge-base/cli events list --state dead --kv ./data/kv.db
+ * GITHUB_WEBHOOK_SECRET='a long random text' deno run -A jsr:@org/edge-base/cli send github push
+ * deno run -A jsr:@org/edge-base/cli connect telegram https://bot.example.com
+ * ```
+ *
+ * @example A program that counts dead events
+ * ```ts
+ * import { assertEquals } from "@std/assert";
+ *
+ * const folder = await Deno.makeTempDir();
+ * const path = `${folder}/kv.db`;
+ * (await Deno.openKv(path)).close(); // the KV of an app, here an empty one
+ *
+ * const tool = import.meta.resolve("@org/edge-base/cli");
+ * const args = ["run", "--unstable-kv", "-A", tool, "events", "stats", "--json", "--kv", path];
+ * const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
+ * assertEquals(JSON.parse(new TextDecoder().decode(stdout)).dead, 0);
+ *
+ * await Deno.remove(folder, { recursive: true });
  * ```
  *
  * @module
  */
+import { sleep } from "../core/timeouts.ts";
 import { runCli } from "./_run.ts";
 import type { CliWorld } from "./_world.ts";
 
@@ -38,8 +57,10 @@ const WORLD: CliWorld = {
   now: () => Date.now(),
   out: (line) => write(Deno.stdout, `${line}\n`),
   err: (line) => write(Deno.stderr, `${line}\n`),
+  input: () => Deno.stdin.isTerminal() ? undefined : Deno.stdin.readable,
   terminal: Deno.stderr.isTerminal() ? (text) => write(Deno.stderr, text) : undefined,
   onInterrupt,
+  sleep,
 };
 
 if (import.meta.main) Deno.exit(await runCli(Deno.args, WORLD));

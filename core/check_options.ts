@@ -36,6 +36,37 @@ export function checkObject(doing: string, options: unknown, name = "the options
 }
 
 /**
+ * Checks that options have no other names than the known ones: a name that is misspelled would be ignored.
+ *
+ * @param doing The action that fails otherwise, for the message, such as `define the app`.
+ * @param options The options.
+ * @param known The known names.
+ * @throws {TypeError} If there is another name.
+ */
+export function checkKeys(doing: string, options: object, known: readonly string[]): void {
+  const [other] =
+    Object.entries(options).find(([key, value]) => value !== undefined && !known.includes(key)) ??
+      [];
+  if (other === undefined) return;
+  throw new TypeError(
+    `Cannot ${doing}: there is no option ${met(other)}. There are ${known.join(", ")}`,
+  );
+}
+
+/**
+ * Tells whether a callback that must be synchronous has returned a promise, and takes its error away: nobody
+ * else would, and an error that nothing catches ends the process.
+ *
+ * @param value The value that it has returned.
+ * @returns True if it is a promise, or another object with a `then`.
+ */
+export function isPromise(value: unknown): value is PromiseLike<unknown> {
+  if (typeof (value as { then?: unknown } | null | undefined)?.then !== "function") return false;
+  (value as PromiseLike<unknown>).then(() => {}, () => {});
+  return true;
+}
+
+/**
  * Checks that options are functions if they are given.
  *
  * @param doing The action that fails otherwise, for the message, such as `create the app`.

@@ -5,6 +5,8 @@ import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
  * Machine-readable codes of this package's errors, sent in the `X-Error-Code` header.
  *
  * An app's own errors may use any other code in upper snake case.
+ *
+ * @category Errors
  */
 export type ErrorCode =
   | "AUTH_001"
@@ -40,7 +42,11 @@ export type ErrorCode =
   | "UNSUPPORTED_MEDIA_TYPE"
   | (string & Record<never, never>);
 
-/** Options of {@linkcode HttpError}. */
+/**
+ * Options of {@linkcode HttpError}.
+ *
+ * @category Errors
+ */
 export interface HttpErrorOptions {
   /** Machine-readable code, sent as `X-Error-Code` and logged. */
   readonly code: ErrorCode;
@@ -50,7 +56,11 @@ export interface HttpErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Body of every error response: exactly one field. */
+/**
+ * Body of every error response: exactly one field.
+ *
+ * @category Errors
+ */
 export interface ErrorBody {
   /** Message for a person. */
   readonly error: string;
@@ -74,6 +84,8 @@ export interface ErrorBody {
  * assertEquals(response.headers.get("X-Error-Code"), "ALREADY_DEPLOYED");
  * assertEquals(await response.json(), { error: "Already deployed" });
  * ```
+ *
+ * @category Errors
  */
 export class HttpError extends HTTPException {
   /** Machine-readable code. */
@@ -104,5 +116,14 @@ export class HttpError extends HTTPException {
     const body: ErrorBody = { error: this.message };
     const headers = { ...this.headers, "X-Error-Code": this.code };
     return Response.json(body, { status: this.status, headers });
+  }
+}
+
+/** Cause of the 503 of an app that is stopping, which is no failure. */
+export class StoppingError extends Error {
+  /** Creates the error. */
+  constructor() {
+    super("The app is stopping");
+    this.name = "StoppingError";
   }
 }

@@ -1,9 +1,17 @@
 import type { Context } from "@hono/hono";
 
-/** Severity of a log record. */
+/**
+ * Severity of a log record.
+ *
+ * @category Log and telemetry
+ */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-/** One log record: the fields that every record has, and fields of its own. */
+/**
+ * One log record: the fields that every record has, and fields of its own.
+ *
+ * @category Log and telemetry
+ */
 export interface LogRecord {
   /** Severity. */
   readonly level: LogLevel;
@@ -17,7 +25,11 @@ export interface LogRecord {
   readonly [field: string]: unknown;
 }
 
-/** Receiver of log records. */
+/**
+ * Receiver of log records.
+ *
+ * @category Log and telemetry
+ */
 export type LogSink = (record: LogRecord) => void;
 
 /** Deepest cause that is written: a chain of errors can be circular. */
@@ -38,6 +50,7 @@ const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
  *
  * @param record The record.
  * @returns One line without a line break, safe to print.
+ * @category Log and telemetry
  */
 export function formatLogLine(record: LogRecord): string {
   return printable(stringify(record));
@@ -69,6 +82,7 @@ function escaped(character: string): string {
  * see its lines.
  *
  * @param record The record.
+ * @category Log and telemetry
  */
 export function consoleSink(record: LogRecord): void {
   print(formatLogLine(record));
@@ -94,6 +108,7 @@ export function print(text: string): void {
  * @param level The severity.
  * @param message A description of what happened, in a few constant words.
  * @param fields Further fields.
+ * @category Log and telemetry
  */
 export function writeLog(
   log: LogSink,
@@ -125,6 +140,7 @@ export function writeRecord(log: LogSink, record: LogRecord): void {
  *
  * @param c The request's context.
  * @returns The log.
+ * @category Log and telemetry
  */
 export function logSinkOf(c: Context): LogSink {
   const log: unknown = c.get("log");

@@ -1,7 +1,11 @@
-import { checkFunctions, checkInteger, checkObject } from "./check_options.ts";
+import { checkFunctions, checkInteger, checkKeys, checkObject } from "./check_options.ts";
 import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
 
-/** Options of {@linkcode createLogSummary}. */
+/**
+ * Options of {@linkcode createLogSummary}.
+ *
+ * @category Log and telemetry
+ */
 export interface LogSummaryOptions {
   /**
    * Log that the records go to.
@@ -23,7 +27,11 @@ export interface LogSummaryOptions {
   readonly windowMs?: number | undefined;
 }
 
-/** Log that sums up floods. */
+/**
+ * Log that sums up floods.
+ *
+ * @category Log and telemetry
+ */
 export interface LogSummary {
   /** Log to send records to. */
   readonly log: LogSink;
@@ -80,9 +88,12 @@ const MAX_PATH_LENGTH = 200;
  * assertEquals(records.length, 3);
  * assertEquals(records[2]?.count, 9_998);
  * ```
+ *
+ * @category Log and telemetry
  */
 export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
   checkObject(DOING, options);
+  checkKeys(DOING, options, ["log", "limit", "windowMs"]);
   const { log = consoleSink, limit = 100, windowMs = 10_000 } = options;
   checkFunctions(DOING, { log });
   checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });

@@ -7,9 +7,11 @@
 export {
   checkFunctions,
   checkInteger,
+  checkKeys,
   checkObject,
   checkPart,
   type IntegerRange,
+  isPromise,
   MAX_TIMER_MS,
   met,
 } from "./check_options.ts";

@@ -1,4 +1,8 @@
-/** A parsed JSON object. */
+/**
+ * A parsed JSON object.
+ *
+ * @category Platforms
+ */
 export type JsonObject = { readonly [key: string]: unknown };
 
 /** Deeper than any platform's payload, and far from where recursion overflows the stack. */

@@ -1,9 +1,13 @@
-import { checkInteger, checkObject, met } from "./check_options.ts";
+import { checkInteger, checkKeys, checkObject, met } from "./check_options.ts";
 import { consoleSink, formatLogLine, type LogRecord, type LogSink } from "./log.ts";
 import { consoleTextSink, formatLogText, hasColours } from "./log_text.ts";
 import { withDeadline } from "./timeouts.ts";
 
-/** Options of {@linkcode createStdoutLog}. */
+/**
+ * Options of {@linkcode createStdoutLog}.
+ *
+ * @category Log and telemetry
+ */
 export interface StdoutLogOptions {
   /**
    * Form of the records: `json`, one line each; `text`, to be read by people, with the stacks of errors on
@@ -27,7 +31,11 @@ export interface StdoutLogOptions {
   readonly output?: LogOutput | undefined;
 }
 
-/** Output of a log, such as `Deno.stdout`. */
+/**
+ * Output of a log, such as `Deno.stdout`.
+ *
+ * @category Log and telemetry
+ */
 export interface LogOutput {
   /**
    * Writes without blocking.
@@ -51,7 +59,11 @@ export interface LogOutput {
   isTerminal?(): boolean;
 }
 
-/** Log on the standard output that never waits for its reader. */
+/**
+ * Log on the standard output that never waits for its reader.
+ *
+ * @category Log and telemetry
+ */
 export interface StdoutLog {
   /** Log to send records to. */
   readonly log: LogSink;
@@ -120,9 +132,12 @@ const LAST_WRITE_MS = 20;
  * await app.request("/health");
  * await stdout.drain(1_000); // before Deno.exit()
  * ```
+ *
+ * @category Log and telemetry
  */
 export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
   checkObject(DOING, options);
+  checkKeys(DOING, options, ["format", "maxWaitingChars", "output"]);
   const { maxWaitingChars = 4_194_304, output = globalThis.Deno?.stdout } = options;
   const { format: wanted = "json" } = options;
   if (!FORMATS.includes(wanted)) {

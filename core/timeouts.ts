@@ -190,3 +190,25 @@ export async function withDeadline<T>(
     signal?.removeEventListener("abort", onAbort);
   }
 }
+
+/**
+ * Waits for a time, or until a signal is aborted.
+ *
+ * @param ms The time, in milliseconds.
+ * @param signal The signal.
+ * @throws The signal's reason, if it is aborted before.
+ */
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const interrupt = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", interrupt);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", interrupt, { once: true });
+  });
+}

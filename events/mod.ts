@@ -1,5 +1,7 @@
 /**
- * Events, from the store to the end of their handler: the event store, the worker and the router.
+ * The event store, and the worker that hands events to their handlers. An app of `defineApp` has both. You
+ * need this entry point to put them together yourself, to move events to another KV, or for the types of
+ * records and handlers.
  *
  * @example
  * ```ts
@@ -39,6 +41,7 @@ export type {
   AttemptedEvent,
   AttemptOutcome,
   CountedDelivery,
+  CountedStep,
   DeliveryOutcome,
   StoredDelivery,
   Telemetry,

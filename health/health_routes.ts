@@ -1,11 +1,15 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions } from "../core/check_options.ts";
+import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
 /** Seconds until an orchestrator should probe again: Kubernetes probes every 10 s. */
 const RETRY_AFTER_SECONDS = "10";
 
-/** Options of {@linkcode healthRoutes}. */
+/**
+ * Options of {@linkcode healthRoutes}.
+ *
+ * @category Composing by hand
+ */
 export interface HealthOptions {
   /**
    * Checks that the instance can take requests, at each readiness probe. If it throws or rejects,
@@ -16,7 +20,11 @@ export interface HealthOptions {
   readonly ready?: (() => void | Promise<void>) | undefined;
 }
 
-/** Body of `GET /health`. */
+/**
+ * Body of `GET /health`.
+ *
+ * @category Composing by hand
+ */
 export interface HealthReport {
   /** Always `ok`. */
   readonly status: "ok";
@@ -28,7 +36,11 @@ export interface HealthReport {
   readonly timestamp: string;
 }
 
-/** Body of `GET /health/live` and `GET /health/ready`. */
+/**
+ * Body of `GET /health/live` and `GET /health/ready`.
+ *
+ * @category Composing by hand
+ */
 export interface ProbeReport {
   /** Always `ok`. */
   readonly status: "ok";
@@ -55,12 +67,16 @@ export interface ProbeReport {
  * const { status, name, version } = await response.json();
  * assertEquals({ status, name, version }, { status: "ok", name: "my-bot", version: "2.1.0" });
  * ```
+ *
+ * @category Composing by hand
  */
 export function healthRoutes(
   name: string,
   version: string = "1.0.0",
   options: HealthOptions = {},
 ): Hono {
+  checkObject("create the health routes", options);
+  checkKeys("create the health routes", options, ["ready"]);
   const { ready } = options;
   checkFunctions("create the health routes", { ready });
   const probe: ProbeReport = { status: "ok" };

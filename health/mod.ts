@@ -1,5 +1,6 @@
 /**
- * Health routes, for orchestrators and monitors.
+ * The routes `/health`, `/health/live` and `/health/ready`, for orchestrators and monitors. An app of
+ * `defineApp` or `createBaseApp` has them. Use them here to add them to another Hono app.
  *
  * @example
  * ```ts

@@ -1,7 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { bearerAuth } from "@hono/hono/bearer-auth";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { checkFunctions, checkObject } from "../core/check_options.ts";
+import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 
 /** Token that Hono's bearer authentication accepts (RFC 6750, section 2.1). */
@@ -16,7 +16,11 @@ const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 /** Text that is safe between quotes in a header (RFC 9110, section 5.6.4). */
 const REALM = /^[ -~]*$/;
 
-/** Options of {@linkcode createAuth}: one of `tokens` and `validate` is required. */
+/**
+ * Options of {@linkcode createAuth}: one of `tokens` and `validate` is required.
+ *
+ * @category Middleware
+ */
 export interface AuthOptions {
   /**
    * Accepted tokens; several while one is being replaced. They are compared in constant time. With
@@ -47,7 +51,11 @@ export interface AuthOptions {
   readonly realm?: string | undefined;
 }
 
-/** Context variables that {@linkcode createAuth} sets. */
+/**
+ * Context variables that {@linkcode createAuth} sets.
+ *
+ * @category Middleware
+ */
 export interface AuthVariables<TPrincipal = unknown> {
   /** Principal that `validate` returned; undefined with `tokens`. */
   principal: TPrincipal;
@@ -79,9 +87,12 @@ export interface AuthVariables<TPrincipal = unknown> {
  * assertEquals((await app.request("/admin/stats", { headers })).status, 200);
  * assertEquals((await app.request("/admin/stats")).status, 401);
  * ```
+ *
+ * @category Middleware
  */
 export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables: AuthVariables }> {
   checkObject("create the authentication", options);
+  checkKeys("create the authentication", options, ["tokens", "validate", "header", "realm"]);
   const { validate, header, realm = "api" } = options;
   checkFunctions("create the authentication", { validate });
   const tokens = tokensOf(options);

@@ -5,7 +5,11 @@ import { checkInteger } from "../core/check_options.ts";
 /** Most reverse proxies that an app can trust. */
 export const MAX_PROXY_HOPS = 100;
 
-/** Options of {@linkcode clientIp}. */
+/**
+ * Options of {@linkcode clientIp}.
+ *
+ * @category Middleware
+ */
 export interface ClientIpOptions {
   /**
    * Number of reverse proxies in front of the app. Each one appends the address of its caller to
@@ -17,7 +21,11 @@ export interface ClientIpOptions {
   readonly trustedProxyHops?: number | undefined;
 }
 
-/** Bindings that the connection adds, see {@linkcode bindEnv}. */
+/**
+ * Bindings that the connection adds, see {@linkcode bindEnv}.
+ *
+ * @category Composing by hand
+ */
 export interface ConnectionBindings {
   /** Address of the other end of the connection. */
   readonly remoteAddr?: Deno.Addr | undefined;
@@ -33,6 +41,7 @@ export interface ConnectionBindings {
  * @param options The number of trusted proxies.
  * @returns The address without port, brackets or zone, an IPv4-mapped one as IPv4; undefined if there is
  * none, as with a Unix socket.
+ * @category Middleware
  */
 export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
   const { trustedProxyHops = 0 } = options;
@@ -62,6 +71,7 @@ export function checkClientIpOptions(doing: string, options: ClientIpOptions): v
  * @param ip An address as {@linkcode clientIp} returns it.
  * @param prefixLength The number of bits of the network: 16, 32, 48, 64, 80, 96, 112 or 128.
  * @returns The network of an IPv6 address; an IPv4 address unchanged.
+ * @category Middleware
  */
 export function ipNetwork(ip: string, prefixLength = 64): string {
   if (!ip.includes(":")) return ip;

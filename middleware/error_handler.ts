@@ -1,6 +1,6 @@
 import type { Context } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
-import { type ErrorBody, HttpError } from "../core/http_error.ts";
+import { type ErrorBody, HttpError, StoppingError } from "../core/http_error.ts";
 import { logSinkOf, writeLog } from "../core/log.ts";
 import { pathOf } from "./logger.ts";
 
@@ -90,6 +90,8 @@ interface Rendering {
  * assertEquals(response.status, 500);
  * assertEquals(await response.json(), { error: "Internal Server Error" });
  * ```
+ *
+ * @category Errors
  */
 export function errorHandler(error: Error, c: Context): Response {
   const own = error instanceof HttpError || !isException(error) ? undefined : responseOf(error);
@@ -105,6 +107,7 @@ export function errorHandler(error: Error, c: Context): Response {
  *
  * @param c The request's context.
  * @returns The response.
+ * @category Errors
  */
 export function notFoundHandler(c: Context): Response {
   return errorResponse(c, 404, "NOT_FOUND", "Not Found", new Headers());
@@ -116,6 +119,7 @@ export function notFoundHandler(c: Context): Response {
  * @param c The request's context.
  * @param methods The methods of the path.
  * @returns The response.
+ * @category Errors
  */
 export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
   const headers = new Headers({ Allow: methods.join(", ") });
@@ -185,7 +189,8 @@ function dropReplacedHeaders(c: Context): void {
 function logCause(error: Error, { status, code }: Rendering, c: Context): void {
   const { method } = c.req;
   const requestId: string | undefined = c.get("requestId");
-  writeLog(logSinkOf(c), "error", "request failed", {
+  const level = error.cause instanceof StoppingError ? "info" : "error";
+  writeLog(logSinkOf(c), level, "request failed", {
     requestId,
     method,
     path: pathOf(c),

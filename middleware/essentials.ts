@@ -36,6 +36,7 @@ const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
  * or a page: Hono copies the headers of the first response to the second.
  *
  * @returns The middleware. Put it after the logger.
+ * @category Middleware
  */
 export function createResponseHeaders(): MiddlewareHandler {
   return async function responseHeaders(c, next) {
@@ -55,6 +56,7 @@ export function createResponseHeaders(): MiddlewareHandler {
  * `Response.error()`, or one whose body was read.
  *
  * @returns The middleware. Put it before the routes, after the logger.
+ * @category Errors
  */
 export function catchNonErrors(): MiddlewareHandler {
   return async function catchNonErrors(c, next) {
@@ -86,6 +88,7 @@ export function catchNonErrors(): MiddlewareHandler {
  * shows that it came over HTTP/1. Requests that are made within the process need neither.
  *
  * @returns The middleware. Put it before the routes.
+ * @category Middleware
  */
 export function createHostCheck(): MiddlewareHandler {
   // Most requests name the same host as the one before, which need not be parsed again.

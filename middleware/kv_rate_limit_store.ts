@@ -1,6 +1,7 @@
 import {
   checkFunctions,
   checkInteger,
+  checkKeys,
   checkObject,
   checkPart,
   MAX_TIMER_MS,
@@ -24,7 +25,11 @@ const EXPIRED_PER_INSERTION = 10;
 /** Length of a digest: with 128 bits, no two clients will ever share one. */
 const DIGEST_BYTES = 16;
 
-/** Options of {@linkcode KvRateLimitStore}. */
+/**
+ * Options of {@linkcode KvRateLimitStore}.
+ *
+ * @category Middleware
+ */
 export interface KvRateLimitStoreOptions {
   /**
    * Key prefix of the counts. Each limiter needs its own.
@@ -66,7 +71,7 @@ export interface KvRateLimitStoreOptions {
  * @example
  * ```ts
  * import { Hono } from "@hono/hono";
- * import { createRateLimiter, errorHandler, KvRateLimitStore } from "@org/edge-base";
+ * import { createRateLimiter, errorHandler, KvRateLimitStore } from "@org/edge-base/middleware";
  * import { assertEquals } from "@std/assert";
  *
  * using kv = await Deno.openKv(":memory:");
@@ -81,6 +86,8 @@ export interface KvRateLimitStoreOptions {
  * assertEquals((await instances[0]!.request("/")).status, 200);
  * assertEquals((await instances[1]!.request("/")).status, 429);
  * ```
+ *
+ * @category Middleware
  */
 export class KvRateLimitStore implements RateLimitStore {
   readonly #counts: KvCounts;
@@ -101,6 +108,7 @@ export class KvRateLimitStore implements RateLimitStore {
    */
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
     checkObject(DOING, options);
+    checkKeys(DOING, options, ["prefix", "timeoutMs", "recoveryMs", "log"]);
     const { prefix = ["rate-limits"], log = consoleSink } = options;
     const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
     const wanted = "the KV must be what Deno.openKv() resolves with";

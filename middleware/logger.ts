@@ -1,6 +1,13 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { checkFunctions, checkObject } from "../core/check_options.ts";
-import { consoleSink, type LogRecord, type LogSink, writeLog, writeRecord } from "../core/log.ts";
+import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
+import {
+  consoleSink,
+  type LogLevel,
+  type LogRecord,
+  type LogSink,
+  writeLog,
+  writeRecord,
+} from "../core/log.ts";
 import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
 import { mayStream, setResponseHeader } from "./essentials.ts";
 
@@ -10,13 +17,20 @@ const REQUEST_ID = /^[\w=-]{1,128}$/;
 /** Time after which a client may have given up: a slower response is watched until it is sent. */
 const SLOW_MS = 200;
 
+/** Turns of the event loop for which the end of such a response waits. One was too few on a busy machine. */
+const TURNS = 3;
+
 /** URL up to its path. */
 const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
 
 /** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
 const { setTimeout, clearTimeout } = globalThis;
 
-/** Log record of one request. */
+/**
+ * Log record of one request.
+ *
+ * @category Log and telemetry
+ */
 export interface RequestRecord extends LogRecord {
   /** Id of the request, as in the response's `X-Request-Id`. */
   readonly requestId: string;
@@ -34,7 +48,11 @@ export interface RequestRecord extends LogRecord {
   readonly code?: string | undefined;
 }
 
-/** Options of {@linkcode createLogger}. */
+/**
+ * Options of {@linkcode createLogger}.
+ *
+ * @category Middleware
+ */
 export interface LoggerOptions extends ClientIpOptions {
   /**
    * Log that the records go to.
@@ -50,7 +68,11 @@ export interface LoggerOptions extends ClientIpOptions {
   readonly skip?: ((c: Context) => boolean) | undefined;
 }
 
-/** Context variables that {@linkcode createLogger} sets. */
+/**
+ * Context variables that {@linkcode createLogger} sets.
+ *
+ * @category Middleware
+ */
 export interface LoggerVariables {
   /** Id of the request, as in the response's `X-Request-Id`. */
   requestId: string;
@@ -63,6 +85,8 @@ export interface LoggerVariables {
 /**
  * Response that broke off after its headers were sent. `createLogger` has logged it already when Deno 2.9
  * calls the `onError` of `Deno.serve` with it.
+ *
+ * @category Errors
  */
 export class BrokenBodyError extends Error {
   /** Name of the class. */
@@ -102,11 +126,14 @@ export class BrokenBodyError extends Error {
  * assertEquals(records[0]?.path, "/");
  * assertEquals(records[0]?.requestId, response.headers.get("X-Request-Id"));
  * ```
+ *
+ * @category Middleware
  */
 export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
   checkObject("create the logger", options);
+  checkKeys("create the logger", options, ["log", "skip", "trustedProxyHops"]);
   const { log = consoleSink, skip, ...ipOptions } = options;
   checkFunctions("create the logger", { log, skip });
   checkClientIpOptions("create the logger", ipOptions);
@@ -148,9 +175,10 @@ function recordOf(
 ): RequestRecord {
   const status = threw ? 500 : c.res.status;
   const isError = status >= 400 && !threw;
+  const code = isError ? c.res.headers.get("X-Error-Code") ?? undefined : undefined;
   return {
     ...c.get("logFields"),
-    level: status >= 500 ? "error" : status >= 400 ? "warn" : "info",
+    level: levelOf(status, code),
     time: new Date().toISOString(),
     message: "request",
     requestId: c.get("requestId"),
@@ -159,8 +187,14 @@ function recordOf(
     status,
     durationMs: roundMs(durationMs),
     ip,
-    code: isError ? c.res.headers.get("X-Error-Code") ?? undefined : undefined,
+    code,
   };
+}
+
+/** An instance that is not ready is no failure: each probe of one that stops would be an error. */
+function levelOf(status: number, code: string | undefined): LogLevel {
+  if (status >= 500) return code === "NOT_READY" ? "warn" : "error";
+  return status >= 400 ? "warn" : "info";
 }
 
 /**
@@ -183,9 +217,11 @@ function watchBody(c: Context, onEnd: (error?: unknown) => void): void {
       try {
         const { done, value } = await reader.read();
         if (!done) return controller.enqueue(value);
-        // Deno 2.9 reports only in the next turn that the client has gone.
-        await new Promise((resolve) => ending = setTimeout(resolve, 0));
-        controller.close();
+        // Deno 2.9 reports only in a later turn that the client has gone: mostly in the next one.
+        for (let turn = 0; turn < TURNS && !gone; turn++) {
+          await new Promise((resolve) => ending = setTimeout(resolve, 0));
+        }
+        if (!gone) controller.close();
       } catch (cause) {
         if (gone) return;
         onEnd(cause ?? new Error("The stream gave no reason"));

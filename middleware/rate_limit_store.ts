@@ -1,6 +1,10 @@
-import { checkInteger } from "../core/check_options.ts";
+import { checkInteger, checkKeys, checkObject } from "../core/check_options.ts";
 
-/** Count of a key in its current window. */
+/**
+ * Count of a key in its current window.
+ *
+ * @category Middleware
+ */
 export interface RateLimitCount {
   /** Number of requests that were counted in the window. */
   readonly count: number;
@@ -8,7 +12,11 @@ export interface RateLimitCount {
   readonly resetMs: number;
 }
 
-/** Store of a rate limiter's counts. It decides when the windows of a key begin. */
+/**
+ * Store of a rate limiter's counts. It decides when the windows of a key begin.
+ *
+ * @category Middleware
+ */
 export interface RateLimitStore {
   /**
    * Counts a request.
@@ -28,7 +36,11 @@ export interface RateLimitStore {
   get(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
 }
 
-/** Options of {@linkcode MemoryRateLimitStore}. */
+/**
+ * Options of {@linkcode MemoryRateLimitStore}.
+ *
+ * @category Middleware
+ */
 export interface MemoryRateLimitStoreOptions {
   /**
    * Most keys that are held. Beyond that, an old key with few requests is forgotten.
@@ -65,6 +77,8 @@ const CANDIDATES = 8;
  * It needs bounded memory, constant time and no timers. A new window goes to the end of a list, so the
  * windows that expire first are at its start. The order of the map would not do: to find its first key, V8
  * walks past all deleted ones, which takes 80 µs on average and up to 300 if 100,000 keys come and go.
+ *
+ * @category Middleware
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #entries = new Map<string, Entry>();
@@ -79,8 +93,11 @@ export class MemoryRateLimitStore implements RateLimitStore {
    * @throws {RangeError} If `maxKeys` is not a whole number from 1 to 16,777,216.
    */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
+    const doing = "create the rate limit store";
+    checkObject(doing, options);
+    checkKeys(doing, options, ["maxKeys"]);
     const { maxKeys = 100_000 } = options;
-    checkInteger("create the rate limit store", "maxKeys", maxKeys, { max: MAX_MAP_SIZE });
+    checkInteger(doing, "maxKeys", maxKeys, { max: MAX_MAP_SIZE });
     this.#maxKeys = maxKeys;
   }
 

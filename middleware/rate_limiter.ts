@@ -2,6 +2,7 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import {
   checkFunctions,
   checkInteger,
+  checkKeys,
   checkObject,
   checkPart,
   met,
@@ -26,7 +27,15 @@ const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
 
 const DOING = "create the rate limiter";
 
-/** Options of {@linkcode createRateLimiter}. */
+const OPTION_KEYS = [
+  ...["limit", "window", "failedOnly", "store", "key", "ipv6Prefix", "trustedProxyHops"],
+];
+
+/**
+ * Options of {@linkcode createRateLimiter}.
+ *
+ * @category Middleware
+ */
 export interface RateLimitOptions extends ClientIpOptions {
   /** Number of requests that a client may make in a window. */
   readonly limit: number;
@@ -92,6 +101,8 @@ export interface RateLimitOptions extends ClientIpOptions {
  * assertEquals((await app.request("/")).status, 200);
  * assertEquals((await app.request("/")).status, 429);
  * ```
+ *
+ * @category Middleware
  */
 export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler {
   validate(options);
@@ -160,6 +171,7 @@ function headersOf(limit: number, policy: string, state: RateLimitCount): [strin
 
 function validate(options: RateLimitOptions): void {
   checkObject(DOING, options);
+  checkKeys(DOING, options, OPTION_KEYS);
   checkFunctions(DOING, { key: options.key });
   if (options.store !== undefined) {
     checkPart(DOING, options.store, "increment", "'store' must be a store of counts");

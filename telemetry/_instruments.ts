@@ -17,6 +17,11 @@ export interface Instruments {
   readonly processing: Histogram;
   readonly untilHandled: Histogram;
   readonly oldestDue: ObservableGauge;
+  readonly emitted: Counter;
+  readonly waits: Counter;
+  readonly slots: Counter;
+  readonly droppedPayloads: Counter;
+  readonly caughtUp: Counter;
 }
 
 /**
@@ -48,11 +53,34 @@ export function createInstruments(meter: Meter): Instruments {
     ),
     untilHandled: meter.createHistogram(
       "edge_base.event.duration",
-      seconds("Time from the receipt of an event until it was handled.", EVENT_S),
+      seconds(
+        "Time from the receipt of an event until it was handled, without planned waits.",
+        EVENT_S,
+      ),
     ),
     oldestDue: meter.createObservableGauge("edge_base.events.oldest_due.age", {
       description: "Time for which the oldest waiting event has been due.",
       unit: "s",
+    }),
+    emitted: meter.createCounter("edge_base.events.emitted", {
+      description: "Events of the app's own that were stored.",
+      unit: "{event}",
+    }),
+    waits: meter.createCounter("edge_base.waits", {
+      description: "Waits of events for a name, by their end.",
+      unit: "{wait}",
+    }),
+    slots: meter.createCounter("edge_base.schedule.slots", {
+      description: "Slots of schedules, by outcome.",
+      unit: "{slot}",
+    }),
+    droppedPayloads: meter.createCounter("edge_base.kept_payloads.dropped", {
+      description: "Payloads of done events that were dropped, by reason.",
+      unit: "{payload}",
+    }),
+    caughtUp: meter.createCounter("edge_base.catch_up.deliveries", {
+      description: "Deliveries that runs of catchUp() have found, by outcome.",
+      unit: "{delivery}",
     }),
   };
 }

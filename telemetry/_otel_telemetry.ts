@@ -18,6 +18,7 @@ import type {
   AttemptedEvent,
   AttemptOutcome,
   CountedDelivery,
+  CountedStep,
   StoredDelivery,
   Telemetry,
 } from "./telemetry.ts";
@@ -32,6 +33,12 @@ const MAX_TYPES = 100;
 
 /** Most error codes: this package has some 25. */
 const MAX_CODES = 50;
+
+/** Most sources of an app's own events, and most schedules. */
+const MAX_NAMES = 50;
+
+/** Platform of an app's own events, as in their attempts. */
+const OWN = "events";
 
 /** Most classes of errors that handlers throw. */
 const MAX_ERRORS = 20;
@@ -63,6 +70,8 @@ export class OtelTelemetry implements Telemetry {
     errors: new BoundedLabel(MAX_ERRORS),
   };
   readonly #codes = new BoundedLabel(MAX_CODES);
+  readonly #sources = new BoundedLabel(MAX_NAMES);
+  readonly #schedules = new BoundedLabel(MAX_NAMES);
 
   nameRequest(method: string, route: string | undefined): void {
     const span = trace.getActiveSpan();
@@ -105,6 +114,34 @@ export class OtelTelemetry implements Telemetry {
       ...(type !== undefined && { "edge_base.event.type": types.of(type) }),
       ...(code !== undefined && { "error.type": this.#codes.of(code) }),
     });
+  }
+
+  countStep(step: CountedStep): void {
+    const { instruments, types } = this.#parts;
+    if (step.is === "emitted") {
+      return instruments.emitted.add(1, {
+        "messaging.destination.name": OWN,
+        "edge_base.event.source": this.#sources.of(step.source),
+        "edge_base.event.type": types.of(step.type),
+      });
+    }
+    if (step.is === "wait_ended") {
+      return instruments.waits.add(1, {
+        "messaging.destination.name": step.platform,
+        "edge_base.wait.outcome": step.outcome,
+      });
+    }
+    if (step.is === "slots") {
+      return instruments.slots.add(step.count, {
+        "edge_base.schedule.name": this.#schedules.of(step.schedule),
+        "edge_base.slot.outcome": step.outcome,
+      });
+    }
+    if (step.is === "payloads_dropped") {
+      const labels = { "edge_base.drop.reason": step.reason };
+      return instruments.droppedPayloads.add(step.count, labels);
+    }
+    instruments.caughtUp.add(step.count, { "edge_base.catch_up.outcome": step.outcome });
   }
 
   attempt(event: AttemptedEvent): Attempt {
@@ -167,6 +204,7 @@ class OtelAttempt implements Attempt {
       "messaging.message.id": event.id,
       "edge_base.event.type": event.type,
       "edge_base.event.attempt": event.attempt,
+      ...(event.batch && { "messaging.batch.message_count": event.batch.events }),
     };
     const options = { kind: SpanKind.CONSUMER, attributes, startTime: this.#startedAt };
     this.#span = parts.tracer.startSpan(`process ${event.platform}`, options, parent);
@@ -187,13 +225,17 @@ class OtelAttempt implements Attempt {
     const failed = errorType === undefined ? {} : { "error.type": errorType };
     const outcomes = { "edge_base.event.outcome": outcome, ...failed };
     const type = types.of(this.#event.type);
-    instruments.consumed.add(1, { ...this.#labels, "edge_base.event.type": type, ...outcomes });
+    const { events = 1 } = this.#event.batch ?? {};
+    instruments.consumed.add(events, {
+      ...this.#labels,
+      "edge_base.event.type": type,
+      ...outcomes,
+    });
     if (this.#durationMs !== undefined) {
       instruments.processing.record(this.#durationMs / 1000, { ...this.#labels, ...failed });
     }
     if (outcome === "handled") {
-      const durationMs = Math.max(0, Date.now() - this.#event.receivedAt);
-      instruments.untilHandled.record(durationMs / 1000, {
+      instruments.untilHandled.record(takenMs(this.#event) / 1000, {
         "messaging.destination.name": this.#event.platform,
       });
     }
@@ -208,6 +250,11 @@ class OtelAttempt implements Attempt {
     if (failure) return this.#parts.errors.of(nameOf(failure.error));
     return outcome === "dead" || outcome === "lost" ? "lease_expired" : undefined;
   }
+}
+
+/** Measures the time since an event was received, without that for which it was to wait. */
+function takenMs({ receivedAt, plannedMs = 0, quiet }: AttemptedEvent): number {
+  return Math.max(0, Date.now() - receivedAt - plannedMs - (quiet?.waitedMs ?? 0));
 }
 
 function nameOf(error: unknown): string {

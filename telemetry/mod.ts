@@ -1,6 +1,7 @@
 /**
- * Traces and metrics of an app, through `npm:@opentelemetry/api`. Deno registers a provider for it with
- * `OTEL_DENO=true`. Without a provider nothing is loaded or recorded.
+ * Traces and metrics, through `npm:@opentelemetry/api`. An app of `defineApp` opens them by itself: run it with
+ * `OTEL_DENO=true`. You need this entry point for an app that is composed by hand. Without a provider nothing
+ * is loaded or recorded.
  *
  * @example
  * ```ts
@@ -13,6 +14,7 @@
  *
  * @module
  */
+export { combineTelemetries } from "./combine_telemetries.ts";
 export { isTelemetryOn, openTelemetry } from "./open_telemetry.ts";
 export { createRequestSpans } from "./request_spans.ts";
 export type {
@@ -20,6 +22,7 @@ export type {
   AttemptedEvent,
   AttemptOutcome,
   CountedDelivery,
+  CountedStep,
   DeliveryOutcome,
   StoredDelivery,
   Telemetry,

@@ -7,6 +7,7 @@ const REGISTRY = Symbol.for("opentelemetry.js.api.1");
  * Tells whether a provider for traces and metrics is registered.
  *
  * @returns True if one is registered with `@opentelemetry/api`. Deno does that with `OTEL_DENO=true`.
+ * @category Log and telemetry
  */
 export function isTelemetryOn(): boolean {
   return REGISTRY in globalThis;
@@ -21,16 +22,18 @@ export function isTelemetryOn(): boolean {
  *
  * @example
  * ```ts
- * import { createForgeIntake, openEventStore, startWorker } from "@org/edge-base";
+ * import { createIntake, github, openEventStore, startWorker } from "@org/edge-base";
  * import { openTelemetry } from "@org/edge-base/telemetry";
  *
  * using kv = await Deno.openKv(":memory:");
  * const store = await openEventStore(kv);
  * const telemetry = await openTelemetry();
- * createForgeIntake({ secrets: ["It's a Secret to Everybody"], store, telemetry });
+ * createIntake(github({ secrets: ["It's a Secret to Everybody"] }), { store, telemetry });
  * const worker = startWorker(store, (event) => console.log(event.type), { telemetry });
  * await worker.stop();
  * ```
+ *
+ * @category Log and telemetry
  */
 export async function openTelemetry(): Promise<Telemetry | undefined> {
   if (!isTelemetryOn()) return undefined;

@@ -17,6 +17,8 @@ import type { Telemetry } from "./telemetry.ts";
  * const telemetry = await openTelemetry();
  * if (telemetry) app.use(createRequestSpans(telemetry));
  * ```
+ *
+ * @category Log and telemetry
  */
 export function createRequestSpans(telemetry: Telemetry): MiddlewareHandler {
   return async function requestSpans(c, next) {

@@ -1,10 +1,16 @@
-/** Outcome of a delivery. */
+/**
+ * Outcome of a delivery.
+ *
+ * @category Log and telemetry
+ */
 export type DeliveryOutcome = "accepted" | "duplicate" | "rejected" | "ignored";
 
 /**
  * End of an attempt at handling an event: the event is handled, was ignored because there is no handler for
- * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back without
- * counting the attempt, or is another worker's.
+ * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back, put off or
+ * parked without counting the attempt, or is another worker's.
+ *
+ * @category Log and telemetry
  */
 export type AttemptOutcome =
   | "handled"
@@ -13,9 +19,15 @@ export type AttemptOutcome =
   | "dead"
   | "cancelled"
   | "returned"
+  | "put_off"
+  | "parked"
   | "lost";
 
-/** Delivery that is being stored. */
+/**
+ * Delivery that is being stored.
+ *
+ * @category Log and telemetry
+ */
 export interface StoredDelivery {
   /** Platform that sent the delivery. */
   readonly platform: string;
@@ -23,35 +35,108 @@ export interface StoredDelivery {
   readonly bytes: number;
 }
 
-/** Delivery with its outcome. */
+/**
+ * Delivery with its outcome.
+ *
+ * @category Log and telemetry
+ */
 export interface CountedDelivery {
   /** Platform that sent the delivery. */
   readonly platform: string;
   /** Outcome. */
   readonly outcome: DeliveryOutcome;
+  /** Name of the intake that it came to. */
+  readonly intake?: string | undefined;
   /** Type of its event, once the delivery is verified. */
   readonly type?: string | undefined;
   /** Error code of a rejection. */
   readonly code?: string | undefined;
 }
 
-/** Event that is being handled: a part of its record. */
+/**
+ * Step in the life of events that is neither a delivery nor an attempt.
+ *
+ * @category Log and telemetry
+ */
+export type CountedStep =
+  | {
+    /** An event of the app's own was stored. One whose id is known is not. */
+    readonly is: "emitted";
+    /** Its source. */
+    readonly source: string;
+    /** Its type. */
+    readonly type: string;
+  }
+  | {
+    /** The wait of an event for a name has ended. */
+    readonly is: "wait_ended";
+    /** Platform that sent the event. */
+    readonly platform: string;
+    /** Its end: it was woken, had the value from before it waited, or its time has passed. */
+    readonly outcome: "woken" | "early" | "timed_out";
+  }
+  | {
+    /** Slots of a schedule became events, or were left out. */
+    readonly is: "slots";
+    /** Name of the schedule. */
+    readonly schedule: string;
+    /** Outcome. Slots that are made over two minutes late are made up. */
+    readonly outcome: "made" | "made_up" | "left_out";
+    /** Their number. */
+    readonly count: number;
+  }
+  | {
+    /** Payloads that were kept of done events were dropped. */
+    readonly is: "payloads_dropped";
+    /** Reason: they were too old, took too much together, or no payloads are kept any more. */
+    readonly reason: "age" | "size" | "off";
+    /** Their number. */
+    readonly count: number;
+  }
+  | {
+    /** A run of `catchUp` has come to an end. */
+    readonly is: "caught_up";
+    /** Kind of deliveries that it has found, as the members of its result are named. */
+    readonly outcome: "asked" | "failed" | "stored" | "refused" | "too_old" | "left";
+    /** Their number. */
+    readonly count: number;
+  };
+
+/**
+ * Event that is being handled: a part of its record.
+ *
+ * @category Log and telemetry
+ */
 export interface AttemptedEvent {
   /** Id of the event. */
   readonly id: string;
   /** Platform that sent the delivery. */
   readonly platform: string;
+  /** Name of the intake that accepted it, or of the app's own source. */
+  readonly intake?: string | undefined;
   /** Type of the event. */
   readonly type: string;
+  /** Number of times it was put back after it was settled; undefined before the first. */
+  readonly run?: number | undefined;
   /** Number of the attempt, from 1. */
   readonly attempt: number;
   /** Time of receipt, in milliseconds since the epoch. */
   readonly receivedAt: number;
+  /** Sum of the times for which it was to wait, in milliseconds: these do not count as handling. */
+  readonly plannedMs?: number | undefined;
+  /** Rule of its batch, with the time for which it has waited until its group was quiet. */
+  readonly quiet?: { readonly waitedMs: number } | undefined;
+  /** Batch that is handled together, if it is the first event of one. */
+  readonly batch?: { readonly events: number } | undefined;
   /** Trace of its delivery, in the form of the header `traceparent` of W3C Trace Context. */
   readonly traceparent?: string | undefined;
 }
 
-/** One attempt to handle an event. */
+/**
+ * One attempt to handle an event.
+ *
+ * @category Log and telemetry
+ */
 export interface Attempt {
   /**
    * Runs a function within the attempt: its spans and log records become part of the trace.
@@ -74,6 +159,8 @@ export interface Attempt {
 /**
  * Receiver of an app's traces and metrics. {@linkcode openTelemetry} opens one. Give the same one to the
  * app, its intake and its worker. Its methods accept any values without throwing.
+ *
+ * @category Log and telemetry
  */
 export interface Telemetry {
   /**
@@ -100,6 +187,13 @@ export interface Telemetry {
    * @param delivery The delivery, with its outcome.
    */
   countDelivery(delivery: CountedDelivery): void;
+  /**
+   * Counts a step in the life of events that is neither a delivery nor an attempt. A telemetry without this
+   * method counts none.
+   *
+   * @param step The step.
+   */
+  countStep?(step: CountedStep): void;
   /**
    * Begins an attempt to handle an event.
    *

@@ -1,17 +1,29 @@
 import { createHmac } from "node:crypto";
-import type { PlatformName } from "../events/mod.ts";
+import { checkKeys, checkObject, met } from "../core/check_options.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
 /**
  * Sender of a forge's delivery: `forge` uses the headers of this package's own contract, `gitlab` is
  * GitLab with a signing token, and `gitlab-token` is GitLab with a secret token.
+ *
+ * @category Deliveries
  */
 export type ForgeSender = "forge" | "github" | "gitea" | "forgejo" | "gitlab" | "gitlab-token";
 
-/** Request for the webhook, as `fetch` and `app.request` take it. */
+/**
+ * Request for the webhook, as `fetch` and `app.request` take it.
+ *
+ * @category Deliveries
+ */
 export interface TestDelivery {
-  /** Platform of the app that it is for. */
-  readonly platform: PlatformName;
+  /** Kind or name of the platform that it is for: `forge`, `messenger`, or one of your own. */
+  readonly platform: string;
+  /**
+   * Path that it is posted to.
+   *
+   * @default {undefined} That of the app's only platform of this kind.
+   */
+  readonly path?: string | undefined;
   /** Method. */
   readonly method: "POST";
   /** Headers. They can be changed before the delivery is sent. */
@@ -20,7 +32,11 @@ export interface TestDelivery {
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
-/** Options of {@linkcode forgeDelivery}. */
+/**
+ * Options of {@linkcode forgeDelivery}.
+ *
+ * @category Deliveries
+ */
 export interface ForgeDeliveryOptions {
   /**
    * Sender of the delivery.
@@ -47,12 +63,20 @@ export interface ForgeDeliveryOptions {
    */
   readonly form?: boolean | undefined;
   /**
+   * Path that the delivery is posted to.
+   *
+   * @default {undefined} That of the app's only platform of its kind.
+   */
+  readonly path?: string | undefined;
+  /**
    * Time of sending, in milliseconds since the epoch. GitLab signs it.
    *
    * @default {Date.now()}
    */
   readonly sentAt?: number | undefined;
 }
+
+const DOING = "build the delivery";
 
 /** Prefixes of the headers of each sender. Forgejo sends Gitea's as well, and both send GitHub's. */
 const NAMES = {
@@ -70,7 +94,8 @@ const NAMES = {
  * @param payload The payload: an object, or a JSON document that is sent byte for byte.
  * @param options The sender, the secret, the id and the form.
  * @returns The delivery.
- * @throws {TypeError} If a GitLab signing token does not begin with `whsec_`.
+ * @throws {TypeError} If the type or the payload is missing, there is another option or sender, or a GitLab
+ * signing token does not begin with `whsec_`.
  *
  * @example
  * ```ts
@@ -80,20 +105,33 @@ const NAMES = {
  * const delivery = forgeDelivery("push", { ref: "refs/heads/main" }, { from: "gitea" });
  * assertEquals(delivery.headers.get("X-Gitea-Event"), "push");
  * ```
+ *
+ * @category Deliveries
  */
 export function forgeDelivery(
   type: string,
   payload: object | string,
   options: ForgeDeliveryOptions = {},
 ): TestDelivery {
-  const { from = "github", id = crypto.randomUUID(), form = false } = options;
+  checkObject(DOING, options);
+  checkKeys(DOING, options, ["from", "secret", "id", "form", "path", "sentAt"]);
+  if (typeof type !== "string" || type === "") {
+    throw new TypeError(`Cannot ${DOING}: it must have a type, such as push, got ${met(type)}`);
+  }
+  const { from = "github", id = crypto.randomUUID(), form = false, path } = options;
   const document = documentOf(payload);
   const body = form ? new URLSearchParams({ payload: textOf(document) }).toString() : document;
   const contentType = form ? "application/x-www-form-urlencoded" : "application/json";
   const headers = new Headers({ "Content-Type": contentType });
+  if (from !== "gitlab" && from !== "gitlab-token" && !Object.hasOwn(NAMES, from)) {
+    const known = [...Object.keys(NAMES), "gitlab", "gitlab-token"].join(", ");
+    throw new TypeError(
+      `Cannot ${DOING}: 'from' must be one of ${known}, got ${met(from)}`,
+    );
+  }
   if (from === "gitlab" || from === "gitlab-token") {
     addGitlabHeaders(headers, type, id, body, options);
-    return { platform: "forge", method: "POST", headers, body };
+    return { platform: "forge", path, method: "POST", headers, body };
   }
   for (const name of NAMES[from]) {
     headers.set(`X-${name}-Event`, type);
@@ -103,7 +141,7 @@ export function forgeDelivery(
   const signed = from === "gitea" || from === "forgejo" ? document : body;
   const digest = createHmac("sha256", options.secret ?? TEST_SECRETS.signing).update(signed);
   headers.set("X-Hub-Signature-256", `sha256=${digest.digest("hex")}`);
-  return { platform: "forge", method: "POST", headers, body };
+  return { platform: "forge", path, method: "POST", headers, body };
 }
 
 function addGitlabHeaders(
@@ -142,6 +180,9 @@ function gitlabTypeOf(type: string): string {
 }
 
 function documentOf(payload: object | string): string | Uint8Array<ArrayBuffer> {
+  if (payload === undefined || payload === null) {
+    throw new TypeError(`Cannot ${DOING}: it must have a payload, got ${met(payload)}`);
+  }
   if (typeof payload === "string") return payload;
   return payload instanceof Uint8Array ? new Uint8Array(payload) : JSON.stringify(payload);
 }

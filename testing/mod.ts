@@ -1,16 +1,19 @@
 /**
- * Tools for testing bots: signed deliveries of every sender, and a bot that handles them within the test,
- * with a clock that can be advanced.
+ * Tools for testing bots: signed deliveries of every sender, and your app, running within the test, with a
+ * clock that can be advanced.
  *
  * @example
  * ```ts
+ * import { defineApp, github } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * const titles: unknown[] = [];
+ * const titles: string[] = [];
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("issues.opened", ({ payload }) => titles.push(payload.issue.title));
  *
- * await using bot = await startTestBot(({ payload }) => titles.push(payload.issue));
- * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: "Help" }));
+ * await using test = await startTestBot(bot);
+ * await test.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
  * assertEquals(titles, ["Help"]);
  * ```
  *
@@ -27,7 +30,10 @@ export {
   messengerUpdate,
   type MessengerUpdateOptions,
 } from "./messenger_update.ts";
+export { standardDelivery, type StandardDeliveryOptions } from "./standard_delivery.ts";
 export {
+  type FakeOf,
+  type FakeResources,
   type Outcome,
   startTestBot,
   type TestBot,
@@ -37,12 +43,6 @@ export {
 export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
 
 // Types from other folders that appear in the exports above.
-export type {
-  EventHandler,
-  EventRecord,
-  EventStore,
-  PlatformName,
-  WorkerOptions,
-} from "../events/mod.ts";
+export type { App, AppDefinition } from "../app/define_app.ts";
+export type { EventRecord, EventStore } from "../events/mod.ts";
 export type { LogRecord } from "../core/mod.ts";
-export type { ForgeIntakeOptions, JsonObject, MessengerIntakeOptions } from "../webhook/mod.ts";

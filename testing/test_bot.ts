@@ -1,44 +1,67 @@
-import type { Hono } from "@hono/hono";
-import { createBaseApp } from "../app/base_app.ts";
-import { checkFunctions } from "../core/check_options.ts";
+import { planOf, variablesOf } from "../app/app_plan.ts";
+import type { App } from "../app/define_app.ts";
+import { openPlanned, type ServableApp } from "../app/open_app.ts";
+import {
+  checkInteger,
+  checkKeys,
+  checkObject,
+  checkPart,
+  MAX_TIMER_MS,
+  met,
+} from "../core/check_options.ts";
+import type { EnvSpec } from "../core/env.ts";
 import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
-import {
-  type EventHandler,
-  type EventRecord,
-  type EventStore,
-  type EventWorker,
-  openEventStore,
-  type PlatformName,
-  startWorker,
-  type WorkerOptions,
-} from "../events/mod.ts";
-import {
-  createForgeIntake,
-  createMessengerIntake,
-  type ForgeIntakeOptions,
-  type JsonObject,
-  type MessengerIntakeOptions,
-} from "../webhook/mod.ts";
-import { Failures } from "./_failures.ts";
+import type { EventRecord, EventStore } from "../events/mod.ts";
+import { runSchedule } from "../events/schedules/mod.ts";
+import type { Platform } from "../webhook/mod.ts";
+import { Failures, type WaitingCall } from "./_failures.ts";
 import { TestClock } from "./_test_clock.ts";
 import type { TestDelivery } from "./forge_delivery.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
-/** Options of {@linkcode startTestBot}. */
-export interface TestBotOptions {
-  /** Options of the forge's intake, except for its secrets and store. */
-  readonly forge?: Partial<ForgeIntakeOptions> | undefined;
-  /** Options of the messenger's intake, except for its secrets and store. */
-  readonly messenger?: Partial<MessengerIntakeOptions> | undefined;
-  /** Options of the worker. */
-  readonly worker?: WorkerOptions | undefined;
+/**
+ * Fakes in the place of an app's resources: a test needs only those that it uses, and of each object only
+ * the members that it uses.
+ *
+ * @typeParam TResources The resources.
+ * @category Test bot
+ */
+export type FakeResources<TResources> = TResources extends (...args: never[]) => unknown
+  ? TResources
+  : TResources extends object ? { readonly [TName in keyof TResources]?: FakeOf<TResources[TName]> }
+  : TResources;
+
+/**
+ * Fake of one resource.
+ *
+ * @typeParam TResource The resource.
+ * @category Test bot
+ */
+export type FakeOf<TResource> = TResource extends (...args: never[]) => unknown ? TResource
+  : TResource extends object ? Partial<TResource>
+  : TResource;
+
+/**
+ * Options of {@linkcode startTestBot}.
+ *
+ * @typeParam TResources The resources that the app opens.
+ * @category Test bot
+ */
+export interface TestBotOptions<TResources = unknown> {
   /**
-   * Allowed users, as in `MESSENGER_ALLOWED_USERS`.
+   * Values of the app's variables. Those of the package's platforms are set: they accept what
+   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The process's own are not read.
    *
-   * @default {"*"}
+   * @default {{}} None but those.
    */
-  readonly allowedUsers?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  /**
+   * Fakes in the place of the resources that the app would open.
+   *
+   * @default {undefined} The app's own.
+   */
+  readonly resources?: FakeResources<TResources> | undefined;
   /**
    * Longest time for handling before {@linkcode TestBot.deliver} rejects, in milliseconds.
    *
@@ -47,7 +70,11 @@ export interface TestBotOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Options of a call that waits for handlers. */
+/**
+ * Options of a call that waits for handlers.
+ *
+ * @category Test bot
+ */
 export interface TestCallOptions {
   /**
    * Lets handlers fail, for a test of what happens then. By default the call rejects if one fails.
@@ -57,7 +84,11 @@ export interface TestCallOptions {
   readonly expectFailure?: boolean | undefined;
 }
 
-/** Outcome of a delivery. */
+/**
+ * Outcome of a delivery.
+ *
+ * @category Test bot
+ */
 export interface Outcome {
   /** Status of the answer. */
   readonly status: number;
@@ -69,7 +100,11 @@ export interface Outcome {
   readonly event: EventRecord | undefined;
 }
 
-/** Bot that runs within a test: both intakes, a store in memory, and a worker with the handler. */
+/**
+ * App that runs within a test, with a KV in memory.
+ *
+ * @category Test bot
+ */
 export interface TestBot extends AsyncDisposable {
   /** Store, for reading events. */
   readonly store: EventStore;
@@ -78,154 +113,331 @@ export interface TestBot extends AsyncDisposable {
   /** All log records. */
   readonly logs: readonly LogRecord[];
   /**
-   * Sends a delivery, and waits until its event is handled: done, dead, or waiting for a retry.
+   * Sends a request to the app, such as one for a route of its own.
+   *
+   * @param path The path, such as `/hello`.
+   * @param init The method, the headers and the body, as for the global `fetch`.
+   * @returns The response.
+   */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  /**
+   * Sends a delivery, and waits until its event is handled: done, dead, put off, parked, or waiting for a retry.
+   * So is every event that a handler emits without a delay, or wakes.
    *
    * @param delivery The delivery.
-   * @param options `expectFailure` lets the event's handler fail.
+   * @param options `expectFailure` lets handlers fail.
    * @returns The outcome.
-   * @throws {Error} If the event's handler failed, so that the event waits for a retry or is dead. The
-   * handler's error is the cause.
+   * @throws {Error} If a handler failed: of its event, of one that was emitted, or of another one that was
+   * handled meanwhile, in its first attempt. The handler's error is the cause. A retry of an earlier
+   * event is for {@linkcode TestBot.advance} to report.
+   * @throws {TypeError} If the app has no platform for the delivery, or several.
    * @throws {Error} If handling takes longer than the options allow.
    */
   deliver(delivery: TestDelivery, options?: TestCallOptions): Promise<Outcome>;
   /**
    * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
-   * the time of day; timers run as usual.
+   * the time of day; timers run as usual. Slots of schedules become events on the way, each at its time, and at
+   * no other moment: in a test no schedule runs by itself.
    *
    * @param ms The time to advance by, in milliseconds.
    * @param options `expectFailure` lets handlers fail.
-   * @throws {Error} If a handler failed, of any event. Its error is the cause.
+   * @throws {Error} If a handler failed, of any event, and no call has reported that yet. Its error is the cause.
    * @throws {Error} If handling takes longer than the options allow.
    */
   advance(ms: number, options?: TestCallOptions): Promise<void>;
+  /**
+   * Runs a schedule at once, as {@linkcode runSchedule} does, and waits until its event is handled: done, dead,
+   * put off, or waiting for a retry.
+   *
+   * @param name The schedule's name.
+   * @param options `expectFailure` lets handlers fail.
+   * @returns The event, once nothing is due any more.
+   * @throws {TypeError} If the app has no such schedule.
+   * @throws {Error} If a handler failed, as for {@linkcode TestBot.deliver}. Its error is the cause.
+   * @throws {Error} If handling takes longer than the options allow.
+   */
+  run(name: string, options?: TestCallOptions): Promise<EventRecord>;
 }
 
 /**
- * Starts a bot for a test. Its deliveries go through the intake and the store to the handler, in this
- * process and without a network. The bot stops at the end of its scope.
+ * Starts an app for a test: the same app as the one that runs, in this process, with a KV in memory and
+ * without a network. It stops at the end of its scope.
  *
- * @typeParam TPayload The type of the payload that the handler takes.
- * @param handler The handler under test.
- * @param options Options of the intakes and the worker.
- * @returns The bot.
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @param app The app under test.
+ * @param options Its variables, and fakes of its resources.
+ * @returns The app, running.
+ * @throws {VariableError} If variables are missing or wrong: the message has all of them.
  * @throws {TypeError | RangeError} If an option is not valid.
  *
  * @example
  * ```ts
- * import { type EventHandler } from "@org/edge-base";
+ * import { defineApp, github } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * const handler: EventHandler = ({ attempt }) => {
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("push", ({ attempt }) => {
  *   if (attempt === 1) throw new Error("not yet");
- * };
+ * });
  *
- * await using bot = await startTestBot(handler);
+ * await using test = await startTestBot(bot);
  * const push = forgeDelivery("push", { ref: "refs/heads/main" });
- * const { status, event } = await bot.deliver(push, { expectFailure: true });
+ * const { status, event } = await test.deliver(push, { expectFailure: true });
  * assertEquals([status, event?.state], [200, "queued"]);
- * await bot.advance(2_000);
- * assertEquals((await bot.store.get(event!.id))?.state, "done");
+ * await test.advance(2_000);
+ * assertEquals((await test.store.get(event!.id))?.outcome, "handled");
  * ```
+ *
+ * @category Test bot
  */
-export async function startTestBot<TPayload = JsonObject>(
-  handler: EventHandler<TPayload>,
-  options: TestBotOptions = {},
+export async function startTestBot<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  options: TestBotOptions<NoInfer<TResources>> = {},
 ): Promise<TestBot> {
-  const kv = await Deno.openKv(":memory:");
+  const doing = "start the test bot";
+  checkPart(doing, app, "handlerWith", "the app must be what defineApp() returns");
+  checkObject(doing, options);
+  checkKeys(doing, options, ["env", "resources", "timeoutMs"]);
+  const { timeoutMs = 10_000 } = options;
+  checkInteger(doing, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
   const logs: LogRecord[] = [];
-  const toLogs = (record: LogRecord) => void logs.push(record);
+  const failures = new Failures((record) => void logs.push(record));
+  const env = Object.assign({}, ...app.platforms.map(envOf), options.env);
+  const kv = await Deno.openKv(":memory:");
   try {
-    const { log = toLogs } = options.worker ?? {};
-    checkFunctions("start the worker", { log });
-    const failures = new Failures(log);
-    const store = await openEventStore(kv, { log: toLogs });
-    const start = () => startWorker(store, handler, { ...options.worker, log: failures.log });
-    return new LocalBot(store.kv, store, logs, failures, options, start);
+    const resources = options.resources as TResources | undefined;
+    const appOptions = { kv, env, resources, log: failures.log, ticks: false };
+    const plan = planOf(app, variablesOf(app.definition.name, appOptions));
+    const opened = await openPlanned(app, plan, appOptions);
+    return await new LocalBot(app, opened, kv, logs, failures, timeoutMs).begin();
   } catch (error) {
     kv.close();
     throw error;
   }
 }
 
-/** Test bot in this process: an app for each platform, and one store and worker for both. */
+/** Longest time to advance by: a hundred years. */
+const MAX_ADVANCE_MS = 100 * 365 * 86_400_000;
+
+/** Steps that each lead to the next time at which something is due, and most steps after those. */
+const [EXACT_STEPS, MORE_STEPS] = [1_000, 200] as const;
+
+/** Makes the values of a platform's variables. */
+function envOf({ testEnv, testSecrets }: Platform): Readonly<Record<string, string>> {
+  const secrets = Object.entries(testSecrets).map(([name, secret]) => [name, TEST_SECRETS[secret]]);
+  return { ...testEnv, ...Object.fromEntries(secrets) };
+}
+
+/** Timer that a fake clock does not stop. */
+const realTimeout = globalThis.setTimeout;
+
+/** Connection of the requests. */
+const CONNECTION = {
+  remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 },
+} as const;
+
+function expectsFailure(doing: string, options: TestCallOptions): boolean {
+  checkObject(doing, options);
+  checkKeys(doing, options, ["expectFailure"]);
+  const { expectFailure = false } = options;
+  if (typeof expectFailure === "boolean") return expectFailure;
+  throw new TypeError(
+    `Cannot ${doing}: 'expectFailure' must be true or false, got ${met(expectFailure)}`,
+  );
+}
+
 class LocalBot implements TestBot {
-  readonly #worker: EventWorker;
-  readonly #apps: Readonly<Record<PlatformName, Hono>>;
-  readonly #options: TestBotOptions;
-  readonly #failures: Failures;
+  readonly store: EventStore;
+  readonly kv: Deno.Kv;
+  readonly #opened: ServableApp;
+  readonly #ownKv: Deno.Kv;
   readonly #clock = new TestClock();
+  /** Time of the schedules, which only `advance` moves: so their number of slots does not vary. */
+  #slotTime = Date.now();
 
   constructor(
-    readonly kv: Deno.Kv,
-    readonly store: EventStore,
+    readonly app: Pick<App, "platforms" | "schedules">,
+    opened: ServableApp,
+    ownKv: Deno.Kv,
     readonly logs: LogRecord[],
-    failures: Failures,
-    options: TestBotOptions,
-    startWorker: () => EventWorker,
+    readonly failures: Failures,
+    readonly timeoutMs: number,
   ) {
-    const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
-    const secrets = { secrets: [signing, gitlab], tokens: [gitlabToken] };
-    this.#failures = failures;
-    this.#options = options;
-    this.#apps = {
-      forge: this.#appOf("forge", createForgeIntake({ ...secrets, store, ...options.forge })),
-      messenger: this.#appOf(
-        "messenger",
-        createMessengerIntake({ secrets: [messenger], store, ...options.messenger }),
-      ),
-    };
-    this.#worker = startWorker();
+    this.store = opened.store;
+    this.kv = opened.kv;
+    this.#opened = opened;
+    this.#ownKv = ownKv;
+  }
+
+  /** Begins all schedules. */
+  async begin(): Promise<this> {
+    await this.#opened.scheduler?.tick(this.#slotTime);
+    return this;
+  }
+
+  async fetch(path: string, init?: RequestInit): Promise<Response> {
+    const request = new Request(new URL(path, "http://localhost"), init);
+    return await this.#opened.fetch(request, CONNECTION);
   }
 
   async deliver(
     delivery: TestDelivery,
-    { expectFailure = false }: TestCallOptions = {},
+    options: TestCallOptions = {},
   ): Promise<Outcome> {
-    const env = { MESSENGER_ALLOWED_USERS: this.#options.allowedUsers ?? "*" };
-    const response = await this.#apps[delivery.platform].request("/webhook", delivery, env);
-    const text = await response.text();
-    await this.#handled();
-    const requestId = response.headers.get("X-Request-Id");
-    const record = this.logs.find((each) => each.requestId === requestId && each.eventId);
-    this.#failures.report(
-      "deliver(delivery",
-      expectFailure,
-      ({ eventId }) => eventId === record?.eventId,
-    );
-    return {
-      status: response.status,
-      text,
-      code: response.headers.get("X-Error-Code"),
-      event: (record && await this.store.get(String(record.eventId))) ?? undefined,
-    };
+    if (typeof delivery?.headers !== "object") {
+      const wanted = "it must be what forgeDelivery() or another such function returns";
+      throw new TypeError(`Cannot deliver: ${wanted}, got ${met(delivery)}`);
+    }
+    const expectFailure = expectsFailure("deliver", options);
+    const { method, headers, body } = delivery;
+    const path = this.#pathOf(delivery);
+    const call: WaitingCall = { text: "deliver(delivery", expectFailure };
+    return await this.#during(call, async () => {
+      const response = await this.fetch(path, { method, headers, body });
+      const text = await response.text();
+      call.eventId = this.#eventIdOf(response);
+      await this.#handled();
+      return {
+        status: response.status,
+        text,
+        code: response.headers.get("X-Error-Code"),
+        event: (call.eventId && await this.store.get(call.eventId)) || undefined,
+      };
+    });
   }
 
-  async advance(ms: number, { expectFailure = false }: TestCallOptions = {}): Promise<void> {
-    this.#clock.advance(ms);
+  async advance(ms: number, options: TestCallOptions = {}): Promise<void> {
+    const expectFailure = expectsFailure("advance the time", options);
+    if (!Number.isFinite(ms) || ms < 0 || ms > MAX_ADVANCE_MS) {
+      throw new RangeError(
+        `Cannot advance the time: it must be a number of milliseconds from 0 to ${MAX_ADVANCE_MS}, got ${
+          met(ms)
+        }`,
+      );
+    }
+    const call: WaitingCall = { text: "advance(ms", expectFailure, hasRetries: true };
+    await this.#during(call, () => this.#advance(ms));
+  }
+
+  async #advance(ms: number): Promise<void> {
+    const end = Date.now() + ms;
+    const slotEnd = this.#slotTime + ms;
+    // What is due by now, such as what was woken, is handled before the time passes.
     await this.#handled();
-    this.#failures.report("advance(ms", expectFailure);
+    // Step by step: an event that fails may be due again before the end.
+    for (let steps = 0;; steps++) {
+      const start = performance.now();
+      const due = await this.#nextDue(end);
+      const slot = this.#nextSlot(slotEnd);
+      const leastMs = steps < EXACT_STEPS ? 0 : ms / MORE_STEPS;
+      if (due === undefined && slot === undefined) break;
+      const dueMs = due === undefined ? Infinity : Math.max(due - Date.now(), leastMs);
+      const slotMs = slot === undefined ? Infinity : Math.max(slot - Date.now(), 0);
+      this.#clock.advance(Math.max(Math.min(dueMs, slotMs, end - Date.now()), 0));
+      if (slot !== undefined && slotMs <= dueMs) await this.#makeSlots(slot);
+      await this.#handled();
+      if (performance.now() - start > this.timeoutMs) throw this.#late();
+    }
+    this.#slotTime = slotEnd;
+    this.#clock.advance(Math.max(end - Date.now(), 0));
+    await this.#handled();
+  }
+
+  async run(name: string, options: TestCallOptions = {}): Promise<EventRecord> {
+    const expectFailure = expectsFailure("run the schedule", options);
+    const names = this.app.schedules.map((schedule) => schedule.name);
+    if (!names.includes(name)) {
+      const has = names.length === 0 ? "none" : names.join(", ");
+      throw new TypeError(
+        `Cannot run the schedule: the app has no schedule ${met(name)}. It has ${has}`,
+      );
+    }
+    const call: WaitingCall = { text: `run("${name}"`, expectFailure };
+    return await this.#during(call, async () => {
+      call.eventId = await runSchedule(this.store, name);
+      await this.#handled();
+      return (await this.store.get(call.eventId))!;
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#worker.stop();
+    await this.#opened.stop();
     this.#clock.restore();
-    this.kv.close();
+    this.#ownKv.close();
+    // The KV's listener ends a turn later, and a test's sanitizers would take it for a leak.
+    await new Promise((resolve) => realTimeout(resolve, 0));
   }
 
-  #appOf(name: PlatformName, intake: Hono): Hono {
-    const log = (record: LogRecord) => void this.logs.push(record);
-    const app = createBaseApp({ name, logger: { log } });
-    app.route("/", intake);
-    return app as unknown as Hono;
+  /** Finds the path that a delivery is for: its own, or that of the only platform of its kind. */
+  #pathOf({ platform: wanted, path }: TestDelivery): string {
+    if (path !== undefined) return path;
+    const [first, ...others] = this.app.platforms.filter(({ kind, name }) =>
+      kind === wanted || name === wanted
+    );
+    if (first && others.length === 0) return first.path;
+    const which = first ? "several platforms" : "no platform";
+    throw new TypeError(
+      `Cannot deliver: the app has ${which} of the kind '${wanted}'. Its paths are ` +
+        `${this.app.platforms.map(({ path }) => path).join(", ")}: give the delivery a 'path'`,
+    );
+  }
+
+  /** Runs a call, and reports the failures of handlers that belong to it. */
+  #during<TResult>(call: WaitingCall, run: () => Promise<TResult>): Promise<TResult> {
+    const causeOf = async (id: string) => (await this.store.get(id))?.causedBy;
+    return this.failures.during(call, causeOf, run);
+  }
+
+  /** Finds the event of the request that a response answers; undefined if it made none. */
+  #eventIdOf({ headers }: Response): string | undefined {
+    const requestId = headers.get("X-Request-Id");
+    const isOfIt = (each: LogRecord) => each.requestId === requestId && each.eventId;
+    return this.logs.find(isOfIt)?.eventId as string | undefined;
+  }
+
+  /** Finds when the next event is due, later than now; undefined if none is by a time. */
+  async #nextDue(end: number): Promise<number | undefined> {
+    const now = Date.now();
+    let next: number | undefined;
+    for await (const event of this.store.list()) {
+      if (event.state !== "queued" && event.state !== "parked") continue;
+      if (event.dueAt === null) continue;
+      if (event.dueAt > now && event.dueAt <= end && event.dueAt < (next ?? Infinity)) {
+        next = event.dueAt;
+      }
+    }
+    return next;
+  }
+
+  /** Finds the next slot of the app's schedules; undefined if none comes up to a time. */
+  #nextSlot(end: number): number | undefined {
+    const slot = this.#opened.scheduler?.nextAfter(this.#slotTime);
+    return slot !== undefined && slot <= end ? slot : undefined;
+  }
+
+  async #makeSlots(slot: number): Promise<void> {
+    this.#slotTime = slot;
+    await this.#opened.scheduler?.tick(slot);
   }
 
   async #handled(): Promise<void> {
-    const { timeoutMs = 10_000 } = this.#options;
+    const { timeoutMs } = this;
     try {
-      await withDeadline(this.#worker.poll(), timeoutMs);
+      await withDeadline(this.#opened.worker.poll(), timeoutMs);
     } catch (cause) {
-      throw new Error(`The events were not handled within ${timeoutMs} ms`, { cause });
+      throw this.#late(cause);
     }
+  }
+
+  #late(cause?: unknown): Error {
+    const { timeoutMs } = this;
+    return new Error(
+      `The events were not handled within ${timeoutMs} ms: a handler takes longer, or never ends. Give the test ` +
+        "bot a longer 'timeoutMs', or a fake of what the handler waits for",
+      { cause },
+    );
   }
 }

@@ -1,4 +1,8 @@
-/** Secrets of test deliveries and of the test bot. */
+/**
+ * Secrets of test deliveries and of the test bot.
+ *
+ * @category Deliveries
+ */
 export interface TestSecrets {
   /** Secret that a forge signs with. */
   readonly signing: string;
@@ -10,7 +14,11 @@ export interface TestSecrets {
   readonly messenger: string;
 }
 
-/** Secrets for tests. They are published: use them for nothing else. */
+/**
+ * Secrets for tests. They are published: use them for nothing else.
+ *
+ * @category Deliveries
+ */
 export const TEST_SECRETS: TestSecrets = {
   signing: "a published secret, for tests only",
   gitlab: `whsec_${btoa("a published key, for tests only!")}`,

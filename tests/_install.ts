@@ -26,8 +26,10 @@ async function installBundler(folder: string): Promise<void> {
 
 /** Into npm's cache. Without npm, the tests that need it are skipped. */
 async function installForNpm(folder: string): Promise<void> {
-  const telemetry = config.imports["@opentelemetry/api"].replace(/^.*@/, "");
-  const dependencies = { ...PACKAGES, "@opentelemetry/api": telemetry };
+  const versionOf = (name: keyof typeof config.imports) => config.imports[name].replace(/^.*@/, "");
+  const own = ["@opentelemetry/api", "croner", "@octokit/core", "@octokit/auth-app"] as const;
+  const ownVersions = Object.fromEntries(own.map((name) => [name, versionOf(name)]));
+  const dependencies = { ...PACKAGES, ...ownVersions };
   await Deno.writeTextFile(`${folder}/package.json`, JSON.stringify({ dependencies }));
   try {
     await run(folder, NPM, "install", "--no-audit", "--no-fund", "--prefer-offline", "--silent");

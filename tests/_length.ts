@@ -1,5 +1,5 @@
 /**
- * Tells whether tests run at full length: more kills, longer floods and backlogs. `deno task test:around`
+ * Tells whether tests run at full length: more kills, longer floods and backlogs. `deno task test:long`
  * does so, and `deno task test`, which is run after each change, has the same tests in short.
  */
 export const FULL_LENGTH = isGranted() && Deno.env.get("TEST_LENGTH") === "full";

@@ -6,7 +6,10 @@
  * @module
  */
 
+import { noteTests } from "./_note_tests.ts";
+
 function record(folder: string): void {
+  noteTests(`${folder}/tests-${crypto.randomUUID()}`);
   const answers = new Writer(`${folder}/answers-${crypto.randomUUID()}`);
   const output = new Writer(`${folder}/output-${crypto.randomUUID()}`);
   const kvs = `${folder}/kvs`;
@@ -124,8 +127,9 @@ function recordProcesses(write: Write, kvs: string): void {
     readonly #options: Deno.CommandOptions;
 
     constructor(path: string | URL, options: Deno.CommandOptions = {}) {
-      // On Deno Deploy no app starts on a file.
-      const inMemory = options.env?.KV_URL === ":memory:" && !options.env.DENO_DEPLOY;
+      // On Deno Deploy no app starts on a file, nor does one that may not read any.
+      const mayRead = /\s(-A|--allow-all|--allow-read|-P)/.test(` ${options.args?.join(" ")}`);
+      const inMemory = options.env?.KV_URL === ":memory:" && !options.env.DENO_DEPLOY && mayRead;
       const used = inMemory
         ? { ...options, env: { ...options.env, KV_URL: newFile(kvs) } }
         : options;
@@ -165,8 +169,8 @@ async function all(child: Deno.ChildProcess): Promise<Deno.CommandOutput> {
   return { ...status, stdout, stderr };
 }
 
-// What is published holds the secrets of its examples.
-const isOfApps = !Deno.mainModule.includes("/tests/publish/");
+// What is published, and its reference, hold the secrets of its examples.
+const isOfApps = !/\/tests\/(publish\/|docs\/reference_test)/.test(Deno.mainModule);
 const folder = isOfApps && Deno.permissions.querySync({ name: "env" }).state === "granted"
   ? Deno.env.get("RECORD_FOLDER")
   : undefined;

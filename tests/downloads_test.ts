@@ -62,7 +62,17 @@ Deno.test("environmentOf() hands on nothing else, and one's own before what is i
   });
 });
 
-for (const task of ["test", "test:around", "coverage", "baseline", "baseline:slow"] as const) {
+for (
+  const task of [
+    "test",
+    "test:around",
+    "test:browser",
+    "test:long",
+    "coverage",
+    "baseline",
+    "baseline:slow",
+  ] as const
+) {
   Deno.test(`deno task ${task} installs what it needs before it starts`, () => {
     const [first, ...rest] = config.tasks[task].command.split(" && ");
     assertEquals(first, "deno task install");
@@ -71,7 +81,16 @@ for (const task of ["test", "test:around", "coverage", "baseline", "baseline:slo
 }
 
 for (
-  const task of ["demo", "test", "test:around", "coverage", "baseline", "baseline:slow"] as const
+  const task of [
+    "demo",
+    "test",
+    "test:around",
+    "test:browser",
+    "test:long",
+    "coverage",
+    "baseline",
+    "baseline:slow",
+  ] as const
 ) {
   Deno.test(`deno task ${task} reaches its own servers without the user's proxy`, () => {
     assert(config.tasks[task].command.includes('&& NO_PROXY="127.0.0.1,$NO_PROXY" '));

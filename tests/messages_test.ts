@@ -4,19 +4,29 @@ import {
   createAuth,
   createBaseApp,
   createEventRouter,
-  createForgeIntake,
+  createIntake,
   createLogger,
-  createMessengerIntake,
   createRateLimiter,
+  defineApp,
+  definePlatform,
   type EventStore,
+  forge,
+  github,
+  gitlab,
   healthRoutes,
   isUserAuthorized,
-  KvRateLimitStore,
+  openApp,
   openEventStore,
+  optional,
+  required,
   runApp,
+  startApp,
   startWorker,
+  telegram,
 } from "../mod.ts";
-import { createLogSummary, createStdoutLog } from "../middleware/mod.ts";
+import { events } from "../app/mod.ts";
+import { createLogSummary, createStdoutLog, KvRateLimitStore } from "../middleware/mod.ts";
+import { forgeIntake, messengerIntake } from "./webhook/_intakes.ts";
 
 /** Values that types forbid, and JavaScript, `any` and JSON let through. */
 const wrong = (value: unknown): never => value as never;
@@ -36,9 +46,81 @@ const listening: EventStore = wrong({
 });
 const secrets = ["It's a Secret to Everybody"];
 const handler = () => {};
+const definition = { name: "bot", platform: github() };
+const app = defineApp(definition);
+/** An app that has been opened. */
+function opened() {
+  const app = defineApp(definition);
+  app.handlerWith({ env: {}, resources: undefined });
+  return app;
+}
+const needy = defineApp({ ...definition, env: { API_TOKEN: required } });
 
 /** Mistakes that can be made, and what is said of them at once. */
 const MISTAKES: readonly [string, () => unknown][] = [
+  [
+    "Cannot add the schedule: its name must be a letter and up to 99 letters, digits, '_', '.', ':' or '-', " +
+    'got "7am"',
+    () => defineApp(definition).schedule("7am", "@daily", handler),
+  ],
+  [
+    "Cannot add the schedule 'a': the cron expression must have five fields (minute, hour, day of the month, " +
+    'month, day of the week), such as "0 7 * * 1-5", or be one of @yearly, @annually, @monthly, @weekly, ' +
+    '@daily, @midnight, @hourly, got "0 0 7 * * 1-5"',
+    () => defineApp(definition).schedule("a", "0 0 7 * * 1-5", handler),
+  ],
+  [
+    "Cannot add the schedule 'a': 'timeZone' must be the name of a time zone, such as \"Europe/Berlin\", got " +
+    '"Berlin"',
+    () => defineApp(definition).schedule("a", "@daily", handler, { timeZone: "Berlin" }),
+  ],
+  [
+    'Cannot add the schedule \'a\': \'missed\' must be "last", "none" or "all", got "first"',
+    () => defineApp(definition).schedule("a", "@daily", handler, { missed: wrong("first") }),
+  ],
+  [
+    "Cannot add the schedule 'a': there is no option \"timezone\". There are timeZone, missed, id, timeoutMs",
+    () => defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
+  ],
+  [
+    "Cannot add the schedule 'a': there is one of that name already",
+    () => defineApp(definition).schedule("a", "@daily", handler).schedule("a", "@daily", handler),
+  ],
+  [
+    "Cannot add the schedule 'a': the options must be an object, got null",
+    () => defineApp(definition).schedule("a", "@daily", handler, wrong(null)),
+  ],
+  [
+    "Cannot register the handler: it must be a function, got undefined",
+    () => defineApp(definition).schedule("a", "@daily", wrong(undefined)),
+  ],
+  [
+    'Cannot add the schedule: a platform of this app has the name "schedule", which the events of schedules ' +
+    "have. Give it another one",
+    () =>
+      defineApp({ name: "bot", platform: github({ name: "schedule" }) }).schedule(
+        "a",
+        "@daily",
+        handler,
+      ),
+  ],
+  [
+    'Cannot add the platform: the events of this app\'s schedules have the name "schedule". Give this one its ' +
+    'own: { name: "..." }',
+    () =>
+      defineApp(definition).schedule("a", "@daily", handler).from(
+        telegram({ name: "schedule", path: "/other" }),
+      ),
+  ],
+  [
+    'Cannot name the source: the source must not be "schedule", whose events schedules make: run one at once ' +
+    "with runSchedule()",
+    () => events("schedule"),
+  ],
+  [
+    "Cannot add the schedule: the app is open already. Do that before you run or open it",
+    () => opened().schedule("a", "@daily", handler),
+  ],
   [
     "Cannot create the app: 'before' must be an array of middleware, got a function",
     () => createBaseApp({ name: "bot", before: wrong(() => {}) }),
@@ -93,50 +175,187 @@ const MISTAKES: readonly [string, () => unknown][] = [
   [
     "Cannot create the forge intake: 'telemetry' must be what openTelemetry() resolves with, got a " +
     "promise: await it",
-    () => createForgeIntake({ secrets, store, telemetry: wrong(Promise.resolve()) }),
+    () => forgeIntake({ secrets, store, telemetry: wrong(Promise.resolve()) }),
   ],
   [
     "Cannot create the messenger intake: 'telemetry' must be what openTelemetry() resolves with, got 5",
-    () => createMessengerIntake({ secrets: ["token"], store, telemetry: wrong(5) }),
+    () => messengerIntake({ secrets: ["token"], store, telemetry: wrong(5) }),
   ],
   [
     "Cannot create the forge intake: 'store' must be what openEventStore() resolves with, or a store " +
     "of your own, got undefined",
-    () => createForgeIntake(wrong({ secrets })),
+    () => forgeIntake(wrong({ secrets })),
   ],
   [
     "Cannot create the messenger intake: 'store' must be what openEventStore() resolves with, or a " +
     "store of your own, got a promise: await it",
-    () => createMessengerIntake({ secrets: ["token"], store: wrong(Promise.resolve(store)) }),
+    () => messengerIntake({ secrets: ["token"], store: wrong(Promise.resolve(store)) }),
   ],
   [
     "Cannot create the forge intake: the options must be an object, got undefined",
-    () => createForgeIntake(wrong(undefined)),
+    () => createIntake(forge({ secrets }), wrong(undefined)),
   ],
   [
-    "Cannot create the forge intake: 'secrets' must be an array with at least one secret, got a text",
-    () => createForgeIntake({ secrets: wrong("a secret"), store }),
+    "Cannot create the intake: the platform must be what github(), telegram() or another such function " +
+    "returns, got the function itself: call it",
+    () => createIntake(wrong(github), { store }),
   ],
   [
-    "Cannot create the forge intake: secret 2 must be a text, got undefined",
-    () => createForgeIntake({ secrets: [...secrets, wrong(undefined)], store }),
+    "Cannot create the github intake: 'env' must be an object, got \"production\"",
+    () => createIntake(github(), { store, env: wrong("production") }),
+  ],
+  ["GITHUB_WEBHOOK_SECRET is not set", () => createIntake(github(), { store })],
+  [
+    "Cannot define the platform 'github': 'tokens' are GitLab's: this platform's deliveries are signed",
+    () => github(wrong({ tokens: ["a-token"] })),
   ],
   [
-    "Cannot create the forge intake: 'orderBy' must be a function, got \"repository\"",
-    () => createForgeIntake({ secrets, store, orderBy: wrong("repository") }),
+    "Cannot define the platform 'gitlab': secret 1 does not begin with whsec_, as GitLab's signing tokens " +
+    "do: a secret token belongs into the tokens",
+    () => gitlab({ secrets }),
   ],
   [
-    "Cannot create the messenger intake: 'isAuthorized' must be a function, got an array",
-    () => createMessengerIntake({ secrets: ["token"], store, isAuthorized: wrong([42]) }),
+    "Cannot define the platform: 'name' must be a letter, then up to 31 letters, digits, _ and -, got \"\"",
+    () => github({ name: "" }),
   ],
   [
-    'Cannot create the messenger intake: \'unauthorized\' must be "reject" or "ignore", got "drop"',
-    () => createMessengerIntake({ secrets: ["token"], store, unauthorized: wrong("drop") }),
+    "Cannot define the platform 'github': 'path' must be a slash, then letters, digits, _, -, . and " +
+    'slashes, got "hooks"',
+    () => github({ path: "hooks" }),
   ],
   [
-    "Cannot create the messenger intake: secret 1 begins or ends with white space, such as a line " +
+    "Cannot define the platform 'github': 'maxBodyBytes' must be a whole number from 1 to " +
+    '9007199254740991, got "1MB"',
+    () => github({ maxBodyBytes: wrong("1MB") }),
+  ],
+  [
+    "Cannot define the platform 'slack': 'createVerifier' must be a function, got null",
+    () => definePlatform(wrong({ name: "slack", parse: () => {} })),
+  ],
+  [
+    "Cannot define the app: 'name' must be a text that is not blank, got undefined",
+    () => defineApp({ ...definition, name: wrong(undefined) }),
+  ],
+  [
+    "Cannot define the app: the platform must be what github(), telegram() or another such function " +
+    "returns, got the function itself: call it",
+    () => defineApp({ ...definition, platform: wrong(github) }),
+  ],
+  [
+    "Cannot define the app: the platform must be what github(), telegram() or another such function " +
+    'returns, got "github"',
+    () => defineApp({ ...definition, platform: wrong("github") }),
+  ],
+  [
+    "Cannot define the app: the variable 'TOKEN' in 'env' must be required, optional() or secrets, got " +
+    "the function itself: call it",
+    () => defineApp({ ...definition, env: { TOKEN: wrong(optional) } }),
+  ],
+  [
+    "Cannot define the app: the variable 'TOKEN' in 'env' must be required, optional() or secrets, got " +
+    "a text: the value is read at the start",
+    () => defineApp({ ...definition, env: { TOKEN: wrong("ghp_x") } }),
+  ],
+  [
+    'Cannot define the app: there is no option "setup". There are name, version, platform, env, ',
+    () => defineApp(wrong({ ...definition, setup: () => {} })),
+  ],
+  [
+    "Cannot define the app, in 'worker': there is no option \"concurency\". There are concurrency, leaseMs, " +
+    "pollMs, timeoutMs, retry",
+    () => defineApp({ ...definition, worker: wrong({ concurency: 5 }) }),
+  ],
+  [
+    "Cannot define the app: 'strict' must be true or false, got \"yes\"",
+    () => defineApp({ ...definition, strict: wrong("yes") }),
+  ],
+  [
+    "Cannot define the app: the definition must be an object, got undefined",
+    () => defineApp(wrong(undefined)),
+  ],
+  [
+    "Cannot define the platform 'github': there is no option \"secret\". There are name, path, ",
+    () => github(wrong({ secret: "x" })),
+  ],
+  [
+    "Cannot define the platform 'github': the options must be an object, got null",
+    () => github(wrong(null)),
+  ],
+  [
+    "Cannot define the platform 'telegram': the options must be an object, got \"token\"",
+    () => telegram(wrong("token")),
+  ],
+  [
+    "Cannot define the platform 'telegram': secret 1 is not a secret token that Telegram accepts: 1 to 256 " +
+    "letters, digits, _ and -",
+    () => telegram({ secrets: ["123456:ABC-the-token-of-the-bot"] }),
+  ],
+  [
+    "Cannot add the middleware: the app is open already. Do that before you run or open it",
+    () => opened().use(() => {}),
+  ],
+  [
+    "Cannot add the platform: the app is open already. Do that before you run or open it",
+    () => opened().from(telegram({ path: "/telegram" })),
+  ],
+  [
+    "Cannot define the app: 'resources' must be a function, got an object",
+    () => defineApp({ ...definition, resources: wrong({ api: {} }) }),
+  ],
+  [
+    "Cannot define the app: 'rateLimit' must be an object, got 100",
+    () => defineApp({ ...definition, rateLimit: wrong(100) }),
+  ],
+  [
+    "Cannot define the app: 'namespace' must be a text that is not blank, got \"\"",
+    () => defineApp({ ...definition, namespace: "" }),
+  ],
+  [
+    "Cannot define the app: 'worker' must be an object, got 10",
+    () => defineApp({ ...definition, worker: wrong(10) }),
+  ],
+  [
+    "Cannot define the app: 'retentionMs' must be a whole number from 1 to 3153600000000, got \"7d\"",
+    () => defineApp({ ...definition, retentionMs: wrong("7d") }),
+  ],
+  [
+    'Cannot add the platform: another one of this app has the name "github". Give this one its own: ' +
+    '{ name: "..." }',
+    () => defineApp(definition).from(github()),
+  ],
+  [
+    'Cannot add the platform: another one of this app has the path "/webhook". Give this one its own: ' +
+    '{ path: "..." }',
+    () => defineApp(definition).from(gitlab()),
+  ],
+  [
+    "Cannot add the middleware: 'middleware' must be a function, got null",
+    () => defineApp(definition).use(wrong(undefined)),
+  ],
+  [
+    "Cannot define the platform 'forge': 'secrets' must be an array with at least one secret, got a text",
+    () => forgeIntake({ secrets: wrong("a secret"), store }),
+  ],
+  [
+    "Cannot define the platform 'forge': secret 2 must be a text, got undefined",
+    () => forgeIntake({ secrets: [...secrets, wrong(undefined)], store }),
+  ],
+  [
+    "Cannot define the platform 'forge': 'groupBy' must be a function, got \"repository\"",
+    () => forgeIntake({ secrets, store, groupBy: wrong("repository") }),
+  ],
+  [
+    "Cannot define the platform 'messenger': 'isAuthorized' must be a function, got an array",
+    () => messengerIntake({ secrets: ["token"], store, isAuthorized: wrong([42]) }),
+  ],
+  [
+    'Cannot define the platform \'messenger\': \'unauthorized\' must be "reject" or "ignore", got "drop"',
+    () => messengerIntake({ secrets: ["token"], store, unauthorized: wrong("drop") }),
+  ],
+  [
+    "Cannot define the platform 'messenger': secret 1 begins or ends with white space, such as a line " +
     "break, which no header can bring",
-    () => createMessengerIntake({ secrets: ["token\n"], store }),
+    () => messengerIntake({ secrets: ["token\n"], store }),
   ],
   [
     "Cannot check the user: 'MESSENGER_ALLOWED_USERS' must be a text of user ids separated by " +
@@ -262,8 +481,6 @@ for (const [message, make] of MISTAKES) {
   });
 }
 
-const options = { name: "bot", handler, setup: () => () => () => new Response() };
-
 /** Stops a worker as asked, and then in any case. */
 async function stopIdle(options: unknown): Promise<void> {
   using kv = await Deno.openKv(":memory:");
@@ -294,16 +511,41 @@ const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
     () => openEventStore(wrong({ atomic: () => {} }), { retentionMs: wrong("7d") }),
   ],
   [
-    "Cannot run the app: 'name' must be a text, got undefined",
-    () => runApp({ ...options, name: wrong(undefined) }),
+    "Cannot run the app: the app must be what defineApp() returns, got an object",
+    () => runApp(wrong(definition)),
   ],
   [
-    "Cannot run the app: 'handler' must be a function, got undefined",
-    () => runApp({ ...options, handler: wrong(undefined) }),
+    "Cannot run the app: the options must be an object, got null",
+    () => runApp(app, wrong(null)),
   ],
   [
-    "Cannot run the app: 'setup' must be a function, got undefined",
-    () => runApp({ ...options, setup: wrong(undefined) }),
+    "Cannot start the app: 'graceMs' must be a whole number from 0 to 2147483647, got \"4s\"",
+    () => startApp(app, { graceMs: wrong("4s") }),
+  ],
+  [
+    "Cannot open the app: the app must be what defineApp() returns, got a promise: await it",
+    () => openApp(wrong(Promise.resolve(app))),
+  ],
+  [
+    "Cannot open the app: 'kv' must be what Deno.openKv() resolves with, got a promise: await it",
+    () => openApp(app, { kv: wrong(Promise.resolve({})) }),
+  ],
+  [
+    'Cannot start the app: there is no option "port". There are env, kv, resources, log, telemetry, graceMs',
+    () => startApp(app, wrong({ port: 3000 })),
+  ],
+  [
+    "PORT must be a text, got number; LOG_FORMAT must be auto, json or text",
+    () =>
+      startApp(app, { env: { GITHUB_WEBHOOK_SECRET: "s", PORT: wrong(8000), LOG_FORMAT: "xml" } }),
+  ],
+  [
+    "Cannot open the app: 'env' must be an object, got \".env\"",
+    () => openApp(app, { env: wrong(".env") }),
+  ],
+  [
+    "GITHUB_WEBHOOK_SECRET is not set; API_TOKEN is not set; PORT must be a whole number from 0 to 65535",
+    () => startApp(needy, { env: { PORT: "http" } }),
   ],
   [
     "Cannot open the event store: the options must be an object, got null",
@@ -320,6 +562,10 @@ const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
   [
     "Cannot stop the worker: 'graceMs' must be a number of milliseconds from 0 on, got \"5\"",
     () => stopIdle({ graceMs: "5" }),
+  ],
+  [
+    'Cannot stop the worker: there is no option "grace". There are graceMs',
+    () => stopIdle({ grace: 1 }),
   ],
   [
     "Cannot stop the worker: the options must be an object, got null",

@@ -4,7 +4,11 @@ import type { JsonObject } from "../core/parse_json.ts";
 import type { Delivery } from "../events/store/mod.ts";
 import { userIdOf } from "./platforms/messenger.ts";
 
-/** The bindings that {@linkcode isUserAuthorized} reads. */
+/**
+ * The bindings that {@linkcode isUserAuthorized} reads.
+ *
+ * @category Platforms
+ */
 export interface AllowedUsersEnv {
   /** The ids of the users who may use the bot, separated by commas; `*` for everybody. */
   readonly MESSENGER_ALLOWED_USERS?: string | undefined;
@@ -12,16 +16,23 @@ export interface AllowedUsersEnv {
 
 /**
  * Decides whether an update may reach the bot, by its user and by the rest of it: its chat, sender, type
- * and payload. The user id is undefined for an update without a user, such as a channel post.
+ * and payload. The user id is undefined for an update without a user, such as a channel post. The bindings
+ * are those of the app, and `MESSENGER_ALLOWED_USERS`.
+ *
+ * @category Platforms
  */
-export type AuthorizeUser<TEnv extends object = AllowedUsersEnv> = (
-  env: TEnv,
+export type AuthorizeUser = (
+  env: AllowedUsersEnv & Readonly<Record<string, unknown>>,
   userId: number | undefined,
   update: Delivery,
 ) => boolean | Promise<boolean>;
 
-/** Decides whether an update is wanted, given the bindings and the log of its request. */
-export type DecideUpdate = (env: object, update: Delivery, log: LogSink) => Promise<boolean>;
+/** Decides whether a delivery may reach the bot, by the app's bindings and the log of its request. */
+export type DecideDelivery = (
+  delivery: Delivery,
+  bindings: object,
+  log: LogSink,
+) => Promise<boolean>;
 
 const USER_ID = /^[1-9]\d{0,15}$/;
 
@@ -47,6 +58,8 @@ const MAX_REMEMBERED = 1_000;
  * assertEquals(isUserAuthorized(env, 43), false);
  * assertEquals(isUserAuthorized({}, 42), false);
  * ```
+ *
+ * @category Platforms
  */
 export function isUserAuthorized(
   env: AllowedUsersEnv,
@@ -81,6 +94,7 @@ export function checkAllowedUsers(doing: string, list: unknown): void {
  * @param update The update.
  * @param isAuthorized Decides whether the sender is allowed.
  * @throws {HttpError} 403 `AUTH_001` if the user is not allowed.
+ * @category Steps of an intake
  */
 export async function authorizeUpdate<TEnv extends object = AllowedUsersEnv>(
   env: TEnv,
@@ -113,21 +127,23 @@ export function idsOf(
 }
 
 /**
- * Lets a check fail once for each update, which is then sent again. A second failure counts as a refusal:
+ * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
  * an update that is answered 5xx each time holds up the later updates of its chat for a day.
  *
- * @param isAuthorized The check.
- * @returns The decision on updates.
+ * @param isAllowed The check.
+ * @returns The decision on deliveries.
  */
-export function failingOnce<TEnv extends object>(isAuthorized: AuthorizeUser<TEnv>): DecideUpdate {
+export function failingOnce(
+  isAllowed: (delivery: Delivery, bindings: object) => boolean | Promise<boolean>,
+): DecideDelivery {
   const failed = new Set<string>();
-  return async (env, update, log) => {
-    const { sender, deliveryId } = update;
+  return async (delivery, bindings, log) => {
+    const { deliveryId } = delivery;
     try {
-      return await isAuthorized(env as TEnv, sender?.id, update);
+      return await isAllowed(delivery, bindings);
     } catch (error) {
-      const isOwnAnswer = error instanceof HttpError && error.status < 500;
-      if (isOwnAnswer || deliveryId === undefined || !failed.delete(deliveryId)) {
+      if (error instanceof HttpError && error.status < 500) throw error;
+      if (deliveryId === undefined || !failed.has(deliveryId)) {
         remember(failed, deliveryId);
         throw error;
       }

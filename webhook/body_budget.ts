@@ -4,7 +4,11 @@ import { HttpError } from "../core/mod.ts";
 /** Largest body that counts as small, in bytes. Nearly all are, and large ones must not crowd them out. */
 const SMALL_BYTES = 65_536;
 
-/** One body's share of a {@linkcode BodyBudget}. */
+/**
+ * One body's share of a {@linkcode BodyBudget}.
+ *
+ * @category Steps of an intake
+ */
 export interface BodyShare {
   /** True once the body was evicted: then its reader has to stop. */
   readonly isEvicted: boolean;
@@ -53,6 +57,8 @@ export function overloaded(): HttpError {
  *
  * Large verified bodies are parsed and stored at the same time only if they fit a quarter of the budget:
  * 1 MB of JSON becomes a text, objects, and parts to be stored, 4 MB or more.
+ *
+ * @category Steps of an intake
  */
 export class BodyBudget {
   readonly #maxBytes: number;

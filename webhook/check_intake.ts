@@ -1,9 +1,8 @@
-import { checkInteger, checkObject, checkPart, MAX_TIMER_MS, met } from "../core/check_options.ts";
-import type { PlatformName } from "../events/store/mod.ts";
+import { checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
 import { isStandardSecret, standardKeyOf } from "./verify_signature.ts";
 
-/** Intakes have short names: they begin each event's id, up to the first colon. */
-const INTAKE_NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
+/** Start of a public or private key of the Standard Webhooks specification. */
+const NO_SECRET = /^wh[ps]k_/;
 
 /** Characters that a header's value can bring unchanged. Telegram allows A-Z a-z 0-9 _ - only. */
 const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
@@ -11,64 +10,21 @@ const TOKEN = /^[!-~](?:[ -~]*[!-~])?$/;
 /**
  * Checks the options that an intake requires.
  *
- * @param platform The intake's platform, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param options The options.
  * @throws {TypeError} If they are not an object, or have no store.
  */
 export function checkIntakeOptions(
-  platform: PlatformName,
+  doing: string,
   options: { readonly store: unknown; readonly telemetry?: unknown },
 ): void {
-  const doing = `create the ${platform} intake`;
   checkObject(doing, options);
+  checkKeys(doing, options, ["store", "telemetry", "env"]);
   const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
   checkPart(doing, options.store, "accept", wanted);
   if (options.telemetry === undefined) return;
   const wantedTelemetry = "'telemetry' must be what openTelemetry() resolves with";
   checkPart(doing, options.telemetry, "storing", wantedTelemetry);
-}
-
-/**
- * Checks an intake's name. The other platform's name would suggest that its events come from there.
- *
- * @param platform The intake's platform.
- * @param name The name.
- * @throws {TypeError} If it is not a short name, or is the other platform's.
- */
-export function checkIntakeName(platform: PlatformName, name: string): void {
-  const other = platform === "forge" ? "messenger" : "forge";
-  if (name === other) {
-    throw new TypeError(
-      `Cannot create the intake: 'name' must not be ${met(name)}, which is the other platform's`,
-    );
-  }
-  if (typeof name === "string" && INTAKE_NAME.test(name)) return;
-  throw new TypeError(
-    "Cannot create the intake: 'name' must be a letter, then up to 31 letters, digits, _ and -, " +
-      `got ${met(name)}`,
-  );
-}
-
-/**
- * Checks the limits of an intake.
- *
- * @param platform The intake's platform, for the message.
- * @param limits The limits, by the names of their options.
- * @param maxPayloadBytes The largest body that the store can hold, in bytes.
- * @throws {RangeError} If a limit is out of range.
- */
-export function checkIntakeLimits(
-  platform: PlatformName,
-  limits: Readonly<Record<"maxBodyBytes" | "bodyTimeoutMs" | "maxTotalBodyBytes", number>>,
-  maxPayloadBytes: number,
-): void {
-  const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = limits;
-  const doing = `create the ${platform} intake`;
-  checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: maxPayloadBytes });
-  checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
-  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
-  const totalRange = { min: maxBodyBytes, max: Number.MAX_SAFE_INTEGER };
-  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, totalRange);
 }
 
 /**
@@ -78,6 +34,9 @@ export function checkIntakeLimits(
  * @returns The reason, to follow its name; undefined if it can be used.
  */
 export function flawOfSecret(secret: string): string | undefined {
+  if (NO_SECRET.test(secret)) {
+    return "begins with whpk_ or whsk_: those are keys of Ed25519, and no secrets";
+  }
   if (!isStandardSecret(secret) || standardKeyOf(secret)) return undefined;
   return "begins with whsec_ and is not base64";
 }
@@ -98,13 +57,13 @@ export function flawOfToken(token: string): string | undefined {
 /**
  * Checks the secrets that an intake is given.
  *
- * @param platform The intake's platform, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param secrets The secrets.
  * @param name The option's name, for the message.
  * @throws {TypeError} If there is none, or one is blank.
  */
 export function checkSecrets(
-  platform: PlatformName,
+  doing: string,
   secrets: readonly string[],
   name = "secrets",
 ): void {
@@ -116,44 +75,44 @@ export function checkSecrets(
       ? "an empty one"
       : met(secrets);
     throw new TypeError(
-      `Cannot create the ${platform} intake: '${name}' must be an array with at least one secret, got ${got}`,
+      `Cannot ${doing}: '${name}' must be an array with at least one secret, got ${got}`,
     );
   }
   secrets.forEach((secret, i) => {
     if (typeof secret === "string" && secret.trim() !== "") return;
     const is = typeof secret === "string" ? "is blank" : `must be a text, got ${typeof secret}`;
-    throw new TypeError(`Cannot create the ${platform} intake: ${singular(name)} ${i + 1} ${is}`);
+    throw new TypeError(`Cannot ${doing}: ${singular(name)} ${i + 1} ${is}`);
   });
 }
 
 /**
  * Checks the tokens that are sent along in a header.
  *
- * @param platform The intake's platform, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param tokens The tokens.
  * @param name The option's name, for the message.
  * @throws {TypeError} If there is none, one is blank, or one has characters that no header can bring.
  */
 export function checkTokens(
-  platform: PlatformName,
+  doing: string,
   tokens: readonly string[],
   name = "secrets",
 ): void {
-  checkSecrets(platform, tokens, name);
-  checkEach(platform, tokens, name, flawOfToken);
+  checkSecrets(doing, tokens, name);
+  checkEach(doing, tokens, name, flawOfToken);
 }
 
 /**
  * Checks each secret on its own.
  *
- * @param platform The intake's platform, for the message.
+ * @param doing The action that fails otherwise, for the message.
  * @param secrets The secrets.
  * @param name The option's name, for the message.
  * @param flawOf Finds out why a secret cannot be used.
  * @throws {TypeError} If one cannot be used.
  */
 export function checkEach(
-  platform: PlatformName,
+  doing: string,
   secrets: readonly string[],
   name: string,
   flawOf: (secret: string) => string | undefined,
@@ -161,7 +120,7 @@ export function checkEach(
   secrets.forEach((secret, i) => {
     const flaw = flawOf(secret);
     if (!flaw) return;
-    throw new TypeError(`Cannot create the ${platform} intake: ${singular(name)} ${i + 1} ${flaw}`);
+    throw new TypeError(`Cannot ${doing}: ${singular(name)} ${i + 1} ${flaw}`);
   });
 }
 

@@ -1,55 +1,36 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions } from "../core/check_options.ts";
+import { checkInteger, checkObject, isPromise, met } from "../core/check_options.ts";
+import { variablesIn } from "../core/env.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
-import type { AcceptResult, Delivery, EventStore, PlatformName } from "../events/store/mod.ts";
-import type { Telemetry } from "../telemetry/mod.ts";
-import { idsOf } from "./authorize.ts";
+import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
+import type { CountedDelivery, Telemetry } from "../telemetry/mod.ts";
+import { type DecideDelivery, failingOnce, idsOf, notAuthorized } from "./authorize.ts";
 import { BodyBudget, overloaded } from "./body_budget.ts";
-import { checkIntakeLimits, checkIntakeName } from "./check_intake.ts";
-import type { OrderBy } from "./ordering.ts";
+import { checkIntakeOptions } from "./check_intake.ts";
+import { type GroupBy, grouped } from "./grouping.ts";
+import { checkPlatform, type Platform, type ReadyPlatform, type VerifyBody } from "./platform.ts";
+import { invalidBody, type ParsedDelivery, textOf } from "./platforms/readers.ts";
 import { checkDeclaredBody, type HeldBody, readBodyWithin } from "./read_body.ts";
-import type { Verifier } from "./verifier.ts";
 
-/** Part of an event store that an intake needs. */
+/**
+ * Part of an event store that an intake needs.
+ *
+ * @category Steps of an intake
+ */
 export type IntakeStore = Pick<
   EventStore,
   "accept" | "maxPayloadBytes" | "retentionMs"
 >;
 
-/** Options of the intakes of all platforms. */
-export interface IntakeOptions {
+/**
+ * Parts of an app that an intake works with.
+ *
+ * @category Steps of an intake
+ */
+export interface IntakeParts {
   /** The store for accepted deliveries. */
   readonly store: IntakeStore;
-  /**
-   * The intake's name, which begins the ids of its events: `forge:72d3162e`. If several intakes of one
-   * platform share a store, give each its own name, since their senders may use the same ids.
-   *
-   * @default {"forge" | "messenger"} The platform's.
-   */
-  readonly name?: string | undefined;
-  /** Largest body, in bytes. */
-  readonly maxBodyBytes?: number | undefined;
-  /**
-   * Time in which a body must have arrived, in milliseconds.
-   *
-   * @default {10_000}
-   */
-  readonly bodyTimeoutMs?: number | undefined;
-  /**
-   * Bytes that all bodies together may hold until they are stored. A body beyond that is answered 503
-   * `OVERLOADED`: {@linkcode BodyBudget} describes which one.
-   *
-   * @default {134_217_728} 128 MiB.
-   */
-  readonly maxTotalBodyBytes?: number | undefined;
-  /**
-   * Returns a delivery's ordering key: deliveries with the same key are handled one at a time and in the
-   * order received.
-   *
-   * @default {undefined} Events are handled as they come.
-   */
-  readonly orderBy?: OrderBy | undefined;
   /**
    * Counts and traces deliveries.
    *
@@ -58,35 +39,25 @@ export interface IntakeOptions {
   readonly telemetry?: Telemetry | undefined;
 }
 
-/** The parts of an intake that differ between platforms. */
-export interface Platform {
-  /** Its name, for the log. */
-  readonly name: PlatformName;
-  /** Largest body, in bytes. */
-  readonly maxBodyBytes: number;
-  /** Time during which the same document is a duplicate, in milliseconds; undefined for none. */
-  readonly replayWindowMs?: number | undefined;
-  /** True if there are several secrets, so that the log has to tell them apart. */
-  readonly hasSeveralSecrets: boolean;
-  /** Verifies requests. */
-  readonly verifier: Verifier;
-  /** Makes the delivery of a verified request. */
-  parse(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery;
-  /** Decides whether the delivery is wanted: false drops it without an error. Left out, all are. */
-  authorize?(c: Context, delivery: Delivery): boolean | Promise<boolean>;
+/**
+ * Options of {@linkcode createIntake}.
+ *
+ * @category Steps of an intake
+ */
+export interface IntakeOptions extends IntakeParts {
+  /**
+   * Values of the platform's variables, such as `Deno.env.toObject()`.
+   *
+   * @default {{}} None: then the platform must have its secrets in code.
+   */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
-
-/** A quarter of the memory of the smallest instances of hosting platforms. */
-const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
 
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 const STORE_TIMEOUT_MS = 5_000;
 
 /** Seconds until a retry makes sense. */
 const RETRY_AFTER_SECONDS = "5";
-
-/** The path of the webhook, in this spelling only. */
-const PATH = "/webhook";
 
 /** The codes of refusals that are logged as warnings. */
 const WARNED: ReadonlySet<string> = new Set([
@@ -97,86 +68,174 @@ const WARNED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Makes the app that serves `POST /webhook` for a platform.
+ * Makes the app that takes a platform's deliveries in, for an app that is composed by hand. In an app of
+ * {@linkcode defineApp} that is done for you.
+ *
+ * A request is answered 200 `OK` once its event is stored; 401 if it is not verified; 403 `AUTH_001` if it
+ * is not allowed; 400, 413, 415 or 408 if it is verified but is not a delivery; 503 `QUEUE_UNAVAILABLE` if
+ * the store cannot accept it.
  *
  * The order is fixed: the body's declared size, the form of the signature or all of the token, the body
  * within its limits, the signature over its bytes, and only then the content of the delivery. A sender
  * that does not know the secret learns nothing but that.
  *
  * @param platform The platform.
- * @param options The store, and the options that all platforms have.
+ * @param options The store, and the platform's variables.
  * @returns An app to mount with `app.route("/", ...)`.
- * @throws {RangeError} If a limit is out of range, or is more than the store can hold.
+ * @throws {VariableError} If variables of the platform are missing or wrong.
+ * @throws {TypeError} If an option has the wrong type.
+ * @throws {RangeError} If a limit is more than the store can hold or remembers.
+ *
+ * @example
+ * ```ts
+ * import { createBaseApp, createIntake, github, openEventStore } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * const app = createBaseApp({ name: "my-bot", logger: false });
+ * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
+ * app.route("/", createIntake(github(), { store, env }));
+ *
+ * const response = await app.request("/webhook", { method: "POST", body: "{}" });
+ * assertEquals(response.status, 401);
+ * assertEquals(await response.json(), { error: "Missing signature" });
+ * ```
+ *
+ * @category Composing by hand
  */
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
-  const intake = new Intake(platform, options);
-  return new Hono().post(PATH, (c: Context) => intake.receive(c));
+  checkPlatform("create the intake", platform);
+  const doing = `create the ${platform.name} intake`;
+  checkIntakeOptions(doing, options);
+  const { env = {}, ...parts } = options;
+  checkObject(doing, env, "'env'");
+  return mountIntake(platform.prepare(variablesIn(env, () => {})), parts);
+}
+
+/**
+ * Makes the app that takes deliveries in, as {@linkcode createIntake} does.
+ *
+ * @param platform The platform, with its variables read.
+ * @param parts The store and the telemetry.
+ * @returns An app to mount with `app.route("/", ...)`.
+ * @throws {RangeError} If a limit is more than the store can hold or remembers.
+ */
+export function mountIntake(platform: ReadyPlatform, parts: IntakeParts): Hono {
+  const intake = new Intake(platform, parts);
+  return new Hono().post(platform.path, (c: Context) => intake.receive(c));
 }
 
 /** The steps of a delivery, from the request to the store. */
 class Intake {
-  readonly #platform: Platform;
+  readonly #platform: ReadyPlatform;
   readonly #store: IntakeStore;
-  readonly #name: string;
-  readonly #orderBy: OrderBy | undefined;
   readonly #telemetry: Telemetry | undefined;
   readonly #budget: BodyBudget;
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
+  readonly #isAllowed: DecideDelivery | undefined;
 
-  constructor(platform: Platform, options: IntakeOptions) {
-    const { store, name = platform.name, orderBy, telemetry } = options;
-    const { bodyTimeoutMs = 10_000, maxTotalBodyBytes = MAX_TOTAL_BYTES } = options;
-    checkIntakeName(platform.name, name);
-    checkFunctions(`create the ${platform.name} intake`, { orderBy });
-    const limits = { maxBodyBytes: platform.maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
-    checkIntakeLimits(platform.name, limits, store.maxPayloadBytes);
+  constructor(platform: ReadyPlatform, { store, telemetry }: IntakeParts) {
+    const { limits: { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes }, isAllowed } = platform;
+    const doing = `create the ${platform.name} intake`;
+    checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
+    checkReplayWindow(doing, platform.replayWindowMs, store.retentionMs);
     const timer = new SharedTimer();
     this.#platform = platform;
     this.#store = store;
-    this.#name = name;
-    this.#orderBy = orderBy;
     this.#telemetry = telemetry;
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
     this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
+    this.#isAllowed = isAllowed && failingOnce((delivery, bindings) => {
+      const decision = isAllowed(delivery, bindings);
+      if (typeof decision === "boolean") return decision;
+      return Promise.resolve(decision).then(booleanOf);
+    });
   }
 
   /** Answers a request. Each step hands its result on, or throws the error that the sender is answered. */
   async receive(c: Context): Promise<Response> {
     const { raw: request } = c.req;
-    const platform = this.#platform;
+    const { limits: { maxBodyBytes }, path, verifyHead, respond } = this.#platform;
     let body: HeldBody | undefined;
     let delivery: Delivery | undefined;
+    let isStored = false;
     try {
-      checkSpelling(request.url);
-      checkDeclaredBody(request.headers, platform.maxBodyBytes);
-      const claim = platform.verifier.verifyHead(request.headers);
-      body = await readBodyWithin(this.#bodyTimeouts, request, platform.maxBodyBytes, this.#budget);
+      checkSpelling(request.url, path);
+      checkDeclaredBody(request.headers, maxBodyBytes);
+      const verifyBody = functionOf(verifyHead(request.headers));
+      body = await readBodyWithin(this.#bodyTimeouts, request, maxBodyBytes, this.#budget);
       // A small body is verified at once, and does not wait for a turn.
-      const verifying = platform.verifier.verifyBody(claim, request.headers, body, this.#budget);
-      const verifiedBy = verifying instanceof Promise ? await verifying : verifying;
+      const verifying = verifyBody(body);
+      const verifiedBy = nameOf(isObject(verifying) ? await verifying : verifying);
       const room = body.share?.keep();
       if (room) await untilRoom(room, this.#storeTimeouts);
-      if (platform.hasSeveralSecrets) c.set("logFields", { verifiedBy });
-      delivery = this.#parse(c, body);
-      if (!platform.authorize || await platform.authorize(c, delivery)) {
-        const ordered = this.#orderBy ? inOrder(delivery, this.#orderBy, logSinkOf(c)) : delivery;
-        this.#noteStored(c, delivery, await this.#enqueue(ordered, body));
-      } else this.#telemetry?.countDelivery({ platform: platform.name, outcome: "ignored" });
+      if (verifiedBy !== undefined) c.set("logFields", { verifiedBy });
+      const parsed = this.#parse(request.headers, body);
+      if (parsed instanceof Response) return this.#answered(parsed);
+      delivery = this.#deliveryOf(c, parsed, body);
+      if (!this.#isAllowed || await this.#allow(c, this.#isAllowed, delivery)) {
+        const { groupBy } = this.#platform;
+        const ready = groupBy ? inGroup(delivery, groupBy, logSinkOf(c)) : delivery;
+        this.#noteStored(c, delivery, await this.#enqueue(ready, body));
+        isStored = true;
+      } else this.#count({ outcome: "ignored" });
     } catch (error) {
       this.#noteRefusal(c, error, delivery);
       throw error;
     } finally {
       body?.close();
     }
+    if (respond && isStored) return responseOf(respond(delivery));
     // With a status: without one, Hono leaves the content type to the runtime, which spells it differently.
     return c.text("OK", 200);
   }
 
-  #parse(c: Context, { bytes }: HeldBody): Delivery {
-    const parsed = this.#platform.parse(c.req.raw.headers, bytes);
-    return { ...parsed, intake: this.#name, requestId: c.get("requestId") };
+  #parse(headers: Headers, { bytes }: HeldBody): ParsedDelivery | Response {
+    try {
+      return this.#platform.parse(headers, bytes);
+    } catch (error) {
+      // That of JSON.parse(), in a platform of the user's own.
+      if (error instanceof SyntaxError) throw invalidBody("Body is malformed");
+      throw error;
+    }
+  }
+
+  /** Counts a request that the platform answers itself. */
+  #answered(response: Response): Response {
+    this.#count({ outcome: "ignored" });
+    return response;
+  }
+
+  #count(delivery: Omit<CountedDelivery, "platform" | "intake">): void {
+    const { kind: platform, name: intake } = this.#platform;
+    this.#telemetry?.countDelivery({ platform, intake, ...delivery });
+  }
+
+  #deliveryOf(c: Context, parsed: ParsedDelivery, { bytes }: HeldBody): Delivery {
+    const { name, kind } = this.#platform;
+    const { deliveryId, source = name, body = bytes } = parsed;
+    const requestId = c.get("requestId");
+    return { ...parsed, platform: kind, intake: name, source, deliveryId, body, requestId };
+  }
+
+  async #allow(c: Context, decide: DecideDelivery, delivery: Delivery): Promise<boolean> {
+    const deciding = Promise.allSettled([decide(delivery, c.env ?? {}, logSinkOf(c))]);
+    const [decision] = await this.#storeTimeouts.limit(deciding).catch(() => {
+      throw unavailable(new Error("Whether the delivery is allowed was not decided in time"));
+    });
+    if (decision.status === "rejected") throw decision.reason;
+    if (decision.value) return true;
+    if (this.#platform.unauthorized === "reject") throw notAuthorized();
+    const { platform } = delivery;
+    const fields = {
+      ...{ requestId: c.get("requestId"), platform, code: "AUTH_001" },
+      ...idsOf(delivery),
+    };
+    writeLog(logSinkOf(c), "warn", "update ignored: User not authorized", fields);
+    return false;
   }
 
   /** Puts a delivery into the store, in a span of its own if there are spans. */
@@ -197,13 +256,13 @@ class Intake {
   #noteStored(c: Context, { type, deliveryId }: Delivery, { id, duplicate }: AcceptResult): void {
     c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
     const outcome = duplicate ? "duplicate" : "accepted";
-    this.#telemetry?.countDelivery({ platform: this.#platform.name, outcome, type });
+    this.#count({ outcome, type });
   }
 
   #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
-    const { name: platform } = this.#platform;
+    const { kind: platform } = this.#platform;
     const code = error instanceof HttpError ? error.code : "INTERNAL";
-    this.#telemetry?.countDelivery({ platform, outcome: "rejected", code });
+    this.#count({ outcome: "rejected", code });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
     const ids = delivery && idsOf(delivery);
     const fields = { requestId: c.get("requestId"), platform, code, ...ids };
@@ -223,6 +282,7 @@ class Intake {
  * @returns The event's id, and whether it is a duplicate.
  * @throws {HttpError} 503 `QUEUE_UNAVAILABLE` with `Retry-After` if the store fails, or takes longer
  * than 5 s.
+ * @category Steps of an intake
  */
 export async function enqueueDelivery(
   store: Pick<EventStore, "accept">,
@@ -235,12 +295,16 @@ export async function enqueueDelivery(
   try {
     return await limit(store.accept(delivery, { replayWindowMs }));
   } catch (cause) {
-    throw new HttpError(503, "Service Unavailable", {
-      code: "QUEUE_UNAVAILABLE",
-      headers: { "Retry-After": RETRY_AFTER_SECONDS },
-      cause,
-    });
+    throw unavailable(cause);
   }
+}
+
+function unavailable(cause: unknown): HttpError {
+  return new HttpError(503, "Service Unavailable", {
+    code: "QUEUE_UNAVAILABLE",
+    headers: { "Retry-After": RETRY_AFTER_SECONDS },
+    cause,
+  });
 }
 
 function withinTimeout<T>(promise: Promise<T>): Promise<T> {
@@ -252,10 +316,52 @@ function withinTimeout<T>(promise: Promise<T>): Promise<T> {
  * be one. And Deno accepts a target with a fragment, `/webhook#a`, which no request may have (RFC 9112,
  * section 3.2). It does not use `new URL()`, which throws for some hosts.
  */
-function checkSpelling(url: string): void {
-  if (url.includes("#") || (url.includes("%") && !url.split("?", 1)[0]!.endsWith(PATH))) {
+function checkSpelling(url: string, path: string): void {
+  if (url.includes("#") || (url.includes("%") && !url.split("?", 1)[0]!.endsWith(path))) {
     throw new HttpError(404, "Not Found", { code: "NOT_FOUND" });
   }
+}
+
+/** A document whose event is forgotten cannot be told from one whose event was never stored. */
+function checkReplayWindow(doing: string, windowMs: number | undefined, retentionMs: number): void {
+  if (windowMs === undefined) return;
+  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
+  throw new RangeError(
+    `Cannot ${doing}: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's 'retentionMs', ` +
+      `got ${met(windowMs)}`,
+  );
+}
+
+/** Checks what a platform's `verifyHead` has returned: JavaScript lets it be async. */
+function functionOf(verifyBody: VerifyBody): VerifyBody {
+  if (typeof verifyBody === "function") return verifyBody;
+  const got = isPromise(verifyBody) ? "a promise: it must not be async" : met(verifyBody);
+  throw new TypeError(`A platform's verifier must return a function for the body, got ${got}`);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+/** Checks what has verified a body. A verifier that returns `false` would let everything pass. */
+function nameOf(verifiedBy: unknown): string | undefined {
+  if (verifiedBy === undefined || typeof verifiedBy === "string") return textOf(verifiedBy);
+  throw new TypeError(
+    "A platform's verifier must throw an error if a body is not genuine, and return nothing or a name if it " +
+      `is, got ${met(verifiedBy)}`,
+  );
+}
+
+/** Checks a decision: any text, also "no", would count as true. */
+function booleanOf(decision: unknown): boolean {
+  if (typeof decision === "boolean") return decision;
+  throw new TypeError(`Whether a delivery is allowed must be true or false, got ${met(decision)}`);
+}
+
+function responseOf(response: unknown): Response {
+  if (response instanceof Response) return response;
+  const got = isPromise(response) ? "a promise: it must not be async" : met(response);
+  throw new TypeError(`A platform's respond() must return a Response, got ${got}`);
 }
 
 /** Waits for room to work on a large body, no longer than for the store: its sender gives up. */
@@ -267,17 +373,13 @@ async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void>
   }
 }
 
-/** Sets the ordering key. If `orderBy` fails, an event out of order is better than a 5xx each time. */
-function inOrder(delivery: Delivery, orderBy: OrderBy, log: LogSink): Delivery {
+/** Sets the group. If `groupBy` fails, an event out of order is better than a 5xx each time. */
+function inGroup(delivery: Delivery, groupBy: GroupBy, log: LogSink): Delivery {
   try {
-    const orderingKey: unknown = orderBy(delivery);
-    if (orderingKey === undefined || typeof orderingKey === "string") {
-      return { ...delivery, orderingKey };
-    }
-    throw new TypeError("An ordering key must be a text, or undefined");
+    return grouped(delivery, groupBy);
   } catch (error) {
     const { platform, type, deliveryId } = delivery;
-    writeLog(log, "error", "event not ordered", { platform, type, deliveryId, error });
+    writeLog(log, "error", "event not grouped", { platform, type, deliveryId, error });
     return delivery;
   }
 }

@@ -1,44 +1,64 @@
-import type { Context, Hono } from "@hono/hono";
-import { checkFunctions, met } from "../core/check_options.ts";
-import { logSinkOf, writeLog } from "../core/mod.ts";
-import type { Delivery } from "../events/store/mod.ts";
+import { type EnvSpec, type EnvVariable, readSecrets, VariableError } from "../core/env.ts";
+import { checkFunctions } from "../core/check_options.ts";
+import type { TelegramEvents } from "../events/router/mod.ts";
+import { type AuthorizeUser, isUserAuthorized } from "./authorize.ts";
+import { checkEach, checkSecrets, flawOfToken } from "./check_intake.ts";
 import {
-  type AllowedUsersEnv,
-  type AuthorizeUser,
-  failingOnce,
-  idsOf,
-  isUserAuthorized,
-  notAuthorized,
-} from "./authorize.ts";
-import { checkIntakeOptions, checkTokens } from "./check_intake.ts";
-import { createIntake, type IntakeOptions } from "./intake.ts";
-import { MESSENGER_CREDENTIALS, parseMessengerUpdate } from "./platforms/messenger.ts";
-import { type VerifiedBy, Verifier } from "./verifier.ts";
+  checkPlatformOptions,
+  makePlatform,
+  type Platform,
+  type PlatformOptions,
+  prefixOf,
+} from "./platform.ts";
+import { MESSENGER_TOKEN, parseMessengerUpdate, TELEGRAM_TOKEN } from "./platforms/messenger.ts";
+import { type Credentials, type VerifiedBy, Verifier } from "./verifier.ts";
 
-/** An update holds one message with its quotes, which is far smaller. */
-const MAX_BODY_BYTES = 1024 * 1024;
+/** Entry of the allowed users. */
+const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
 
-const DOING = "create the messenger intake";
+/** Tokens of the messengers. They do not sign. */
+const MESSENGER_CREDENTIALS = credentialsOf(MESSENGER_TOKEN, TELEGRAM_TOKEN);
 
-/** Options of {@linkcode createMessengerIntake}. */
-export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
-  extends IntakeOptions {
-  /** The secret tokens that are accepted: several while one is being replaced. */
-  readonly secrets: readonly string[];
+const TELEGRAM_CREDENTIALS = credentialsOf(TELEGRAM_TOKEN);
+
+function credentialsOf(...tokens: readonly string[]): Credentials {
+  return { schemes: [], tokens, tokenName: "secret" };
+}
+
+/** Secret tokens that Telegram's `setWebhook` accepts. */
+const TELEGRAM_SECRET = /^[\w-]{1,256}$/;
+
+/** The parts of a platform that differ between messengers. */
+interface MessengerProduct {
+  readonly product: string;
+  readonly credentials: Credentials;
+  /** Finds out why a secret token cannot be used. */
+  readonly flawOf: (token: string) => string | undefined;
+}
+
+const MESSENGER_KEYS = ["secrets", "isAuthorized", "unauthorized"];
+
+/**
+ * Options of {@linkcode messenger} and {@linkcode telegram}.
+ *
+ * @category Platforms
+ */
+export interface MessengerOptions extends PlatformOptions {
   /**
-   * Largest body, in bytes.
+   * Secret tokens that are accepted: several while one is being replaced.
    *
-   * @default {1_048_576} 1 MiB.
+   * @default {undefined} Those of the variable.
    */
-  readonly maxBodyBytes?: number | undefined;
+  readonly secrets?: readonly string[] | undefined;
   /**
    * Decides which updates reach the bot, by the bindings, the user's id and the parsed update. A bot for
    * one group looks at the update's `chat`. If it throws, the update is answered 500. If it throws again
-   * for the same update, the user counts as not allowed, and an error is logged.
+   * for the same update, the user counts as not allowed, and an error is logged. If it takes longer than
+   * 5 s, the update is answered 503.
    *
-   * @default {isUserAuthorized} The users in the binding `MESSENGER_ALLOWED_USERS`.
+   * @default {isUserAuthorized} The users in the variable.
    */
-  readonly isAuthorized?: AuthorizeUser<TEnv> | undefined;
+  readonly isAuthorized?: AuthorizeUser | undefined;
   /**
    * Answer to an update of a user who is not allowed: `reject` is 403 `AUTH_001`, `ignore` is 200, and the
    * update is logged but not stored. A messenger repeats an update that was not answered 2xx for a day,
@@ -50,90 +70,141 @@ export interface MessengerIntakeOptions<TEnv extends object = AllowedUsersEnv>
 }
 
 /**
- * Makes the app that accepts a messenger's updates at `POST /webhook`.
+ * Makes the platform of Telegram, or of another messenger with its bot API. It reads
+ * `MESSENGER_SECRET_TOKEN`, during a rotation also with `_PREVIOUS`, and the ids of the users who may use the
+ * bot from `MESSENGER_ALLOWED_USERS`, separated by commas; `*` is everybody. With another `name` the
+ * variables begin with that name.
  *
- * A request is answered 200 `OK` once its event is stored; 401 `MISSING_TOKEN` or `INVALID_TOKEN` if it
- * does not bring the secret token; 403 `AUTH_001` if its sender is not allowed; 400, 413, 415 or 408
- * if it is not an update; 503 `QUEUE_UNAVAILABLE` if the store cannot accept it.
+ * @typeParam TEvents The updates by kind. By default Telegram's.
+ * @param options Its name, path, limits and ordering, secrets in code, and who is allowed.
+ * @returns The platform.
+ * @throws {TypeError} If an option has the wrong type, or a secret cannot be used.
+ * @throws {RangeError} If a limit is out of range.
+ * @category Platforms
+ */
+export function messenger<TEvents extends object = TelegramEvents>(
+  options?: MessengerOptions,
+): Platform<TEvents> {
+  return messengerPlatform({
+    ...{ product: "messenger", credentials: MESSENGER_CREDENTIALS, flawOf: flawOfToken },
+  }, options);
+}
+
+/**
+ * Makes the platform of Telegram. It reads `TELEGRAM_SECRET_TOKEN`, during a rotation also with `_PREVIOUS`,
+ * and the ids of the users who may use the bot from `TELEGRAM_ALLOWED_USERS`, separated by commas; `*` is
+ * everybody. With another `name` the variables begin with that name.
  *
- * @param options The secret tokens, the store, and the allowed users.
- * @returns An app to mount with `app.route("/", ...)`.
- * @throws {TypeError} If there is no secret token, or one is blank or not printable ASCII.
- * @throws {RangeError} If a limit is out of range, or is more than the store can hold.
- *
- * @example
- * ```ts
- * import { createBaseApp, createMessengerIntake, openEventStore } from "@org/edge-base";
- * import { assertEquals } from "@std/assert";
- *
- * using kv = await Deno.openKv(":memory:");
- * const store = await openEventStore(kv);
- * const app = createBaseApp({ name: "messenger", logger: false });
- * app.route("/", createMessengerIntake({ secrets: ["a-secret-token"], store }));
- *
- * const response = await app.request("/webhook", { method: "POST", body: "{}" });
- * assertEquals(response.status, 401);
- * assertEquals(await response.json(), { error: "Missing secret token" });
- * ```
+ * @typeParam TEvents The updates by kind. By default Telegram's.
+ * @param options Its name, path, limits and ordering, secrets in code, and who is allowed.
+ * @returns The platform.
+ * @throws {TypeError} If an option has the wrong type, or a secret cannot be used.
+ * @throws {RangeError} If a limit is out of range.
  *
  * @example A bot for one group: updates of other chats are answered 200 and dropped
  * ```ts
- * import { createBaseApp, createMessengerIntake, openEventStore } from "@org/edge-base";
- * import { messengerUpdate } from "@org/edge-base/testing";
+ * import { defineApp, telegram } from "@org/edge-base";
+ * import { messengerUpdate, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
  * const GROUP = -1001234567890;
  *
- * using kv = await Deno.openKv(":memory:");
- * const store = await openEventStore(kv);
- * const app = createBaseApp({ name: "group-bot", logger: false });
- * const secrets = ["a-secret-token"];
- * app.route("/", createMessengerIntake({
- *   secrets,
- *   store,
- *   isAuthorized: (_env, _userId, { chat }) => chat?.id === GROUP,
- *   unauthorized: "ignore",
- * }));
+ * const bot = defineApp({
+ *   name: "group-bot",
+ *   platform: telegram({
+ *     isAuthorized: (_env, _userId, { chat }) => chat?.id === GROUP,
+ *     unauthorized: "ignore",
+ *   }),
+ * });
+ * const chats: (number | undefined)[] = [];
+ * bot.on("message", ({ chat }) => chats.push(chat?.id));
  *
+ * await using test = await startTestBot(bot);
  * for (const id of [GROUP, 4711]) {
  *   const message = { from: { id: 4711 }, chat: { id }, text: "hello" };
- *   const update = messengerUpdate({ message }, { secret: secrets[0] });
- *   assertEquals((await app.request("/webhook", update)).status, 200);
+ *   assertEquals((await test.deliver(messengerUpdate({ message }))).status, 200);
  * }
- * const chats = (await Array.fromAsync(store.list())).map((event) => "chat" in event && event.chat?.id);
  * assertEquals(chats, [GROUP]);
  * ```
+ *
+ * @category Platforms
  */
-export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
-  options: MessengerIntakeOptions<TEnv>,
-): Hono {
-  checkIntakeOptions("messenger", options);
-  const { secrets, maxBodyBytes = MAX_BODY_BYTES } = options;
-  const { isAuthorized = isUserAuthorized, unauthorized = "reject" } = options;
-  checkTokens("messenger", secrets);
-  checkFunctions(DOING, { isAuthorized });
-  if (unauthorized !== "reject" && unauthorized !== "ignore") {
-    const got = met(unauthorized);
-    throw new TypeError(`Cannot ${DOING}: 'unauthorized' must be "reject" or "ignore", got ${got}`);
-  }
-  const decide = failingOnce<TEnv>(isAuthorized);
-  return createIntake(
-    {
-      name: "messenger",
-      maxBodyBytes,
-      hasSeveralSecrets: secrets.length > 1,
-      verifier: new Verifier(MESSENGER_CREDENTIALS, [], secrets),
-      parse: parseMessengerUpdate,
-      authorize: async (c, update) => {
-        const authorized = await decide(c.env ?? {}, update, logSinkOf(c));
-        if (!authorized && unauthorized === "reject") throw notAuthorized();
-        if (!authorized) logIgnored(c, update);
-        return authorized;
-      },
-    },
-    options,
-  );
+export function telegram<TEvents extends object = TelegramEvents>(
+  options?: MessengerOptions,
+): Platform<TEvents> {
+  return messengerPlatform({
+    ...{ product: "telegram", credentials: TELEGRAM_CREDENTIALS, flawOf: flawOfTelegramToken },
+  }, options);
 }
+
+function messengerPlatform<TEvents extends object>(
+  { product, credentials, flawOf }: MessengerProduct,
+  options: MessengerOptions = {},
+): Platform<TEvents> {
+  checkPlatformOptions(product, options, MESSENGER_KEYS);
+  const { name = product, secrets, isAuthorized, unauthorized, ...shared } = options;
+  const doing = `define the platform '${name}'`;
+  if (secrets !== undefined) {
+    checkSecrets(doing, secrets);
+    checkEach(doing, secrets, "secrets", flawOf);
+  }
+  checkFunctions(doing, { isAuthorized });
+  const [tokenVariable, usersVariable] = [`${prefixOf(name)}_SECRET_TOKEN`, usersIn(name)];
+  const decide = isAuthorized ?? isUserAuthorized;
+  return makePlatform<TEvents, EnvSpec>({
+    ...{ ...shared, name, unauthorized, kind: "messenger" },
+    env: {
+      ...(secrets === undefined ? { [tokenVariable]: tokensOf(flawOf) } : {}),
+      [usersVariable]: isAuthorized === undefined ? allowedUsers : listedUsers,
+    },
+    createVerifier: ({ [tokenVariable]: read }) =>
+      new Verifier(credentials, [], secrets ?? read as readonly string[]).verifyHead,
+    parse: parseMessengerUpdate,
+    isAllowed: (update, { [tokenVariable]: _, ...env }) => {
+      const users = env[usersVariable] as string | undefined;
+      return decide({ ...env, MESSENGER_ALLOWED_USERS: users }, update.sender?.id, update);
+    },
+    testEnv: { [usersVariable]: "*" },
+  }, { [tokenVariable]: "messenger" });
+}
+
+function usersIn(name: string): string {
+  return `${prefixOf(name)}_ALLOWED_USERS`;
+}
+
+function tokensOf(
+  flawOf: (token: string) => string | undefined,
+): EnvVariable<readonly string[]> {
+  return { read: (name, variables) => readSecrets(name, variables, flawOf) };
+}
+
+/** Telegram's own rule for `secret_token`. The bot's token, which has a colon, is something else. */
+function flawOfTelegramToken(token: string): string | undefined {
+  if (TELEGRAM_SECRET.test(token)) return undefined;
+  return "is not a secret token that Telegram accepts: 1 to 256 letters, digits, _ and -";
+}
+
+/** Ids of users, for a check of the app's own. */
+const listedUsers: EnvVariable<string | undefined> = {
+  read: (name, variables) => variables.get(name),
+};
+
+/** Reads the ids of the users who may use a bot, and warns if the list allows nobody. */
+const allowedUsers: EnvVariable<string | undefined> = {
+  read(name, variables) {
+    const list = variables.get(name);
+    if (!list?.trim()) {
+      variables.warn(
+        `${name} is empty: no user is allowed. Write to the bot, set ${name} to the userId in the log's ` +
+          "warning about that, and restart; or set it to * to allow everybody",
+      );
+      return undefined;
+    }
+    const bad = list.split(",").findIndex((entry) => !ALLOWED_USER.test(entry.trim()));
+    if (bad >= 0) throw new VariableError(`${name}: entry ${bad + 1} is neither a user id nor *`);
+    return list;
+  },
+};
 
 /**
  * Verifies that a request brings one of the secret tokens.
@@ -142,13 +213,8 @@ export function createMessengerIntake<TEnv extends object = AllowedUsersEnv>(
  * @param secrets The secret tokens. All are always tried.
  * @returns The secret token that has verified it.
  * @throws {HttpError} 401 `MISSING_TOKEN` without a token; 401 `INVALID_TOKEN` if it is not right.
+ * @category Steps of an intake
  */
 export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): VerifiedBy {
   return new Verifier(MESSENGER_CREDENTIALS, [], secrets).verify(headers);
-}
-
-function logIgnored(c: Context, update: Delivery): void {
-  const requestId = c.get("requestId");
-  const fields = { requestId, platform: "messenger", code: "AUTH_001", ...idsOf(update) };
-  writeLog(logSinkOf(c), "warn", "update ignored: User not authorized", fields);
 }

@@ -3,7 +3,11 @@ import { Timeouts } from "../core/timeouts.ts";
 import { type BodyBudget, type BodyShare, overloaded } from "./body_budget.ts";
 import { invalidBody } from "./platforms/readers.ts";
 
-/** Options of {@linkcode readBody}. */
+/**
+ * Options of {@linkcode readBody}.
+ *
+ * @category Steps of an intake
+ */
 export interface ReadBodyOptions {
   /** Largest body, in bytes. */
   readonly maxBytes: number;
@@ -27,15 +31,19 @@ export class HeldBody {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Its share of the budget; undefined if none counts it. */
   readonly share: BodyShare | undefined;
+  /** Budget that its share is of. */
+  readonly budget: BodyBudget | undefined;
   #holder: Promise<unknown> | undefined;
 
   /**
    * @param bytes The bytes as they were sent.
    * @param share Its share of the budget.
+   * @param budget The budget.
    */
-  constructor(bytes: Uint8Array<ArrayBuffer>, share?: BodyShare) {
+  constructor(bytes: Uint8Array<ArrayBuffer>, share?: BodyShare, budget?: BodyBudget) {
     this.bytes = bytes;
     this.share = share;
+    this.budget = budget;
   }
 
   /**
@@ -85,6 +93,7 @@ const PIECE_BYTES = 256;
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer, or
  * comes in over 1,024 pieces of less than 256 bytes on average; 503 `OVERLOADED` if the budget evicts
  * it; 400 `INVALID_BODY` if it ends early.
+ * @category Steps of an intake
  */
 export function readBody(
   request: Request,
@@ -177,7 +186,7 @@ async function readStream(
   const share = budget?.open(() => reader.cancel().catch(() => {}));
   const collecting = collect(reader, chunks, maxBytes, share);
   try {
-    return new HeldBody(await Promise.race([collecting, tooSlow]), share);
+    return new HeldBody(await Promise.race([collecting, tooSlow]), share, budget);
   } catch (error) {
     // What is collected counts until the cancel below has ended the reading.
     const close = () => share?.close();
@@ -199,6 +208,7 @@ async function readStream(
  * @param maxBytes The largest body, in bytes.
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is declared larger; 415 `UNSUPPORTED_MEDIA_TYPE` if it
  * is compressed; 400 `INVALID_BODY` if its length is not a number, or is several.
+ * @category Steps of an intake
  */
 export function checkDeclaredBody(headers: Headers, maxBytes: number): void {
   const encoding = headers.get("Content-Encoding");

@@ -9,22 +9,44 @@
  * @module
  */
 import { HttpError } from "../core/mod.ts";
-import type { BodyBudget } from "./body_budget.ts";
 import { SLICE_BYTES, Slices } from "./_slices.ts";
+import type { ReceivedBody, VerifyBody } from "./platform.ts";
 import type { Parts } from "./platforms/form.ts";
-import type { Credentials } from "./platforms/readers.ts";
-import type { HeldBody } from "./read_body.ts";
 import { SecretToken } from "./verify_secret_token.ts";
 import {
-  hubScheme,
   isRecent,
   positionOf,
   SchemeKeys,
   type SignatureClaim,
-  STANDARD_SCHEME,
+  type SignatureScheme,
 } from "./verify_signature.ts";
 
-/** The secret or token that has verified a request, counted from 1 in the order they are given. */
+/** Places in a platform's requests that hold what they are verified by. */
+export interface Credentials {
+  /** Schemes that the platform's requests may be signed by, the strongest first. */
+  readonly schemes: readonly SignatureScheme[];
+  /** Headers with a secret token. The first one that is present counts. */
+  readonly tokens: readonly string[];
+  /** Name of such a token in the log: that of its option, in the singular. */
+  readonly tokenName: "secret" | "token";
+  /**
+   * Reads the document in a body, which may be signed in the body's place.
+   *
+   * @param headers The request's headers.
+   * @param body The request's body.
+   * @param partBytes The size of the parts that the document is read in.
+   * @returns The parts; undefined if the body has no such document.
+   */
+  readonly signedDocumentOf?:
+    | ((headers: Headers, body: Uint8Array<ArrayBuffer>, partBytes: number) => Parts | undefined)
+    | undefined;
+}
+
+/**
+ * The secret or token that has verified a request, counted from 1 in the order they are given.
+ *
+ * @category Steps of an intake
+ */
 export type VerifiedBy = `secret ${number}` | `token ${number}`;
 
 /**
@@ -43,6 +65,7 @@ export class Verifier {
   readonly #credentials: Credentials;
   readonly #schemes: readonly SchemeKeys[];
   readonly #tokens: readonly SecretToken[];
+  readonly #hasSeveral: boolean;
   readonly #slices = new Slices();
 
   /**
@@ -51,47 +74,36 @@ export class Verifier {
    * @param tokens The tokens that are sent along.
    */
   constructor(credentials: Credentials, secrets: readonly string[], tokens: readonly string[]) {
-    const { signature } = credentials;
-    const schemes = signature === undefined ? [] : [hubScheme(signature), STANDARD_SCHEME];
     this.#credentials = credentials;
-    this.#schemes = schemes.map((scheme) => new SchemeKeys(scheme, secrets))
+    this.#hasSeveral = secrets.length + tokens.length > 1;
+    this.#schemes = credentials.schemes.map((scheme) => new SchemeKeys(scheme, secrets))
       .filter(({ isWanted }) => isWanted);
     this.#tokens = tokens.map((token) => new SecretToken(token));
   }
 
   /**
-   * Checks what can be checked before the body is read: a token, or the form of a signature.
+   * Checks what can be checked before the body is read: a token, or the form of a signature. It is bound, so
+   * that an intake can be given it. The function that it returns checks the rest: a large body is checked
+   * asynchronously, and may be evicted from the budget meanwhile.
    *
    * @param headers The request's headers.
-   * @returns The signature to verify once the body is there, or the token that has verified the request.
+   * @returns The function that verifies the body. It returns the secret or token that has verified the
+   * request, unless there is only one.
    * @throws {HttpError} 401 if the request cannot be genuine.
    */
-  verifyHead(headers: Headers): SignatureClaim | VerifiedBy {
-    return this.#claimOf(headers) ?? this.#verifyToken(headers);
-  }
-
-  /**
-   * Checks the rest of a request. A large body is checked asynchronously, and may be evicted from the
-   * budget meanwhile.
-   *
-   * @param claim The result of {@linkcode Verifier.verifyHead}.
-   * @param headers The request's headers.
-   * @param body The request's body.
-   * @param budget The budget of all bodies.
-   * @returns The secret or token that has verified the request.
-   * @throws {HttpError} 401 if it is not genuine; 503 `OVERLOADED` if its body was evicted.
-   */
-  verifyBody(
-    claim: SignatureClaim | VerifiedBy,
-    headers: Headers,
-    body: HeldBody,
-    budget?: BodyBudget,
-  ): VerifiedBy | Promise<VerifiedBy> {
-    if (typeof claim === "string") return claim;
-    const document = this.#documentOf(claim, headers, body.bytes);
-    if (body.bytes.byteLength <= MAX_SYNC_BYTES) return verifyNow(claim, body.bytes, document);
-    return this.#verifyLarge(claim, body, document, budget);
-  }
+  readonly verifyHead = (headers: Headers): VerifyBody => {
+    const claim = this.#claimOf(headers);
+    if (!claim) {
+      const verifiedBy = this.#named(this.#verifyToken(headers));
+      return () => verifiedBy;
+    }
+    return (body) => {
+      const verifying = this.#verifyBody(claim, headers, body);
+      return verifying instanceof Promise
+        ? verifying.then((verifiedBy) => this.#named(verifiedBy))
+        : this.#named(verifying);
+    };
+  };
 
   /**
    * Verifies a request in one go, however large its body is.
@@ -102,9 +114,24 @@ export class Verifier {
    * @throws {HttpError} 401 if it is not genuine.
    */
   verify(headers: Headers, body: Uint8Array<ArrayBuffer> = NO_BODY): VerifiedBy {
-    const claim = this.verifyHead(headers);
-    if (typeof claim === "string") return claim;
+    const claim = this.#claimOf(headers);
+    if (!claim) return this.#verifyToken(headers);
     return verifyNow(claim, body, this.#documentOf(claim, headers, body));
+  }
+
+  /** Names the secret only if there are several, so that the log has to tell them apart. */
+  #named(verifiedBy: VerifiedBy): VerifiedBy | undefined {
+    return this.#hasSeveral ? verifiedBy : undefined;
+  }
+
+  #verifyBody(
+    claim: SignatureClaim,
+    headers: Headers,
+    body: ReceivedBody,
+  ): VerifiedBy | Promise<VerifiedBy> {
+    const document = this.#documentOf(claim, headers, body.bytes);
+    if (body.bytes.byteLength <= MAX_SYNC_BYTES) return verifyNow(claim, body.bytes, document);
+    return this.#verifyLarge(claim, body, document);
   }
 
   /** Reads the strongest signature that there is a secret for. Weaker ones beside it are ignored. */
@@ -130,9 +157,8 @@ export class Verifier {
 
   async #verifyLarge(
     claim: SignatureClaim,
-    { bytes, share }: HeldBody,
+    { bytes, share, budget }: ReceivedBody,
     document: Parts | undefined,
-    budget: BodyBudget | undefined,
   ): Promise<VerifiedBy> {
     const inSlices = (parts: Parts) =>
       this.#slices.run(hashing(claim, parts), () => share?.isEvicted ?? false);

@@ -12,6 +12,7 @@ const encoder = new TextEncoder();
  * @param token The token of the request.
  * @param secret The token that was agreed on.
  * @returns Whether they are the same; false for an empty secret.
+ * @category Steps of an intake
  */
 export function verifySecretToken(token: string, secret: string): boolean {
   return typeof token === "string" &&

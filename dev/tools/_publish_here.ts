@@ -28,6 +28,7 @@ export async function publishHere<T>(
     const staged = new URL(`file:///${folder.replaceAll("\\", "/").replace(/^\//, "")}/package/`);
     await Deno.mkdir(staged);
     for (const name of config.publish.include) {
+      await Deno.mkdir(new URL(".", new URL(name, staged)), { recursive: true });
       await copy(new URL(name, ROOT), new URL(name, staged));
     }
     await removeLinks(staged);

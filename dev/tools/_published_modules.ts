@@ -2,8 +2,8 @@ import type { Publication } from "./_stand_in_registry.ts";
 
 type Files = Publication["files"];
 
-/** Imports of a module: `from "x"`, `import("x")` and `import "x"`. */
-const IMPORT = /(?:from|import)\s*\(?\s*"([^"\n]+)"/g;
+/** Imports of a module: `from "x"`, `import("x")` and `import "x"`; not a text that is or ends with `from`. */
+const IMPORT = /\b(?<!")(?:from|import)\s*\(?\s*"([^"\s]+)"/g;
 
 const decoder = new TextDecoder();
 

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { TEST_SECRETS } from "../../testing/test_secrets.ts";
+import { TEST_SECRETS } from "../../testing/mod.ts";
 import { CANARIES } from "../../tests/apps/_canary_requests.ts";
 import { SECRETS } from "../../tests/apps/_confined.ts";
 import { formsOf } from "../../tests/_canaries.ts";
@@ -45,6 +45,8 @@ async function search(path: string, stored: boolean): Promise<void> {
     return;
   }
   files++;
+  // A program that a test has built holds the published secrets of the console's examples.
+  if (stored && path.endsWith(".js")) return;
   const names = await findIn(path, stored ? NOT_STORED : ALL);
   found.push(...Array.from(names, (name) => `${name} in ${path}`));
 }

@@ -12,9 +12,14 @@ import { dependenciesOf, reachableFrom } from "./_published_modules.ts";
 /** Files that are published beside modules. */
 const DOCUMENTS = ["/CHANGELOG.md", "/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
 
+/** Tells whether a file is one that users read: a document, or what documents show or have to copy. */
+const isRead = (path: string) =>
+  /^\/(?:docs|examples)\//.test(path) || path === "/dev/bench/results.svg";
+
 await publishHere(({ publication: { name, version, exports, files } }) => {
   const mistakes: string[] = [];
-  const needed = new Set([...DOCUMENTS, ...reachableFrom(Object.values(exports), files)]);
+  const read = [...files.keys()].filter(isRead);
+  const needed = new Set([...DOCUMENTS, ...read, ...reachableFrom(Object.values(exports), files)]);
   for (const path of needed) if (!files.has(path)) mistakes.push(`${path} is missing`);
   for (const path of files.keys()) {
     if (!needed.has(path)) mistakes.push(`${path} is published, and no entrypoint needs it`);

@@ -1,14 +1,22 @@
 import { writeLog } from "../../core/mod.ts";
 import { textOf } from "../../core/text_of.ts";
-import type { CommitEffects } from "../store/mod.ts";
+import type { Timeout } from "../../core/timeouts.ts";
 import {
   type EventHandler,
+  FailedAndPutOff,
   GiveUpError,
-  type HandlerContext,
   type LimitedContext,
+  NoHandler,
+  ParkedError,
+  RetryLaterError,
   TIME_LIMIT,
+  type WaitingContext,
+  WAITS,
   type WebhookEvent,
 } from "../worker/event.ts";
+import { WaitRefusedError } from "../store/mod.ts";
+import type { StatefulContext } from "../worker/state.ts";
+import { type Limited, OwnRun } from "./_own_run.ts";
 
 /** A handler, and the key that its progress is noted by. */
 export interface NamedHandler {
@@ -34,139 +42,142 @@ const MAX_REASONS_LENGTH = 900;
 export async function handleAll(
   handlers: readonly NamedHandler[],
   event: WebhookEvent,
-  context: HandlerContext,
+  context: WaitingContext & StatefulContext,
 ): Promise<void> {
   const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
-  const signalOf = limiting(unfinished, context);
+  const limits = new HandlerLimits(unfinished, context);
   const failures: Failure[] = [];
-  let running = unfinished.length;
+  let [running, unwanted] = [unfinished.length, 0];
   await Promise.all(unfinished.map(async (named) => {
     const { key, handler } = named;
-    const limited = signalOf(named);
+    const limited = limits.of(named);
     try {
-      const effects = await run(handler, event, contextOf(key, context, limited));
+      const own = new OwnRun(key, context, limited);
+      await own.run(handler, event);
       // The last one is noted by the event's settlement, which saves a commit.
-      if (running > 1 || failures.length > 0) await context.checkpoint(key, effects);
-      else if (effects) context.settleWith(effects);
+      if (running > 1 || failures.length > 0) await own.note();
+      else own.handOver();
     } catch (error) {
-      failures.push({ key, error });
+      // That of a router that is one of the handlers, and has none for this event.
+      if (error instanceof NoHandler) unwanted++;
+      else failures.push({ key, error: isHopeless(event, error) ? givenUp(error) : error });
     }
     limited.end();
     running--;
   }));
-  if (failures.length > 0) throw errorOf(failures, handlers.length);
-}
-
-/** The signal of a handler, its time limit for a router of its own, and what to call once it has ended. */
-interface Limited {
-  readonly signal: AbortSignal;
-  readonly limit?: LimitedContext[typeof TIME_LIMIT];
-  end(): void;
+  if (failures.length > 0) throw endOf(failures, handlers.length, context);
+  if (unwanted === handlers.length) throw new NoHandler(event.type);
 }
 
 /**
- * Gives the attempt the longest of its handlers' time limits, and those with a shorter one a signal of their
- * own. A handler that is alone may be a router, whose handlers have limits as well.
+ * The time limits of an event's handlers. The attempt has the longest limit of those that run, and those with
+ * a shorter one have a signal of their own. A handler that is alone may be a router, whose handlers have limits
+ * as well.
  */
-function limiting(
-  handlers: readonly NamedHandler[],
-  context: LimitedContext,
-): (handler: NamedHandler) => Limited {
-  const { signal, [TIME_LIMIT]: limit } = context;
-  const end = () => {};
-  if (!limit) return () => ({ signal, end });
-  const limitOf = ({ timeoutMs = limit.ms }: NamedHandler) => timeoutMs;
-  const longest = Math.max(...handlers.map(limitOf));
-  if (handlers.length > 0 && longest !== limit.ms) limit.change(longest);
-  const whole: Limited = handlers.length === 1
-    ? { signal, end, limit: { ...limit, ms: longest } }
-    : { signal, end };
-  return (handler) =>
-    limitOf(handler) < longest ? limited(handler, limitOf(handler), context) : whole;
-}
+class HandlerLimits {
+  readonly #context: LimitedContext;
+  readonly #startedAt = performance.now();
+  /** The limits of the handlers that run, in milliseconds, by their keys. */
+  readonly #running = new Map<string, number>();
+  readonly #timeouts = new Map<string, Timeout>();
+  readonly #isAlone: boolean;
+  /** The limit of whoever calls the handlers, in milliseconds. */
+  readonly #usual: number;
+  /** The limit of the attempt, in milliseconds. */
+  #longest: number;
 
-function limited(
-  { key }: NamedHandler,
-  ms: number,
-  { signal, log, [TIME_LIMIT]: limit }: LimitedContext,
-): Limited {
-  const own = new AbortController();
-  const timeout = limit!.start(ms, () => {
-    writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
-    own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
-  });
-  return { signal: AbortSignal.any([signal, own.signal]), end: () => timeout.cancel() };
-}
-
-/** The context of one of several handlers, and the effects that it has asked for. */
-interface OwnContext {
-  readonly context: HandlerContext;
-  readonly effects: readonly CommitEffects[];
-  end(): void;
-}
-
-function contextOf(
-  key: string,
-  context: HandlerContext,
-  { signal, limit }: Limited,
-): OwnContext {
-  const effects: CommitEffects[] = [];
-  const prefix = `${key}/`;
-  let ended = false;
-  const own: LimitedContext = {
-    ...(limit && { [TIME_LIMIT]: limit }),
-    signal,
-    log: context.log,
-    kv: context.kv,
-    settleWith: (each) => {
-      if (ended) throw new TypeError("Cannot settle with effects: the handler has ended");
-      effects.push(each);
-    },
-    progress: context.progress.filter((part) => part.startsWith(prefix)).map((part) =>
-      part.slice(prefix.length)
-    ),
-    checkpoint: async (part, each) => {
-      if (ended) throw new TypeError("Cannot note progress: the handler has ended");
-      await context.checkpoint(prefix + part, each);
-    },
-  };
-  return { context: own, effects, end: () => void (ended = true) };
-}
-
-/** Joins effects. A promise that one returns is a mistake: it is passed on, and refused there. */
-function addAll(effects: readonly CommitEffects[]): CommitEffects {
-  return (commit) => {
-    for (const add of effects) {
-      const result = add(commit);
-      // Nobody would catch the error of a second promise.
-      if (result instanceof Promise) return result;
-    }
-    return undefined;
-  };
-}
-
-async function run(
-  handler: EventHandler,
-  event: WebhookEvent,
-  { context, effects, end }: OwnContext,
-): Promise<CommitEffects | undefined> {
-  try {
-    await handler(event, context);
-  } finally {
-    end();
+  constructor(handlers: readonly NamedHandler[], context: LimitedContext) {
+    this.#context = context;
+    const { [TIME_LIMIT]: limit } = context;
+    const usual = this.#usual = limit?.ms ?? 0;
+    for (const { key, timeoutMs = usual } of handlers) this.#running.set(key, timeoutMs);
+    this.#isAlone = handlers.length === 1;
+    this.#longest = handlers.length === 0 ? usual : Math.max(...this.#running.values());
+    if (this.#longest !== usual) limit?.change(this.#longest);
   }
-  // Effects, even empty ones, have an event settled in a commit of its own.
-  return effects.length > 0 ? addAll(effects) : undefined;
+
+  /** Makes the limit of a handler that starts. */
+  of({ key }: NamedHandler): Limited {
+    const { signal, [TIME_LIMIT]: limit } = this.#context;
+    if (!limit) return { signal, end: () => {} };
+    const ms = this.#running.get(key)!;
+    const end = () => this.#end(key);
+    if (this.#isAlone) return { signal, end, limit: { ...limit, ms } };
+    return ms < this.#longest ? { signal: this.#signalAfter(key, ms), end } : { signal, end };
+  }
+
+  #signalAfter(key: string, ms: number): AbortSignal {
+    const { signal, log, [TIME_LIMIT]: limit } = this.#context;
+    const own = new AbortController();
+    const timeout = limit!.start(ms, () => {
+      writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
+      own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
+    });
+    this.#timeouts.set(key, timeout);
+    return AbortSignal.any([signal, own.signal]);
+  }
+
+  /** Notes that a handler has ended: the attempt must not wait for its limit any more, nor end by it. */
+  #end(key: string): void {
+    this.#timeouts.get(key)?.cancel();
+    this.#running.delete(key);
+    const longest = this.#running.size === 0 ? this.#usual : Math.max(...this.#running.values());
+    if (longest === this.#longest) return;
+    this.#longest = longest;
+    for (const [key, ms] of this.#running) if (ms === longest) this.#timeouts.get(key)?.cancel();
+    const inMs = Math.max(0, this.#startedAt + longest - performance.now());
+    this.#context[TIME_LIMIT]!.change(longest, inMs);
+  }
 }
 
-/** Makes the error of the event, which is given up only if all its failed handlers give it up. */
+/** Checks whether a handler has failed because events of a batch cannot wait: it would in each attempt. */
+function isHopeless({ earlier = [] }: WebhookEvent, error: unknown): error is WaitRefusedError {
+  return earlier.length > 0 && error instanceof WaitRefusedError;
+}
+
+const givenUp = (cause: Error): GiveUpError => new GiveUpError(cause.message, { cause });
+
+/**
+ * Makes the error of the event if handlers have failed or wait. It waits only if none has failed or put it
+ * off; one that gives it up does so again, once the others have ended.
+ */
+function endOf(failures: readonly Failure[], count: number, context: WaitingContext): unknown {
+  const waiting = failures.find(({ error }) => error instanceof ParkedError);
+  if (!waiting) return errorOf(failures, count);
+  const others = failures.filter(({ error }) => !(error instanceof ParkedError));
+  if (others.every(({ error }) => error instanceof GiveUpError)) return waiting.error;
+  context[WAITS]?.dropWait();
+  return errorOf(others, count);
+}
+
+/**
+ * Makes the error of the event. It is given up only if all its failed handlers give it up, and put off if
+ * none has failed otherwise: one that gives it up does so again, once the others have ended.
+ */
 function errorOf(failures: readonly Failure[], count: number): unknown {
   if (count === 1) return failures[0]!.error;
   const errors = failures.map(({ error }) => error);
   const message = `${failures.length} of ${count} handlers failed: ${reasonsOf(failures)}`;
-  return errors.every((error) => error instanceof GiveUpError)
-    ? new GiveUpError(message, { cause: errors[0] })
-    : new AggregateError(errors, message);
+  const [cause] = errors;
+  if (errors.every((error) => error instanceof GiveUpError)) {
+    return new GiveUpError(message, { cause });
+  }
+  const afterMs = longestDelay(errors);
+  if (afterMs === undefined) return new AggregateError(errors, message);
+  const isPutOff = errors.every((error) =>
+    error instanceof RetryLaterError || error instanceof GiveUpError
+  );
+  return isPutOff
+    ? new RetryLaterError(reasonsOf(failures), { afterMs, cause })
+    : new FailedAndPutOff(errors, message, afterMs);
+}
+
+/** Finds the longest delay that handlers ask for: none of them is to be called too early. */
+function longestDelay(errors: readonly unknown[]): number | undefined {
+  const delays = errors.flatMap((error) =>
+    error instanceof RetryLaterError || error instanceof FailedAndPutOff ? [error.afterMs] : []
+  );
+  return delays.length === 0 ? undefined : Math.max(...delays);
 }
 
 function reasonsOf(failures: readonly Failure[]): string {

@@ -1,9 +1,20 @@
-import { checkInteger, checkObject, MAX_TIMER_MS, met } from "../../core/check_options.ts";
+import {
+  checkInteger,
+  checkKeys,
+  checkObject,
+  MAX_TIMER_MS,
+  met,
+} from "../../core/check_options.ts";
+import type { JsonObject } from "../../core/parse_json.ts";
 import { type EventHandler, GiveUpError, NoHandler, type WebhookEvent } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
-import type { EventName, EventPayload, PlatformEvents } from "./event_types.ts";
+import type { EventName, EventPayload } from "./event_types.ts";
 
-/** Options of a handler. */
+/**
+ * Options of a handler.
+ *
+ * @category Handlers
+ */
 export interface HandlerOptions {
   /**
    * Identifies the handler in all versions of the bot: up to 64 letters, digits, `.`, `_`, `:` or `-`.
@@ -31,25 +42,28 @@ export interface HandlerOptions {
  * have not succeeded yet. A handler is identified by its id, or else by the name that it is registered
  * for. So handlers can be moved, added, removed and renamed, and a second one for a name needs an id.
  *
- * @typeParam TEvents The payloads by type.
+ * @typeParam TEvents The payloads by type. By default there may be events of any name, and payloads are JSON
+ * objects.
  *
  * @example
  * ```ts
- * import { createEventRouter } from "@org/edge-base/router";
+ * import { createEventRouter, type GithubEvents } from "@org/edge-base/router";
  * import { assertThrows } from "@std/assert";
  *
- * const router = createEventRouter()
+ * const router = createEventRouter<GithubEvents>()
  *   .on("push", ({ payload }) => console.log("building", payload.ref))
  *   .on("push", ({ payload }) => console.log("mirroring", payload.ref), { id: "mirror" });
  *
  * // A retry could not tell it from the first one.
  * assertThrows(() => router.on("push", () => {}), TypeError, "Give this one an id of its own");
  * ```
+ *
+ * @category Handlers
  */
-export interface EventRouter<TEvents> {
+export interface EventRouter<TEvents = Record<string, JsonObject>> {
   /**
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
-   * At GitLab the action is that of `object_attributes`.
+   * At GitLab the action is that of `object_attributes`. A type may contain dots (`invoice.paid`).
    *
    * Without an id the handler is identified by the name under which the event came, so names can be added
    * to it and removed.
@@ -114,10 +128,17 @@ interface Route {
 /** No `/` and no brackets, so that the progress of one handler is never taken for another's. */
 const HANDLER_ID = /^[\w.:-]{1,64}$/;
 
-/** Actions are short words. Anything else in their place is not an action. */
-const ACTION = /^\w{1,100}$/;
+/** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
+const NAME = /^[\w.:-]{1,202}$/;
 
-/** Options of {@linkcode createEventRouter}. */
+/** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
+const ACTION = /^[\w:-]{1,100}$/;
+
+/**
+ * Options of {@linkcode createEventRouter}.
+ *
+ * @category Handlers
+ */
 export interface EventRouterOptions {
   /**
    * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
@@ -130,7 +151,9 @@ export interface EventRouterOptions {
 /**
  * Creates a router for the events of one queue.
  *
- * @typeParam TEvents The payloads by type. By default those of GitHub and of Telegram.
+ * @typeParam TEvents The payloads by type: {@linkcode GithubEvents}, {@linkcode GitlabEvents},
+ * {@linkcode ForgeEvents}, {@linkcode TelegramEvents} or your own. By default there may be events of any name,
+ * and payloads are JSON objects.
  * @param options Whether events without a handler are given up.
  * @returns The router, without handlers.
  * @throws {TypeError} If an option has the wrong type.
@@ -138,22 +161,25 @@ export interface EventRouterOptions {
  * @example
  * ```ts
  * import { createEventRouter, openEventStore, startWorker } from "@org/edge-base";
+ * import type { GithubEvents } from "@org/edge-base/router";
  *
- * const router = createEventRouter()
+ * const router = createEventRouter<GithubEvents>()
  *   .on("push", ({ payload }) => console.log(payload.commits.length))
  *   .on("issues.opened", ({ payload }) => console.log(payload.issue.title))
- *   .on("message", ({ payload }) => console.log(payload.message.text))
  *   .onAny(({ type, sender }) => console.log(type, sender?.name));
  *
  * using kv = await Deno.openKv(":memory:");
  * const worker = startWorker(await openEventStore(kv), router.handle);
  * await worker.stop();
  * ```
+ *
+ * @category Handlers
  */
-export function createEventRouter<TEvents extends object = PlatformEvents>(
+export function createEventRouter<TEvents extends object = Record<string, JsonObject>>(
   options: EventRouterOptions = {},
 ): EventRouter<TEvents> {
   checkObject("create the router", options);
+  checkKeys("create the router", options, ["strict"]);
   const { strict = false } = options;
   if (typeof strict === "boolean") return new HandlerTable<TEvents>(strict);
   throw new TypeError(`Cannot create the router: 'strict' must be a boolean, got ${met(strict)}`);
@@ -180,14 +206,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
           `got ${met(names)}`,
       );
     }
-    const narrow = all.find((name) => name.includes(".") && all.includes(typeOf(name)));
-    if (narrow !== undefined && options?.id === undefined) {
-      throw new TypeError(
-        `Cannot register the handler: an event can have both of the names ${typeOf(narrow)} and ` +
-          `${narrow}, and a later version could not tell by which it was handled. Give the handler an ` +
-          'id of its own: { id: "..." }',
-      );
-    }
+    if (options?.id === undefined) checkNames(all);
     return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
   }
 
@@ -223,6 +242,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
       );
     }
     checkObject("register the handler", options);
+    checkKeys("register the handler", options, ["id", "timeoutMs"]);
     const id = keyOf(options);
     const { timeoutMs } = options;
     if (timeoutMs !== undefined) {
@@ -253,13 +273,31 @@ function keyOf({ id }: { readonly id?: unknown }): string | undefined {
   );
 }
 
-/** The type in an event's name: `issues` of `issues.opened`. */
-function typeOf(name: string): string {
-  return name.split(".", 1)[0]!;
+/** Refuses names of which one event can have two, for a handler that they identify. */
+function checkNames(names: readonly string[]): void {
+  for (const name of names) {
+    const type = typeOf(name);
+    if (type === undefined || !names.includes(type)) continue;
+    const action = name.slice(type.length + 1);
+    throw new TypeError(
+      `Cannot register the handler: an event of the type ${type} with the action ${action} has both of ` +
+        `the names ${type} and ${name}, and a later version could not tell by which it was handled. ` +
+        'Give the handler an id of its own: { id: "..." }',
+    );
+  }
+}
+
+/**
+ * The type in a name of type and action: `issues` of `issues.opened`. An action has no dots, but a type may:
+ * `invoice` of `invoice.paid`, which can as well be a type itself, and `invoice.paid` of `invoice.paid.late`.
+ */
+function typeOf(name: string): string | undefined {
+  const dot = name.lastIndexOf(".");
+  return dot > 0 && ACTION.test(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
 }
 
 function isName(name: unknown): boolean {
-  return typeof name === "string" && name !== "";
+  return typeof name === "string" && NAME.test(name);
 }
 
 /** The names of an event: its type and action if it has one, and its type. */

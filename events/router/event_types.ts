@@ -1,17 +1,23 @@
 import type { Update } from "@grammyjs/types";
 import type { operations } from "@octokit/openapi-webhooks-types";
 import type { EventHandler } from "../worker/mod.ts";
+import type { GitlabEvents } from "./gitlab_events.ts";
 
-/** A text with underscores for its hyphens: the published types write `pull-request/opened`. */
+/**
+ * A text with underscores for its hyphens: the published types write `pull-request/opened`.
+ *
+ * @category Types of payloads
+ */
 export type Underscored<TText extends string> = TText extends `${infer Head}-${infer Rest}`
   ? `${Head}_${Underscored<Rest>}`
   : TText;
 
 /**
- * The payloads of a forge's events by their type, as GitHub publishes them. Gitea and Forgejo send
- * nearly the same. GitLab's payloads differ, and need a map of your own.
+ * The payloads of GitHub's events by their type. Gitea and Forgejo send nearly the same.
+ *
+ * @category Types of payloads
  */
-export type ForgeEvents = {
+export type GithubEvents = {
   readonly [
     TKey in keyof operations & string as TKey extends `${infer Event}/${string}`
       ? Underscored<Event>
@@ -21,55 +27,110 @@ export type ForgeEvents = {
     : never;
 };
 
-/** The kinds of updates that Telegram publishes. */
+/**
+ * The payloads of all forges' events by their type. For a type that several of them send, such as `push`, it is
+ * the payload of any of them.
+ *
+ * @category Types of payloads
+ */
+export type ForgeEvents = {
+  readonly [TType in keyof GithubEvents | keyof GitlabEvents]:
+    | FieldOf<GithubEvents, TType>
+    | FieldOf<GitlabEvents, TType>;
+};
+
+/**
+ * A field of those of several objects that have it.
+ *
+ * @category Types of payloads
+ */
+export type FieldOf<TObject, TField> = TObject extends unknown
+  ? TField extends keyof TObject ? TObject[TField] : never
+  : never;
+
+/**
+ * The kinds of updates that Telegram publishes.
+ *
+ * @category Types of payloads
+ */
 export type UpdateKind = Exclude<keyof Update, "update_id">;
 
-/** The updates of a messenger by their kind: each holds its number, and its content by that name. */
-export type MessengerEvents = {
+/**
+ * The updates of Telegram by their kind: each holds its number, and its content by that name.
+ *
+ * @category Types of payloads
+ */
+export type TelegramEvents = {
   readonly [TKind in UpdateKind]:
     & Pick<Update, "update_id">
     & { readonly [TName in TKind]: NonNullable<Update[TName]> };
 };
 
-/** The payloads of all events of both platforms, by their type. No type is that of two. */
-export type PlatformEvents = ForgeEvents & MessengerEvents;
+/**
+ * The actions that a payload can have, in `action` or, at GitLab, in `object_attributes`.
+ *
+ * @category Types of payloads
+ */
+export type ActionOf<TPayload> = Extract<
+  FieldOf<TPayload, "action"> | FieldOf<FieldOf<TPayload, "object_attributes">, "action">,
+  string
+>;
 
-/** The actions that a payload can have: `opened`, `closed`, ... */
-export type ActionOf<TPayload> = TPayload extends { readonly action: infer TAction extends string }
-  ? TAction
-  : never;
-
-/** Those of several payloads that can have an action, with that action. */
-export type WithAction<TPayload, TAction> = TPayload extends { readonly action: infer TAll }
-  ? TAction extends TAll ? TPayload & { readonly action: TAction } : never
+/**
+ * Those of several payloads that can have an action, with that action.
+ *
+ * @category Types of payloads
+ */
+export type WithAction<TPayload, TAction> = TPayload extends unknown
+  ? TAction extends Extract<FieldOf<TPayload, "action">, string>
+    ? TPayload & { readonly action: TAction }
+  : TAction extends ActionOf<TPayload>
+    ? TPayload & { readonly object_attributes: { readonly action: TAction } }
+  : never
   : never;
 
 /**
  * The names that handlers are registered for: an event's type, or its type and action.
  *
  * @typeParam TEvents The payloads by type.
+ * @category Handlers
  */
 export type EventName<TEvents> = {
   [TType in keyof TEvents & string]: TType | `${TType}.${ActionOf<TEvents[TType]>}`;
 }[keyof TEvents & string];
 
 /**
- * The payload of the events of a name.
+ * The payloads by type and action of a name. A type may have dots itself, so the name is split at each one.
+ *
+ * @typeParam TEvents The payloads by type.
+ * @typeParam TName The name, or the rest of it.
+ * @typeParam TBefore The part that was split off, with its last dot.
+ * @category Types of payloads
+ */
+export type ActionPayload<TEvents, TName extends string, TBefore extends string = ""> =
+  TName extends `${infer TType}.${infer TRest}` ?
+      | WithAction<FieldOf<TEvents, `${TBefore}${TType}`>, TRest>
+      | ActionPayload<TEvents, TRest, `${TBefore}${TType}.`>
+    : never;
+
+/**
+ * The payload of the events of a name: of its type, or of its type and action.
  *
  * @typeParam TEvents The payloads by type.
  * @typeParam TName The name.
+ * @category Handlers
  */
-export type EventPayload<TEvents, TName extends string> = TName extends keyof TEvents
-  ? TEvents[TName]
-  : TName extends `${infer TType extends keyof TEvents & string}.${infer TAction}`
-    ? WithAction<TEvents[TType], TAction>
-  : never;
+export type EventPayload<TEvents, TName extends string> =
+  | FieldOf<TEvents, TName>
+  | ActionPayload<TEvents, TName>;
 
 /**
  * A handler for the events of a name, written apart from the router.
  *
+ * @typeParam TEvents The payloads by type.
  * @typeParam TName The name: `issues.opened`.
+ * @category Types of payloads
  */
-export type EventHandlerFor<TName extends EventName<PlatformEvents>> = EventHandler<
-  EventPayload<PlatformEvents, TName>
+export type EventHandlerFor<TEvents, TName extends EventName<TEvents>> = EventHandler<
+  EventPayload<TEvents, TName>
 >;

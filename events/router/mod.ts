@@ -1,23 +1,29 @@
 /**
- * A typed router for events: handlers by the event's type and action, each of which succeeds or fails
- * on its own.
+ * The types of the platforms' payloads, and the router behind `bot.on`: handlers by the event's type and
+ * action, each of which succeeds or fails on its own.
  *
- * The payload types are those that the platforms publish (`@octokit/openapi-webhooks-types`,
- * `@grammyjs/types`). They are types only: nothing of them is loaded when the app runs.
+ * In an app of `defineApp` you need this entry point only for types, such as `EventPayload<GithubEvents,
+ * "push">`. They are those that GitHub and Telegram publish (`@octokit/openapi-webhooks-types`,
+ * `@grammyjs/types`), and those that GitLab documents. Nothing of them is loaded when the app runs.
  *
  * @example
  * ```ts
- * import { createEventRouter } from "@org/edge-base/router";
+ * import { defineApp, github } from "@org/edge-base";
+ * import type { EventPayload, GithubEvents } from "@org/edge-base/router";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * const opened: string[] = [];
- * const router = createEventRouter()
- *   .on("issues.opened", ({ payload }) => opened.push(payload.issue.title));
+ * function branchOf({ ref }: EventPayload<GithubEvents, "push">): string {
+ *   return ref.replace("refs/heads/", "");
+ * }
  *
- * await using bot = await startTestBot(router.handle);
- * await bot.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
- * assertEquals(opened, ["Help"]);
+ * const branches: string[] = [];
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("push", ({ payload }) => branches.push(branchOf(payload)));
+ *
+ * await using test = await startTestBot(bot);
+ * await test.deliver(forgeDelivery("push", { ref: "refs/heads/main" }));
+ * assertEquals(branches, ["main"]);
  * ```
  *
  * @module
@@ -30,16 +36,47 @@ export {
 } from "./event_router.ts";
 export type {
   ActionOf,
+  ActionPayload,
   EventHandlerFor,
   EventName,
   EventPayload,
+  FieldOf,
   ForgeEvents,
-  MessengerEvents,
-  PlatformEvents,
+  GithubEvents,
+  TelegramEvents,
   Underscored,
   UpdateKind,
   WithAction,
 } from "./event_types.ts";
+export type {
+  GitlabChange,
+  GitlabChanges,
+  GitlabCommit,
+  GitlabDeploymentEvent,
+  GitlabEmojiEvent,
+  GitlabEnvironment,
+  GitlabEvents,
+  GitlabIssue,
+  GitlabIssueEvent,
+  GitlabJobEvent,
+  GitlabLabel,
+  GitlabMergeRequest,
+  GitlabMergeRequestEvent,
+  GitlabNote,
+  GitlabNoteEvent,
+  GitlabPerson,
+  GitlabPipelineEvent,
+  GitlabProject,
+  GitlabProjectFields,
+  GitlabPush,
+  GitlabReleaseEvent,
+  GitlabRepository,
+  GitlabRunner,
+  GitlabSnippet,
+  GitlabSourcePipeline,
+  GitlabUser,
+  GitlabVulnerabilityEvent,
+} from "./gitlab_events.ts";
 
 // Types from other folders that appear in the exports above.
 export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";

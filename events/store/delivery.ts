@@ -1,6 +1,10 @@
 import type { JsonObject } from "../../core/parse_json.ts";
 
-/** The repository of a forge's event. */
+/**
+ * The repository of a forge's event.
+ *
+ * @category Handlers
+ */
 export interface EventRepository {
   /** Its id at the forge. */
   readonly id: number;
@@ -12,7 +16,11 @@ export interface EventRepository {
   readonly name: string;
 }
 
-/** The chat of a messenger's update. */
+/**
+ * The chat of a messenger's update.
+ *
+ * @category Handlers
+ */
 export interface EventChat {
   /** Its id. */
   readonly id: number;
@@ -20,7 +28,11 @@ export interface EventChat {
   readonly type: string | undefined;
 }
 
-/** The user who caused an event. */
+/**
+ * The user who caused an event.
+ *
+ * @category Handlers
+ */
 export interface EventSender {
   /** The user's id. */
   readonly id: number;
@@ -30,13 +42,14 @@ export interface EventSender {
   readonly isBot: boolean;
 }
 
-/** A platform: each has an app and secrets of its own. */
-export type PlatformName = "forge" | "messenger";
-
-/** A delivery that was verified and parsed, ready for the event store. */
+/**
+ * A delivery that was verified and parsed, ready for the event store.
+ *
+ * @category Event store and worker
+ */
 export interface Delivery {
-  /** The platform it came from. */
-  readonly platform: PlatformName;
+  /** The kind of platform it came from: `forge`, `messenger`, or one of your own. */
+  readonly platform: string;
   /** The product that sent it, taken from its headers: `forge`, `github`, `telegram`, ... */
   readonly source: string;
   /** The type of the event: `push`, `message`, ... */
@@ -50,6 +63,13 @@ export interface Delivery {
   readonly intake?: string | undefined;
   /** Events with the same key are handled one at a time, in the order received. */
   readonly orderingKey?: string | undefined;
+  /**
+   * Time without a new event of the same ordering key after which those that wait are handled together, in
+   * milliseconds. Undefined if each is handled by itself.
+   */
+  readonly quietMs?: number | undefined;
+  /** Longest time for which the first of them waits for that, in milliseconds: ten times as long by default. */
+  readonly maxWaitMs?: number | undefined;
   /** The trace that its handling becomes part of, as W3C Trace Context has it. Any other text is dropped. */
   readonly traceparent?: string | undefined;
   /** The action, for types that have several: `opened`, `closed`, ... */

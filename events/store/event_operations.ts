@@ -1,23 +1,46 @@
 import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+import type { PortableEntry, UnreadableEntry } from "./portable_entry.ts";
+import type { PortableEvent } from "./portable_event.ts";
+import type { ListedState, StateListOptions } from "./stored_state.ts";
+import type { UntakenAnswer, WakeResult } from "./waits.ts";
 
 /**
- * A choice of events: those that meet all given conditions. The type of an unreadable event is not known,
- * so a filter with a type never matches it.
+ * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
+ * the time are known, so a filter with another condition never matches it.
+ *
+ * @category Event store and worker
  */
 export interface EventFilter {
   /** Events with these ids. */
   readonly ids?: readonly string[] | undefined;
   /** Events in this state. */
   readonly state?: StoredEvent["state"] | undefined;
-  /** Events of this type. */
+  /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
   readonly type?: string | undefined;
+  /** Events of this source: the product that sent them, the intake, or a source of the app's own. */
+  readonly source?: string | undefined;
+  /** Events of the repository with this full name: `octocat/hello-world`. */
+  readonly repository?: string | undefined;
+  /** Events of the chat with this id. */
+  readonly chat?: number | undefined;
+  /** Events with this ordering key. */
+  readonly orderingKey?: string | undefined;
   /** Events received at this time or later, milliseconds since the epoch. */
   readonly receivedAfter?: number | undefined;
   /** Events received before this time, milliseconds since the epoch. */
   readonly receivedBefore?: number | undefined;
+  /**
+   * Events that became done or dead before this time, milliseconds since the epoch, by the clock of the
+   * process that settled them: none that wait or run.
+   */
+  readonly settledBefore?: number | undefined;
 }
 
-/** A choice of events to list, and the part of them that is wanted. */
+/**
+ * A choice of events to list, and the part of them that is wanted.
+ *
+ * @category Event store and worker
+ */
 export interface ListOptions extends EventFilter {
   /**
    * The order in which they were received: the oldest first or the newest.
@@ -33,6 +56,22 @@ export interface ListOptions extends EventFilter {
    */
   readonly limit?: number | undefined;
   /**
+   * The largest number of records read. A list that ends because of it has a cursor, also if nothing was
+   * found. Open events are then found by the schedule and the ordering groups, if there are no more than
+   * 2,000 of them, and dead ones by their index as it is: those that an old version has left without an
+   * entry are missing until a list without this limit has added them.
+   *
+   * @default {undefined} As many as it takes.
+   */
+  readonly maxReads?: number | undefined;
+  /**
+   * The time after which no more is read, in milliseconds: the same as with `maxReads`. At least one record is
+   * read, and records come up to 500 at a time.
+   *
+   * @default {undefined} As long as it takes.
+   */
+  readonly maxMs?: number | undefined;
+  /**
    * The {@linkcode EventList.cursor} of an earlier list with the same filter and order, which this one
    * continues. An empty text begins anew, as none does.
    *
@@ -41,7 +80,11 @@ export interface ListOptions extends EventFilter {
   readonly cursor?: string | undefined;
 }
 
-/** A list of events, read while it is iterated over. */
+/**
+ * A list of events, read while it is iterated over.
+ *
+ * @category Event store and worker
+ */
 export interface EventList<TEvent extends StoredEvent = StoredEvent>
   extends AsyncIterableIterator<TEvent> {
   /**
@@ -49,15 +92,33 @@ export interface EventList<TEvent extends StoredEvent = StoredEvent>
    * left. A list that ends because of its `limit` has a cursor only if there are more events.
    */
   readonly cursor: string | undefined;
+  /**
+   * The time at which the last event that was read was received, whether it matched or not, in milliseconds
+   * since the epoch; undefined before the first.
+   */
+  readonly reachedAt: number | undefined;
 }
 
-/** The number of events in each state. */
+/**
+ * The number of events in each state.
+ *
+ * @category Event store and worker
+ */
 export interface EventStats extends Readonly<Record<StoredEvent["state"], number>> {
-  /** The time at which the oldest queued event was received, milliseconds since the epoch; null without one. */
+  /** The number of queued events that are due later: delayed, put off, or waiting for their next attempt. */
+  readonly dueLater: number;
+  /**
+   * The time since which the oldest of the other queued events has waited, milliseconds since the epoch: its
+   * receipt, and later if it was to wait. Null without one.
+   */
   readonly oldestWaitingAt: number | null;
 }
 
-/** The progress of an operation on many events. */
+/**
+ * The progress of an operation on many events.
+ *
+ * @category Event store and worker
+ */
 export interface BulkProgress {
   /** The number of events read so far. */
   readonly seen: number;
@@ -65,7 +126,11 @@ export interface BulkProgress {
   readonly changed: number;
 }
 
-/** Options of an operation on many events. */
+/**
+ * Options of an operation on many events.
+ *
+ * @category Event store and worker
+ */
 export interface BulkOptions {
   /** Called from time to time with the progress. */
   readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
@@ -73,7 +138,11 @@ export interface BulkOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The result of an operation on many events. */
+/**
+ * The result of an operation on many events.
+ *
+ * @category Event store and worker
+ */
 export interface BulkResult {
   /** The number of events changed. */
   readonly changed: number;
@@ -82,8 +151,18 @@ export interface BulkResult {
 }
 
 /**
+ * The result of restoring an event or an entry: it was stored, it was known already, or its time was over: an
+ * event was done for longer than the retention.
+ *
+ * @category Event store and worker
+ */
+export type RestoreOutcome = "restored" | "known" | "expired";
+
+/**
  * The operations on a store by somebody who runs it, also while apps use it. Each change is one commit,
  * of one event or of several, so an operation that is interrupted leaves no event between two states.
+ *
+ * @category Event store and worker
  */
 export interface EventOperations {
   /**
@@ -100,27 +179,34 @@ export interface EventOperations {
    *
    * @param options The choice of events, their order, and the part that is wanted.
    * @returns The records. A list by pages is no snapshot: it shows each event as it is when it is read.
-   * @throws {TypeError} If the order or the cursor is not valid. A route that is given the cursor by its client
-   * should answer 400 then.
-   * @throws {RangeError} If the limit is not a positive whole number.
+   * @throws {TypeError} If a condition, the order or the cursor is not valid. A route that is given the cursor
+   * by its client should answer 400 then.
+   * @throws {RangeError} If a limit is not a positive whole number.
    *
    * @example
    * ```ts
-   * import { createBaseApp, openEventStore } from "@org/edge-base";
+   * import { createBaseApp, HttpError, openEventStore } from "@org/edge-base";
    * import { assertEquals } from "@std/assert";
    *
    * using kv = await Deno.openKv(":memory:");
    * const store = await openEventStore(kv);
    *
    * const app = createBaseApp({ name: "my-bot", logger: false });
+   * function listDead(cursor?: string) {
+   *   try {
+   *     return store.list({ state: "dead", order: "newest", limit: 50, cursor });
+   *   } catch (cause) {
+   *     throw new HttpError(400, "Bad cursor", { code: "BAD_REQUEST", cause });
+   *   }
+   * }
    * app.get("/dead", async (c) => {
-   *   const cursor = c.req.query("cursor");
-   *   const dead = store.list({ state: "dead", order: "newest", limit: 50, cursor });
+   *   const dead = listDead(c.req.query("cursor"));
    *   const events = await Array.fromAsync(dead);
    *   return c.json({ events, cursor: dead.cursor });
    * });
    *
    * assertEquals(await (await app.request("/dead")).json(), { events: [] });
+   * assertEquals((await app.request("/dead?cursor=x")).status, 400);
    * ```
    */
   list(options: ListOptions & { readonly state: EventState }): EventList<EventRecord>;
@@ -130,10 +216,41 @@ export interface EventOperations {
    *
    * @param options The choice of events, their order, and the part that is wanted.
    * @returns The records.
-   * @throws {TypeError} If the order or the cursor is not valid.
-   * @throws {RangeError} If the limit is not a positive whole number.
+   * @throws {TypeError} If a condition, the order or the cursor is not valid.
+   * @throws {RangeError} If a limit is not a positive whole number.
    */
   list(options?: ListOptions): EventList;
+
+  /**
+   * Wakes the event that waits for a name: a handler has called `waitFor`, and gets the value when it runs
+   * again. If no event waits, the value is kept for seven days. If an earlier value is there that no event
+   * has taken yet, that one counts. Names are those of the whole store: intakes do not keep them apart.
+   *
+   * @param name The name, a text of 1 to 256 characters.
+   * @param value A value that can be written as JSON, of up to 8,192 bytes: one for each character, two if it
+   * has others than those of Latin-1. Undefined for none.
+   * @returns The result.
+   * @throws {TypeError} If the name is not such a text, or the value cannot be written as JSON.
+   * @throws {RangeError} If the value is too large.
+   */
+  wake(name: string, value?: unknown): Promise<WakeResult>;
+
+  /**
+   * Lists the values that names were woken with, and that no event has taken yet: those that came before any
+   * event waited, and those of parked events that are about to be claimed.
+   *
+   * @returns The values, by their names.
+   */
+  answers(): AsyncIterableIterator<UntakenAnswer>;
+
+  /**
+   * Lists the states that handlers share.
+   *
+   * @param options The intake, and the beginning of the keys.
+   * @returns The states, by their intakes and keys.
+   * @throws {TypeError} If an option is not a text.
+   */
+  states(options?: StateListOptions): AsyncIterableIterator<ListedState>;
 
   /**
    * Counts events.
@@ -141,24 +258,30 @@ export interface EventOperations {
    * @param filter The choice of events; all by default.
    * @param options A callback for the progress.
    * @returns The number of events in each state.
+   * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   stats(filter?: EventFilter, options?: Pick<BulkOptions, "onProgress">): Promise<EventStats>;
 
   /**
-   * Puts a dead event back, to be handled as if it had just been received.
+   * Puts a settled event back, to be handled as if it had just been received. A dead one goes on where it has
+   * failed: its progress stays, and its idempotency keys are the same. A done one can be put back as long as
+   * its payload is kept ({@linkcode EventStoreOptions.keepPayloads}). It begins anew: it has no progress, and
+   * other keys, so that its calls are made again.
    *
    * @param id The event's id.
-   * @returns True if it was put back; false if there is no such event, or it is not dead.
+   * @returns True if it was put back; false if there is no such event, it waits or runs, or it is done and
+   * its payload is not kept.
    */
   replay(id: string): Promise<boolean>;
 
   /**
-   * Puts dead events back. Those of one ordering key are handled in the order in which they were
-   * received.
+   * Puts dead events back, or done ones if the filter has the state `done`. Those of one ordering key are
+   * handled in the order in which they were received.
    *
-   * @param filter The choice of events; those that are not dead are not changed.
+   * @param filter The choice of events; by default those that are not dead are not changed.
    * @param options A callback for the progress, and a signal that ends the operation.
    * @returns The number of events put back.
+   * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   replayAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
 
@@ -180,6 +303,7 @@ export interface EventOperations {
    * @param filter The choice of events; those that are settled are not changed.
    * @param options A callback for the progress, and a signal that ends the operation.
    * @returns The number of events cancelled.
+   * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   cancelAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
 
@@ -191,6 +315,37 @@ export interface EventOperations {
    * @param filter The choice of events; those that are queued or running are not deleted.
    * @param options A callback for the progress, and a signal that ends the operation.
    * @returns The number of events deleted.
+   * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   purge(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
+
+  /**
+   * Stores an event that comes from another store, with all that has become of it there. An open event of
+   * an ordering group joins the end of its group here. A running one comes queued: the attempt that ran
+   * does not count. `importEvents` reads events from the lines of an export.
+   *
+   * @param event The event.
+   * @returns What became of it. An event whose id is known here is left as it is.
+   * @throws {TypeError} If the event is not valid.
+   * @throws {RangeError} If its record or its payload is too large.
+   */
+  restore(event: PortableEvent): Promise<RestoreOutcome>;
+
+  /**
+   * Lists what an export takes along beside the events: states, values that came before any event waited for
+   * them, and the notes of schedules.
+   *
+   * @returns The entries.
+   */
+  portableEntries(): AsyncIterableIterator<PortableEntry | UnreadableEntry>;
+
+  /**
+   * Stores an entry that comes from another store, as {@linkcode EventOperations.portableEntries} lists it.
+   *
+   * @param entry The entry.
+   * @returns What became of it. An entry that is here is left as it is, and one that was restored in the last
+   * seven days is not restored again, also if it is gone by now.
+   * @throws {TypeError} If the entry is not valid.
+   */
+  restoreEntry(entry: PortableEntry): Promise<RestoreOutcome>;
 }

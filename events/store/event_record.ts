@@ -1,17 +1,32 @@
 import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
 
 /**
- * The state of an event: waiting for its time, leased by a worker, handled, or given up.
+ * The state of an event: waiting for its time, leased by a worker, parked until it is woken, handled, or
+ * given up.
+ *
+ * @category Event store and worker
  */
-export type EventState = "queued" | "running" | "done" | "dead";
+export type EventState = "queued" | "running" | "parked" | "done" | "dead";
 
-/** The way in which an event ended. Every `done` and `dead` event has one. An `ignored` one had no handler. */
+/**
+ * The way in which an event ended. Every `done` and `dead` event has one. An `ignored` one had no handler.
+ *
+ * @category Event store and worker
+ */
 export type EventOutcome = "handled" | "ignored" | "failed" | "cancelled";
 
-/** The way in which one attempt ended. An attempt is `expired` if its worker never settled it. */
+/**
+ * The way in which one attempt ended. An attempt is `expired` if its worker never settled it.
+ *
+ * @category Event store and worker
+ */
 export type RecordedOutcome = EventOutcome | "expired";
 
-/** One attempt to handle an event that has ended. */
+/**
+ * One attempt to handle an event that has ended.
+ *
+ * @category Event store and worker
+ */
 export interface RecordedAttempt {
   /** The number of the attempt, from 1. */
   readonly attempt: number;
@@ -25,7 +40,30 @@ export interface RecordedAttempt {
   readonly error?: string | undefined;
 }
 
-/** The place of an event's payload. */
+/**
+ * Thrown when the payload of a done event is read which is not kept, or not any more.
+ *
+ * @category Event store and worker
+ */
+export class NotKeptError extends Error {
+  /** The class's name. */
+  override readonly name = "NotKeptError";
+
+  /**
+   * Creates the error.
+   *
+   * @param id The event's id.
+   */
+  constructor(id: string) {
+    super(`Cannot load event ${id}: it is done, and its payload is not kept`);
+  }
+}
+
+/**
+ * The place of an event's payload.
+ *
+ * @category Event store and worker
+ */
 export interface PayloadRef {
   /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
   readonly id: string;
@@ -35,7 +73,11 @@ export interface PayloadRef {
   readonly size: number;
 }
 
-/** The lease of a running event: its holder, and the time until which nobody else takes it. */
+/**
+ * The lease of a running event: its holder, and the time until which nobody else takes it.
+ *
+ * @category Event store and worker
+ */
 export interface LeaseTerm {
   /** The worker that holds it. */
   readonly owner: string;
@@ -47,7 +89,11 @@ export interface LeaseTerm {
   readonly startedAt: number;
 }
 
-/** The position of an event in its ordering group. */
+/**
+ * The position of an event in its ordering group.
+ *
+ * @category Event store and worker
+ */
 export interface GroupPosition {
   /** The key of the group. */
   readonly key: string;
@@ -55,10 +101,90 @@ export interface GroupPosition {
   readonly position: number;
 }
 
+/**
+ * Rule of an event that is handled together with those that join its ordering group soon after it.
+ *
+ * @category Event store and worker
+ */
+export interface QuietRule {
+  /** Time without a new event in the group after which they are handled, in milliseconds. */
+  readonly quietMs: number;
+  /** Longest time for which the first of them waits for that, in milliseconds. */
+  readonly maxWaitMs: number;
+  /** The time at which the event joined its group, milliseconds since the epoch. */
+  readonly since: number;
+  /** Sum of the waits that were planned so far, in milliseconds: the clock may be wrong. */
+  readonly waitedMs: number;
+  /** The position that the next event will take, when the last wait began. Undefined before that. */
+  readonly next?: number | undefined;
+}
+
+/**
+ * Batch of events of one ordering group that one run of a handler gets together, with its first event.
+ *
+ * @category Event store and worker
+ */
+export interface Batch {
+  /** The position of its last event in the group. */
+  readonly last: number;
+  /** The number of its events when it was leased first. */
+  readonly events: number;
+}
+
+/**
+ * Note of how often, since when and why an event was put off by its handler.
+ *
+ * @category Event store and worker
+ */
+export interface PutOff {
+  /** The time at which it was put off first, in its current run, milliseconds since the epoch. */
+  readonly since: number;
+  /** The time at which it was put off last, milliseconds since the epoch. */
+  readonly at: number;
+  /** The number of times. */
+  readonly times: number;
+  /** The reason for the last time, bounded in length. */
+  readonly reason: string;
+}
+
+/**
+ * Wait of a parked event.
+ *
+ * @category Flows
+ */
+export interface EventWait {
+  /** The name that it waits for. */
+  readonly name: string;
+  /** The time at which it was parked, milliseconds since the epoch. */
+  readonly since: number;
+  /** The time until which it waits, milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/**
+ * Result of a wait that is over.
+ *
+ * @category Flows
+ */
+export interface EndedWait {
+  /** The name that the event has waited for. */
+  readonly name: string;
+  /** The time at which it was woken, or its time had passed, milliseconds since the epoch. */
+  readonly at: number;
+  /** The value that it was woken with, as JSON; undefined if there was none. */
+  readonly value?: string | undefined;
+  /** Set if its time has passed. */
+  readonly timedOut?: boolean | undefined;
+}
+
 /** The key of an event's record: by time first, so that events received together lie together. */
 export type EventRef = Pick<EventRecord, "id" | "receivedAt">;
 
-/** The record of an event: all that is stored of it except its payload. */
+/**
+ * The record of an event: all that is stored of it except its payload.
+ *
+ * @category Event store and worker
+ */
 export interface EventRecord {
   /** The version of this layout. */
   readonly v: 2;
@@ -90,9 +216,11 @@ export interface EventRecord {
   readonly state: EventState;
   /** The way in which it ended; none while it is open. */
   readonly outcome?: EventOutcome | undefined;
-  /** The number of times it was put back after it had died, by a replay or a redelivery. */
+  /** The number of times it was put back after it was settled, by a replay or a redelivery. */
   readonly run?: number | undefined;
-  /** The number of attempts begun. */
+  /** The run that is part of its idempotency keys: the latest replay after it was done; none before. */
+  readonly keyRun?: number | undefined;
+  /** The number of attempts begun, without those that were given back or put off. */
   readonly attempt: number;
   /**
    * Its time in the schedule, milliseconds since the epoch: when it is due or, while it runs, when its
@@ -104,22 +232,45 @@ export interface EventRecord {
    * A longer wait is the mistake of a clock. A running event waits for the end of its lease instead.
    */
   readonly delayMs?: number | undefined;
+  /**
+   * The sum of the times for which it was to wait, in milliseconds: as long as it was delayed, put off or
+   * parked, and all the time before its last replay. None if there were none. Waiting for its group to become
+   * quiet is counted in `quiet`.
+   */
+  readonly plannedMs?: number | undefined;
   /** The schedule entry that it shares with other events; none if it has its own. */
   readonly sharedEntry?: string | undefined;
   /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
   readonly orderingKey: string | null;
   /** Its position in its ordering group; null if it has none, or has left the group. */
   readonly group: GroupPosition | null;
+  /** Set if it is handled together with the next ones of its ordering group. */
+  readonly quiet?: QuietRule | undefined;
+  /** The batch that it is the first event of, from its first lease on. */
+  readonly batch?: Batch | undefined;
+  /** The id of the first event of the batch in which it was settled. */
+  readonly handledWith?: string | undefined;
+  /**
+   * Set if it joins the group of its ordering key only when it is claimed: it is due later, and the group
+   * does not wait for that.
+   */
+  readonly joinsLater?: boolean | undefined;
+  /** The wait of a parked event. */
+  readonly waitingFor?: EventWait | undefined;
+  /** The results of its waits, in its current run, in the order in which they have ended. */
+  readonly woken?: readonly EndedWait[] | undefined;
   /** The lease; null unless it runs. */
   readonly lease: LeaseTerm | null;
   /** The time at which it was cancelled while it ran, milliseconds since the epoch. It never becomes done. */
   readonly cancelRequestedAt?: number | undefined;
   /** The time at which it was done or died, milliseconds since the epoch. */
   readonly settledAt: number | null;
-  /** Its payload; null once that is deleted. */
+  /** Its payload; null once it is done, also while that is kept: then `load` of the store reads it. */
   readonly payload: PayloadRef | null;
   /** The last ten attempts that have ended, the latest last. */
   readonly attempts: readonly RecordedAttempt[];
+  /** Set if its handler has put it off, in its current run. These attempts do not count. */
+  readonly putOff?: PutOff | undefined;
   /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
   readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
@@ -133,13 +284,19 @@ export interface EventRecord {
   readonly traceparent?: string | undefined;
   /** Reserved: the ids of events that have to be settled before it is due. Kept when it is there. */
   readonly waitsFor?: readonly string[] | undefined;
-  /** Reserved: the id of the event whose handler created this one. Kept when it is there. */
+  /** The id of the event whose handler emitted this one. */
   readonly causedBy?: string | undefined;
+  /** Set if its death is not reported: it comes of an event that has reported another one. */
+  readonly isUnreported?: boolean | undefined;
+  /** The number of generated ids that its handlers have given to the events that they emitted. */
+  readonly emitted?: number | undefined;
 }
 
 /**
  * An event whose record this version cannot read: another version wrote it, or it is damaged. It is left
  * as it is, and not handled, until a version that can read it comes or somebody purges it.
+ *
+ * @category Event store and worker
  */
 export interface UnreadableRecord {
   /** The event's id. */
@@ -152,5 +309,9 @@ export interface UnreadableRecord {
   readonly v: number | null;
 }
 
-/** A stored event. Its `state` is `unreadable` if its record cannot be read. */
+/**
+ * A stored event. Its `state` is `unreadable` if its record cannot be read.
+ *
+ * @category Event store and worker
+ */
 export type StoredEvent = EventRecord | UnreadableRecord;

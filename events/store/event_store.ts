@@ -1,17 +1,39 @@
 import type { LogSink } from "../../core/mod.ts";
+import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
+import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { Wait, Wake } from "./waits.ts";
+import type { StateOptions, StoredState } from "./stored_state.ts";
 
 /**
  * Kinds of notifier, which wakes the workers when events are stored.
  *
  * - `enqueue`: a message through the KV's queue, in the same commit as the event.
  * - `watch`: a key that workers watch, for a KV without queues (a remote KV, Deno Deploy).
+ *
+ * @category Event store and worker
  */
 export type NotifierKind = "enqueue" | "watch";
 
-/** Options of {@linkcode openEventStore}. */
+/**
+ * Limits of the payloads of done events that are kept.
+ *
+ * @category Event store and worker
+ */
+export interface KeepPayloads {
+  /** The time for which a payload is kept after its event was done, in milliseconds: up to the retention. */
+  readonly forMs: number;
+  /** The number of bytes that all of them take: beyond that the oldest are dropped. A larger one is not kept. */
+  readonly maxBytes: number;
+}
+
+/**
+ * Options of {@linkcode openEventStore}.
+ *
+ * @category Event store and worker
+ */
 export interface EventStoreOptions {
   /**
    * The first part of all keys, so that stores can share a KV. Give each bot its own: the updates of two
@@ -33,6 +55,12 @@ export interface EventStoreOptions {
    */
   readonly retentionMs?: number | undefined;
   /**
+   * Keeps the payloads of done events for a while, to look at them and to replay the events.
+   *
+   * @default {undefined} A payload is deleted when its event is done.
+   */
+  readonly keepPayloads?: KeepPayloads | undefined;
+  /**
    * The log for what cannot be reported to a caller.
    *
    * @default {consoleSink}
@@ -40,7 +68,11 @@ export interface EventStoreOptions {
   readonly log?: LogSink | undefined;
 }
 
-/** Options of {@linkcode EventStore.accept}. */
+/**
+ * Options of {@linkcode EventStore.accept}.
+ *
+ * @category Event store and worker
+ */
 export interface AcceptOptions {
   /**
    * The time for which the same document counts as a duplicate although it comes under another delivery
@@ -51,7 +83,11 @@ export interface AcceptOptions {
   readonly replayWindowMs?: number | undefined;
 }
 
-/** The result of accepting a delivery. */
+/**
+ * The result of accepting a delivery.
+ *
+ * @category Event store and worker
+ */
 export interface AcceptResult {
   /** The event's id. For a known document that is the id under which it came first. */
   readonly id: string;
@@ -59,7 +95,11 @@ export interface AcceptResult {
   readonly duplicate: boolean;
 }
 
-/** The right to work on an event, for a time. Each change to the event makes a new one. */
+/**
+ * The right to work on an event, for a time. Each change to the event makes a new one.
+ *
+ * @category Event store and worker
+ */
 export interface Lease {
   /** The event's record, as this lease has left it. */
   readonly record: EventRecord;
@@ -73,7 +113,11 @@ export interface Lease {
   readonly body?: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** Options of {@linkcode EventStore.claim}. */
+/**
+ * Options of {@linkcode EventStore.claim}.
+ *
+ * @category Event store and worker
+ */
 export interface ClaimOptions {
   /** The number of events, at most. */
   readonly limit: number;
@@ -100,13 +144,21 @@ export interface ClaimOptions {
  * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
  * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses `enqueue` if the
  * store's notifier is `enqueue`.
+ *
+ * @category Handlers
  */
 export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
-/** Options of {@linkcode EventStore.complete}. */
+/**
+ * Options of {@linkcode EventStore.complete}.
+ *
+ * @category Event store and worker
+ */
 export interface CompleteOptions {
   /** Further mutations for the same commit. */
   readonly effects?: CommitEffects | undefined;
+  /** Events that are stored in the same commit, if the event becomes done. */
+  readonly emits?: readonly Emission[] | undefined;
   /**
    * The time for which the settlement may wait for other changes to share a commit with, in milliseconds.
    *
@@ -119,9 +171,46 @@ export interface CompleteOptions {
    * @default {"handled"}
    */
   readonly outcome?: "handled" | "ignored" | undefined;
+  /**
+   * The names that the same commit wakes, at most three: each takes one of its checks.
+   *
+   * @default {undefined} None.
+   */
+  readonly wakes?: readonly Wake[] | undefined;
 }
 
-/** Options of {@linkcode EventStore.release}. */
+/**
+ * Options of {@linkcode EventStore.checkpoint}.
+ *
+ * @category Event store and worker
+ */
+export interface NoteOptions {
+  /**
+   * Events that are stored in the same commit.
+   *
+   * @default {undefined} None.
+   */
+  readonly emits?: readonly Emission[] | undefined;
+  /**
+   * Names that the same commit wakes, at most three.
+   *
+   * @default {undefined} None.
+   */
+  readonly wakes?: readonly Wake[] | undefined;
+  /**
+   * Signal that is aborted once nobody waits for the answer. What has waited for its turn by then, and would have
+   * to begin anew because the lease was renewed, is not stored.
+   *
+   * @default {undefined} None.
+   */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Options of {@linkcode EventStore.release}.
+ *
+ * @category Event store and worker
+ */
 export interface ReleaseOptions {
   /**
    * The delay until the event is due again, in milliseconds.
@@ -135,9 +224,50 @@ export interface ReleaseOptions {
    * @default {false}
    */
   readonly isBegun?: boolean | undefined;
+  /**
+   * The reason for which the handler has put the event off, which its record notes.
+   *
+   * @default {undefined} The handler has not.
+   */
+  readonly reason?: unknown;
 }
 
-/** Room for an event at the worker of the store's process. */
+/**
+ * Options of {@linkcode EventStore.retry}.
+ *
+ * @category Event store and worker
+ */
+export interface RetryOptions {
+  /**
+   * The reason for which one of several handlers has put the event off, which its record notes. The attempt
+   * counts all the same.
+   *
+   * @default {undefined} None of them has.
+   */
+  readonly reason?: unknown;
+}
+
+/**
+ * Options of {@linkcode EventStore.bury}.
+ *
+ * @category Event store and worker
+ */
+export interface BuryOptions {
+  /**
+   * Set to have an event stored in the same commit that reports the dead one: of the type and the source
+   * `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
+   * another, or comes of such a report.
+   *
+   * @default {false}
+   */
+  readonly reports?: boolean | undefined;
+}
+
+/**
+ * Room for an event at the worker of the store's process.
+ *
+ * @category Event store and worker
+ */
 export interface Reservation {
   /** The worker. */
   readonly owner: string;
@@ -160,10 +290,15 @@ export interface Reservation {
  *
  * @param bytes The number of bytes of it that are kept in memory.
  * @returns The room; null if there is none.
+ * @category Event store and worker
  */
 export type Reserve = (bytes: number) => Reservation | null;
 
-/** The worker in the process of a store. */
+/**
+ * The worker in the process of a store.
+ *
+ * @category Event store and worker
+ */
 export interface StoreListener {
   /** Called when events may have become due. */
   wake(): void;
@@ -176,6 +311,8 @@ export interface StoreListener {
    * @param id The event's id.
    */
   onCancelRequested?(id: string): void;
+  /** Called with steps to be counted, once they are committed. */
+  readonly count?: ((step: CountedStep) => void) | undefined;
 }
 
 /**
@@ -185,6 +322,8 @@ export interface StoreListener {
  *
  * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
+ *
+ * @category Event store and worker
  */
 export interface EventStore extends EventOperations {
   /**
@@ -209,10 +348,46 @@ export interface EventStore extends EventOperations {
    * @param delivery The delivery.
    * @param options The replay window.
    * @returns The event's id. The delivery is a duplicate if its event is known and has not died.
+   * @throws {TypeError} If a member of the delivery has the wrong type.
    * @throws {RangeError} If the replay window is not from 1 to the retention, or the id or the payload is
    * too large.
    */
   accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult>;
+
+  /**
+   * Stores an event of an app's own, in one commit.
+   *
+   * @typeParam TEvents The payloads by type.
+   * @typeParam TType The type.
+   * @param source The source.
+   * @param type The type of the event: up to 100 letters, digits, `_`, `.`, `:` and `-`.
+   * @param payload The payload, a JSON object.
+   * @param options The id, the delay and the ordering key.
+   * @returns The event's id. The event is a duplicate if its id is known, in whatever state.
+   * @throws {TypeError} If an argument has the wrong type.
+   * @throws {RangeError} If the delay is out of range, or the payload takes more than 598,976 bytes.
+   */
+  emit<TEvents extends object, TType extends keyof TEvents & string>(
+    source: OwnEvents<TEvents>,
+    type: TType,
+    payload: TEvents[TType],
+    options?: EmitOptions,
+  ): Promise<EmitResult>;
+  /**
+   * Stores an event of an app's own, of a source that is given by its name.
+   *
+   * @param source The name of the source.
+   * @param type The type of the event.
+   * @param payload The payload, a JSON object.
+   * @param options The id, the delay and the ordering key.
+   * @returns The event's id.
+   */
+  emit(
+    source: string,
+    type: string,
+    payload: object,
+    options?: EmitOptions,
+  ): Promise<EmitResult>;
 
   /**
    * Returns when the longest-waiting due event became due: one read.
@@ -235,9 +410,19 @@ export interface EventStore extends EventOperations {
    *
    * @param event The event: a lease, or its record.
    * @returns The payload, byte for byte.
+   * @throws {NotKeptError} If the event is done, and its payload is not kept.
    * @throws {Error} If not all of it is there.
    */
   load(event: Pick<Lease, "record">): Promise<Uint8Array<ArrayBuffer>>;
+
+  /**
+   * Lists the events that are handled together with a leased one, because they have joined its ordering
+   * group soon after it. They are settled with it.
+   *
+   * @param event The event: a lease, or its record.
+   * @returns Their records, in the order in which they have joined; none for an event without a batch.
+   */
+  members(event: Pick<Lease, "record">): Promise<EventRecord[]>;
 
   /**
    * Lengthens a lease.
@@ -255,12 +440,45 @@ export interface EventStore extends EventOperations {
    * @param lease The lease.
    * @param part The part's name.
    * @param effects Further mutations for the same commit.
+   * @param options Events that are stored and names that are woken in the same commit.
    * @returns The new lease; null if it was lost.
    * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes: 8 for each,
    * and one for each character, two if a name has others than those of Latin-1.
    * @throws {Error} If the event was cancelled, or the effects cannot be committed.
    */
-  checkpoint(lease: Lease, part: string, effects?: CommitEffects): Promise<Lease | null>;
+  checkpoint(
+    lease: Lease,
+    part: string,
+    effects?: CommitEffects,
+    options?: NoteOptions,
+  ): Promise<Lease | null>;
+
+  /**
+   * Takes the value that a name was woken with before anybody waited for it, and notes it in the event's
+   * record, among `woken`.
+   *
+   * @param lease The lease.
+   * @param name The name.
+   * @returns The new lease, or the same one if there is no such value; null if it was lost.
+   * @throws {WaitRefusedError} If another event waits for the name, or the event is handled together with
+   * others.
+   * @throws {RangeError} If the record has no room for the result of one more wait.
+   * @throws {Error} If the event was cancelled.
+   */
+  takeWake(lease: Lease, name: string): Promise<Lease | null>;
+
+  /**
+   * Parks an event until its name is woken, or its time has passed. The attempt does not count. The event
+   * leaves its ordering group, and joins it again when it is claimed. If the name was woken meanwhile, the
+   * event is not parked but due at once.
+   *
+   * @param lease The lease.
+   * @param wait The name, and how long it waits.
+   * @returns True if it was parked, or is due at once; false if the lease was lost.
+   * @throws {WaitRefusedError} If another event waits for the name, or the event is handled together with
+   * others.
+   */
+  park(lease: Lease, wait: Wait): Promise<boolean>;
 
   /**
    * Reads a lease again after its record has changed: the answer to a renewal was lost, the schedule was
@@ -272,7 +490,8 @@ export interface EventStore extends EventOperations {
   recover(lease: Lease): Promise<Lease | null>;
 
   /**
-   * Settles an event as done. Its payload is deleted; its record is kept for the retention.
+   * Settles an event as done. Its payload is deleted unless {@linkcode EventStoreOptions.keepPayloads} keeps it
+   * for a while; its record is kept for the retention.
    *
    * @param lease The lease.
    * @param options Further mutations for the same commit, and how long that may wait.
@@ -287,15 +506,17 @@ export interface EventStore extends EventOperations {
    * @param lease The lease.
    * @param delayMs The delay until then, in milliseconds.
    * @param error The error of the attempt.
+   * @param options The reason for which a handler has put it off.
    * @returns True if it was given back; false if the lease was lost.
    */
-  retry(lease: Lease, delayMs: number, error: unknown): Promise<boolean>;
+  retry(lease: Lease, delayMs: number, error: unknown, options?: RetryOptions): Promise<boolean>;
 
   /**
-   * Gives an event back that was not tried to its end. The attempt does not count.
+   * Gives an event back that was not tried to its end, or put off. The attempt does not count, and the
+   * event keeps its position in its ordering group.
    *
    * @param lease The lease.
-   * @param options The delay, and whether a handler had begun with the event.
+   * @param options The delay, whether a handler had begun with the event, and why it has put it off.
    * @returns True if it was given back; false if the lease was lost.
    */
   release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
@@ -306,9 +527,10 @@ export interface EventStore extends EventOperations {
    *
    * @param lease The lease.
    * @param error The error of the attempt.
+   * @param options Whether an event reports that.
    * @returns True if it was given up; false if the lease was lost.
    */
-  bury(lease: Lease, error: unknown): Promise<boolean>;
+  bury(lease: Lease, error: unknown, options?: BuryOptions): Promise<boolean>;
 
   /**
    * Deletes what uploads that never became an event have left behind.
@@ -317,6 +539,28 @@ export interface EventStore extends EventOperations {
    * @returns The number of uploads deleted.
    */
   deleteStaleUploads(olderThanMs: number): Promise<number>;
+
+  /**
+   * Reads a state that handlers share, such as that of a conversation: for a route, a test, or another part
+   * of an app. A handler uses `state` of its context.
+   *
+   * @typeParam TValue The type of its value.
+   * @param key The key, of up to 256 characters.
+   * @param options The intake whose states are meant.
+   * @returns The state, which can be set and deleted.
+   * @throws {TypeError} If the key or the intake is not a text.
+   * @throws {RangeError} If one of them is too long.
+   * @throws {Error} If another version wrote the state, or it is damaged.
+   */
+  state<TValue>(key: string, options?: StateOptions): Promise<StoredState<TValue>>;
+
+  /**
+   * Drops the payloads of done events that are too old or take too much together, and all of them if this
+   * store keeps none.
+   *
+   * @returns The number of payloads dropped.
+   */
+  trimPayloads(): Promise<number>;
 
   /**
    * Schedules events anew that would wait for longer than was planned, because a clock was wrong: this

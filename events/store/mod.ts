@@ -4,25 +4,26 @@
  *
  * @module
  */
+export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
 export type {
-  Delivery,
-  EventChat,
-  EventRepository,
-  EventSender,
-  PlatformName,
-} from "./delivery.ts";
-export type {
+  Batch,
+  EndedWait,
   EventOutcome,
   EventRecord,
   EventState,
+  EventWait,
   GroupPosition,
   LeaseTerm,
   PayloadRef,
+  PutOff,
+  QuietRule,
   RecordedAttempt,
   RecordedOutcome,
   StoredEvent,
   UnreadableRecord,
 } from "./event_record.ts";
+export type { DeadEvent, Emission, Emit, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
+export { NotKeptError } from "./event_record.ts";
 export type {
   BulkOptions,
   BulkProgress,
@@ -32,19 +33,57 @@ export type {
   EventOperations,
   EventStats,
   ListOptions,
+  RestoreOutcome,
 } from "./event_operations.ts";
+export {
+  type HandlerState,
+  type ListedState,
+  type SetStateOptions,
+  StateConflictError,
+  type StateListOptions,
+  type StateOptions,
+  type StoredState,
+} from "./stored_state.ts";
 export type {
   AcceptOptions,
   AcceptResult,
+  BuryOptions,
   ClaimOptions,
   CommitEffects,
   CompleteOptions,
   EventStore,
   EventStoreOptions,
+  KeepPayloads,
   Lease,
+  NoteOptions,
   NotifierKind,
   ReleaseOptions,
   Reservation,
   Reserve,
+  RetryOptions,
   StoreListener,
 } from "./event_store.ts";
+export { exportEvents, type ExportOptions, type LeftOutEvent } from "./event_export.ts";
+export {
+  type ImportedEntries,
+  importEvents,
+  type ImportFailure,
+  type ImportOptions,
+  type ImportResult,
+} from "./event_import.ts";
+export type {
+  PortableAnswer,
+  PortableEntry,
+  PortableSchedule,
+  PortableState,
+  UnreadableEntry,
+} from "./portable_entry.ts";
+export type { PortableEvent, PortableRecord } from "./portable_event.ts";
+export {
+  type UntakenAnswer,
+  type Wait,
+  type WaitOptions,
+  WaitRefusedError,
+  type Wake,
+  type WakeResult,
+} from "./waits.ts";

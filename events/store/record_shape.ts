@@ -1,3 +1,4 @@
+import type { Delivery } from "./delivery.ts";
 import type {
   EventOutcome,
   EventRecord,
@@ -11,7 +12,7 @@ import type {
 /** A check of a stored value. */
 export type Check = (value: unknown) => boolean;
 
-const STATES: readonly EventState[] = ["queued", "running", "done", "dead"];
+const STATES: readonly EventState[] = ["queued", "running", "parked", "done", "dead"];
 const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
 const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [...OUTCOMES, "expired"];
 
@@ -46,51 +47,108 @@ const isAttempt = shape({
   outcome: oneOf(ATTEMPT_OUTCOMES),
   error: orNone(isText),
 });
+const isQuietRule = shape({
+  quietMs: isTime,
+  maxWaitMs: isTime,
+  since: isTime,
+  waitedMs: isTime,
+  next: orNone(isCount),
+});
+const isBatch = shape({ last: isCount, events: isCount });
+const isPutOff = shape({ since: isTime, at: isTime, times: isCount, reason: isText });
+const isWait = shape({ name: isText, since: isTime, until: isTime });
+const isEndedWait = shape({
+  name: isText,
+  at: isTime,
+  value: orNone(isText),
+  timedOut: orNone(isBoolean),
+});
 const isTexts = listOf(isText);
 const isId: Check = (value) => isText(value) && (value as string).length <= MAX_ID_LENGTH;
 const isRef = shape({ id: isId, receivedAt: isTime });
 
-const isRecord = shape(
-  {
-    v: (value) => value === 2,
-    id: isText,
-    intake: orNone(isText),
-    deliveryId: orNone(isText),
-    platform: isText,
-    source: isText,
-    type: isText,
-    action: orNone(isText),
-    repository: orNone(isRepository),
-    chat: orNone(isChat),
-    sender: orNone(isSender),
-    requestId: orNull(isText),
-    receivedAt: isTime,
-    state: oneOf(STATES),
-    outcome: orNone(oneOf(OUTCOMES)),
-    run: orNone(isCount),
-    attempt: isCount,
-    dueAt: orNull(isTime),
-    delayMs: orNone(isTime),
-    sharedEntry: orNone(isText),
-    orderingKey: orNull(isText),
-    group: orNull(isGroup),
-    lease: orNull(isLease),
-    cancelRequestedAt: orNone(isTime),
-    settledAt: orNull(isTime),
-    payload: orNull(isPayload),
-    attempts: listOf(isAttempt),
-    isBegun: orNone(isBoolean),
-    progress: orNone(isTexts),
-    idKept: orNone(isBoolean),
-    traceparent: orNone(isText),
-    waitsFor: orNone(isTexts),
-    causedBy: orNone(isText),
-  } satisfies Record<keyof EventRecord, Check>,
-);
+const RECORD = {
+  v: (value) => value === 2,
+  id: isText,
+  intake: orNone(isText),
+  deliveryId: orNone(isText),
+  platform: isText,
+  source: isText,
+  type: isText,
+  action: orNone(isText),
+  repository: orNone(isRepository),
+  chat: orNone(isChat),
+  sender: orNone(isSender),
+  requestId: orNull(isText),
+  receivedAt: isTime,
+  state: oneOf(STATES),
+  outcome: orNone(oneOf(OUTCOMES)),
+  run: orNone(isCount),
+  keyRun: orNone(isCount),
+  attempt: isCount,
+  dueAt: orNull(isTime),
+  delayMs: orNone(isTime),
+  plannedMs: orNone(isTime),
+  sharedEntry: orNone(isText),
+  orderingKey: orNull(isText),
+  group: orNull(isGroup),
+  quiet: orNone(isQuietRule),
+  batch: orNone(isBatch),
+  handledWith: orNone(isText),
+  joinsLater: orNone(isBoolean),
+  waitingFor: orNone(isWait),
+  woken: orNone(listOf(isEndedWait)),
+  lease: orNull(isLease),
+  cancelRequestedAt: orNone(isTime),
+  settledAt: orNull(isTime),
+  payload: orNull(isPayload),
+  attempts: listOf(isAttempt),
+  putOff: orNone(isPutOff),
+  isBegun: orNone(isBoolean),
+  progress: orNone(isTexts),
+  idKept: orNone(isBoolean),
+  traceparent: orNone(isText),
+  waitsFor: orNone(isTexts),
+  causedBy: orNone(isText),
+  isUnreported: orNone(isBoolean),
+  emitted: orNone(isCount),
+} satisfies Record<keyof EventRecord, Check>;
+
+const isRecord = shape(RECORD);
 
 /** Checks whether a stored value is a record that this version can read. */
 export function isEventRecord(value: unknown): value is EventRecord {
   return isRecord(value);
+}
+
+const optional = (check: Check): Check => orNull(orNone(check));
+
+const DELIVERY = {
+  platform: isText,
+  source: isText,
+  type: isText,
+  deliveryId: orNone(isText),
+  intake: orNone(isText),
+  orderingKey: optional(isText),
+  quietMs: orNone(isTime),
+  maxWaitMs: optional(isTime),
+  traceparent: optional(isText),
+  action: orNone(isText),
+  repository: optional(isRepository),
+  chat: optional(isChat),
+  sender: optional(isSender),
+  requestId: optional(isText),
+  body: (value) => value instanceof Uint8Array,
+  payload: (value) => typeof value === "object" && value !== null,
+} satisfies Record<keyof Delivery, Check>;
+
+/** Finds a member of a delivery of the wrong type, with which its event could not be read; undefined for none. */
+export function wrongMemberOf(delivery: Delivery): keyof Delivery | undefined {
+  for (const key in DELIVERY) {
+    const name = key as keyof Delivery;
+    if (!DELIVERY[name](delivery[name])) return name;
+  }
+  return undefined;
 }
 
 /** Checks whether a value names an event. */

@@ -1,7 +1,7 @@
 import type { LogLevel } from "../../core/mod.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
-import { isCancelRequested } from "../store/transitions.ts";
+import { isCancelRequested } from "../store/record_notes.ts";
 
 /** Part of its length after which a lease is renewed. */
 export const RENEWAL = 0.3;
@@ -17,6 +17,9 @@ const MAX_RENEWALS = 2;
 
 /** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
+
+/** Thrown if a change was not answered in time: the KV is not reached. */
+export class NoAnswerError extends Error {}
 
 /**
  * A lease that a worker holds. It is renewed in the background until it is ended or lost. Every change of
@@ -154,15 +157,26 @@ export class HeldLease {
   /**
    * Makes a change that leaves the event leased, in turn with the renewals.
    *
-   * @param action Makes the change, and may be called twice.
+   * @param action Makes the change, and may be called twice. Its signal is aborted once it took too long.
    * @param withinMs How long it may take, in milliseconds.
    * @returns Whether it was made; false if the lease was lost.
    */
-  change(action: (lease: Lease) => Promise<Lease | null>, withinMs: number): Promise<boolean> {
+  change(
+    action: (lease: Lease, signal: AbortSignal) => Promise<Lease | null>,
+    withinMs: number,
+  ): Promise<boolean> {
     const changing = this.#changes.then(async () => {
       if (this.#isEnded) return false;
       const standstillMs = this.#leaseMs * STANDSTILL;
-      const lease = await whileRunning(this.#changed(action), withinMs, standstillMs);
+      const awaited = new AbortController();
+      const { signal } = awaited;
+      // Later changes count on it: one that is given up is not begun anew with a newer version.
+      const once = (lease: Lease) => {
+        signal.throwIfAborted();
+        return action(lease, signal);
+      };
+      const lease = await whileRunning(this.#changed(once), withinMs, standstillMs)
+        .finally(() => awaited.abort());
       if (!lease) return false;
       this.#lease = lease;
       this.#lookForCancel(lease);
@@ -276,7 +290,7 @@ function whileRunning<T>(promise: Promise<T>, ms: number, standstillMs: number):
       timer = setTimeout(() => {
         if (performance.now() - due > standstillMs) wait(ms);
         else if (forMs > 0) wait(0);
-        else reject(new Error(`No answer within ${ms} ms`));
+        else reject(new NoAnswerError(`No answer within ${ms} ms`));
       }, forMs);
     };
     wait(ms);

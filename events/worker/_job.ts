@@ -1,34 +1,22 @@
-import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
+import type { LogLevel, LogSink } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
-import type { Attempt, AttemptOutcome, Telemetry } from "../../telemetry/mod.ts";
-import type { CommitEffects, EventStore, Lease } from "../store/mod.ts";
-import { hasBegun, isCancelRequested } from "../store/transitions.ts";
+import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
+import type { EventRecord, Lease } from "../store/mod.ts";
+import { hasBegun } from "../store/record_notes.ts";
+import { HandlerCommits } from "./_handler_commits.ts";
 import { HeldLease } from "./_held_lease.ts";
-import {
-  type EventHandler,
-  GiveUpError,
-  type HandlerContext,
-  type LimitedContext,
-  NoHandler,
-  TIME_LIMIT,
-  toEvent,
-  type WebhookEvent,
-} from "./event.ts";
-import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
+import { JobLog, type LoggedJob } from "./_job_log.ts";
+import { Settlement, type SettlementParts } from "./_settlement.ts";
+import { type EventHandler, NoHandler, TIME_LIMIT, toEvent, type WebhookEvent } from "./event.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
-export interface JobParts {
-  readonly store: EventStore;
+export interface JobParts extends SettlementParts {
   readonly handler: EventHandler;
-  readonly leaseMs: number;
   readonly timeoutMs: number;
-  readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
-  /** Timeouts for one try to settle an event: as long as a lease. */
-  readonly settling: Timeouts;
   /** Timeouts after which a lease is renewed. */
   readonly renewals: Timeouts;
   /** Timeouts of the handlers. */
@@ -45,14 +33,11 @@ export interface JobListener {
   onLateEnd(job: Job): void;
 }
 
-/** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
-const SETTLE_WITHIN_MS = 5;
+/** Number of payloads of a batch that are read at a time. */
+const LOADED_AT_ONCE = 10;
 
 /** Shortest time between two log records about a handler that is overdue. */
 const REMIND_MS = 60_000;
-
-/** First and longest pause between tries to settle an event. */
-const SETTLE_PAUSES_MS = [200, 2_000] as const;
 
 /**
  * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
@@ -63,19 +48,20 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
  * aborted too, but the lease is kept until the handler has ended, so that nothing of the same ordering
  * key starts beside it; then the store settles the event as cancelled, whatever it is asked for. If the
  * worker stops, the signal is aborted, and a handler that throws because of that has its event released.
+ * A handler that has put its event off has ended by itself, so that counts even then.
  * If the handler reaches its time limit, the signal is aborted and another event gets its place; the
  * lease is kept, and how the handler ends decides, however late that is.
  */
-export class Job {
+export class Job implements LoggedJob {
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
+  readonly #jobLog: JobLog;
+  readonly #commits: HandlerCommits;
+  readonly #settlement: Settlement;
   /** Size of the payload that is in memory before the event is loaded. */
   readonly bytes: number;
   #body: Uint8Array<ArrayBuffer> | undefined;
   #payload: JsonObject | undefined;
-  #effects: CommitEffects[] | undefined;
-  /** Parts whose checkpoint may or may not be stored, and how often each had been noted before. */
-  #uncertain: Map<string, number> | undefined;
   #stopping = false;
   /** Set if there was no handler for the event. */
   #isIgnored = false;
@@ -91,9 +77,11 @@ export class Job {
   #listener: JobListener | undefined;
   #isOverdue = false;
   #attempt: Attempt | undefined;
-  /** Set if the handler, or committing its effects, failed. */
+  #members: readonly EventRecord[] = [];
+  /** Id of the event that the handler gets, if that is not the leased one. */
+  #handledId: string | undefined;
+  /** Set if the handler failed. */
   #failure: { readonly error: unknown } | undefined;
-  #outcome: AttemptOutcome = "lost";
 
   /**
    * Creates a job that waits for its run.
@@ -112,7 +100,10 @@ export class Job {
     payload?: JsonObject,
   ) {
     this.#parts = parts;
+    this.#jobLog = new JobLog(parts.log, this);
     this.#lease = new HeldLease(parts, lease, leasedAt, this.#report);
+    this.#commits = new HandlerCommits(parts, this.#lease);
+    this.#settlement = new Settlement(parts, this.#lease, this.#commits, this.#jobLog);
     this.#body = body;
     this.#payload = payload;
     this.bytes = body?.byteLength ?? 0;
@@ -122,6 +113,11 @@ export class Job {
   /** The event's id. */
   get id(): string {
     return this.#lease.record.id;
+  }
+
+  /** The event's record. */
+  get record(): EventRecord {
+    return this.#lease.record;
   }
 
   /** True while this worker holds the event's lease. */
@@ -134,14 +130,24 @@ export class Job {
     return this.#lease.ageMs;
   }
 
-  get #isRunning(): boolean {
-    return this.#startedAt !== undefined && !this.#handlerEnded;
+  /** Attempt with its trace, once it has begun. */
+  get attempt(): Attempt | undefined {
+    return this.#attempt;
+  }
+
+  /** Other events of the batch that this one is the first of. */
+  get members(): readonly EventRecord[] {
+    return this.#members;
   }
 
   /** Time for which the handler has run, in milliseconds. */
-  get #durationMs(): number | undefined {
+  get durationMs(): number | undefined {
     if (this.#startedAt === undefined) return undefined;
     return this.#tookMs ?? Math.round((performance.now() - this.#startedAt) * 1_000) / 1_000;
+  }
+
+  get #isRunning(): boolean {
+    return this.#startedAt !== undefined && !this.#handlerEnded;
   }
 
   /** Aborts the handler because the worker stops. If the handler throws, the event is released. */
@@ -155,37 +161,12 @@ export class Job {
     this.#lease.cancel();
   }
 
-  /** Releases the event, even while its handler runs. */
+  /** Releases the event, even while its handler runs. One that runs past its time limit has failed. */
   async giveBack(): Promise<void> {
     for (const limit of [this.#limit, ...this.#limits]) limit?.cancel();
-    if (this.#isOverdue && this.#isRunning) return await this.#giveUpWaiting();
-    const isBegun = this.#isRunning;
-    try {
-      const { store } = this.#parts;
-      const lease = await this.#lease.giveBack((lease) => store.release(lease, { isBegun }));
-      const report = () => this.#report("warn", "event given back while its handler runs");
-      if (lease) this.#settledAs("returned", lease, isBegun ? report : undefined);
-    } catch (error) {
-      this.#report("error", "event not given back", { error });
-    }
-  }
-
-  /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
-  async #giveUpWaiting(): Promise<void> {
-    const { store, retry } = this.#parts;
-    const error = new Error(`Still running after its time limit of ${this.#limitMs} ms`);
-    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
-    try {
-      const lease = await this.#lease.giveBack((lease) =>
-        retryInMs === null ? store.bury(lease, error) : store.retry(lease, retryInMs, error)
-      );
-      const report = retryInMs === null
-        ? () => this.#reportLast({ error })
-        : () => this.#report("warn", "event failed, to be tried again", { error, retryInMs });
-      if (lease) this.#settledAs(retryInMs === null ? "dead" : "retried", lease, report);
-    } catch (error) {
-      this.#report("error", "event not given back", { error });
-    }
+    const isRunning = this.#isRunning;
+    if (this.#isOverdue && isRunning) await this.#settlement.giveUpWaiting(this.#limitMs);
+    else await this.#settlement.giveBack(isRunning);
   }
 
   /**
@@ -199,8 +180,9 @@ export class Job {
     this.#limit?.cancel();
     // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#body = this.#payload = undefined;
-    this.#tookMs = this.#durationMs;
+    this.#tookMs = this.durationMs;
     this.#handlerEnded = true;
+    this.#commits.end();
     this.#attempt?.handlerEnded();
     if (this.#isOverdue) listener.onLateEnd(this);
     else listener.onFree();
@@ -215,7 +197,7 @@ export class Job {
         return false;
       }
       this.#lease.keep();
-      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
+      this.#attempt = this.#parts.telemetry?.attempt(this.record);
       if (this.#attempt) await this.#attempt.run(() => this.#callHandler());
       else await this.#callHandler();
     } catch (error) {
@@ -226,28 +208,14 @@ export class Job {
 
   // Step 1: an event whose processes keep dying waits, and is given up, like one whose handler throws.
 
-  /**
-   * Puts off an event whose lease expired, since it may be what kills its processes: otherwise it would
-   * be tried more often than one that fails. The length of the expired lease counts as waiting.
-   */
   async #putOff(): Promise<boolean> {
-    const { store, retry, leaseMs } = this.#parts;
-    const { record, takenOver } = this.#lease.lease;
-    if (!takenOver) return false;
-    const attempt = record.attempt - 1;
-    const delayMs = retryDelay(retry, attempt);
-    if (delayMs === null) {
-      const last = (lease: Lease) => ({ ...lease, record: { ...lease.record, attempt } });
-      const settle = (lease: Lease) =>
-        store.bury(last(lease), "Given up: its lease expired too often");
-      await withDeadline(this.#settleAs("dead", settle, () => this.#reportLast()), leaseMs);
-      this.#parts.telemetry?.attempt({ ...record, attempt }).settled(this.#outcome);
-      return true;
+    const { record } = this.#lease;
+    const way = await this.#settlement.putOff();
+    if (way === "given_up") {
+      const last = { ...record, attempt: record.attempt - 1 };
+      this.#parts.telemetry?.attempt(last).settled(this.#settlement.outcome);
     }
-    if (delayMs <= leaseMs) return false;
-    const settle = (lease: Lease) => store.release(lease, { delayMs: delayMs - leaseMs });
-    await withDeadline(this.#settleAs("returned", settle), leaseMs);
-    return true;
+    return way !== "not";
   }
 
   // Steps 2 and 3: load and handle.
@@ -260,37 +228,55 @@ export class Job {
       throw new Error("The event was cancelled before its handler started");
     }
     const { handler, limits, timeoutMs, store: { kv } } = this.#parts;
-    const { signal, record: { progress = [] } } = this.#lease;
+    const { signal } = this.#lease;
     this.#startedAt = performance.now();
     this.#limit = limits.start(this.#onLimit);
-    const context: LimitedContext = {
-      signal,
-      log: this.#log,
-      kv,
-      settleWith: this.#settleWith,
-      progress,
-      checkpoint: this.#checkpoint,
-      [TIME_LIMIT]: { ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
-    };
+    const limit = { ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit };
+    const context = this.#commits.contextWith({ signal, log: this.#log, kv, [TIME_LIMIT]: limit });
     try {
       await handler(event, context);
     } catch (thrown) {
       const error = lookable(thrown);
-      const isBegun = this.#effects !== undefined || hasBegun(this.#lease.record);
+      const isBegun = this.#commits.hasAny || hasBegun(this.record);
       if (!(error instanceof NoHandler) || isBegun) throw error;
       this.#isIgnored = true;
+    } finally {
+      const ending = this.#commits.callsEnded();
+      if (ending) await ending;
     }
+    // Until it is known what was noted, the rest cannot be settled once and only once.
+    const resolving = this.#commits.resolved();
+    if (resolving) await resolving;
   }
 
   async #load(): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
-    if (this.#body) return toEvent(record, this.#body, this.#payload);
-    return toEvent(record, await withDeadline(store.load(lease), leaseMs));
+    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
+    const event = toEvent(record, body, this.#payload);
+    return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
+  }
+
+  /** Loads the events of a batch. The latest is the one that the handler gets, with the others. */
+  async #loadBatch(first: WebhookEvent): Promise<WebhookEvent> {
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    this.#members = await withDeadline(store.members(lease), leaseMs);
+    const events = [first];
+    for (let from = 0; from < this.#members.length; from += LOADED_AT_ONCE) {
+      const some = this.#members.slice(from, from + LOADED_AT_ONCE).map(async (member) => {
+        const body = await withDeadline(store.load({ record: member }), leaseMs);
+        return toEvent({ ...member, attempt: record.attempt }, body);
+      });
+      events.push(...await Promise.all(some));
+    }
+    const latest = events.pop()!;
+    this.#handledId = latest.id;
+    return events.length === 0 ? latest : { ...latest, earlier: events };
   }
 
   readonly #log: LogSink = (record) =>
-    this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
+    this.#parts.log({ ...record, eventId: record.eventId ?? this.#handledId ?? this.id });
 
   readonly #startLimit = (ms: number, onLimit: () => void): Timeout => {
     const limit = new Timeouts(ms).start(onLimit);
@@ -298,11 +284,11 @@ export class Job {
     return limit;
   };
 
-  readonly #changeLimit = (ms: number): void => {
+  readonly #changeLimit = (ms: number, inMs: number = ms): void => {
     if (this.#handlerEnded || this.#isOverdue) return;
     this.#limit?.cancel();
     this.#limitMs = ms;
-    this.#limit = new Timeouts(ms).start(this.#onLimit);
+    this.#limit = new Timeouts(inMs).start(this.#onLimit);
   };
 
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
@@ -316,169 +302,18 @@ export class Job {
     this.#listener!.onFree();
   };
 
-  readonly #settleWith: HandlerContext["settleWith"] = (effects) => {
-    if (this.#handlerEnded) {
-      throw new TypeError("Cannot settle with effects: the handler has ended");
-    }
-    (this.#effects ??= []).push(effects);
-  };
-
-  readonly #checkpoint: HandlerContext["checkpoint"] = async (part, effects) => {
-    if (this.#handlerEnded) throw new TypeError("Cannot note progress: the handler has ended");
-    const add = effects && committing([effects]);
-    let before = this.#uncertain?.get(part);
-    const note = (lease: Lease) => {
-      if (this.#lease.isCancelled) throw new Error("Cannot note progress: the event was cancelled");
-      before ??= timesNoted(lease, part);
-      return this.#note(lease, { part, before, effects: add });
-    };
-    try {
-      if (await this.#lease.change(note, this.#parts.leaseMs / 3)) {
-        return void this.#uncertain?.delete(part);
-      }
-    } catch (error) {
-      if (before !== undefined) (this.#uncertain ??= new Map()).set(part, before);
-      throw error;
-    }
-    this.#lease.lose("lease lost, handler aborted");
-    throw new Error("Cannot note progress: the lease was lost");
-  };
-
-  /** Notes a part, unless an earlier call that was not answered did: its effects were committed too. */
-  async #note(
-    lease: Lease,
-    { part, before, effects }: { part: string; before: number; effects: CommitEffects | undefined },
-  ): Promise<Lease | null> {
-    const { store } = this.#parts;
-    if (timesNoted(lease, part) > before) return lease;
-    try {
-      return await store.checkpoint(lease, part, effects);
-    } catch (error) {
-      const recovered = await store.recover(lease).catch(() => null);
-      if (recovered && timesNoted(recovered, part) > before) return recovered;
-      throw error;
-    }
-  }
-
   // Step 4: settle, as soon as the KV permits.
 
   async #settle(): Promise<void> {
-    const [first, longest] = SETTLE_PAUSES_MS;
-    for (let pauseMs = first as number; this.isHeld; pauseMs *= 2) {
-      try {
-        await this.#parts.settling.limit(this.#settleOnce());
-        break;
-      } catch (error) {
-        this.#report("error", "event not settled yet", { error });
-        if (error instanceof Deno.errors.BadResource) break;
-      }
-      await this.#lease.pause(Math.min(pauseMs, longest));
-    }
-    await this.#lease.end();
-    this.#attempt?.settled(this.#outcome, this.#failure);
+    await this.#settlement.settle({
+      failure: this.#failure,
+      isIgnored: this.#isIgnored,
+      isStopped: this.#stopping && !this.#isOverdue,
+      isBegun: this.#startedAt !== undefined,
+    });
+    this.#attempt?.settled(this.#settlement.outcome, this.#settlement.failure);
   }
 
-  /** Tries to settle the event. Effects that cannot be committed make a failure of a success. */
-  async #settleOnce(): Promise<void> {
-    if (this.#failure) return await this.#settleFailed(this.#failure.error);
-    try {
-      await this.#settleHandled();
-    } catch (error) {
-      if (!this.#effects) throw error;
-      this.#failure = { error };
-      await this.#settleFailed(error);
-    }
-  }
-
-  #settleHandled(): Promise<void> {
-    const { store } = this.#parts;
-    const outcome = this.#isIgnored ? "ignored" : "handled";
-    const options = this.#effects
-      ? { effects: committing(this.#effects), outcome } as const
-      : { withinMs: SETTLE_WITHIN_MS, outcome } as const;
-    const report = this.#isIgnored ? () => this.#report("debug", "event ignored") : undefined;
-    return this.#settleAs(outcome, (lease) => store.complete(lease, options), report);
-  }
-
-  /** Settles an event whose handler failed: it is released, tried again later, or dead. */
-  #settleFailed(error: unknown): Promise<void> {
-    const { store, retry } = this.#parts;
-    if (this.#stopping && !this.#isOverdue) {
-      const isBegun = this.#startedAt !== undefined;
-      return this.#settleAs("returned", (lease) => store.release(lease, { isBegun }));
-    }
-    const bury = (lease: Lease) => store.bury(lease, error);
-    if (error instanceof GiveUpError) {
-      const report = () => this.#report("warn", "event given up, now dead", { error });
-      return this.#settleAs("dead", bury, report);
-    }
-    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
-    if (retryInMs === null) return this.#settleAs("dead", bury, () => this.#reportLast({ error }));
-    const again = (lease: Lease) => store.retry(lease, retryInMs, error);
-    const report = () =>
-      this.#report("warn", "event failed, to be tried again", { error, retryInMs });
-    return this.#settleAs("retried", again, report);
-  }
-
-  /**
-   * Settles the event in one way.
-   *
-   * @param outcome What becomes of it.
-   * @param settle Settles it, and may be called twice.
-   * @param report Logs that.
-   */
-  async #settleAs(
-    outcome: AttemptOutcome,
-    settle: (lease: Lease) => Promise<boolean>,
-    report?: () => void,
-  ): Promise<void> {
-    const lease = await this.#lease.settle(settle);
-    if (lease) this.#settledAs(outcome, lease, report);
-    else if (this.isHeld) this.#report("warn", "lease lost, event not settled");
-  }
-
-  /** Notes how the event was settled: with a lease that shows a request to cancel, as cancelled. */
-  #settledAs(outcome: AttemptOutcome, { record }: Lease, report?: () => void): void {
-    const isCancelled = isCancelRequested(record);
-    this.#outcome = isCancelled ? "cancelled" : outcome;
-    if (isCancelled) this.#report("info", "event cancelled");
-    else if (report) report();
-    else if (outcome === "handled") this.#report("info", "event handled");
-  }
-
-  #reportLast(fields?: object): void {
-    this.#report("error", "event failed for the last time, now dead", fields);
-  }
-
-  readonly #report = (level: LogLevel, message: string, fields: object = {}): void => {
-    const { id, deliveryId, platform, type, attempt, requestId } = this.#lease.record;
-    const event = {
-      platform,
-      type,
-      eventId: id,
-      deliveryId,
-      attempt,
-      durationMs: this.#durationMs,
-      requestId: requestId ?? undefined,
-    };
-    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
-    if (this.#attempt) this.#attempt.run(write);
-    else write();
-  };
-}
-
-function timesNoted({ record: { progress = [] } }: Lease, part: string): number {
-  return progress.filter((each) => each === part).length;
-}
-
-/** Joins effects. Asynchronous ones are refused: what they add later would be lost. */
-function committing(effects: readonly CommitEffects[]): CommitEffects {
-  return (commit) => {
-    for (const each of effects) {
-      const result: unknown = each(commit);
-      if (!(result instanceof Promise)) continue;
-      result.catch(() => {});
-      throw new TypeError("Effects must be added synchronously");
-    }
-  };
+  readonly #report = (level: LogLevel, message: string, fields?: object): void =>
+    this.#jobLog.report(level, message, fields);
 }

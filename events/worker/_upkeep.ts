@@ -80,6 +80,7 @@ export class Upkeep {
     const { log } = this.#options;
     try {
       await this.#repairSchedule();
+      await withDeadline(this.#options.store.trimPayloads(), TIMEOUT_MS, this.#options.signal);
       if (now < this.#tidyAt) return;
       this.#tidyAt = now + TIDY_MS;
       await this.#tidy();

@@ -1,16 +1,30 @@
 import { createHash } from "node:crypto";
+import { checkKeys, checkObject, met } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type {
   CommitEffects,
+  Emission,
+  Emit,
+  EmitOptions,
   EventChat,
   EventRecord,
   EventRepository,
   EventSender,
+  HandlerState,
+  NoteOptions,
+  OwnEvents,
+  StateOptions,
+  WaitOptions,
 } from "../store/mod.ts";
 import type { Timeout } from "../../core/timeouts.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
+import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
 
-/** An event, as a handler gets it. */
+/**
+ * An event, as a handler gets it.
+ *
+ * @category Handlers
+ */
 export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
@@ -33,11 +47,16 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly payload: TPayload;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
+  /**
+   * Events that are handled together with this one, which is the latest, in the order received. Empty unless
+   * `groupBy` has given them a `quietMs`.
+   */
+  readonly earlier: readonly WebhookEvent<TPayload>[];
   /** Time at which it was accepted, in milliseconds since the epoch. */
   readonly receivedAt: number;
   /** The id of the request that brought it, as in that request's log record. */
   readonly requestId: string | undefined;
-  /** Number of the attempt, from 1. */
+  /** Number of the attempt, from 1. After an attempt that was put off, the next one has its number again. */
   readonly attempt: number;
   /** The repository it concerns; undefined if there is none. */
   readonly repository: EventRepository | undefined;
@@ -47,7 +66,8 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly sender: EventSender | undefined;
   /**
    * Makes a key for a call to a service that recognizes repeated calls by one (`Idempotency-Key`). It is
-   * the same in each attempt, and when the delivery is sent again.
+   * the same in each attempt, when the delivery is sent again, and when the event is replayed after it has
+   * died. It is another one when the event is replayed after it was done: the work is to be done again.
    *
    * @param call A name for the call, if the handler makes several.
    * @returns The key, in the form of a UUID.
@@ -55,7 +75,11 @@ export interface WebhookEvent<TPayload = JsonObject> {
   idempotencyKey(call?: string): string;
 }
 
-/** The second argument of a handler. */
+/**
+ * The second argument of a handler.
+ *
+ * @category Handlers
+ */
 export interface HandlerContext {
   /**
    * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
@@ -81,36 +105,135 @@ export interface HandlerContext {
    * exactly once, and not at all if the handler fails or the event is cancelled. If one of their checks
    * does not hold, the attempt fails.
    *
-   * A commit holds 1,000 mutations; settling takes up to 8, and one for each 65,000 bytes of the payload.
+   * A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes of the payload, and four
+   * for each further event of a batch. Where payloads are kept, it takes up to 10, and none for the payload.
+   * An event that is emitted takes three, and a name that is woken two.
    *
    * @param effects Called with the commit after the handler has ended. It must be synchronous.
    * @throws {TypeError} If the handler has ended.
    */
   settleWith(effects: CommitEffects): void;
+  /**
+   * Emits an event of the app's own: a follow-up, one of many items, a reminder. It is stored exactly once, in
+   * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
+   * is stored before that with the next `checkpoint`. If the handler fails before, or the event is cancelled,
+   * it is not stored at all.
+   */
+  readonly emit: Emit;
   /** The names of the parts that earlier attempts have noted as done. */
   readonly progress: readonly string[];
   /**
    * Notes durably that a part of the handling is done, so that a later attempt can skip it. The effects
-   * are committed with that, exactly once, even if another part fails.
+   * are committed with that, exactly once, even if another part fails, and so are the events that this handler
+   * has emitted and the names that it has woken so far.
    *
-   * @param part The part's name. It is kept in the event's record, where all names may take 32,768 bytes:
+   * @param part The part's name. Give each part its own: a call with the name of one that the KV did not answer
+   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names may take 32,768 bytes:
    * 8 for each and one for each character, so 1,600 names of 12.
    * @param effects Called at once with the commit. It must be synchronous.
    * @returns A promise that resolves once it is stored.
    * @throws {RangeError} If the names would take more.
-   * @throws {Error} If the event was cancelled or lost to another worker, or the effects cannot be
-   * committed.
+   * @throws {Error} If the event was cancelled or lost to another worker, the effects cannot be committed,
+   * or the KV does not answer. If it is not known at the handler's end whether the part was stored, the attempt
+   * fails, and the next one finds the part in `progress` if it was.
    * @throws {TypeError} If the handler has ended.
    */
   checkpoint(part: string, effects?: CommitEffects): Promise<void>;
+  /**
+   * Waits until a name is woken: by another handler's `wake`, by `store.wake` or by the tool (`events wake`).
+   * That may take up to a year, and no process has to live that long. If there is no result yet, this rejects
+   * with a {@linkcode ParkedError}, and the event is parked once its handler has ended, however it ends. When
+   * the name is woken or the time has passed, the handler runs again from its beginning, and this returns the
+   * result. Note with `checkpoint` what must not be done twice.
+   *
+   * A parked event has left its ordering group, so later events of its repository or chat are handled
+   * meanwhile. The attempt does not count, and what the run has added since its last `checkpoint` is
+   * dropped.
+   *
+   * An answer that came before is kept for seven days, and taken at once. So use a name that no other question
+   * has, such as `event.idempotencyKey("approval")`: the second press of a button would answer the next one.
+   *
+   * One event at a time waits for a name, and names are those of the whole store, not of an intake: a button
+   * in a chat can answer an event of a forge. A name is answered once for each event: the same call returns
+   * the same result in each later attempt, so several rounds need names of their own. An event waits for one
+   * name at a time. If another of its handlers fails or puts it off meanwhile, that counts, and the event waits
+   * in a later attempt. Replaying a dead event that has results begins anew, without them and its progress.
+   *
+   * @typeParam TValue The value that the name is woken with.
+   * @param name The name, a text of 1 to 256 characters.
+   * @param options The longest time to wait.
+   * @returns The value, or that the time has passed.
+   * @throws {ParkedError} If there is no result yet. Let it pass.
+   * @throws {WaitRefusedError} If another event waits for the name, another handler of this event waits for
+   * another one, or this event is handled together with earlier ones.
+   * @throws {TypeError} If the name or the options are something else, or the handler has ended.
+   * @throws {RangeError} If the time is out of range, or the results of the event's waits would take more than
+   * 18,432 bytes.
+   * @throws {Error} If the event was cancelled or lost to another worker.
+   */
+  waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
+  /**
+   * Wakes the event that waits for a name, in the commit that settles this event, like the effects of
+   * `settleWith`: once, and not at all if the handler fails or waits itself. A `checkpoint` after it wakes it
+   * before that. If no event waits, the value is
+   * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
+   *
+   * @param name The name, a text of 1 to 256 characters.
+   * @param value A value that can be written as JSON, of up to 8,192 bytes: one for each character, two if it
+   * has others than those of Latin-1.
+   * @throws {TypeError} If the name is not such a text, the value cannot be written as JSON, or the handler has
+   * ended.
+   * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
+   */
+  wake(name: string, value?: unknown): void;
+  /**
+   * Opens a state that outlives the event: what a conversation has come to. What the handler sets is committed
+   * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
+   * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
+   * fails with a `StateConflictError`, and is tried again as any other.
+   *
+   * Of several handlers of an event each commits its own states, with that part of the progress. An event has
+   * up to three.
+   *
+   * @typeParam TValue The type of its value. It is not checked.
+   * @param key The key, of up to 256 characters: `chat/42`.
+   * @param options The intake whose states are meant: by default that of the event.
+   * @returns The state as it is stored, the same object for each call.
+   * @throws {TypeError} If the key is not a text, or the handler has ended.
+   * @throws {RangeError} If the key is too long, or it would be the fourth state.
+   * @throws {Error} If another version wrote the state, or it is damaged.
+   */
+  state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
 }
 
 /**
+ * Result of {@linkcode HandlerContext.waitFor}.
+ *
+ * @typeParam TValue The value that the name is woken with.
+ * @category Flows
+ */
+export type WaitResult<TValue = unknown> =
+  | {
+    /** Value that the name was woken with; undefined if it was woken without one. */
+    readonly value: TValue;
+    /** False: the name was woken. */
+    readonly timedOut: false;
+  }
+  | {
+    /** No value. */
+    readonly value: undefined;
+    /** True: the time has passed. */
+    readonly timedOut: true;
+  };
+
+/**
  * Handles an event. The event is done once this returns or resolves, and tried again later if it throws
- * or rejects.
+ * or rejects: {@linkcode GiveUpError} and {@linkcode RetryLaterError} say otherwise.
  *
  * An event is handled at least once: after a crash the same event comes again. Make sure that effects
  * outside the KV can be repeated; {@linkcode WebhookEvent.id} identifies a repetition.
+ *
+ * @category Handlers
  */
 export type EventHandler<TPayload = JsonObject> = (
   event: WebhookEvent<TPayload>,
@@ -123,14 +246,81 @@ export const TIME_LIMIT = Symbol("timeLimit");
 /** A handler's context with the time limit of its attempt, for a router whose handlers have their own. */
 export interface LimitedContext extends HandlerContext {
   /**
-   * The worker's limit in milliseconds, a function that sets another one, counted from now, and one that
-   * starts a further timeout, which the job cancels if it is given back.
+   * The worker's limit in milliseconds, a function that sets another one, which ends that long from now unless
+   * another time is given, and one that starts a further timeout, which the job cancels if it is given back.
    */
-  readonly [TIME_LIMIT]?: {
+  readonly [TIME_LIMIT]?: undefined | {
     readonly ms: number;
-    readonly change: (ms: number) => void;
+    readonly change: (ms: number, inMs?: number) => void;
     readonly start: (ms: number, onLimit: () => void) => Timeout;
   };
+}
+
+/** Key of an {@linkcode EmittingContext}. */
+export const EMITTING = Symbol("emitting");
+
+/** A handler's context that takes emitted events over, from a router whose handlers have their own. */
+export interface EmittingContext extends HandlerContext {
+  /** Receiver of the events. */
+  readonly [EMITTING]?: Emitting | undefined;
+}
+
+/** Arguments of `emit`. */
+export type EmitCall = readonly [
+  source: OwnEvents<object> | string,
+  type: string,
+  payload: object,
+  options?: EmitOptions,
+];
+
+/** Adds events and names that are woken to the commit of a part. */
+export interface Adder {
+  /**
+   * Takes back what was not stored.
+   *
+   * @param added The events and the names.
+   */
+  putBack(added: NoteOptions): void;
+}
+
+/** Takes emitted events over, for a commit that is made later. */
+export interface Emitting {
+  /**
+   * Makes an event that a handler emits.
+   *
+   * @param call The arguments of `emit`.
+   * @returns The event.
+   */
+  emission(...call: EmitCall): Emission;
+  /**
+   * Notes a part as done, stores events and wakes names in the same commit. What was not stored goes into the
+   * adder's next commit.
+   *
+   * @param part The part's name.
+   * @param effects Further mutations for the same commit.
+   * @param added The events and the names.
+   * @param adder The one that has added them.
+   */
+  noteWith(
+    part: string,
+    effects: CommitEffects | undefined,
+    added: NoteOptions,
+    adder: Adder,
+  ): Promise<void>;
+  /**
+   * Finds out whether a part was noted whose commit was not answered, and gives an adder back what was not
+   * stored; undefined if all is known.
+   *
+   * @param adder The adder.
+   * @throws {Error} If that cannot be found out now.
+   */
+  resolved(adder: Adder): Promise<void> | undefined;
+  /**
+   * Has events stored in the commit of the settlement.
+   *
+   * @param emits The events.
+   */
+  emitWith(emits: readonly Emission[]): void;
 }
 
 /**
@@ -145,6 +335,8 @@ export interface LimitedContext extends HandlerContext {
  *   if (payload.repository === undefined) throw new GiveUpError("Not of a repository");
  * };
  * ```
+ *
+ * @category Handlers
  */
 export class GiveUpError extends Error {
   /** The class's name. */
@@ -152,13 +344,148 @@ export class GiveUpError extends Error {
 }
 
 /**
+ * Options of {@linkcode RetryLaterError}.
+ *
+ * @category Handlers
+ */
+export interface RetryLaterOptions {
+  /**
+   * Delay until the event is due again, in milliseconds: from 0 to 604,800,000, which is seven days. A
+   * shorter one than 100 counts as 100.
+   */
+  readonly afterMs: number;
+  /**
+   * Cause of the error.
+   *
+   * @default {undefined} None.
+   */
+  readonly cause?: unknown;
+}
+
+/**
+ * Thrown by a handler to put its event off: a rate limit, a lock, the night. That is no failure. The attempt
+ * does not count, and the event is due again after the delay. It keeps its place in its ordering group,
+ * which waits for it.
+ *
+ * The parts that are noted as done stay so, and effects of `settleWith` are not committed. Seven days after
+ * the handler has put its event off for the first time, this error counts as any other. The days begin anew
+ * once the event has waited for a name, or is replayed.
+ *
+ * Of several handlers of a router, those that have succeeded do not run again. The event is put off for the
+ * longest delay, so that no handler is called too early. If another handler fails with an ordinary error,
+ * that counts as a failed attempt, and the next one comes no earlier than after that delay.
+ *
+ * @example
+ * ```ts
+ * import { type EventHandler, RetryLaterError } from "@org/edge-base";
+ *
+ * export const handler: EventHandler = async (_event, { signal }) => {
+ *   const response = await fetch("https://api.example.com/labels", { method: "POST", signal });
+ *   const seconds = Number(response.headers.get("Retry-After"));
+ *   if (seconds > 0) throw new RetryLaterError("Rate limit", { afterMs: 1_000 * seconds });
+ * };
+ * ```
+ *
+ * @category Handlers
+ */
+export class RetryLaterError extends Error {
+  /** The class's name. */
+  override readonly name = "RetryLaterError";
+  /** Delay until the event is due again, in milliseconds. */
+  readonly afterMs: number;
+
+  /**
+   * Creates the error.
+   *
+   * @param reason The reason, which the log and the event's record name.
+   * @param options The delay, and the cause.
+   * @throws {TypeError} If the options are no object, or there is another one.
+   * @throws {RangeError} If the delay is not from 0 to seven days.
+   */
+  constructor(reason: string, options: RetryLaterOptions) {
+    checkObject("put the event off", options);
+    checkKeys("put the event off", options, ["afterMs", "cause"]);
+    const { afterMs, cause } = options;
+    if (typeof afterMs !== "number" || !(afterMs >= 0 && afterMs <= MAX_PUT_OFF_MS)) {
+      throw new RangeError(
+        `Cannot put the event off: 'afterMs' must be from 0 to ${MAX_PUT_OFF_MS}, got ${
+          met(afterMs)
+        }`,
+      );
+    }
+    super(reason, cause === undefined ? undefined : { cause });
+    this.afterMs = afterMs;
+  }
+}
+
+/**
+ * Thrown by `waitFor` to end the handler, because its event has to wait. It is no failure. Code that catches
+ * errors should let it pass; if it does not, the event is parked all the same.
+ *
+ * @category Flows
+ */
+export class ParkedError extends Error {
+  /** The class's name. */
+  override readonly name = "ParkedError";
+
+  /**
+   * Creates the error.
+   *
+   * @param waitName The name that the event waits for.
+   */
+  constructor(waitName: string) {
+    super(`The event waits for ${met(waitName)}`);
+  }
+}
+
+/** Key of a {@linkcode WaitingContext}. */
+export const WAITS = Symbol("waits");
+
+/** A handler's context with what a router needs whose handlers wait and wake, each on its own. */
+export interface WaitingContext extends HandlerContext {
+  /** A function that forgets that a handler waits, because another one has failed. */
+  readonly [WAITS]?: undefined | { readonly dropWait: () => void };
+}
+
+const NONE: readonly WebhookEvent[] = Object.freeze([]);
+
+/** Thrown in the place of an error that puts an event off before any handler has begun with it. */
+export class PutOffUnbegun extends RetryLaterError {
+  /** @param error The error. */
+  constructor(error: RetryLaterError) {
+    super(error.message, { afterMs: error.afterMs, cause: error });
+  }
+}
+
+/** Thrown by a router of whose handlers some have put the event off, and others have failed. */
+export class FailedAndPutOff extends AggregateError {
+  /** Longest delay that the others have asked for, in milliseconds. */
+  readonly afterMs: number;
+
+  /**
+   * Creates the error.
+   *
+   * @param errors The errors of the handlers.
+   * @param message The message.
+   * @param afterMs The longest delay.
+   */
+  constructor(errors: readonly unknown[], message: string, afterMs: number) {
+    super(errors, message);
+    this.afterMs = afterMs;
+  }
+}
+
+/**
  * Thrown by a router that has no handler for an event. The event is done then, as ignored; if its handling
  * has begun before, by a version that had a handler, it is given up.
  */
 export class NoHandler extends GiveUpError {
-  /** @param eventName The event's name. */
-  constructor(eventName: string) {
-    super(`No handler for ${eventName}`);
+  /**
+   * @param eventName The event's name.
+   * @param reason The reason why none was called; undefined if there is none for it.
+   */
+  constructor(eventName: string, reason?: string) {
+    super(`No handler for ${eventName}${reason === undefined ? "" : `: ${reason}`}`);
   }
 }
 
@@ -168,15 +495,17 @@ export class NoHandler extends GiveUpError {
  * @param record The event's record.
  * @param body The event's payload.
  * @param payload The same, parsed.
+ * @param earlier The events that are handled together with it.
  * @returns The event.
  */
 export function toEvent(
   record: EventRecord,
   body: Uint8Array<ArrayBuffer>,
   payload: JsonObject = parseJsonObject(body),
+  earlier: readonly WebhookEvent[] = NONE,
 ): WebhookEvent {
   const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
-  const { action, receivedAt, repository, chat, sender } = record;
+  const { action, receivedAt, repository, chat, sender, keyRun } = record;
   return {
     id,
     deliveryId,
@@ -186,6 +515,7 @@ export function toEvent(
     type,
     payload,
     body,
+    earlier,
     receivedAt,
     requestId: requestId ?? undefined,
     attempt,
@@ -193,20 +523,22 @@ export function toEvent(
     repository,
     chat,
     sender,
-    idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call),
+    idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call, keyRun),
   };
 }
 
 /**
  * Makes a key for a call, in the form of a UUID (version 8, RFC 9562). The body is part of it: two bots
- * of a messenger have updates of the same number.
+ * of a messenger have updates of the same number. So is the run of an event that was replayed after it was
+ * done.
  */
 function idempotencyKeyOf(
   { platform, source, id, body }: Pick<WebhookEvent, "platform" | "source" | "id" | "body">,
   call: string,
+  run: number | undefined,
 ): string {
   const hash = createHash("sha256").update(
-    JSON.stringify([platform, source, id, call]),
+    JSON.stringify([platform, source, id, call, ...(run === undefined ? [] : [run])]),
   );
   const bytes = hash.update(body).digest();
   bytes[6] = (bytes[6]! & 0x0f) | 0x80;

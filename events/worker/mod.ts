@@ -4,6 +4,15 @@
  *
  * @module
  */
-export { type EventHandler, GiveUpError, type HandlerContext, type WebhookEvent } from "./event.ts";
+export {
+  type EventHandler,
+  GiveUpError,
+  type HandlerContext,
+  ParkedError,
+  RetryLaterError,
+  type RetryLaterOptions,
+  type WaitResult,
+  type WebhookEvent,
+} from "./event.ts";
 export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

@@ -1,9 +1,13 @@
-import { checkInteger, checkObject, met } from "../../core/check_options.ts";
+import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
 
 /** Beginning of all errors about a wrong policy. */
 const DOING = "start the worker";
 
-/** Delays between the attempts at an event, and their number. */
+/**
+ * Delays between the attempts at an event, and their number.
+ *
+ * @category Event store and worker
+ */
 export interface RetryPolicy {
   /**
    * The delay after the first failure, in milliseconds. It doubles with each further one.
@@ -38,11 +42,12 @@ const MAX_DELAY_MS = 365 * 86_400_000;
  * Checks a policy.
  *
  * @param policy The policy.
- * @throws {TypeError} If it is no object.
+ * @throws {TypeError} If it is no object, or has another option.
  * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` not a positive integer.
  */
 export function checkRetryPolicy(policy: RetryPolicy): void {
   checkObject(DOING, policy, "'retry'");
+  checkKeys(`${DOING}, in 'retry'`, policy, ["minDelayMs", "maxDelayMs", "maxAttempts"]);
   const { minDelayMs = 0, maxDelayMs = 0, maxAttempts = 1 } = policy;
   for (const [name, value] of Object.entries({ minDelayMs, maxDelayMs })) {
     if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) continue;
@@ -60,6 +65,7 @@ export function checkRetryPolicy(policy: RetryPolicy): void {
  * @param attempt The attempt that failed, from 1.
  * @param random A number from 0 to 1.
  * @returns Milliseconds; null if the event is to be given up.
+ * @category Event store and worker
  */
 export function retryDelay(
   policy: RetryPolicy,

@@ -1,6 +1,7 @@
 import {
   checkFunctions,
   checkInteger,
+  checkKeys,
   checkObject,
   checkPart,
   MAX_TIMER_MS,
@@ -20,13 +21,31 @@ import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 /** Beginning of all errors about wrong options. */
 const DOING = "start the worker";
 
+const OPTION_KEYS = [
+  ...[
+    "concurrency",
+    "leaseMs",
+    "pollMs",
+    "timeoutMs",
+    "onStuck",
+    "reportDead",
+    "retry",
+    "log",
+    "telemetry",
+  ],
+];
+
 /** Longest time for a claim. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
 /** More handlers than this in one process are a mistake, and one claim reads no more. */
 const MAX_CONCURRENCY = 10_000;
 
-/** Options of {@linkcode startWorker}. */
+/**
+ * Options of {@linkcode startWorker}.
+ *
+ * @category Event store and worker
+ */
 export interface WorkerOptions {
   /**
    * Largest number of events that are handled at the same time.
@@ -63,6 +82,14 @@ export interface WorkerOptions {
    * @default {undefined} The worker goes on.
    */
   readonly onStuck?: (() => void) | undefined;
+  /**
+   * Has an event stored for each event that dies by failure, in the same commit: of the type and the source
+   * `dead`, with a {@linkcode DeadEvent}. Events that are cancelled are not reported, and neither is one that
+   * reports another. In an app, `bot.onDead` sets this.
+   *
+   * @default {false}
+   */
+  readonly reportDead?: boolean | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
   /**
@@ -72,14 +99,18 @@ export interface WorkerOptions {
    */
   readonly log?: LogSink | undefined;
   /**
-   * Traces and metrics of attempts, and of how long events have waited.
+   * Traces and metrics of attempts, of how long events have waited, and of what else becomes of them.
    *
    * @default {undefined} None are reported.
    */
   readonly telemetry?: Telemetry | undefined;
 }
 
-/** A running worker. */
+/**
+ * A running worker.
+ *
+ * @category Event store and worker
+ */
 export interface EventWorker {
   /**
    * Polls the schedule at once.
@@ -120,6 +151,8 @@ export interface EventWorker {
  * const worker = startWorker(store, (event) => console.log(event.type, event.payload));
  * Deno.addSignalListener("SIGTERM", () => worker.stop());
  * ```
+ *
+ * @category Event store and worker
  */
 export function startWorker<TPayload = JsonObject>(
   store: EventStore,
@@ -141,6 +174,7 @@ interface FullOptions {
   readonly pollMs: number;
   readonly timeoutMs: number;
   readonly onStuck: (() => void) | undefined;
+  readonly reportDead: boolean;
   readonly retry: RetryPolicy;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
@@ -151,12 +185,17 @@ interface FullOptions {
  *
  * @param options The options.
  * @returns The options with all members.
- * @throws {TypeError} If `log` is no function, `retry` no object, or `telemetry` something else.
+ * @throws {TypeError} If there is another option, `log` is no function, `retry` no object, or `telemetry` something else.
  * @throws {RangeError} If a number is out of range.
  */
 export function withDefaults(options: WorkerOptions): FullOptions {
+  checkKeys(DOING, options, OPTION_KEYS);
   const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
   const { timeoutMs = 900_000, onStuck, retry = {}, log = consoleSink, telemetry } = options;
+  const { reportDead = false } = options;
+  if (typeof reportDead !== "boolean") {
+    throw new TypeError(`Cannot ${DOING}: 'reportDead' must be a boolean, got ${met(reportDead)}`);
+  }
   checkFunctions(DOING, { log: options.log, onStuck });
   checkInteger(DOING, "concurrency", concurrency, { max: MAX_CONCURRENCY });
   checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
@@ -168,7 +207,7 @@ export function withDefaults(options: WorkerOptions): FullOptions {
     checkPart(DOING, telemetry, "watchOldestDue", wanted);
     checkPart(DOING, telemetry, "attempt", wanted);
   }
-  return { concurrency, leaseMs, pollMs, timeoutMs, onStuck, retry, log, telemetry };
+  return { concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry, log, telemetry };
 }
 
 class StoreWorker implements EventWorker {
@@ -199,7 +238,8 @@ class StoreWorker implements EventWorker {
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
     const { reserve, cancel } = this.#queue;
-    const listening = store.listen({ wake, reserve, onCancelRequested: cancel });
+    const count = telemetry?.countStep?.bind(telemetry);
+    const listening = store.listen({ wake, reserve, onCancelRequested: cancel, count });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.#loop = this.#run();
     this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());
@@ -215,6 +255,7 @@ class StoreWorker implements EventWorker {
 
   async stop(options: { readonly graceMs?: number | undefined } = {}): Promise<void> {
     checkObject("stop the worker", options);
+    checkKeys("stop the worker", options, ["graceMs"]);
     const { graceMs = 4_000 } = options;
     if (typeof graceMs !== "number" || !(graceMs >= 0)) {
       const wanted = "'graceMs' must be a number of milliseconds from 0 on";

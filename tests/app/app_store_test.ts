@@ -27,6 +27,17 @@ Deno.test("warnOfLeftEvents() writes one line for all namespaces", async () => {
   assertEquals([others, more], [["old", "older"], []]);
 });
 
+Deno.test("warnOfLeftEvents() only informs an app that has events of its own, which may be a ping", async () => {
+  using kv = await Deno.openKv(":memory:");
+  for (const namespace of ["old", "new"]) {
+    const store = await openEventStore(kv, { namespace, notifier: "watch" });
+    await store.accept(delivery("d1"));
+  }
+  const [{ level, message, others }, ...more] = await lookAt(kv) as [LogRecord];
+  assertEquals([level, message], ["info", "other events in the KV"]);
+  assertEquals([others, more], [["old"], []]);
+});
+
 Deno.test("warnOfLeftEvents() only logs that the KV fails", async () => {
   using kv = await Deno.openKv(":memory:");
   const error = new Error("connection lost");

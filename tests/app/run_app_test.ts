@@ -5,10 +5,8 @@ import {
   assertLess,
   assertMatch,
   assertRejects,
-  assertThrows,
 } from "@std/assert";
-import { checkReturned } from "../../app/app_options.ts";
-import { openEventStore, runApp } from "../../mod.ts";
+import { defineApp, forge, openEventStore, runApp } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
@@ -18,26 +16,39 @@ import { deliver } from "../apps/_deliver.ts";
 import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
 
-/** Options that make no sense. */
-const NONSENSE: readonly OwnAppOptions[] = [
-  ...[-1, NaN, Infinity, 2 ** 31].map((graceMs) => ({ graceMs })),
-  ...[0, NaN, 1e18].map((retentionMs) => ({ retentionMs })),
-  ...[0, 1.5, 10_001].map((concurrency) => ({ concurrency })),
-  ...[0, NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
-  { pollMs: 0 },
-  { retry: { maxAttempts: 0 } },
-  { retry: { minDelayMs: -1 } },
-];
+const own = defineApp({ name: "own", platform: forge() });
 
 Deno.test("runApp() refuses options that make no sense, and opens nothing", async () => {
-  for (const options of NONSENSE) {
-    const setup = () => {
-      throw new Error("The variables were read");
-    };
-    const run = () => runApp({ name: "own", handler: () => {}, setup, ...options });
-    await assertRejects(run, RangeError, `'${Object.keys(options)[0]}`);
+  for (const graceMs of [-1, NaN, Infinity, 2 ** 31]) {
+    await assertRejects(() => runApp(own, { graceMs }), RangeError, "'graceMs'");
   }
 });
+
+testWith(
+  ["run"],
+  "runApp() names all variables that are missing or wrong, however many",
+  async () => {
+    const script = `
+    import { defineApp, forge, required, runApp } from "${new URL(
+      "../../mod.ts",
+      import.meta.url,
+    )}";
+    const env = Object.fromEntries(Array.from({ length: 30 }, (_, i) => ["OWN_VARIABLE_" + i, required]));
+    await runApp(defineApp({ name: "own", platform: forge(), env }), { env: { LOG_FORMAT: "pretty" } });
+  `;
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--cached-only", "--quiet", script],
+      cwd: new URL("../..", import.meta.url),
+    }).output();
+    const [line] = new TextDecoder().decode(stderr).split("\n");
+    assertMatch(
+      line!,
+      /^Cannot start own: FORGE_WEBHOOK_SECRET is not set; OWN_VARIABLE_0 is not set; /,
+    );
+    assertMatch(line!, /OWN_VARIABLE_29 is not set; .*LOG_FORMAT must be auto, json or text$/);
+    assertEquals(code, 1);
+  },
+);
 
 /** Runs an app with options of its own, on a file. */
 function withOwnApp<T>(
@@ -88,7 +99,7 @@ testWith(
         assertEquals([level, name, namespace, others], ["warn", "own", "own", ["old"]]);
         assertEquals(
           remedy,
-          "if this app had another name, give runApp the option 'namespace' with that name",
+          "if this app had another name, give defineApp the option 'namespace' with that name",
         );
         assertEquals(await renamed.stop(), 0);
       }
@@ -120,23 +131,10 @@ testWith(
     }),
 );
 
-const isNotNamespace = ["", " ", 5, null];
-
-Deno.test("runApp() refuses a namespace that is no text", async () => {
-  for (const namespace of isNotNamespace) {
-    const setup = () => {
-      throw new Error("The variables were read");
-    };
-    const options = { name: "own", handler: () => {}, setup, namespace: namespace as string };
-    const message = "Cannot run the app: 'namespace' must be a text that is not blank, got ";
-    await assertRejects(() => runApp(options), TypeError, message);
-  }
-});
-
 const twelve = { concurrency: 12, handlerMs: 60_000 };
 testOwnApp("runApp() handles as many events at once as asked", twelve, async (app) => {
   for (let i = 0; i < 13; i++) assertEquals((await deliver(app, `d${i}`)).status, 200);
-  await until(() => app.count("start") === 12, 5_000);
+  await until(() => app.count("start") === 12, 20_000);
 });
 
 const leased = { leaseMs: 120_000, handlerMs: 60_000 };
@@ -160,7 +158,7 @@ testOwnApp("runApp() tries failed events again as asked", twice, async (app, kvP
 const aDay = { retentionMs: 86_400_000 };
 testOwnApp("runApp() remembers done events for as long as asked", aDay, async (app, kvPath) => {
   await deliver(app, "d1");
-  await until(async () => await stateOf(kvPath, "forge:d1") === "done", 5_000);
+  await until(async () => await stateOf(kvPath, "forge:d1") === "done", 20_000);
   // When the KV forgets what it holds, it tells nobody: its file does.
   using file = openSqlite(kvPath, { readOnly: true });
   const rows = file.database.prepare("SELECT expiration_ms - ? AS ms FROM kv").all(Date.now());
@@ -214,13 +212,16 @@ testOwnApp(second, leaving, async (app, kvPath) => {
   assertEquals(await stateOf(kvPath, "forge:d1"), "done");
 });
 
-testOwnApp("runApp() does not start what cannot answer", { unbound: true }, async (app) => {
-  assertEquals([(await app.process.status).code, await app.ended], [
-    1,
-    "Cannot start own: The function that setup() returns must return what bindEnv(app, env) returns, " +
-    "got an object\n",
-  ]);
-});
+testOwnApp(
+  "runApp() does not start with routes that come too late",
+  { isAsync: true },
+  async (app) => {
+    assertEquals([(await app.process.status).code, await app.ended], [
+      1,
+      "Cannot start own: Cannot open the app: 'routes' must not be async, since it adds routes too late\n",
+    ]);
+  },
+);
 
 testOwnApp(
   "runApp() does not lend the store's queue to an app",
@@ -235,15 +236,6 @@ testOwnApp(
   },
 );
 
-Deno.test("runApp() says that what makes the app must not be async", async () => {
-  const returned = Promise.resolve(() => {});
-  const check = () => checkReturned("setup()", returned, "a function that makes the app");
-  const message = "setup() must not be async: it must return a function that makes the app, " +
-    "got a promise";
-  assertEquals(assertThrows(check, TypeError).message, message);
-  await returned;
-});
-
 const marked = { mark: "own", fails: true };
 testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   await deliver(app, "d1");
@@ -251,7 +243,9 @@ testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   app.process.kill("SIGTERM");
   await app.process.status;
   const written = app.lines.filter(({ mark }) => mark === "own").map(({ message }) => message);
-  assertEquals(written.toSorted(), ["event failed, to be tried again", "listening", "stopping"]);
+  assertEquals(written.toSorted(), [
+    ...["event failed, to be tried again", "listening", "request", "stopping"],
+  ]);
 });
 
 for (

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { AppHandler, LogRecord } from "../../mod.ts";
-import { serveApp } from "../../app/serve_app.ts";
+import type { LogRecord } from "../../mod.ts";
+import { type AppHandler, serveApp } from "../../app/serve_app.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 

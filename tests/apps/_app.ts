@@ -1,9 +1,11 @@
 import * as harness from "../../dev/harness/start_app.ts";
 import type { RunningApp } from "../../dev/harness/start_app.ts";
-import type { RunAppOptions } from "../../mod.ts";
+import type { App, RunAppOptions } from "../../mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 
 export type { Line, RunningApp } from "../../dev/harness/start_app.ts";
+
+type Definition = App["definition"];
 
 /** Permissions that starting an app takes. */
 export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
@@ -12,6 +14,7 @@ export const APP_NEEDS = ["net", "read", "write", "run", "env"] as const;
 const SHARED = [
   ...["PORT", "HOST", "KV_URL", "NOTIFIER", "TRUSTED_PROXY_HOPS", "LOG_FORMAT"],
   ...["DENO_DEPLOY", "DENO_TRUST_PROXY_HEADERS"],
+  ...["CONSOLE_TOKEN", "CONSOLE_OPERATOR_TOKEN", "CONSOLE_ENVIRONMENT"],
 ];
 
 /** The variables that each app reads of its own. */
@@ -32,17 +35,20 @@ const OWN = {
 /** The name of an app. */
 export type AppName = keyof typeof OWN;
 
-/** Options of the app in `_own_app.ts`: those of `runApp` that are data, and what its handler does. */
+/** Options of the app in `_own_app.ts`: those of `defineApp` and `runApp` that are data, and what its handler does. */
 export interface OwnAppOptions
-  extends Partial<Omit<RunAppOptions, "name" | "handler" | "setup" | "log">> {
+  extends
+    Pick<Definition, "namespace" | "retentionMs">,
+    NonNullable<Definition["worker"]>,
+    Pick<RunAppOptions, "graceMs"> {
   /** Time that its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
   /** Failures that its handler leaves behind: a promise at once, a timer after 300 ms. */
   readonly leaves?: readonly ("promise" | "timer")[];
   /** Makes its handler throw in the end. */
   readonly fails?: boolean;
-  /** Makes it forget `bindEnv`. */
-  readonly unbound?: boolean;
+  /** Makes its `routes` async. */
+  readonly isAsync?: boolean;
   /** Makes it put a message into the queue of its KV when it starts. */
   readonly enqueues?: boolean;
   /** Mark that its log sink adds to the records. */

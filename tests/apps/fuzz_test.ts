@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertGreater } from "@std/assert";
 import fc from "fast-check";
-import { createForgeApp } from "../../apps/forge.ts";
-import { createMessengerApp } from "../../apps/messenger.ts";
+import forge from "../../apps/forge.ts";
+import messenger from "../../apps/messenger.ts";
 import { formatLogLine } from "../../core/mod.ts";
-import { type AppContext, type LogRecord, openEventStore } from "../../mod.ts";
+import { type LogRecord, openApp, type OpenAppOptions } from "../../mod.ts";
 import { foundIn } from "../_canaries.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { fuzzRuns } from "../_fuzz_runs.ts";
@@ -20,20 +20,6 @@ const STATUSES: ReadonlySet<number> = new Set([200, 400, 401, 403, 404, 405, 413
 
 /** A line of the log: no line break, no control or format character, so none that reorders or hides text. */
 const PRINTABLE = /^\{[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*\}$/u;
-
-type Answer = (request: Request, remoteAddr: Deno.Addr | undefined) => Response | Promise<Response>;
-
-/** Answers requests as `apps/forge.ts` does. */
-function forge(context: AppContext): Answer {
-  const app = createForgeApp({ secrets: [FORGE_SECRET], tokens: [] }, context);
-  return (request, remoteAddr) => app.fetch(request, { remoteAddr });
-}
-
-/** Answers requests as `apps/messenger.ts` does. */
-function messenger(context: AppContext): Answer {
-  const app = createMessengerApp([MESSENGER_SECRET], context);
-  return (request, remoteAddr) => app.fetch(request, { remoteAddr, MESSENGER_ALLOWED_USERS: "42" });
-}
 
 /** Makes addresses, each a client of its own. */
 function addresses(): () => Deno.Addr {
@@ -60,18 +46,19 @@ async function assertDocumented(request: Request, response: Response): Promise<s
 }
 
 /** An app that answers requests out of nowhere, and is watched. */
-async function watch(kv: Deno.Kv, create: (context: AppContext) => Answer) {
-  const store = await openEventStore(kv);
+async function watch(open: typeof APPS[number][2]) {
   const written: string[] = [];
   const log = (record: LogRecord) => void written.push(formatLogLine(record));
-  const answer = create({ kv, store, log, ready: () => {}, trustedProxyHops: 0 });
+  const app = await open({ env: ENV, log });
+  const { store } = app;
   const next = addresses();
   const [verified, statuses] = [new Set<string>(), new Map<number, number>()];
   return {
     statuses,
+    [Symbol.asyncDispose]: () => app.stop(),
     /** Sends a request, and judges how it is answered and what is written. */
     send: async ({ request, remoteAddr = next(), isVerified }: Fuzzed) => {
-      const response = await answer(request, remoteAddr);
+      const response = await app.fetch(request, { remoteAddr });
       const { status, headers } = response;
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
       if (isVerified) verified.add(headers.get("X-Request-Id")!);
@@ -96,15 +83,25 @@ async function watch(kv: Deno.Kv, create: (context: AppContext) => Answer) {
   };
 }
 
+const ENV = {
+  FORGE_WEBHOOK_SECRET: FORGE_SECRET,
+  MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
+  MESSENGER_ALLOWED_USERS: "42",
+  KV_URL: ":memory:",
+};
+
 const APPS = [
-  ["apps/forge.ts", forgeRequest, forge],
-  ["apps/messenger.ts", messengerRequest, messenger],
+  ["apps/forge.ts", forgeRequest, (options: OpenAppOptions<undefined>) => openApp(forge, options)],
+  [
+    "apps/messenger.ts",
+    messengerRequest,
+    (options: OpenAppOptions<undefined>) => openApp(messenger, options),
+  ],
 ] as const;
 
-for (const [name, requests, create] of APPS) {
+for (const [name, requests, open] of APPS) {
   Deno.test(`${name} answers ${RUNS} requests out of nowhere as documented, and stores only what is verified`, async () => {
-    using kv = await Deno.openKv(":memory:");
-    const app = await watch(kv, create);
+    await using app = await watch(open);
     await fc.assert(fc.asyncProperty(requests, app.send), { numRuns: RUNS });
     // Else it would not have come far enough to find anything.
     assertGreater(await app.count(), RUNS / 50);

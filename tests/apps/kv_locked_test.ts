@@ -38,7 +38,9 @@ async function whileLocked(kvPath: string, fn: () => Promise<void>): Promise<voi
 async function deliverFor(app: RunningApp, ms: number): Promise<Map<string, Answer>> {
   const answers = new Map<string, Answer>();
   const sending: Promise<unknown>[] = [];
-  for (let i = 0; i < ms / EVERY_MS; i++) {
+  const start = performance.now();
+  // On a busy machine the pauses are longer, and the lock would be gone.
+  for (let i = 0; performance.now() - start < ms; i++) {
     const id = `during${i}`;
     sending.push(deliver(app, id, bodyOf(id)).then((answer) => answers.set(id, answer)));
     await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
@@ -58,8 +60,8 @@ function assertUnavailable({ status, headers }: Answer): void {
 async function assertAllDone(kvPath: string, events: number): Promise<void> {
   using kv = await Deno.openKv(kvPath);
   const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
-  const counts = { queued: 0, running: 0, done: events, dead: 0, unreadable: 0 };
-  assertEquals(await store.stats(), { ...counts, oldestWaitingAt: null });
+  const counts = { queued: 0, running: 0, parked: 0, done: events, dead: 0, unreadable: 0 };
+  assertEquals(await store.stats(), { ...counts, dueLater: 0, oldestWaitingAt: null });
   assertEquals((await store.purge({})).changed, events);
   const entries = await Array.fromAsync(kv.list<{ events?: unknown }>({ prefix: ["own"] }));
   // An entry that events have shared may wait for the next commit, or until it is due.
@@ -73,13 +75,13 @@ function slowestWhileLocked(): Promise<number> {
     await using app = spawnOwnApp({}, { KV_URL: kvPath });
     for (const [id, handlerMs] of Object.entries(BEFORE)) {
       assertEquals((await deliver(app, id, JSON.stringify({ handlerMs }))).status, 200);
-      await until(() => app.count("start", id) === 1, 5_000);
+      await until(() => app.count("start", id) === 1, 20_000);
     }
     let answers = new Map<string, Answer>();
     await whileLocked(kvPath, async () => {
       answers = await deliverFor(app, LOCKED_MS - ANSWERED_WITHIN_MS);
     });
-    assertGreaterOrEqual(answers.size, 30);
+    assertGreaterOrEqual(answers.size, 10);
     for (const answer of answers.values()) assertUnavailable(answer);
     for (const id of answers.keys()) assertEquals((await deliver(app, id, bodyOf(id))).status, 200);
     const all = [...Object.keys(BEFORE), ...answers.keys()];

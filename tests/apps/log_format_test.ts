@@ -83,7 +83,7 @@ testInTerminal(
     assertMatch(text, /^[\d:.]{12} ␛\[32mINFO ␛\[0m listening {6}.*notifier=/m);
     const failed = /^[\d:.]{12} ␛\[31mERROR␛\[0m event failed for the last time, now dead {2}/m;
     assertMatch(text, failed);
-    assertMatch(text, /^␛\[2m {4}at .*_own_app\.ts:\d+:\d+\)␛\[0m\r$/m);
+    assertMatch(text, /^␛\[2m {4}at .*_own_app\.ts:\d+:\d+␛\[0m\r$/m);
     assertMatch(text, /INFO ␛\[0m stopping {7}/);
   },
 );

@@ -20,8 +20,8 @@ async function post(app: RunningApp, init: RequestInit): Promise<[number, string
 }
 
 Deno.test("apps/messenger.ts starts nothing when it is imported", async () => {
-  const { createMessengerApp, handleEvent } = await import("../../apps/messenger.ts");
-  assertEquals([typeof createMessengerApp, typeof handleEvent], ["function", "function"]);
+  const { default: app } = await import("../../apps/messenger.ts");
+  assertEquals(app.definition.name, "messenger");
 });
 
 testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its handler", async () => {

@@ -1,9 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { assertEquals, assertMatch } from "@std/assert";
+import { environmentOf } from "../../dev/harness/environment.ts";
 import { forgeDelivery, messengerUpdate, type SignedRequest } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS } from "./_app.ts";
-import { type AppName, confine, permissionsOf } from "./_confined.ts";
+import { type AppName, confine, permissionsOf, SECRETS } from "./_confined.ts";
 
 /** Deno itself reads it, and for a remote KV only. */
 const REMOTE_ONLY = "DENO_KV_ACCESS_TOKEN";
@@ -69,7 +71,38 @@ for (const [name, port, delivery] of APPS) {
 testWith(["read"], "no variable but the shared ones is allowed to both apps", async () => {
   const [forge, messenger] = [await permissionsOf("forge"), await permissionsOf("messenger")];
   const both = forge.env.filter((name) => messenger.env.includes(name));
-  assertEquals(both.filter((name) => /SECRET|TOKEN|USERS/.test(name)), [REMOTE_ONLY]);
+  // Each app has its own values of them: the processes share no environment.
+  const shared = [REMOTE_ONLY, "CONSOLE_TOKEN", "CONSOLE_OPERATOR_TOKEN"];
+  assertEquals(both.filter((name) => /SECRET|TOKEN|USERS/.test(name)), shared);
+});
+
+/** Starts the forge app with permissions of its own, and returns the line that tells why it does not start. */
+async function refusalOf(flags: readonly string[], env: Record<string, string>): Promise<string> {
+  const script = fileURLToPath(new URL("../../apps/forge.ts", import.meta.url));
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--cached-only", "--no-prompt", ...flags, script],
+    env: environmentOf({ ...SECRETS, ...env }),
+    clearEnv: true,
+  }).output();
+  assertEquals(code, 1);
+  return new TextDecoder().decode(stderr).trim();
+}
+
+testWith(APP_NEEDS, "an app that may not read its variables names them all", async () => {
+  const line = await refusalOf(["--allow-env=FORGE_WEBHOOK_SECRET"], {});
+  const [, flag = ""] = /^Cannot start forge: .* --allow-env=(\S+)/.exec(line) ?? [];
+  const { env } = await permissionsOf("forge");
+  const missing = env.filter((name) => name !== REMOTE_ONLY && name !== "FORGE_WEBHOOK_SECRET");
+  assertEquals(flag.split(",").sort(), missing.sort(), line);
+});
+
+testWith(APP_NEEDS, "an app that may not read the folder of its KV says so", async () => {
+  const env = { KV_URL: "./data/kv.db", PORT: "0" };
+  const line = await refusalOf(["--allow-env", "--allow-net=127.0.0.1"], env);
+  assertMatch(
+    line,
+    /^Cannot start forge: the KV that KV_URL names .* --allow-read and --allow-write/,
+  );
 });
 
 testWith(

@@ -50,9 +50,9 @@ for (const mode of ["swallow", "500"] as const) {
     // A call that was swallowed is waited for a while: what comes behind it may be refused once.
     const after = [...during, "after"];
     for (const id of after) {
-      await until(async () => (await deliver(app, id, BODY)).status === 200, 15_000);
+      await until(async () => (await deliver(app, id, BODY)).status === 200, 60_000);
     }
-    await until(() => after.every((id) => app.count("end", id) > 0), 15_000);
+    await until(() => after.every((id) => app.count("end", id) > 0), 60_000);
     assertEquals(after.map((id) => app.count("end", id)), after.map(() => 1));
     return Math.max(...answers.map(({ ms }) => ms));
   });
@@ -62,7 +62,7 @@ const renewing = { concurrency: 10, leaseMs: 9_000, handlerMs: 60_000 };
 const inTime = "runApp() ends in time when no lease can be renewed";
 testRemote(inTime, ENDED_WITHIN_MS, renewing, async (proxy, app) => {
   for (const id of numbered("d", 10)) assertEquals((await deliver(app, id)).status, 200);
-  await until(() => app.count("start") === 10, 5_000);
+  await until(() => app.count("start") === 10, 20_000);
   proxy.mode = "swallow";
   await until(() => proxy.swallowed > 0, renewing.leaseMs);
   const start = performance.now();

@@ -56,6 +56,8 @@ testSlowApp(waits, 1_000, async (app, stateOf) => {
   app.process.kill("SIGTERM");
   await app.line(isMessage("stopping"));
   await assertNotReady(app);
+  const { level } = await app.line(isMessage("request failed"));
+  assertEquals(level, "info");
   assertEquals((await app.process.status).code, 0);
   assertEquals(await stateOf("d1"), "done");
 });
@@ -72,6 +74,21 @@ testWith(
       assertEquals((await app.process.status).code, 1);
       const messages = ["handler still running", "event failed, to be tried again"];
       assertEquals(messages.map((message) => app.count(message)), [2, 2]);
+    }),
+);
+
+testWith(
+  APP_NEEDS,
+  "runApp() that stops by itself ends with 1, whatever signal comes",
+  () =>
+    withFolder(async (folder) => {
+      const options = { handlerMs: 60_000, concurrency: 1, timeoutMs: 100, graceMs: 1_500 };
+      await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
+      await deliver(app, "d1");
+      await app.line(isMessage("handlers do not end, stopping"));
+      app.process.kill("SIGTERM");
+      await app.line(isMessage("stopping"));
+      assertEquals((await app.process.status).code, 1);
     }),
 );
 

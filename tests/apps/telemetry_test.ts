@@ -248,8 +248,8 @@ testWith(APP_NEEDS, "Deno's own metrics have methods as they are sent", async ()
   await using collector = startCollector();
   await using app = spawnForge(collector);
   await send(app, "/", { method: "STRANGER" });
-  // Nobody can change that, and 2,000 series are the most: see the README. A test that fails here tells
-  // that Deno does no longer.
+  // Nobody can change that, and 2,000 series are the most: see docs/limits.md. A test that fails here
+  // tells that Deno does no longer.
   const labels = { "http.request.method": "STRANGER" };
   await collector.until(() => totalOf(collector, "http.server.request.duration", labels) === 1);
 });

@@ -1,8 +1,9 @@
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { pause } from "../../dev/harness/until.ts";
-import type { RunAppOptions } from "../../mod.ts";
-import type { ForgeIntakeOptions } from "../../webhook/forge.ts";
+import type { WorkerOptions } from "../../mod.ts";
+
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
+import type { ForgeIntakeOptions } from "../webhook/_intakes.ts";
 
 /** Options of a subject. */
 export interface SubjectOptions {
@@ -13,7 +14,7 @@ export interface SubjectOptions {
   /** Options of the package that differ from the defaults; the baseline has none of them. */
   readonly intake?: Partial<Pick<ForgeIntakeOptions, "bodyTimeoutMs" | "replayWindowMs">>;
   /** As `intake`. */
-  readonly worker?: Partial<Pick<RunAppOptions, "leaseMs" | "retry">>;
+  readonly worker?: Partial<Pick<WorkerOptions, "leaseMs" | "retry">>;
 }
 
 /** An answer; undefined in its place means that there was none. */

@@ -36,8 +36,10 @@ export async function runHere(
     now: () => Date.now(),
     out: (line) => void out.push(line),
     err: (line) => void err.push(line),
+    input: () => undefined,
     terminal: undefined,
     onInterrupt: () => () => {},
+    sleep: () => Promise.reject(new Error("Nothing waits")),
     ...world,
   });
   return { code, out, err };

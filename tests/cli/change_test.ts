@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { bury, makeNewer, runHere, testCli } from "./_cli.ts";
 
@@ -84,4 +85,46 @@ testCli("events purge tells how far it came when it is interrupted", async ({ st
   assertEquals(result, { code: 130, out: ["0 purged, interrupted"], err: [] });
   const { out } = await runHere([...args, "--json"], { onInterrupt });
   assertEquals(out, [`{"purged":0,"left":[],"interrupted":true}`]);
+});
+
+testCli("events replay puts done events back only with --state done", async ({ cli, kv }) => {
+  const keepPayloads = { forMs: 60_000, maxBytes: 7 };
+  const store = await openEventStore(kv, { namespace: "bot", keepPayloads });
+  for (const id of ["d1", "d2"]) {
+    await store.accept(delivery(id));
+    await store.complete(await claimOne(store));
+  }
+  await store.trimPayloads();
+  await store.trimPayloads();
+  const some = await cli("replay", "d2");
+  assertEquals([some.code, some.out], [1, ["0 replayed", "not replayed: d2 (it is done)"]]);
+  const { code, out } = await cli("replay", "d1", "d2", "--state", "done");
+  assertEquals([code, out], [1, ["1 replayed", "not replayed: d1 (its payload is not kept)"]]);
+  assertEquals((await store.get("d2"))?.state, "queued");
+});
+
+testCli("events wake gives the event that waits for a name its value", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "a", timeoutMs: 60_000 });
+  const runs = [["a", '{"yes":true}'], ["a", "2"], ["b"], ["b", "1", "--json"]];
+  const results = [];
+  for (const args of runs) {
+    const { code, out } = await cli("wake", ...args);
+    results.push([code, ...out]);
+  }
+  assertEquals(results, [
+    [0, "woken: d1"],
+    [1, "not woken: a has an earlier value that no event has taken yet"],
+    [0, "kept for 7 days: no event waits for b yet"],
+    [1, '{"outcome":"late"}'],
+  ]);
+  assertEquals((await claimOne(store)).record.woken?.[0]?.value, '{"yes":true}');
+});
+
+testCli("events cancel ends the wait of a parked event", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "a", timeoutMs: 60_000 });
+  assertEquals((await cli("purge", "d1")).out.at(-1), "not purged: d1 (it is parked)");
+  assertEquals((await cli("cancel", "--state", "parked")).out, ["1 cancelled"]);
+  assertEquals((await store.get("d1"))?.outcome, "cancelled");
 });

@@ -22,7 +22,10 @@ Deno.test("--help of a command tells its own options and states, and no others",
 });
 
 Deno.test("no line of a help text is too long for a terminal", async () => {
-  for (const command of [[], ["list"], ["show"], ["replay"], ["cancel"], ["purge"], ["stats"]]) {
+  const events = ["list", "show", "replay", "cancel", "purge", "emit", "stats"];
+  const flows = ["answers", "delete-answers", "states", "delete-states", "schedules"];
+  const names = [...events, ...flows, "export", "import", "catch-up"];
+  for (const command of [[], ...names.map((name) => [name])]) {
     const { out } = await runHere(["events", ...command, "--help"]);
     for (const line of out[0]!.split("\n")) assert(line.length <= 100, line);
   }

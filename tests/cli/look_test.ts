@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery, later } from "../events/store/_events.ts";
 import { bury, makeNewer, recordKey, testCli } from "./_cli.ts";
 
@@ -39,8 +40,27 @@ testCli("events list and stats show records that cannot be read", async ({ cli, 
   assert(out[1]!.endsWith("Z  unreadable    -  -  d2  damaged"), out[1]);
   const { out: lines } = await cli("list", "--state", "unreadable", "--newer-than", "1h", "--json");
   assertEquals(lines.map((line) => JSON.parse(line).v), [99, null]);
-  assertEquals((await cli("stats")).out[4], "unreadable 2");
+  assertEquals((await cli("stats")).out[5], "unreadable 2");
   assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).unreadable, 2);
+});
+
+testCli("events list and show tell why an event is put off", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  const [first] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.retry(first!, 0, new Error("no"));
+  const last = async () => (await cli("list")).out[0]!.split("  ").at(-1);
+  assertEquals(await last(), "Error: no");
+  // Later than that attempt has ended.
+  await new Promise((resolve) => setTimeout(resolve, 2));
+  const [second] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.release(second!, { delayMs: 0, reason: "night\u009b" });
+  assertEquals(await last(), "put off: night");
+  const { state, attempt, putOff } = JSON.parse((await cli("show", "d1")).out[0]!);
+  assertEquals([state, attempt, putOff.times], ["queued", 1, 1]);
+  assertEquals(putOff.since, new Date((await store.get("d1"))!.putOff!.since).toISOString());
+  const [third] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.retry(third!, 0, new Error("again"));
+  assertEquals(await last(), "Error: again");
 });
 
 testCli("events show writes records with their payloads", async ({ cli, store }) => {
@@ -104,10 +124,10 @@ testCli("events stats counts by state", async ({ cli, store }) => {
   await claimOne(store);
   await store.accept(delivery("d2"));
   const { out } = await cli("stats");
-  const counts = ["queued     1", "running    1", "done       0", "dead       0", "unreadable 0"];
-  assertEquals(out.slice(0, 5), counts);
+  const counts = ["queued     1", "running    1", "parked     0", "done       0", "dead       0"];
+  assertEquals(out.slice(0, 6), [...counts, "unreadable 0"]);
   const since = new Date((await store.get("d2"))!.receivedAt).toISOString();
-  assertEquals(out[5], `oldest waiting since ${since} (0s ago)`);
+  assertEquals(out[6], `oldest waiting since ${since} (0s ago)`);
   assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).queued, 1);
 });
 
@@ -132,4 +152,51 @@ testCli("events cancel refuses the id of two intakes' deliveries", async ({ cli,
   assertEquals(code, 2);
   assertEquals(err, ["7 is the delivery id of several events: forge:7, gitea:7"]);
   assertEquals((await cli("cancel", "forge:7")).out, ["1 cancelled"]);
+});
+
+testCli("events list tells which events wait for, or are handled with, others", async (sut) => {
+  const { cli, store } = sut;
+  const quiet = (id: string, quietMs: number) =>
+    store.accept({ ...delivery(id, "{}", "key"), quietMs });
+  const last = async () => (await cli("list")).out.map((line) => line.split("  ").at(-1));
+  await quiet("a", 60_000);
+  assertEquals(await last(), ["waits until it is quiet"]);
+  await store.cancel("a");
+  await store.purge({});
+  await store.accept(delivery("b", "{}", "key"));
+  const before = await claimOne(store);
+  for (const id of ["c", "d"]) await quiet(id, 0);
+  await store.complete(before);
+  const batch = await claimOne(store);
+  assertEquals(await last(), ["b", "together with 1 more", "together with c"]);
+  await store.complete(batch);
+  assertEquals(await last(), ["b", "together with 1 more", "handled with c"]);
+});
+
+testCli("events show has the payload of a done event while it is kept", async ({ cli, kv }) => {
+  const keepPayloads = { forMs: 60_000, maxBytes: 9 };
+  const store = await openEventStore(kv, { namespace: "bot", keepPayloads });
+  await store.accept(delivery("d1"));
+  await store.complete(await claimOne(store));
+  const shown = async (...args: string[]) => JSON.parse((await cli("show", "d1", ...args)).out[0]!);
+  assertEquals((await shown()).payload, { a: 1 });
+  await (await openEventStore(kv, { namespace: "bot" })).trimPayloads();
+  for (const args of [[], ["--json"]]) {
+    const { payload, payloadNote } = await shown(...args);
+    assertEquals([payload, payloadNote], [null, "not kept"]);
+  }
+  assertEquals((await cli("show", "d1")).code, 0);
+});
+
+testCli("events list and show tell what a parked event waits for", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "approval:1", timeoutMs: 60_000 });
+  const until = new Date((await store.get("d1"))!.dueAt!).toISOString();
+  const { out } = await cli("list", "--state", "parked");
+  assert(
+    out[0]!.endsWith(`parked        0  push  d1  waits for approval:1 until ${until}`),
+    out[0],
+  );
+  const shown = JSON.parse((await cli("show", "d1")).out.join("\n"));
+  assertEquals([shown.waitingFor.name, shown.waitingFor.until], ["approval:1", until]);
 });

@@ -5,6 +5,7 @@ import { runHere } from "./_cli.ts";
 
 const NOW = 1_000_000_000;
 const DAY = 86_400_000;
+const HOUR = 3_600_000;
 
 const read = (...args: string[]) => readOptions(["events", ...args], NOW) as CliOptions;
 
@@ -25,8 +26,15 @@ Deno.test("readOptions() reads ids wherever they stand", () => {
 const CONDITIONS: readonly (readonly [readonly string[], EventFilter])[] = [
   [["--state", "dead"], { state: "dead" }],
   [["--type=push"], { type: "push" }],
+  [["--source", "github"], { source: "github" }],
+  [["--repository", "octocat/hello-world", "--chat=-5"], {
+    repository: "octocat/hello-world",
+    chat: -5,
+  }],
+  [["--ordering-key", "a:1"], { orderingKey: "a:1" }],
   [["--older-than", "1d"], { receivedBefore: NOW - DAY }],
   [["--newer-than", "2d"], { receivedAfter: NOW - 2 * DAY }],
+  [["--settled-before", "1h"], { settledBefore: NOW - HOUR }],
   [["d1", "d2"], { ids: ["d1", "d2"] }],
 ];
 
@@ -49,7 +57,8 @@ Deno.test("readOptions() reads ages in seconds, minutes, hours and days", () => 
 });
 
 const MISTAKES: Readonly<Record<string, string>> = {
-  "": "Give a command: list, show, replay, cancel, purge, stats",
+  "":
+    "Give a command: list, show, replay, cancel, wake, purge, answers, delete-answers, states, delete-states, schedules, emit, stats, export, import, catch-up",
   "listen": "Unknown command: events listen, did you mean list?",
   "constructor": "Unknown command: events constructor",
   "list d1": "events list takes no ids (events show does)",
@@ -75,20 +84,31 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --state": "--state needs a value: --state STATE",
   "list --type=": "--type needs a value: --type TYPE",
   "list --type --json": "--type needs a value: --type TYPE",
-  "list --state asleep": "--state of events list must be one of queued, running, done, dead, " +
+  "list --state asleep":
+    "--state of events list must be one of queued, running, parked, done, dead, " +
     "unreadable, got asleep",
-  "list --state ded": "--state of events list must be one of queued, running, done, dead, " +
+  "list --state ded":
+    "--state of events list must be one of queued, running, parked, done, dead, " +
     "unreadable, got ded, did you mean dead?",
-  "replay --state queued": "--state of events replay must be dead, got queued",
-  "cancel --state dead": "--state of events cancel must be one of queued, running, got dead",
+  "replay --state queued": "--state of events replay must be one of dead, done, got queued",
+  "cancel --state dead":
+    "--state of events cancel must be one of queued, running, parked, got dead",
   "purge --state queued":
     "--state of events purge must be one of done, dead, unreadable, got queued",
   "list --state unreadable --type push": "The type of unreadable events is not known",
+  "list --state unreadable --ordering-key a": "The ordering key of unreadable events is not known",
+  "list --chat five": "--chat must be the id of a chat, got five",
   "list --older-than soon": "--older-than must be an age such as 30s, 15m, 12h or 7d, got soon",
   "list --newer-than 1.5h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got 1.5h",
   "list --newer-than=-1h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got -1h",
+  "list --state unreadable --settled-before 1h":
+    "The time at which unreadable events were settled is not known",
   "list --older-than 2d --newer-than 1d":
     "No event is both older than --older-than and newer than --newer-than",
+  "wake": "Give the name that the event waits for",
+  "wake a 1 2": "events wake takes a name and one JSON document",
+  "wake a yes": "The value must be JSON, such as true, 42 or '\"a text\"', got yes",
+  "wake a --state parked": "events wake has no --state",
   "list --limit 0": "--limit must be a number from 1, got 0",
   "list --limit many": "--limit must be a number from 1, got many",
 };
@@ -101,7 +121,7 @@ Deno.test("the tool explains in one line what it cannot understand", async () =>
 });
 
 Deno.test("the tool explains what it lacks before the command", async () => {
-  assertEquals((await runHere([])).err, ["Give a command, such as events list, or send"]);
+  assertEquals((await runHere([])).err, ["Give a command, such as events list, send or connect"]);
   assertEquals((await runHere(["list"])).err, ["Unknown command: list, did you mean events list?"]);
   assertEquals((await runHere(["event", "list"])).err, [
     "Unknown command: event, did you mean events?",

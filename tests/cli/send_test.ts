@@ -10,10 +10,12 @@ import { readSendOptions } from "../../cli/_send_options.ts";
 import { runSend } from "../../cli/send.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
-import { createForgeIntake, createMessengerIntake } from "../../webhook/mod.ts";
+
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { runHere } from "./_cli.ts";
+import { forgeIntake, messengerIntake } from "../webhook/_intakes.ts";
+import { freePort } from "../../dev/harness/free_port.ts";
 
 interface Sent {
   /** Set if the app answered as it should. */
@@ -22,6 +24,7 @@ interface Sent {
   readonly err: readonly string[];
 }
 
+/** Runs `send` with options, and at a path that an argument such as `AT /hook` names. */
 type Send = (...args: string[]) => Promise<Sent>;
 
 const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
@@ -38,21 +41,23 @@ function testSend(
     const app = createBaseApp({ name: platform, logger: false });
     const secrets = { secrets: [signing, gitlab], tokens: [gitlabToken] };
     const intake = platform === "forge"
-      ? createForgeIntake({ ...secrets, store })
-      : createMessengerIntake({ secrets: [messenger], store });
+      ? forgeIntake({ ...secrets, store })
+      : messengerIntake({ secrets: [messenger], store });
     app.route("/", intake);
     const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
     const env = { MESSENGER_ALLOWED_USERS: "42" };
     await using server = Deno.serve(quiet, bindEnv(app, env));
     const url = `http://127.0.0.1:${server.addr.port}`;
-    const send: Send = async (...args) => {
+    const send: Send = async (...given) => {
+      const path = given.find((arg) => arg.startsWith("AT "))?.slice(3) ?? "";
+      const args = given.filter((arg) => !arg.startsWith("AT "));
       const [out, err]: [string[], string[]] = [[], []];
       const variables: Record<string, string> = {
         FORGE_WEBHOOK_SECRET: args.includes("gitlab") ? gitlab : signing,
         FORGE_WEBHOOK_TOKEN: gitlabToken,
         MESSENGER_SECRET_TOKEN: messenger,
       };
-      const ok = await runSend([platform, ...args, "--url", url], {
+      const ok = await runSend([platform, ...args, "--url", url + path], {
         out: (line) => out.push(line),
         err: (line) => err.push(line),
         variable: (name) => variables[name],
@@ -86,7 +91,7 @@ testSend(
   async (send, events) => {
     const { ok, out } = await send("push");
     assertEquals([ok, out.length], [true, 1]);
-    assertMatch(out[0]!, /^200 OK {2}[\d.]+ ms$/);
+    assertMatch(out[0]!, /^200 OK {2}[\d.]+ ms {2}id [\da-f-]{36}$/);
     const [event] = await events();
     assertEquals([event?.type, event?.source], ["push", "github"]);
     assert(event?.payload.repository.full_name);
@@ -154,6 +159,35 @@ testSend("forge", "send --id makes duplicates", async (send, events) => {
   assertEquals((await events()).length, 1);
 });
 
+for (const args of [["push"], ["push", "--from", "gitea"], ["push", "--from", "forge"]]) {
+  testSend("forge", `send forge ${args.join(" ")} writes its id`, async (send, _, store) => {
+    const { id } = JSON.parse((await send(...args, "--json")).out[0]!);
+    assertEquals((await store.get(`forge:${id}`))?.deliveryId, id);
+  });
+}
+
+testSend("forge", "send forge --from gitlab writes its id", async (send, _, store) => {
+  for (const from of ["gitlab", "gitlab-token"]) {
+    const { out } = await send("push", "--from", from, "--file", "deno.json");
+    const [, id] = / id (\S+)$/.exec(out[0]!) ?? [];
+    assertEquals((await store.get(`forge:${id}`))?.deliveryId, id);
+  }
+});
+
+testSend("messenger", "send messenger writes the update's number", async (send, _, store) => {
+  const [, id] = / id (\d+)$/.exec((await send("message")).out[0]!) ?? [];
+  assertEquals((await store.get(`messenger:${id}`))?.deliveryId, id);
+});
+
+testSend("forge", "send tells what may be wrong with a path", async (send) => {
+  const { ok, out, err } = await send("push", "--repeat", "2", "AT /hook");
+  assertEquals([ok, out[0]!.slice(0, 3)], [false, "404"]);
+  assertEquals(err, [
+    "The app has nothing at /hook: a webhook's path is /webhook, or the 'path' of its platform. " +
+    "Give the whole address with --url",
+  ]);
+});
+
 const FAULTS = {
   signature: "401 INVALID_SIG",
   missing: "401 MISSING_SIG",
@@ -177,8 +211,51 @@ testSend("forge", "send --bad stale is answered 401 STALE_SIG", async (send) => 
 testSend("forge", "send fails where the app does not answer as it should", async (send) => {
   await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/secret`, "another secret");
-    assertEquals((await send("push", "--secret-file", `${folder}/secret`)).ok, false);
+    const { ok, err } = await send("push", "--secret-file", `${folder}/secret`);
+    assertEquals([ok, err.length], [false, 1]);
+    assertStringIncludes(err[0]!, "The app checks with another secret");
   });
+});
+
+testSend(
+  "messenger",
+  "send tells what to do about a user who may not use the app",
+  async (send) => {
+    const { ok, out, err } = await send("message", "--user", "7");
+    assertEquals([ok, out[0]!.slice(0, 3), err.length], [false, "403", 1]);
+    assertStringIncludes(err[0]!, "add this id to its MESSENGER_ALLOWED_USERS");
+  },
+);
+
+/** Answers some requests with `OK`, and closes the connection of the next without an answer. */
+async function answerTimes(listener: Deno.Listener, times: number): Promise<void> {
+  const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nOK";
+  for (let i = 0; i <= times; i++) {
+    using connection = await listener.accept();
+    const buffer = new Uint8Array(65_536);
+    let text = "";
+    while (!text.trimEnd().endsWith("}")) {
+      const count = await connection.read(buffer);
+      if (count === null) break;
+      text += new TextDecoder().decode(buffer.subarray(0, count));
+    }
+    if (i < times) await connection.write(new TextEncoder().encode(answer));
+  }
+}
+
+testWith(["net", "read"], "send sums up also where the app goes away", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const answering = answerTimes(listener, 2);
+  const url = `http://127.0.0.1:${(listener.addr as Deno.NetAddr).port}/webhook`;
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: () => {}, variable: () => signing };
+  await assertRejects(
+    () => runSend(["forge", "push", "--repeat", "5", "--url", url], io),
+    Error,
+    "does not answer",
+  );
+  await answering;
+  assertMatch(out.at(-1)!, /^2 sent: 2 x 200;/);
 });
 
 testSend("forge", "send --secret-file takes the secret from a file", async (send) => {
@@ -247,7 +324,9 @@ testSend("messenger", "send messenger sends updates of several kinds", async (se
 
 const MISTAKES: readonly (readonly [string[], string])[] = [
   [[], "Name the platform"],
-  [["gitlab", "push"], "Name the platform"],
+  [["gitbucket", "push"], "Name the platform"],
+  [["toString", "push"], "Name the platform"],
+  [["github", "push", "--from", "gitlab"], "--from must be one of github"],
   [["forge"], "Name the event: send forge push"],
   [["forge", "push", "issues"], "Unexpected arguments: issues"],
   [["forge", "pusch"], "There is no example of pusch"],
@@ -282,9 +361,7 @@ for (const [args, message] of MISTAKES) {
 }
 
 testWith(["net"], "send tells that nothing listens, and where it looked", async () => {
-  const free = Deno.listen({ port: 0, hostname: "127.0.0.1" });
-  const { port } = free.addr;
-  free.close();
+  const port = freePort();
   const args = ["send", "messenger", "message", "--url", `http://127.0.0.1:${port}`];
   const { code, err } = await runHere(args, { env: () => "a secret" });
   assertEquals([code, err], [1, [
@@ -311,6 +388,7 @@ Deno.test("send looks for the apps where they listen by default", () => {
     }).url;
   assertEquals(urlOf("forge"), "http://localhost:8000/webhook");
   assertEquals(urlOf("messenger"), "http://localhost:8001/webhook");
+  assertEquals(urlOf("telegram"), "http://localhost:8000/webhook");
   assertEquals(urlOf("messenger", "9000"), "http://localhost:9000/webhook");
 });
 
@@ -320,6 +398,11 @@ testWith(["read"], "send asks for the variable that the app reads", async () => 
     "forge push": "FORGE_WEBHOOK_SECRET",
     "forge push --from gitlab-token": "FORGE_WEBHOOK_TOKEN",
     "messenger message": "MESSENGER_SECRET_TOKEN",
+    "github push": "GITHUB_WEBHOOK_SECRET",
+    "gitea push --from forgejo": "GITEA_WEBHOOK_SECRET",
+    "gitlab push --from gitlab-token": "GITLAB_WEBHOOK_TOKEN",
+    "telegram message": "TELEGRAM_SECRET_TOKEN",
+    "github push --name second-one": "SECOND_ONE_WEBHOOK_SECRET",
   };
   for (const [line, name] of Object.entries(wanted)) {
     await assertRejects(() => runSend(line.split(" "), io), Error, `Set ${name}, or name`);

@@ -27,7 +27,7 @@ function testShared(name: string, fn: (kv: string, cli: Cli) => Promise<void>): 
 testShared("the tool looks at the events of an app that handles them", async (kv, cli) => {
   await using app = await startProcess({ kv, handlerMs: 60_000 });
   assertEquals(await app.deliver("d1"), 200);
-  await until(() => app.count("start", "d1") === 1, 5_000);
+  await until(() => app.count("start", "d1") === 1, 20_000);
   const [listed] = await cli("list", "--state", "running", "--type", "push");
   assertEquals(listed!.id, "forge:d1");
   assertEquals((await cli("show", "d1"))[0]!.payload, { ref: "refs/heads/main" });
@@ -37,21 +37,21 @@ testShared("the tool looks at the events of an app that handles them", async (kv
 testShared("what the tool cancels is aborted in the app, and replayed there", async (kv, cli) => {
   await using app = await startProcess({ kv, handlerMs: 3_000, leaseMs: 1_000 });
   await app.deliver("d1");
-  await until(() => app.count("start", "d1") === 1, 5_000);
+  await until(() => app.count("start", "d1") === 1, 20_000);
   assertEquals(await cli("cancel", "d1"), [{ cancelled: 1, left: [] }]);
-  await until(() => app.count("abort", "d1") === 1, 5_000);
+  await until(() => app.count("abort", "d1") === 1, 20_000);
   // The handler ignores its signal: the event is dead once it has ended.
   await until(async () => (await cli("replay", "d1"))[0]!.replayed === 1, 10_000);
-  await until(() => app.count("start", "d1") === 2, 5_000);
+  await until(() => app.count("start", "d1") === 2, 20_000);
 });
 
 testShared("what the tool purges the app takes as new", async (kv, cli) => {
   await using app = await startProcess({ kv });
   await app.deliver("d1");
-  await until(() => app.count("end", "d1") === 1, 5_000);
-  await until(async () => (await cli("purge", "d1"))[0]!.purged === 1, 5_000);
+  await until(() => app.count("end", "d1") === 1, 20_000);
+  await until(async () => (await cli("purge", "d1"))[0]!.purged === 1, 20_000);
   assertEquals(await app.deliver("d1"), 200);
-  await until(() => app.count("end", "d1") === 2, 5_000);
+  await until(() => app.count("end", "d1") === 2, 20_000);
 });
 
 async function deliverAll(app: AppProcess, ids: readonly string[]): Promise<void> {

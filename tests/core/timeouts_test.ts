@@ -1,5 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { SharedTimer, Timeouts } from "../../core/timeouts.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { SharedTimer, sleep, Timeouts } from "../../core/timeouts.ts";
 import { Simulation } from "../events/worker/_simulation.ts";
 
 const SIXTY = Array.from({ length: 60 }, (_, i) => i);
@@ -99,6 +99,22 @@ Deno.test("limit() gives what a promise comes to, or gives it up", async () => {
   await assertRejects(() => timeouts.limit(Promise.reject(new TypeError("no"))), TypeError, "no");
   const never = timeouts.limit(new Promise(() => {}));
   await assertRejects(() => never, Error, "No answer within 20 ms");
+});
+
+Deno.test("sleep() waits for a time, or until its signal is aborted", async () => {
+  using simulation = new Simulation(1);
+  await simulation.run((async () => {
+    const { signal } = new AbortController();
+    const start = performance.now();
+    await sleep(1_000, signal);
+    const tookMs = performance.now() - start;
+    assert(tookMs >= 1_000 && tookMs < 60_000);
+    const ending = new AbortController();
+    const reason = new TypeError("Ctrl-C");
+    setTimeout(() => ending.abort(reason), 10);
+    await assertRejects(() => sleep(60_000, ending.signal), TypeError, "Ctrl-C");
+    await assertRejects(() => sleep(1, ending.signal), TypeError, "Ctrl-C");
+  })());
 });
 
 function pause(ms: number): Promise<void> {

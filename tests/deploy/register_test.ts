@@ -8,16 +8,17 @@ const SECRETS = {
   GITEA_TOKEN: "token-of-gitea",
   GITLAB_TOKEN: "token-of-gitlab",
   TELEGRAM_BOT_TOKEN: "4711:token-of-telegram",
-  FORGE_WEBHOOK_SECRET: "whsec_c2VjcmV0+of/the/forge=",
-  MESSENGER_SECRET_TOKEN: "secret-of-the-messenger",
+  GITHUB_WEBHOOK_SECRET: "secret-of-the-bot-at-github",
+  GITEA_WEBHOOK_SECRET: "secret-of-the-bot-at-gitea",
+  GITLAB_WEBHOOK_SECRET: "whsec_c2VjcmV0+of/the/bot=",
+  TELEGRAM_SECRET_TOKEN: "secret-of-the-bot-at-telegram",
 };
 
-const { FORGE_WEBHOOK_SECRET, MESSENGER_SECRET_TOKEN, ...TOKENS } = SECRETS;
+const { GITHUB_TOKEN, GITEA_TOKEN, GITLAB_TOKEN, TELEGRAM_BOT_TOKEN, ...BOT } = SECRETS;
+const TOKENS = { GITHUB_TOKEN, GITEA_TOKEN, GITLAB_TOKEN, TELEGRAM_BOT_TOKEN };
 const URL_OF_BOT = "https://bot.example.com/webhook";
 const EVENTS = { events: ["push", "issues"] };
-const CONFIG = {
-  config: { url: URL_OF_BOT, content_type: "json", secret: FORGE_WEBHOOK_SECRET },
-};
+const config = (secret: string) => ({ url: URL_OF_BOT, content_type: "json", secret });
 
 interface Expected {
   readonly path: string;
@@ -29,12 +30,12 @@ const EXPECTED: Readonly<Record<string, Expected>> = {
   "api.github.com": {
     path: "/repos/OWNER/REPO/hooks",
     token: ["authorization", "Bearer token-of-github"],
-    body: { name: "web", ...EVENTS, ...CONFIG },
+    body: { name: "web", ...EVENTS, config: config(BOT.GITHUB_WEBHOOK_SECRET) },
   },
   "gitea.example.com": {
     path: "/api/v1/repos/OWNER/REPO/hooks",
     token: ["authorization", "token token-of-gitea"],
-    body: { type: "gitea", active: true, ...EVENTS, ...CONFIG },
+    body: { type: "gitea", active: true, ...EVENTS, config: config(BOT.GITEA_WEBHOOK_SECRET) },
   },
   "gitlab.example.com": {
     path: "/api/v4/projects/GROUP%2FPROJECT/hooks",
@@ -42,13 +43,13 @@ const EXPECTED: Readonly<Record<string, Expected>> = {
     body: {
       url: URL_OF_BOT,
       ...{ push_events: true, issues_events: true, enable_ssl_verification: true },
-      signing_token: FORGE_WEBHOOK_SECRET,
+      signing_token: BOT.GITLAB_WEBHOOK_SECRET,
     },
   },
   "api.telegram.org": {
     path: "/bot4711:token-of-telegram/setWebhook",
     body: {
-      ...{ url: URL_OF_BOT, secret_token: MESSENGER_SECRET_TOKEN },
+      ...{ url: URL_OF_BOT, secret_token: BOT.TELEGRAM_SECRET_TOKEN },
       ...{ allowed_updates: ["message", "callback_query"], max_connections: 40 },
     },
   },
@@ -68,19 +69,16 @@ const HAS_SHELL = Deno.build.os !== "windows";
 async function run(command: string, host: string, server: string): Promise<string> {
   let seen = "";
   await withFolder(async (folder) => {
-    await Deno.mkdir(`${folder}/deploy`);
     await Deno.mkdir(`${folder}/bin`);
-    const forge = `FORGE_WEBHOOK_SECRET=${FORGE_WEBHOOK_SECRET}\n`;
-    await Deno.writeTextFile(`${folder}/deploy/forge.env`, forge);
-    const messenger = `MESSENGER_SECRET_TOKEN=${MESSENGER_SECRET_TOKEN}\n`;
-    await Deno.writeTextFile(`${folder}/deploy/messenger.env`, messenger);
+    const env = Object.entries(BOT).map(([name, secret]) => `${name}=${secret}\n`).join("");
+    await Deno.writeTextFile(`${folder}/bot.env`, env);
     const path = Deno.env.get("PATH");
     const curl = `#!/bin/sh\necho "$@" > '${folder}/seen'\nPATH='${path}' exec curl "$@"\n`;
     await Deno.writeTextFile(`${folder}/bin/curl`, curl, { mode: 0o755 });
     const { code, stderr } = await new Deno.Command("sh", {
       args: ["-euc", command.replace(`https://${host}`, server)],
       cwd: folder,
-      env: { ...TOKENS, PATH: `${folder}/bin:${path}` },
+      env: { ...TOKENS, HOME: folder, PATH: `${folder}/bin:${path}` },
     }).output();
     assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
     seen = await Deno.readTextFile(`${folder}/seen`);

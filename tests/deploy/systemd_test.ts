@@ -44,13 +44,12 @@ for (const app of ["forge", "messenger"] as const) {
   );
 }
 
-/** Runs systemd-analyze on the unit; its command is Deno where it is installed here. */
-async function analyze(...args: string[]): Promise<{ code: number; output: string }> {
+/** Runs systemd-analyze on a unit; its command is Deno where it is installed here. */
+async function analyze(unit: string, ...args: string[]): Promise<{ code: number; output: string }> {
   let result = { code: -1, output: "" };
   await withFolder(async (folder) => {
     const path = `${folder}/edge-base@forge.service`;
-    const unit = (await Deno.readTextFile(UNIT)).replace("/usr/local/bin/deno", Deno.execPath());
-    await Deno.writeTextFile(path, unit);
+    await Deno.writeTextFile(path, unit.replace("/usr/local/bin/deno", Deno.execPath()));
     const command = new Deno.Command("/usr/bin/systemd-analyze", { args: [...args, path] });
     const { code, stdout, stderr } = await command.output();
     const decoder = new TextDecoder();
@@ -65,11 +64,20 @@ function testSystemd(name: string, fn: () => Promise<void>): void {
 }
 
 testSystemd("deploy/edge-base@.service is a unit that systemd understands", async () => {
-  assertEquals(await analyze("verify", "--man=no"), { code: 0, output: "" });
+  const unit = await Deno.readTextFile(UNIT);
+  assertEquals(await analyze(unit, "verify", "--man=no"), { code: 0, output: "" });
 });
 
 testSystemd("deploy/edge-base@.service leaves its app little to reach", async () => {
-  const { output } = await analyze("security", "--offline=true", "--no-pager");
+  const unit = await Deno.readTextFile(UNIT);
+  const { output } = await analyze(unit, "security", "--offline=true", "--no-pager");
   const [, exposure] = /Overall exposure level for .*: ([\d.]+)/.exec(output) ?? [];
   assert(Number(exposure) <= MAX_EXPOSURE, output);
+});
+
+testSystemd("docs/deploying.md has a unit that systemd understands", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/deploying.md", import.meta.url));
+  const [, unit = ""] = /^```ini\n([^]*?)^```$/m.exec(page) ?? [];
+  assert(unit.includes("StateDirectory=my-bot"));
+  assertEquals(await analyze(unit, "verify", "--man=no"), { code: 0, output: "" });
 });

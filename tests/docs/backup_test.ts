@@ -60,8 +60,8 @@ if (!await isInstalled()) {
 } else {
   testWith(APP_NEEDS, backsUp, async () => {
     await withFolder(async (folder) => {
-      const path = `${folder}/data/forge/kv.db`;
-      await Deno.mkdir(`${folder}/data/forge`, { recursive: true });
+      const path = `${folder}/data/kv.db`;
+      await Deno.mkdir(`${folder}/data`, { recursive: true });
       {
         const retry = { minDelayMs: 3_600_000 };
         await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });

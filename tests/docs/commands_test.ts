@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { readConnectOptions } from "../../cli/_connect_options.ts";
 import { readOptions } from "../../cli/_options.ts";
 import { readSendOptions } from "../../cli/_send_options.ts";
 import { testWith } from "../_permissions.ts";
@@ -7,14 +8,17 @@ import { documents, prose } from "./_documents.ts";
 /** Lines of shells that a document shows, without comments, and what its text names in the type of code. */
 function commandsOf(document: string): string[] {
   const blocks = [...document.matchAll(/^ *```sh[^\n]*\n([^]*?)^ *```$/gm)];
-  const lines = blocks.flatMap(([, block]) => block!.replaceAll(/ #.*$/gm, "").split("\n"));
+  const lines = blocks.flatMap(([, block]) => block!.replaceAll(/ #.*$/gm, "").split(/\n| \| /));
   const named = [...prose(document).matchAll(/`([^`\n]+)`/g)].map(([, code]) => code!);
   return [...lines, ...named].map((command) => command.trim());
 }
 
+/** Ways to call the tool: by a task of the reader's, and from the package. */
+const TOOL = "deno task |deno run [^:]*jsr:@org/edge-base/cli ";
+
 /** The arguments of the tool in a command, if that is one of it; undefined where it is no whole one. */
 function argumentsOf(command: string): string[] | undefined {
-  const [, name, rest] = /^(?:deno task )?(events|send) (.*)$/.exec(command) ?? [];
+  const [, name, rest] = new RegExp(`^(?:${TOOL})?(events|send|connect) (.*)$`).exec(command) ?? [];
   if (name === undefined || rest!.includes("...")) return undefined;
   const words = [...rest!.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, a, b, c]) =>
     a ?? b ?? c!
@@ -22,15 +26,20 @@ function argumentsOf(command: string): string[] | undefined {
   return words.length > 1 || words[0] === "stats" ? [name, ...words] : undefined;
 }
 
-/** The variables that the tool finds: all secrets. */
-const variable = (name: string) => name === "PORT" ? undefined : "a long random text";
+/** The variables that the tool finds: all are secrets. */
+const variable = (name: string) =>
+  name === "PORT" ? undefined : SECRETS[name] ?? "A-long_random-text";
+
+/** Secrets that have a form. */
+const SECRETS: Readonly<Record<string, string>> = { TELEGRAM_BOT_TOKEN: "123456:AA-random_text" };
 
 /** Finds the mistake in a command; undefined where there is none. */
 function mistakeOf([name, ...rest]: readonly string[]): string | undefined {
   try {
     if (name === "events") readOptions(["events", ...rest], Date.now());
     else if (!rest.includes("--help")) {
-      readSendOptions(rest, { variable, err: () => {} });
+      const read = name === "send" ? readSendOptions : readConnectOptions;
+      read(rest, { variable, err: () => {} });
     }
     return undefined;
   } catch (error) {

@@ -15,7 +15,7 @@ testWith(["read"], "CHANGELOG.md has the version that would be published", async
   assertEquals(versions.slice(0, 2), ["Unreleased", config.version]);
 });
 
-const TEST_TASKS = ["test", "test:around", "baseline"] as const;
+const TEST_TASKS = ["test", "test:around", "test:browser", "test:long", "baseline"] as const;
 
 Deno.test("tests that `deno task test` leaves out are run by another task", () => {
   const [test, ...others] = TEST_TASKS.map((task) => config.tasks[task].command.split(" "));

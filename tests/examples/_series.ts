@@ -43,7 +43,24 @@ async function collect(): Promise<Collector["bodies"]> {
   await deliver(failing, "d-2");
   const dead = { "edge_base.event.outcome": "dead" };
   await collector.until(() => totalOf(collector, "messaging.client.consumed.messages", dead) === 1);
+  await countSteps(collector);
   return collector.bodies;
+}
+
+/** Has a process count steps of each kind. */
+async function countSteps(collector: Collector): Promise<void> {
+  const script = new URL("../telemetry/_counting.ts", import.meta.url).href;
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--cached-only", "--quiet", "--no-prompt", script],
+    env: telemetryOf(collector.url),
+    stdout: "null",
+  }).spawn();
+  try {
+    await collector.until(() => totalOf(collector, "edge_base.catch_up.deliveries") > 0);
+  } finally {
+    process.kill("SIGKILL");
+    await process.status;
+  }
 }
 
 /** The series that apps export, as Prometheus names them, each with its labels. */

@@ -61,11 +61,29 @@ const FRONTS = {
   },
 };
 
+/** Settings that another document shows. */
+export interface ShownSettings {
+  /** Path of the document. */
+  readonly page: string;
+  /** Differences of the settings in the tests. */
+  readonly replacements: (port: number, upstream: number) => Replacements;
+  /** Makes the settings of a server of what is shown. */
+  readonly server: (settings: string, port: number) => string;
+  /** Variables of the app. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
 /** Registers a test of an app behind one of the proxies, or of both; skipped where that is missing. */
 export function testFront(
   name: FrontName,
   what: string,
   fn: (front: Front) => Promise<void>,
+  shown: ShownSettings = {
+    page: "SECURITY.md",
+    replacements: FRONTS[name].replacements,
+    server: (settings) => settings,
+    env: {},
+  },
 ): void {
   const path = programOf(name);
   if (path === undefined) {
@@ -76,10 +94,10 @@ export function testFront(
   testWith(APP_NEEDS, `${name}: ${what}`, async () => {
     await withFolder(async (folder) => {
       const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, TRUSTED_PROXY_HOPS: "1" };
-      await using app = spawnApp("forge", { ...env, KV_URL: ":memory:" });
+      await using app = spawnApp("forge", { ...env, ...shown.env, KV_URL: ":memory:" });
       const port = freePort();
       const file = `${folder}/settings`;
-      await Deno.writeTextFile(file, await settingsOf(name, folder, port, await app.url));
+      await Deno.writeTextFile(file, await settingsOf(name, shown, folder, port, await app.url));
       const process = new Deno.Command(path, {
         args: FRONTS[name].args(file),
         env: { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
@@ -100,22 +118,22 @@ export function testFront(
   });
 }
 
-/** The settings in SECURITY.md, but for where it listens, what it is in front of, and how long it waits. */
+/** The settings in a document, but for where it listens, what it is in front of, and how long it waits. */
 async function settingsOf(
   name: FrontName,
+  { page, replacements, server }: ShownSettings,
   folder: string,
   port: number,
   appUrl: string,
 ): Promise<string> {
-  const page = await Deno.readTextFile(new URL("../../SECURITY.md", import.meta.url));
+  const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
   const language = name === "caddy" ? "caddyfile" : name;
-  let settings = new RegExp("```" + language + "\n(.*?)```", "s").exec(page)?.[1] ?? "";
-  const { replacements, whole } = FRONTS[name];
+  let settings = new RegExp("```" + language + "\n(.*?)```", "s").exec(text)?.[1] ?? "";
   for (const [shown, used] of replacements(port, Number(new URL(appUrl).port))) {
-    if (!settings.includes(shown)) throw new Error(`SECURITY.md does not show '${shown}'`);
+    if (!settings.includes(shown)) throw new Error(`${page} does not show '${shown}'`);
     settings = settings.replace(shown, used);
   }
-  return whole(settings, folder);
+  return FRONTS[name].whole(server(settings, port), folder);
 }
 
 function programOf(name: FrontName): string | undefined {

@@ -6,19 +6,28 @@ import {
   bindEnv,
   consoleSink,
   createBaseApp,
-  createForgeIntake,
+  type Delivery,
   openEventStore,
   startWorker,
   writeLog,
 } from "../../mod.ts";
 import type { ProcessOptions } from "./_process.ts";
+import { forgeIntake } from "../webhook/_intakes.ts";
 
 const options: ProcessOptions = JSON.parse(Deno.args[0]!);
 const { kv: url, secret, handlerMs = 0, leaseMs = 30_000, worker = true } = options;
+const { groups, emits = 0, waits } = options;
+
+const groupOf = ({ deliveryId = "" }: Delivery, groups: number) => ({
+  key: String(deliveryId.charCodeAt(0) % groups),
+  quietMs: 20,
+  maxWaitMs: 200,
+});
 
 const store = await openEventStore(await Deno.openKv(url));
 const app = createBaseApp({ name: "process", logger: false });
-app.route("/", createForgeIntake({ secrets: [secret], store }));
+const groupBy = groups === undefined ? undefined : (each: Delivery) => groupOf(each, groups);
+app.route("/", forgeIntake({ secrets: [secret], store, groupBy }));
 
 // Linux keeps the most that a process has held.
 app.get("/peak", async (c) => {
@@ -30,8 +39,21 @@ const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
 if (worker) {
-  startWorker(store, async ({ deliveryId: id, attempt }, { signal }) => {
-    log("start", { id, attempt });
+  startWorker(store, async (event, { signal, settleWith, emit, waitFor }) => {
+    const { deliveryId: id, attempt, earlier } = event;
+    if (event.platform === "events") {
+      // Counted in the commit that settles it.
+      return settleWith((commit) => commit.sum(["handled", event.id], 1n));
+    }
+    if (waits) {
+      const { value } = await waitFor(`answer:${id}`);
+      // It fails if the answer was there before.
+      const key = ["result", id!];
+      return settleWith((commit) => commit.check({ key, versionstamp: null }).set(key, value));
+    }
+    for (let i = 0; i < emits; i++) emit("jobs", "item", {}, i % 2 === 0 ? { group: `g${i}` } : {});
+    if (emits > 0) emit("jobs", "item", {}, { id: id!, delayMs: 50 });
+    log("start", { id, attempt, events: 1 + earlier.length });
     signal.addEventListener("abort", () => log("abort", { id, attempt }));
     if (handlerMs > 0) await new Promise((resolve) => setTimeout(resolve, handlerMs));
     log("end", { id, attempt });

@@ -9,12 +9,22 @@ export interface ProcessOptions {
   /** Time that its handler takes. */
   readonly handlerMs?: number;
   readonly leaseMs?: number;
+  /** Number of groups that events are spread over, to be handled together. */
+  readonly groups?: number | undefined;
+  /**
+   * Number of events that the handler of a delivery emits, beside one with an id of its own.
+   *
+   * @default {0} None, and none with an id.
+   */
+  readonly emits?: number;
   /**
    * Makes it handle events, and not only take them in.
    *
    * @default {true}
    */
   readonly worker?: boolean;
+  /** Makes its handler wait for an answer, which it leaves in the KV, below `result`. */
+  readonly waits?: boolean;
 }
 
 /** An app in a process of its own that is sent deliveries, killed and frozen. */

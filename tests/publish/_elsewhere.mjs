@@ -4,9 +4,10 @@ import { createHmac } from "node:crypto";
 import {
   bindEnv,
   createBaseApp,
-  createForgeIntake,
-  createMessengerIntake,
+  createIntake,
+  forge,
   isUserAuthorized,
+  messenger,
 } from "@org/edge-base";
 import { healthRoutes } from "@org/edge-base/health";
 import { clientIp, createAuth, createRateLimiter, HttpError } from "@org/edge-base/middleware";
@@ -63,8 +64,8 @@ app.get("/admin/me", (c) => c.json(c.var.principal ?? "ada"));
 app.get("/ip", (c) => c.json({ ip: clientIp(c) ?? null }));
 const limited = createRateLimiter({ limit: 2, window: 60_000 });
 app.get("/limited", limited, (c) => c.text("yes"));
-app.route("/forge", createForgeIntake({ secrets: [TEST_SECRETS.signing], store }));
-app.route("/messenger", createMessengerIntake({ secrets: [TEST_SECRETS.messenger], store }));
+app.route("/forge", createIntake(forge({ secrets: [TEST_SECRETS.signing] }), { store }));
+app.route("/messenger", createIntake(messenger({ secrets: [TEST_SECRETS.messenger] }), { store }));
 
 assert.equal((await app.request("/boom")).status, 500);
 assert.deepEqual(await (await app.request("/boom")).json(), { error: "Internal Server Error" });

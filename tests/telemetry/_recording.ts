@@ -1,9 +1,15 @@
-import type { AttemptOutcome, CountedDelivery, Telemetry } from "../../telemetry/mod.ts";
+import type {
+  AttemptOutcome,
+  CountedDelivery,
+  CountedStep,
+  Telemetry,
+} from "../../telemetry/mod.ts";
 
 /** A telemetry that keeps what it is given. */
 export interface RecordingTelemetry extends Telemetry {
   readonly routes: string[];
   readonly deliveries: CountedDelivery[];
+  readonly steps: CountedStep[];
   /** Outcomes of attempts, with the message of what was thrown. */
   readonly outcomes: [AttemptOutcome, string?][];
 }
@@ -12,12 +18,14 @@ export interface RecordingTelemetry extends Telemetry {
 export function recordTelemetry(traceparent?: string): RecordingTelemetry {
   const routes: string[] = [];
   const deliveries: CountedDelivery[] = [];
+  const steps: CountedStep[] = [];
   const outcomes: [AttemptOutcome, string?][] = [];
   return {
-    ...{ routes, deliveries, outcomes },
+    ...{ routes, deliveries, steps, outcomes },
     nameRequest: (method, route) => void routes.push(`${method} ${route ?? ""}`.trim()),
     storing: (_, store) => store(traceparent),
     countDelivery: (delivery) => void deliveries.push(delivery),
+    countStep: (step) => void steps.push(step),
     attempt: () => ({
       run: (part) => part(),
       handlerEnded: () => {},

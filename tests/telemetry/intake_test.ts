@@ -1,15 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { CountedDelivery } from "../../telemetry/mod.ts";
-import {
-  createForgeIntake,
-  createMessengerIntake,
-  type IntakeStore,
-  type MessengerIntakeOptions,
-} from "../../webhook/mod.ts";
+import type { IntakeStore } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { memoryStore } from "../events/store/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";
+import { forgeIntake, messengerIntake, type MessengerIntakeOptions } from "../webhook/_intakes.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -27,7 +23,7 @@ async function counted(options: Partial<MessengerIntakeOptions>): Promise<Counte
   const telemetry = recordTelemetry();
   const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   const secrets = [MESSENGER_SECRET];
-  app.route("/", createMessengerIntake({ secrets, store: FULL, telemetry, ...options }));
+  app.route("/", messengerIntake({ secrets, store: FULL, telemetry, ...options }));
   await app.request("/webhook", messengerUpdate(update));
   return telemetry.deliveries;
 }
@@ -37,17 +33,19 @@ Deno.test("an intake keeps the trace of a delivery in its event's record", async
   using _ = kv;
   const telemetry = recordTelemetry(TRACEPARENT);
   const app = createBaseApp({ name: "bot", logger: false });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
   await app.request("/webhook", forgeDelivery("{}", { "X-Forge-Delivery": "d-1" }));
   assertEquals((await store.get("forge:d-1"))?.traceparent, TRACEPARENT);
-  assertEquals(telemetry.deliveries, [{ platform: "forge", outcome: "accepted", type: "push" }]);
+  assertEquals(telemetry.deliveries, [
+    { platform: "forge", intake: "forge", outcome: "accepted", type: "push" },
+  ]);
 });
 
 Deno.test("an intake without telemetry keeps no trace, whatever the sender says", async () => {
   const { kv, store } = await memoryStore();
   using _ = kv;
   const app = createBaseApp({ name: "bot", logger: false });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store }));
   const headers = { "X-Forge-Delivery": "d-1", traceparent: TRACEPARENT };
   await app.request("/webhook", forgeDelivery("{}", headers));
   assertEquals("traceparent" in (await store.get("forge:d-1"))!, false);
@@ -55,8 +53,9 @@ Deno.test("an intake without telemetry keeps no trace, whatever the sender says"
 
 Deno.test("an intake counts users who are not allowed, as rejected or ignored", async () => {
   const [rejected, ignored] = [await counted({}), await counted({ unauthorized: "ignore" })];
-  assertEquals(rejected, [{ platform: "messenger", outcome: "rejected", code: "AUTH_001" }]);
-  assertEquals(ignored, [{ platform: "messenger", outcome: "ignored" }]);
+  const of = { platform: "messenger", intake: "messenger" };
+  assertEquals(rejected, [{ ...of, outcome: "rejected", code: "AUTH_001" }]);
+  assertEquals(ignored, [{ ...of, outcome: "ignored" }]);
 });
 
 Deno.test("an intake counts what the store does not take, and what it stumbles over", async () => {

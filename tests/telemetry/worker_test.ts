@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type EventHandler,
   GiveUpError,
+  RetryLaterError,
   startWorker,
   type WorkerOptions,
 } from "../../events/mod.ts";
@@ -44,6 +45,11 @@ Deno.test("a worker reports an event that is given up", async () => {
   assertEquals(await outcomesOf(giveUp), [["dead", "no such chat"]]);
 });
 
+Deno.test("a worker reports an event that is put off, which is no failure", async () => {
+  const putOff = () => Promise.reject(new RetryLaterError("limit", { afterMs: 60_000 }));
+  assertEquals(await outcomesOf(putOff), [["put_off"]]);
+});
+
 Deno.test("a worker reports effects that cannot be committed", async () => {
   const outcomes = await outcomesOf((_event, { settleWith }) =>
     settleWith(() => {
@@ -58,10 +64,10 @@ Deno.test("a worker reports an event whose lease was lost", async () => {
     async (_event, { signal }) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
     },
-    { leaseMs: 100 },
+    { leaseMs: 2_000 },
     undefined,
     async (sut) => {
-      await later(20);
+      await reach(sut.store, "d1", "running");
       await stealLease(sut, "d1");
     },
   );

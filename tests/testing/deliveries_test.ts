@@ -6,6 +6,7 @@ import {
   startTestBot,
   TEST_SECRETS,
 } from "../../testing/mod.ts";
+import { botOf } from "./_bots.ts";
 import { SENDERS } from "../_senders.ts";
 
 const DOCUMENT = '{"text":"a+b c&payload=d=e%\u00e9\u{1f600}\\n"}';
@@ -20,14 +21,14 @@ const FORGES: readonly (readonly [ForgeSender, form: boolean])[] = [
 
 for (const [from, form] of FORGES) {
   Deno.test(`forgeDelivery() is accepted as ${from}'s${form ? ", in a form" : ""}`, async () => {
-    await using bot = await startTestBot(() => {});
+    await using bot = await startTestBot(botOf(() => {}));
     const { status, event } = await bot.deliver(forgeDelivery("push", DOCUMENT, { from, form }));
     assertEquals([status, event?.state, event?.type], [200, "done", "push"]);
     assertEquals(event?.source, from.replace("-token", ""));
   });
 
   Deno.test(`forgeDelivery() is refused with ${from}'s wrong secret${form ? ", in a form" : ""}`, async () => {
-    await using bot = await startTestBot(() => {});
+    await using bot = await startTestBot(botOf(() => {}));
     const secret = `whsec_${btoa("another key")}`;
     const { status, event } = await bot.deliver(
       forgeDelivery("push", DOCUMENT, { from, form, secret }),
@@ -85,7 +86,7 @@ Deno.test("messengerUpdate() gives each update a number of its own", () => {
 
 for (const from of ["messenger", "telegram"] as const) {
   Deno.test(`messengerUpdate() is accepted as ${from}'s, and refused with a wrong token`, async () => {
-    await using bot = await startTestBot(() => {});
+    await using bot = await startTestBot(botOf(() => {}));
     const { status, event } = await bot.deliver(messengerUpdate({ message: {} }, { from }));
     assertEquals([status, event?.state, event?.source], [200, "done", from]);
     const wrong = await bot.deliver(messengerUpdate({ message: {} }, { from, secret: "wrong" }));

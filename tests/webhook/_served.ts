@@ -1,8 +1,9 @@
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
+
 import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
+import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
 
 /** A forge's app that is served on a free port, with its store and what it logs. */
 export interface Served extends AsyncDisposable {
@@ -23,7 +24,7 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
   const records: LogRecord[] = [];
   const log = (record: LogRecord) => void records.push(record);
   const app = createBaseApp({ name: "forge", logger: { log } });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
   const server = Deno.serve(quiet, bindEnv(app, {}));
   const { port } = server.addr;

@@ -1,10 +1,11 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
-import { createForgeIntake } from "../../webhook/forge.ts";
+
 import { readBody } from "../../webhook/read_body.ts";
 import { openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
+import { forgeIntake } from "./_intakes.ts";
 
 /** Shares by name, and which of them were evicted, in order. */
 function sharesOf(budget: BodyBudget) {
@@ -155,12 +156,12 @@ Deno.test("readBody() gives back its share however it ends", async () => {
   assertEquals(budget.bytes, 0);
 });
 
-Deno.test("createForgeIntake() refuses a total that one body alone may exceed", async () => {
+Deno.test("forge() refuses a total that one body alone may exceed", async () => {
   using kv = await Deno.openKv(":memory:");
   const options = { secrets: [FORGE_SECRET], store: await openEventStore(kv), maxBodyBytes: 1_000 };
   for (const maxTotalBodyBytes of [0, 999, 1_000.5, NaN, Infinity]) {
-    const create = () => createForgeIntake({ ...options, maxTotalBodyBytes });
+    const create = () => forgeIntake({ ...options, maxTotalBodyBytes });
     assertThrows(create, RangeError, "'maxTotalBodyBytes'");
   }
-  createForgeIntake({ ...options, maxTotalBodyBytes: 1_000 });
+  forgeIntake({ ...options, maxTotalBodyBytes: 1_000 });
 });

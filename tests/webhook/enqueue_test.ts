@@ -4,10 +4,10 @@ import { createBaseApp } from "../../app/base_app.ts";
 import { HttpError, type LogRecord } from "../../middleware/mod.ts";
 import type { Delivery } from "../../events/mod.ts";
 import { enqueueDelivery } from "../../webhook/intake.ts";
-import { createForgeIntake } from "../../webhook/forge.ts";
-import { createMessengerIntake } from "../../webhook/messenger.ts";
+
 import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { forgeIntake, messengerIntake } from "./_intakes.ts";
 
 const body = new TextEncoder().encode('{"ref":"refs/heads/main"}');
 
@@ -32,7 +32,7 @@ const hangingStore = { accept: () => new Promise(() => {}) } as unknown as Event
 
 async function postTo(store: EventStore, records: LogRecord[] = []): Promise<Response> {
   const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store }));
   return await app.request("/webhook", await forgeDelivery("{}"));
 }
 
@@ -87,7 +87,7 @@ Deno.test("enqueueDelivery() rejects with 503 when the store takes over 5 s", as
   assertEquals((settled as HttpError).status, 503);
 });
 
-Deno.test("createForgeIntake() answers 503 when the store fails", async () => {
+Deno.test("forge() answers 503 when the store fails", async () => {
   const response = await postTo(await closedStore());
   assertEquals(response.status, 503);
   assertEquals(response.headers.get("X-Error-Code"), "QUEUE_UNAVAILABLE");
@@ -95,7 +95,7 @@ Deno.test("createForgeIntake() answers 503 when the store fails", async () => {
   assertEquals(await response.json(), { error: "Service Unavailable" });
 });
 
-Deno.test("createForgeIntake() logs once why the store failed, with the request's id", async () => {
+Deno.test("forge() logs once why the store failed, with the request's id", async () => {
   const records: LogRecord[] = [];
   const response = await postTo(await closedStore(), records);
   const [failure, ...others] = records.filter(({ error }) => error !== undefined);
@@ -105,17 +105,17 @@ Deno.test("createForgeIntake() logs once why the store failed, with the request'
   assert((failure?.["error"] as Error).cause instanceof Error);
 });
 
-Deno.test("createForgeIntake() answers 401 and not 503 to an unverified request when the store fails", async () => {
+Deno.test("forge() answers 401 and not 503 to an unverified request when the store fails", async () => {
   const app = createBaseApp({ name: "forge", logger: { log: () => {} } });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store: await closedStore() }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store: await closedStore() }));
   const unsigned = await forgeDelivery("{}", { "X-Hub-Signature-256": null });
   assertEquals((await app.request("/webhook", unsigned)).status, 401);
 });
 
-Deno.test("createMessengerIntake() answers 503 when the store fails", async () => {
+Deno.test("messenger() answers 503 when the store fails", async () => {
   const app = createBaseApp({ name: "messenger", logger: { log: () => {} } });
   const store = await closedStore();
-  app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store }));
+  app.route("/", messengerIntake({ secrets: [MESSENGER_SECRET], store }));
   const update = messengerUpdate({ update_id: 1, message: { from: { id: 42 } } });
   const response = await app.request("/webhook", update, { MESSENGER_ALLOWED_USERS: "*" });
   assertEquals([response.status, response.headers.get("Retry-After")], [503, "5"]);

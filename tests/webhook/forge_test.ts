@@ -2,13 +2,14 @@ import examples from "@octokit/webhooks-examples" with { type: "json" };
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/forge.ts";
+
 import { openEventStore } from "../../events/mod.ts";
 import { startWorker } from "../../events/worker/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, sign } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import type { RequestOptions } from "../_request_options.ts";
 import { assertWithin } from "../_within.ts";
+import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
 
 const encoder = new TextEncoder();
 
@@ -29,7 +30,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
   const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   return {
     app,
     kv,
@@ -74,7 +75,7 @@ async function accepted(sent: Sent, options: Partial<ForgeIntakeOptions> = {}) {
 
 const form = (payload: string) => new URLSearchParams({ payload }).toString();
 
-Deno.test("createForgeIntake() answers 200 OK, in plain text, to a signed delivery", async () => {
+Deno.test("forge() answers 200 OK, in plain text, to a signed delivery", async () => {
   using forge = await createForge();
   const response = await forge.post(forgeDelivery("{}"));
   assertEquals(response.status, 200);
@@ -84,7 +85,7 @@ Deno.test("createForgeIntake() answers 200 OK, in plain text, to a signed delive
   assertEquals(await forge.count("events", "event"), 1);
 });
 
-Deno.test("createForgeIntake() accepts the published vector's signature", async () => {
+Deno.test("forge() accepts the published vector's signature", async () => {
   // The vector's payload is no JSON: that it is answered 400 and not 401 shows that it was verified.
   const digest = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
   const vector = forgeDelivery("Hello, World!", { "X-Hub-Signature-256": `sha256=${digest}` });
@@ -92,7 +93,7 @@ Deno.test("createForgeIntake() accepts the published vector's signature", async 
 });
 
 for (const { name, examples: payloads } of examples as { name: string; examples: unknown[] }[]) {
-  Deno.test(`createForgeIntake() stores GitHub's examples of ${name} byte for byte`, async () => {
+  Deno.test(`forge() stores GitHub's examples of ${name} byte for byte`, async () => {
     using forge = await createForge();
     const bodies = payloads.map((payload) => encoder.encode(JSON.stringify(payload)));
     for (const body of bodies) {
@@ -119,11 +120,11 @@ async function medianMs(): Promise<number> {
   return durations.sort((a, b) => a - b)[50]!;
 }
 
-Deno.test("createForgeIntake() answers 200 within 6 ms in the median", () => {
+Deno.test("forge() answers 200 within 6 ms in the median", () => {
   return assertWithin(6, medianMs);
 });
 
-Deno.test("createForgeIntake() does not wait for the event to be handled", async () => {
+Deno.test("forge() does not wait for the event to be handled", async () => {
   using forge = await createForge();
   const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const worker = startWorker(forge.store, () => (started.resolve(), released.promise));
@@ -134,22 +135,22 @@ Deno.test("createForgeIntake() does not wait for the event to be handled", async
   await worker.stop();
 });
 
-Deno.test("createForgeIntake() answers 401 to a missing signature", async () => {
+Deno.test("forge() answers 401 to a missing signature", async () => {
   await assertRefused(forgeDelivery("{}", { "X-Hub-Signature-256": null }), UNSIGNED);
 });
 
-Deno.test("createForgeIntake() answers 401 to an empty signature", async () => {
+Deno.test("forge() answers 401 to an empty signature", async () => {
   await assertRefused(forgeDelivery("{}", { "X-Hub-Signature-256": "" }), UNSIGNED);
 });
 
-Deno.test("createForgeIntake() answers 401 to signatures under other names only", async () => {
+Deno.test("forge() answers 401 to signatures under other names only", async () => {
   const signature = await sign("{}");
   const others = { "X-Hub-Signature": signature, "X-Gitea-Signature": signature.slice(7) };
   const headers = { ...others, "X-Hub-Signature-256": null, "X-Forge-Signature": signature };
   await assertRefused(forgeDelivery("{}", headers), UNSIGNED);
 });
 
-Deno.test("createForgeIntake() does not read the body of an unsigned request", async () => {
+Deno.test("forge() does not read the body of an unsigned request", async () => {
   using forge = await createForge();
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
@@ -157,18 +158,18 @@ Deno.test("createForgeIntake() does not read the body of an unsigned request", a
   assertEquals(pulled, 0);
 });
 
-Deno.test("createForgeIntake() answers 401 to a signature that is not right", async () => {
+Deno.test("forge() answers 401 to a signature that is not right", async () => {
   await assertRefused(forgeDelivery("{}", FORGED), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() answers 401 to the signature of another body", async () => {
+Deno.test("forge() answers 401 to the signature of another body", async () => {
   const signature = { "X-Hub-Signature-256": await sign('{"a":1}') };
   for (const body of ['{"a":2}', '{"a":1} ', '{"a":1}\n', ""]) {
     await assertRefused(forgeDelivery(body, signature), UNVERIFIED);
   }
 });
 
-Deno.test("createForgeIntake() answers 401 to a signature with another app's secret", async () => {
+Deno.test("forge() answers 401 to a signature with another app's secret", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}", MESSENGER_SECRET) };
   await assertRefused(forgeDelivery("{}", signature), UNVERIFIED);
 });
@@ -188,14 +189,14 @@ const MALFORMED: Record<string, (signature: string) => string> = {
 };
 
 for (const [what, change] of Object.entries(MALFORMED)) {
-  Deno.test(`createForgeIntake() answers 401 to a signature ${what}`, async () => {
+  Deno.test(`forge() answers 401 to a signature ${what}`, async () => {
     const signature = { "X-Hub-Signature-256": change(await sign("{}")) };
     await assertRefused(forgeDelivery("{}", signature), UNVERIFIED);
   });
 }
 
 for (const bytes of [200_000, 300_000, 3_000_000]) {
-  Deno.test(`createForgeIntake() verifies ${bytes} bytes, and refuses them with another`, async () => {
+  Deno.test(`forge() verifies ${bytes} bytes, and refuses them with another`, async () => {
     const body = JSON.stringify({ a: "a".repeat(bytes) });
     const { payload } = await accepted(forgeDelivery(body), { secrets: ["another", FORGE_SECRET] });
     assertEquals(payload?.size, bytes + 8);
@@ -204,7 +205,7 @@ for (const bytes of [200_000, 300_000, 3_000_000]) {
   });
 }
 
-Deno.test("createForgeIntake() answers 401 to two signature headers, even if one is right", async () => {
+Deno.test("forge() answers 401 to two signature headers, even if one is right", async () => {
   for (const wrong of [FORGED["X-Hub-Signature-256"], "sha1=0"]) {
     const [first, last] = [await forgeDelivery("{}"), await forgeDelivery("{}")];
     first.headers.append("X-Hub-Signature-256", wrong);
@@ -215,7 +216,7 @@ Deno.test("createForgeIntake() answers 401 to two signature headers, even if one
   }
 });
 
-Deno.test("createForgeIntake() logs a warning for a signature that is not right", async () => {
+Deno.test("forge() logs a warning for a signature that is not right", async () => {
   using forge = await createForge();
   const response = await forge.post(forgeDelivery("{}", FORGED));
   const warnings = forge.records.filter(({ message }) => message !== "request");
@@ -226,7 +227,7 @@ Deno.test("createForgeIntake() logs a warning for a signature that is not right"
   assertEquals(requestId, response.headers.get("X-Request-Id"));
 });
 
-Deno.test("createForgeIntake() logs no secret, signature or payload", async () => {
+Deno.test("forge() logs no secret, signature or payload", async () => {
   using forge = await createForge();
   const [body, signature] = ['{"password":"hunter2"}', `sha256=${"ab".repeat(32)}`];
   await forge.post(forgeDelivery(body, { "X-Hub-Signature-256": signature }));
@@ -237,19 +238,19 @@ Deno.test("createForgeIntake() logs no secret, signature or payload", async () =
   for (const secret of [FORGE_SECRET, "hunter2", "abab", genuine]) assert(!log.includes(secret));
 });
 
-Deno.test("createForgeIntake() accepts the old and the new secret during a rotation", async () => {
+Deno.test("forge() accepts the old and the new secret during a rotation", async () => {
   for (const secret of ["new secret", "old secret"]) {
     const signature = { "X-Hub-Signature-256": await sign("{}", secret) };
     await accepted(forgeDelivery("{}", signature), { secrets: ["new secret", "old secret"] });
   }
 });
 
-Deno.test("createForgeIntake() answers 401 to the old secret after a rotation", async () => {
+Deno.test("forge() answers 401 to the old secret after a rotation", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}", "old secret") };
   await assertRefused(forgeDelivery("{}", signature), UNVERIFIED, { secrets: ["new secret"] });
 });
 
-Deno.test("createForgeIntake() does not take several secrets for one", async () => {
+Deno.test("forge() does not take several secrets for one", async () => {
   for (const secret of ["a,b", "a, b", "ab"]) {
     const signature = { "X-Hub-Signature-256": await sign("{}", secret) };
     await assertRefused(forgeDelivery("{}", signature), UNVERIFIED, { secrets: ["a", "b"] });
@@ -258,53 +259,53 @@ Deno.test("createForgeIntake() does not take several secrets for one", async () 
 
 const BAD_SECRETS = [[], [""], [" "], ["\t\r\n"], ["good secret", ""], [undefined], [null], [42]];
 
-for (const secrets of [...BAD_SECRETS, undefined, null, "a text"]) {
-  Deno.test(`createForgeIntake() refuses ${JSON.stringify(secrets)} for its secrets`, async () => {
+for (const secrets of [...BAD_SECRETS, null, "a text"]) {
+  Deno.test(`forge() refuses ${JSON.stringify(secrets)} for its secrets`, async () => {
     using forge = await createForge();
-    const build = () => createForgeIntake({ secrets: secrets as string[], store: forge.store });
-    const { message } = assertThrows(build, TypeError, "Cannot create the forge intake");
+    const build = () => forgeIntake({ secrets: secrets as string[], store: forge.store });
+    const { message } = assertThrows(build, TypeError, "Cannot define the platform 'forge': ");
     assert(!message.includes("good secret"));
   });
 }
 
 for (const maxBodyBytes of [NaN, -1, 1.5]) {
-  Deno.test(`createForgeIntake() refuses a limit of ${maxBodyBytes} bytes`, async () => {
+  Deno.test(`forge() refuses a limit of ${maxBodyBytes} bytes`, async () => {
     using forge = await createForge();
     const options = { secrets: [FORGE_SECRET], store: forge.store, maxBodyBytes };
-    assertThrows(() => createForgeIntake(options), RangeError);
+    assertThrows(() => forgeIntake(options), RangeError);
   });
 }
 
 for (const bodyTimeoutMs of [NaN, -1, 0, Infinity, 2 ** 31]) {
-  Deno.test(`createForgeIntake() refuses a deadline of ${bodyTimeoutMs} ms`, async () => {
+  Deno.test(`forge() refuses a deadline of ${bodyTimeoutMs} ms`, async () => {
     using forge = await createForge();
     const options = { secrets: [FORGE_SECRET], store: forge.store, bodyTimeoutMs };
-    assertThrows(() => createForgeIntake(options), RangeError);
+    assertThrows(() => forgeIntake(options), RangeError);
   });
 }
 
-Deno.test("createForgeIntake() verifies bytes: a signed byte order mark is taken, and kept", async () => {
+Deno.test("forge() verifies bytes: a signed byte order mark is taken, and kept", async () => {
   const body = encoder.encode("\ufeff{}");
   assertEquals((await accepted(forgeDelivery(body))).body, body);
 });
 
-Deno.test("createForgeIntake() answers 401 to a byte order mark that was not signed", async () => {
+Deno.test("forge() answers 401 to a byte order mark that was not signed", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}") };
   await assertRefused(forgeDelivery("\ufeff{}", signature), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() answers 401 to bytes whose text form was signed", async () => {
+Deno.test("forge() answers 401 to bytes whose text form was signed", async () => {
   const bytes = Uint8Array.from([...encoder.encode('{"a":"'), 0xff, ...encoder.encode('"}')]);
   const signature = { "X-Hub-Signature-256": await sign(new TextDecoder().decode(bytes)) };
   await assertRefused(forgeDelivery(bytes, signature), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() answers 400 to invalid UTF-8 that is signed", async () => {
+Deno.test("forge() answers 400 to invalid UTF-8 that is signed", async () => {
   const bytes = Uint8Array.from([...encoder.encode('{"a":"'), 0xff, ...encoder.encode('"}')]);
   await assertRefused(forgeDelivery(bytes), [400, "INVALID_BODY", "Body is not UTF-8"]);
 });
 
-Deno.test("createForgeIntake() tells a composed character from a decomposed one", async () => {
+Deno.test("forge() tells a composed character from a decomposed one", async () => {
   const signature = { "X-Hub-Signature-256": await sign('{"a":"\u00e9"}') };
   await assertRefused(forgeDelivery('{"a":"e\u0301"}', signature), UNVERIFIED);
 });
@@ -322,7 +323,7 @@ const FAULTY: Record<string, readonly [body: string, headers: Record<string, str
 };
 
 for (const [what, [body, headers]] of Object.entries(FAULTY)) {
-  Deno.test(`createForgeIntake() answers 401 to an unverified request with ${what}`, async () => {
+  Deno.test(`forge() answers 401 to an unverified request with ${what}`, async () => {
     await assertRefused(forgeDelivery(body, { ...headers, ...FORGED }), UNVERIFIED);
     const unsigned = { ...headers, "X-Hub-Signature-256": null };
     await assertRefused(forgeDelivery(body, unsigned), UNSIGNED);
@@ -330,16 +331,16 @@ for (const [what, [body, headers]] of Object.entries(FAULTY)) {
 }
 
 for (const body of ["", "a=1", "payload=%", "payload=%FF", "payload=a&payload=b", "payload={}"]) {
-  Deno.test(`createForgeIntake() answers 401 to an unverified request with the form "${body}"`, async () => {
+  Deno.test(`forge() answers 401 to an unverified request with the form "${body}"`, async () => {
     await assertRefused(forgeDelivery(body, { ...FORM, ...FORGED }), UNVERIFIED);
   });
 }
 
-Deno.test("createForgeIntake() answers 401 to an unverified request with a form that is not UTF-8", async () => {
+Deno.test("forge() answers 401 to an unverified request with a form that is not UTF-8", async () => {
   await assertRefused(forgeDelivery(Uint8Array.of(0xff), { ...FORM, ...FORGED }), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() logs a warning for a form whose signature is not right", async () => {
+Deno.test("forge() logs a warning for a form whose signature is not right", async () => {
   using forge = await createForge();
   await forge.post(forgeDelivery("a=1", { ...FORM, ...FORGED }));
   assert(
@@ -347,7 +348,7 @@ Deno.test("createForgeIntake() logs a warning for a form whose signature is not 
   );
 });
 
-Deno.test("createForgeIntake() answers 413 or 415 to an unverified request only for what is declared", async () => {
+Deno.test("forge() answers 413 or 415 to an unverified request only for what is declared", async () => {
   const [big, zipped] = [{ "Content-Length": "26214401" }, { "Content-Encoding": "gzip" }];
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 26214400 bytes"];
   const encoded: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Unsupported content encoding"];
@@ -359,7 +360,7 @@ Deno.test("createForgeIntake() answers 413 or 415 to an unverified request only 
 
 const JSON_ONLY: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Content type must be application/json"];
 
-Deno.test("createForgeIntake() judges the media type, event type, id and body in this order", async () => {
+Deno.test("forge() judges the media type, event type, id and body in this order", async () => {
   const bad = { "Content-Type": "text/html", "X-Forge-Event": "a b", "X-Forge-Delivery": "a b" };
   const json = { "Content-Type": "application/json" };
   const typed = { ...json, "X-Forge-Event": "push" };
@@ -373,18 +374,18 @@ Deno.test("createForgeIntake() judges the media type, event type, id and body in
 for (
   const type of [null, "", "text/plain", "text/json", "application/jsonp", "multipart/form-data"]
 ) {
-  Deno.test(`createForgeIntake() answers 415 to the media type ${type}`, async () => {
+  Deno.test(`forge() answers 415 to the media type ${type}`, async () => {
     await assertRefused(forgeDelivery(encoder.encode("{}"), { "Content-Type": type }), JSON_ONLY);
   });
 }
 
-Deno.test("createForgeIntake() takes the media type in any case, with a character set", async () => {
+Deno.test("forge() takes the media type in any case, with a character set", async () => {
   for (const type of ["application/json; charset=utf-8", "Application/JSON"]) {
     await accepted(forgeDelivery("{}", { "Content-Type": type }));
   }
 });
 
-Deno.test("createForgeIntake() answers 400 to a missing event type", async () => {
+Deno.test("forge() answers 400 to a missing event type", async () => {
   const missing: Refusal = [400, "MISSING_EVENT", "Missing event type"];
   await assertRefused(forgeDelivery("{}", { "X-Forge-Event": null }), missing);
 });
@@ -392,14 +393,14 @@ Deno.test("createForgeIntake() answers 400 to a missing event type", async () =>
 for (
   const type of ["push, push", "two words", "1", "<script>", "x".repeat(101), "x".repeat(10_240)]
 ) {
-  Deno.test(`createForgeIntake() answers 400 to the event type ${type.slice(0, 20)}`, async () => {
+  Deno.test(`forge() answers 400 to the event type ${type.slice(0, 20)}`, async () => {
     const invalid: Refusal = [400, "INVALID_EVENT", "Invalid event type"];
     await assertRefused(forgeDelivery("{}", { "X-Forge-Event": type }), invalid);
   });
 }
 
 for (const id of ["", "a, b", "a b", "../a", "\u00e9", "x".repeat(129), "x".repeat(10_240)]) {
-  Deno.test(`createForgeIntake() answers 400 to the delivery id "${id.slice(0, 20)}"`, async () => {
+  Deno.test(`forge() answers 400 to the delivery id "${id.slice(0, 20)}"`, async () => {
     const invalid: Refusal = [400, "INVALID_DELIVERY", "Invalid delivery id"];
     await assertRefused(forgeDelivery("{}", { "X-Forge-Delivery": id }), invalid);
   });
@@ -418,7 +419,7 @@ const BAD_BODIES: Record<string, readonly [body: string, message: string]> = {
 };
 
 for (const [what, [body, message]] of Object.entries(BAD_BODIES)) {
-  Deno.test(`createForgeIntake() answers 400 to a signed body ${what}`, async () => {
+  Deno.test(`forge() answers 400 to a signed body ${what}`, async () => {
     await assertRefused(forgeDelivery(body), [400, "INVALID_BODY", message]);
   });
 }
@@ -440,7 +441,7 @@ const ODD_BODIES: Record<string, string> = {
 };
 
 for (const [what, text] of Object.entries(ODD_BODIES)) {
-  Deno.test(`createForgeIntake() stores a body ${what} byte for byte`, async () => {
+  Deno.test(`forge() stores a body ${what} byte for byte`, async () => {
     const { body } = await accepted(forgeDelivery(text));
     assert(new TextDecoder("utf-8", { ignoreBOM: true }).decode(body) === text);
   });
@@ -448,29 +449,29 @@ for (const [what, text] of Object.entries(ODD_BODIES)) {
 
 const sized = (size: number) => encoder.encode(`{"a":"${"x".repeat(size - 8)}"}`);
 
-Deno.test("createForgeIntake() takes 25 MiB by default", async () => {
+Deno.test("forge() takes 25 MiB by default", async () => {
   assertEquals((await accepted(forgeDelivery(sized(26_214_400)))).body.byteLength, 26_214_400);
 });
 
-Deno.test("createForgeIntake() answers 413 to a byte over 25 MiB by default", async () => {
+Deno.test("forge() answers 413 to a byte over 25 MiB by default", async () => {
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 26214400 bytes"];
   await assertRefused(forgeDelivery(sized(26_214_401)), tooLarge);
 });
 
-Deno.test("createForgeIntake() has the limit that it is given", async () => {
+Deno.test("forge() has the limit that it is given", async () => {
   await accepted(forgeDelivery(sized(100)), { maxBodyBytes: 100 });
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 100 bytes"];
   await assertRefused(forgeDelivery(sized(101)), tooLarge, { maxBodyBytes: 100 });
 });
 
-Deno.test("createForgeIntake() answers 408 to a body that does not come in time", async () => {
+Deno.test("forge() answers 408 to a body that does not come in time", async () => {
   const { headers } = await forgeDelivery("{}");
   const stuck = { method: "POST", headers, body: new ReadableStream() };
   const late: Refusal = [408, "BODY_TIMEOUT", "Body not received in time"];
   await assertRefused(stuck, late, { bodyTimeoutMs: 1 });
 });
 
-Deno.test("createForgeIntake() answers 400 to a body that ends early", async () => {
+Deno.test("forge() answers 400 to a body that ends early", async () => {
   const { headers } = await forgeDelivery("{}");
   const body = new ReadableStream({ pull: (controller) => controller.error(new Error("reset")) });
   await assertRefused({ method: "POST", headers, body }, [400, "INVALID_BODY", "Body ended early"]);
@@ -493,63 +494,63 @@ const PRODUCTS: Record<string, readonly string[]> = {
 };
 
 for (const [product, names] of Object.entries(PRODUCTS)) {
-  Deno.test(`createForgeIntake() takes the headers of ${product}`, async () => {
+  Deno.test(`forge() takes the headers of ${product}`, async () => {
     const event = await accepted(forgeDelivery("{}", named(names, "issues", "id-1")));
     assertEquals([event.platform, event.source], ["forge", product]);
     assertEquals([event.type, event.id, event.deliveryId], ["issues", "forge:id-1", "id-1"]);
   });
 }
 
-Deno.test("createForgeIntake() goes by its own headers before another product's", async () => {
+Deno.test("forge() goes by its own headers before another product's", async () => {
   const github = { "X-GitHub-Event": "issues", "X-GitHub-Delivery": "github-1" };
   const own = { "X-Forge-Event": "push", "X-Forge-Delivery": "forge-1" };
   const event = await accepted(forgeDelivery("{}", { ...github, ...own }));
   assertEquals([event.source, event.type, event.id], ["forge", "push", "forge:forge-1"]);
 });
 
-Deno.test("createForgeIntake() does not take the headers of the other platform for its own", async () => {
+Deno.test("forge() does not take the headers of the other platform for its own", async () => {
   const token = { "X-Messenger-Bot-Api-Secret-Token": FORGE_SECRET };
   await assertRefused(forgeDelivery("{}", { ...token, "X-Hub-Signature-256": null }), UNSIGNED);
   await assertRefused(forgeDelivery("{}", { ...token, ...FORGED }), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() ignores the other platform's headers on a signed delivery", async () => {
+Deno.test("forge() ignores the other platform's headers on a signed delivery", async () => {
   const token = { "X-Messenger-Bot-Api-Secret-Token": "wrong" };
   assertEquals((await accepted(forgeDelivery("{}", token))).platform, "forge");
 });
 
 const DOCUMENT = '{"text":"a+b c&payload=d=e%\u00e9\u{1f600}\\n"}';
 
-Deno.test("createForgeIntake() takes a form that is signed as it is sent", async () => {
+Deno.test("forge() takes a form that is signed as it is sent", async () => {
   const { body } = await accepted(forgeDelivery(form(DOCUMENT), FORM));
   assertEquals(new TextDecoder().decode(body), DOCUMENT);
 });
 
-Deno.test("createForgeIntake() takes a form whose inner document is signed", async () => {
+Deno.test("forge() takes a form whose inner document is signed", async () => {
   const signature = { "X-Hub-Signature-256": await sign(DOCUMENT) };
   const { body } = await accepted(forgeDelivery(form(DOCUMENT), { ...FORM, ...signature }));
   assertEquals(new TextDecoder().decode(body), DOCUMENT);
 });
 
-Deno.test("createForgeIntake() tries all secrets on a form's inner document", async () => {
+Deno.test("forge() tries all secrets on a form's inner document", async () => {
   const signature = { "X-Hub-Signature-256": await sign(DOCUMENT, "old secret") };
   const delivery = forgeDelivery(form(DOCUMENT), { ...FORM, ...signature });
   await accepted(delivery, { secrets: ["new secret", "old secret"] });
 });
 
-Deno.test("createForgeIntake() takes a form with its media type in capitals, and parameters", async () => {
+Deno.test("forge() takes a form with its media type in capitals, and parameters", async () => {
   const type = { "Content-Type": "Application/X-WWW-Form-Urlencoded; charset=UTF-8" };
   const signature = { "X-Hub-Signature-256": await sign(DOCUMENT) };
   await accepted(forgeDelivery(form(DOCUMENT), type));
   await accepted(forgeDelivery(form(DOCUMENT), { ...type, ...signature }));
 });
 
-Deno.test("createForgeIntake() answers 401 to a form whose signature is of another document", async () => {
+Deno.test("forge() answers 401 to a form whose signature is of another document", async () => {
   const signature = { "X-Hub-Signature-256": await sign("{}") };
   await assertRefused(forgeDelivery(form(DOCUMENT), { ...FORM, ...signature }), UNVERIFIED);
 });
 
-Deno.test("createForgeIntake() answers 401 to JSON where the document in it is signed", async () => {
+Deno.test("forge() answers 401 to JSON where the document in it is signed", async () => {
   const signature = { "X-Hub-Signature-256": await sign(DOCUMENT) };
   await assertRefused(forgeDelivery(form(DOCUMENT), signature), UNVERIFIED);
 });
@@ -560,23 +561,23 @@ const BAD_FORMS = ["", "a=1", "xpayload={}", "payload", "payload={}&payload={}"]
 const BAD_ESCAPES = ["%", "%7", "%zz", "%FF", "%ED%A0%80"].map((text) => `payload=a${text}`);
 
 for (const body of [...BAD_FORMS, ...BAD_ESCAPES]) {
-  Deno.test(`createForgeIntake() answers 400 to the signed form "${body}"`, async () => {
+  Deno.test(`forge() answers 400 to the signed form "${body}"`, async () => {
     await assertRefused(forgeDelivery(body, FORM), BAD_FORM);
   });
 }
 
-Deno.test("createForgeIntake() judges the event type before what is in a form", async () => {
+Deno.test("forge() judges the event type before what is in a form", async () => {
   const missing: Refusal = [400, "MISSING_EVENT", "Missing event type"];
   await assertRefused(forgeDelivery("a=1", { ...FORM, "X-Forge-Event": null }), missing);
 });
 
-Deno.test("createForgeIntake() answers 400 to a signed form whose document is not JSON", async () => {
+Deno.test("forge() answers 400 to a signed form whose document is not JSON", async () => {
   await assertRefused(forgeDelivery("payload=", FORM), [400, "INVALID_BODY", "Body is not JSON"]);
   const message = "Body must be a JSON object";
   await assertRefused(forgeDelivery("payload=%5B%5D", FORM), [400, "INVALID_BODY", message]);
 });
 
-Deno.test("createForgeIntake() does not find a form within a signed JSON document", async () => {
+Deno.test("forge() does not find a form within a signed JSON document", async () => {
   // The media type is not signed: whoever can title an issue must not write another document so.
   const body = `{"title":"a&${form('{"forged":true}')}&b"}`;
   using forge = await createForge();
@@ -584,7 +585,7 @@ Deno.test("createForgeIntake() does not find a form within a signed JSON documen
   assertEquals(await forge.count("events"), 0);
 });
 
-Deno.test("createForgeIntake() makes one event of the same delivery 50 times in parallel", async () => {
+Deno.test("forge() makes one event of the same delivery 50 times in parallel", async () => {
   using forge = await createForge();
   const id = { "X-Forge-Delivery": "id-1" };
   const post = async () => await forge.post(forgeDelivery("{}", id));
@@ -596,7 +597,7 @@ Deno.test("createForgeIntake() makes one event of the same delivery 50 times in 
   assertEquals(await forge.count("events", "payload"), 1);
 });
 
-Deno.test("createForgeIntake() answers 200 to a delivery of an event that is done, and drops it", async () => {
+Deno.test("forge() answers 200 to a delivery of an event that is done, and drops it", async () => {
   using forge = await createForge();
   const id = { "X-Forge-Delivery": "id-1" };
   await forge.post(forgeDelivery("{}", id));
@@ -607,7 +608,7 @@ Deno.test("createForgeIntake() answers 200 to a delivery of an event that is don
   assertEquals(await forge.events(), []);
 });
 
-Deno.test("createForgeIntake() queues a delivery of an event that died afresh", async () => {
+Deno.test("forge() queues a delivery of an event that died afresh", async () => {
   using forge = await createForge();
   const id = { "X-Forge-Delivery": "id-1" };
   await forge.post(forgeDelivery("{}", id));
@@ -617,13 +618,13 @@ Deno.test("createForgeIntake() queues a delivery of an event that died afresh", 
   assertEquals((await forge.store.get("forge:id-1"))?.state, "queued");
 });
 
-Deno.test("createForgeIntake() makes an event of each delivery without an id", async () => {
+Deno.test("forge() makes an event of each delivery without an id", async () => {
   using forge = await createForge();
   for (let i = 0; i < 3; i++) await forge.post(forgeDelivery("{}", { "X-Forge-Delivery": null }));
   assertEquals(await forge.count("events", "event"), 3);
 });
 
-Deno.test("createForgeIntake() keeps the request's id with the event", async () => {
+Deno.test("forge() keeps the request's id with the event", async () => {
   using forge = await createForge();
   const response = await forge.post(forgeDelivery("{}"));
   const [event] = await forge.events();
@@ -631,7 +632,7 @@ Deno.test("createForgeIntake() keeps the request's id with the event", async () 
 });
 
 for (const method of ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "INVENTED"]) {
-  Deno.test(`createForgeIntake() answers 405 to ${method}, whatever it says to be`, async () => {
+  Deno.test(`forge() answers 405 to ${method}, whatever it says to be`, async () => {
     using forge = await createForge();
     const headers = { "X-HTTP-Method-Override": "POST", "X-Method-Override": "POST" };
     const response = await forge.app.request("/webhook?_method=POST", { method, headers });
@@ -654,7 +655,7 @@ OTHER_PATHS.push(
 );
 
 for (const path of OTHER_PATHS) {
-  Deno.test(`createForgeIntake() answers 404 to ${path}`, async () => {
+  Deno.test(`forge() answers 404 to ${path}`, async () => {
     using forge = await createForge();
     const response = await forge.app.request(path, await forgeDelivery("{}"));
     assertEquals([response.status, await response.json()], [404, { error: "Not Found" }]);
@@ -662,7 +663,7 @@ for (const path of OTHER_PATHS) {
   });
 }
 
-Deno.test("createForgeIntake() answers all with no-store and nosniff", async () => {
+Deno.test("forge() answers all with no-store and nosniff", async () => {
   using forge = await createForge();
   const [unsigned, cut] = [{ "X-Hub-Signature-256": null }, { "Content-Encoding": "gzip" }];
   for (const headers of [{}, FORGED, unsigned, cut, { "X-Forge-Event": "a b" }]) {
@@ -683,7 +684,7 @@ async function served(
   await fn(server.addr.port);
 }
 
-testWith(["net"], "createForgeIntake() takes signed deliveries over HTTP", async () => {
+testWith(["net"], "forge() takes signed deliveries over HTTP", async () => {
   using forge = await createForge();
   await served(forge, async (port) => {
     const body = sized(100_000);
@@ -695,7 +696,7 @@ testWith(["net"], "createForgeIntake() takes signed deliveries over HTTP", async
 
 testWith(
   ["net"],
-  "createForgeIntake() answers 401 over HTTP to two signatures, one right",
+  "forge() answers 401 over HTTP to two signatures, one right",
   async () => {
     using forge = await createForge();
     await served(forge, async (port) => {
@@ -737,7 +738,7 @@ const TARGETS: readonly (readonly [target: string, host: string, status: string]
 ];
 
 for (const [target, host, status] of TARGETS) {
-  testWith(["net"], `createForgeIntake() answers ${status} to ${target} at ${host}`, async () => {
+  testWith(["net"], `forge() answers ${status} to ${target} at ${host}`, async () => {
     using forge = await createForge();
     await served(forge, async (port) => {
       assertEquals(await statusOf(port, target, host), status);
@@ -746,9 +747,9 @@ for (const [target, host, status] of TARGETS) {
   });
 }
 
-Deno.test("createForgeIntake() reads no host: where none is checked, none is answered 500", async () => {
+Deno.test("forge() reads no host: where none is checked, none is answered 500", async () => {
   using kv = await Deno.openKv(":memory:");
-  const intake = createForgeIntake({ secrets: [FORGE_SECRET], store: await openEventStore(kv) });
+  const intake = forgeIntake({ secrets: [FORGE_SECRET], store: await openEventStore(kv) });
   for (const path of ["/webhook?token=%20", "/webhook?a=/%", "/webhook"]) {
     const request = new Request("http://localhost/", await forgeDelivery("{}"));
     Object.defineProperty(request, "url", { value: `http://256.256.256.256${path}` });

@@ -3,11 +3,12 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { errorHandler, HttpError } from "../../middleware/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
-import { createForgeIntake } from "../../webhook/forge.ts";
+
 import { HeldBody } from "../../webhook/read_body.ts";
 import type { AcceptResult } from "../../events/mod.ts";
 import type { IntakeStore } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.ts";
+import { forgeIntake } from "./_intakes.ts";
 
 const LARGE = 100_000;
 
@@ -30,7 +31,7 @@ function stuckIntake(maxTotalBodyBytes = 2 * LARGE) {
     },
   };
   const options = { secrets: [FORGE_SECRET], store, maxBodyBytes: LARGE, maxTotalBodyBytes };
-  const intake = createForgeIntake(options);
+  const intake = forgeIntake(options);
   intake.onError(errorHandler);
   const send = async (delivery: SignedRequest) => {
     const response = await intake.request("/webhook", delivery);

@@ -2,11 +2,11 @@
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import { createForgeIntake } from "../../webhook/forge.ts";
-import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
+
 import { openEventStore } from "../../events/mod.ts";
 import { startWorker } from "../../events/worker/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
+import { forgeIntake, messengerIntake, type MessengerIntakeOptions } from "./_intakes.ts";
 
 /** A messenger's app for everybody, and what updates are answered, by id. */
 async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
@@ -15,7 +15,7 @@ async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
   const records: LogRecord[] = [];
   const app = createBaseApp({ name: "bot", logger: { log: (record) => records.push(record) } });
   const intake = { secrets: [MESSENGER_SECRET], store, isAuthorized: () => true, ...options };
-  app.route("/", createMessengerIntake(intake));
+  app.route("/", messengerIntake(intake));
   return {
     kv,
     store,
@@ -77,29 +77,29 @@ Deno.test("an update whose user can be checked the second time is taken", async 
   assertEquals(await bot.ids(), ["1"]);
 });
 
-const UNORDERED: readonly (readonly [what: string, orderBy: () => string | undefined])[] = [
+const UNORDERED: readonly (readonly [what: string, groupBy: () => string | undefined])[] = [
   ["throws", () => {
     throw new Error("no chat");
   }],
   ["returns no text", () => 7 as unknown as string],
 ];
 
-for (const [what, orderBy] of UNORDERED) {
-  Deno.test(`an update is taken without a place in line where orderBy ${what}`, async () => {
-    using bot = await createMessenger({ orderBy });
+for (const [what, groupBy] of UNORDERED) {
+  Deno.test(`an update is taken without a place in line where groupBy ${what}`, async () => {
+    using bot = await createMessenger({ groupBy });
     assertEquals(await bot.post(1), 200);
     assertEquals((await bot.store.get("messenger:1"))?.orderingKey, null);
-    const errors = bot.records.filter(({ message }) => message === "event not ordered");
+    const errors = bot.records.filter(({ message }) => message === "event not grouped");
     assertEquals(errors.map(({ level, deliveryId }) => [level, deliveryId]), [["error", "1"]]);
   });
 }
 
-Deno.test("a forge's delivery is taken as well where orderBy throws", async () => {
+Deno.test("a forge's delivery is taken as well where groupBy throws", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
-  const [, orderBy] = UNORDERED[0]!;
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, orderBy }));
+  const [, groupBy] = UNORDERED[0]!;
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, groupBy }));
   assertEquals((await app.request("/webhook", await forgeDelivery("{}"))).status, 200);
 });
 

@@ -239,8 +239,7 @@ testWith(
   },
 );
 
-// Deno has no deadline for a head, and leaves the connection of a late body open: see the README for the
-// reverse proxy's. A test that fails here tells that Deno has them now.
+// Deno has no deadline for a head, and leaves the connection of a late body open: see docs/limits.md. A test that fails here tells that Deno has them now.
 testWith(["net"], "HTTP/1.1: Deno waits for a head that stops halfway", async () => {
   await using forge = await serveForge();
   assertEquals(await exchange(forge.port, HALF, 300), { statuses: [], ended: "open" });

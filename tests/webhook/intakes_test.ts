@@ -3,21 +3,16 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { met } from "../../core/check_options.ts";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { EventStore } from "../../events/mod.ts";
-import {
-  byChat,
-  byRepository,
-  createForgeIntake,
-  createMessengerIntake,
-  type ForgeIntakeOptions,
-} from "../../webhook/mod.ts";
+import { byChat, byRepository } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { claimAll, idsOf } from "../events/store/_events.ts";
 import { memoryStore } from "../events/store/_stores.ts";
+import { forgeIntake, type ForgeIntakeOptions, messengerIntake } from "./_intakes.ts";
 
 /** Sends a delivery to a forge's intake. */
 function forgeTo(store: EventStore, options: Partial<ForgeIntakeOptions> = {}) {
   const app = createBaseApp({ name: "forge", logger: false });
-  app.route("/", createForgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   return async (id: string, payload: object) => {
     const init = await forgeDelivery(JSON.stringify(payload), { "X-Forge-Delivery": id });
     return (await app.request("/webhook", init)).status;
@@ -27,8 +22,8 @@ function forgeTo(store: EventStore, options: Partial<ForgeIntakeOptions> = {}) {
 /** Sends an update to a messenger's intake. */
 function messengerTo(store: EventStore) {
   const app = createBaseApp({ name: "messenger", logger: false });
-  const options = { secrets: [MESSENGER_SECRET], store, orderBy: byChat, isAuthorized: () => true };
-  app.route("/", createMessengerIntake(options));
+  const options = { secrets: [MESSENGER_SECRET], store, groupBy: byChat, isAuthorized: () => true };
+  app.route("/", messengerIntake(options));
   return async (id: number, chat: number) => {
     const update = { update_id: id, message: { from: { id: 42 }, chat: { id: chat } } };
     return (await app.request("/webhook", messengerUpdate(update))).status;
@@ -48,7 +43,7 @@ Deno.test("two intakes on one store take the same delivery id for two", async ()
 
 Deno.test("two intakes on one store do not wait for each other's ordering keys", async () => {
   await using sut = await memoryStore();
-  const forge = forgeTo(sut.store, { orderBy: byRepository });
+  const forge = forgeTo(sut.store, { groupBy: byRepository });
   await forge("a", { repository: { id: 5 } });
   await forge("b", { repository: { id: 5 } });
   await messengerTo(sut.store)(1, 5);
@@ -59,7 +54,7 @@ Deno.test("two intakes on one store do not wait for each other's ordering keys",
 
 Deno.test("an event that died is put back into the line of its own intake", async () => {
   await using sut = await memoryStore();
-  await forgeTo(sut.store, { orderBy: byRepository })("a", { repository: { id: 5 } });
+  await forgeTo(sut.store, { groupBy: byRepository })("a", { repository: { id: 5 } });
   const [lease] = await claimAll(sut.store);
   await sut.store.bury(lease!, new Error("no"));
   await messengerTo(sut.store)(1, 5);
@@ -78,7 +73,7 @@ Deno.test("two intakes of a platform are told apart by their names", async () =>
   assertEquals(ids.toSorted(), ["gitea:a", "github:a"]);
 });
 
-Deno.test("createForgeIntake() refuses a name that cannot begin an id", async () => {
+Deno.test("forge() refuses a name that cannot begin an id", async () => {
   await using sut = await memoryStore();
   for (const name of ["", "a:b", "a b", "1", "-", "ä", "x".repeat(33), 7, null]) {
     const create = () => forgeTo(sut.store, { name: name as string });
@@ -86,8 +81,8 @@ Deno.test("createForgeIntake() refuses a name that cannot begin an id", async ()
   }
 });
 
-Deno.test("createForgeIntake() refuses the name of a messenger's intake", async () => {
+Deno.test("forge() refuses the name of a messenger's intake", async () => {
   await using sut = await memoryStore();
   const create = () => forgeTo(sut.store, { name: "messenger" });
-  assertThrows(create, TypeError, "which is the other platform's");
+  assertThrows(create, TypeError, "which is another platform's");
 });

@@ -2,12 +2,13 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
-import { createMessengerIntake, type MessengerIntakeOptions } from "../../webhook/messenger.ts";
+
 import { parseJsonObject } from "../../core/parse_json.ts";
 import { type Delivery, openEventStore } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import type { RequestOptions } from "../_request_options.ts";
+import { messengerIntake, type MessengerIntakeOptions } from "./_intakes.ts";
 
 const TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
@@ -28,7 +29,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
     name: "messenger",
     logger: { log: (record) => records.push(record) },
   });
-  app.route("/", createMessengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }));
+  app.route("/", messengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }));
   const env = { MESSENGER_ALLOWED_USERS: users };
   return {
     app,
@@ -79,7 +80,7 @@ const message = (from: unknown = { id: 42 }, more: object = {}) => ({
   message: { message_id: 1, from, chat: { id: 7 }, text: "hi", ...more },
 });
 
-Deno.test("createMessengerIntake() answers 200 OK, in plain text, to an allowed user", async () => {
+Deno.test("messenger() answers 200 OK, in plain text, to an allowed user", async () => {
   using messenger = await createMessenger();
   const response = await messenger.post(messengerUpdate(message()));
   assertEquals(response.status, 200);
@@ -88,7 +89,7 @@ Deno.test("createMessengerIntake() answers 200 OK, in plain text, to an allowed 
   assertEquals(await messenger.count("events", "event"), 1);
 });
 
-Deno.test("createMessengerIntake() stores an update byte for byte, with its kind and id", async () => {
+Deno.test("messenger() stores an update byte for byte, with its kind and id", async () => {
   const text = ' { "update_id" : 7,\n"message":{"from":{"id":42},"text":"\u{1f600}\\u00e9"}}';
   const event = await accepted(messengerUpdate(text));
   assertEquals(new TextDecoder().decode(event.body), text);
@@ -96,18 +97,18 @@ Deno.test("createMessengerIntake() stores an update byte for byte, with its kind
   assertEquals([event.type, event.id, event.deliveryId], ["message", "messenger:7", "7"]);
 });
 
-Deno.test("createMessengerIntake() takes the token in Telegram's header", async () => {
+Deno.test("messenger() takes the token in Telegram's header", async () => {
   const headers = { [TOKEN]: null, [TELEGRAM_TOKEN]: MESSENGER_SECRET };
   assertEquals((await accepted(messengerUpdate(message(), headers))).source, "telegram");
 });
 
-Deno.test("createMessengerIntake() answers 401 to a missing token, or an empty one", async () => {
+Deno.test("messenger() answers 401 to a missing token, or an empty one", async () => {
   for (const token of [null, ""]) {
     await assertRefused(messengerUpdate(message(), { [TOKEN]: token }), NO_TOKEN);
   }
 });
 
-Deno.test("createMessengerIntake() logs which of several secret tokens has verified an update", async () => {
+Deno.test("messenger() logs which of several secret tokens has verified an update", async () => {
   const secrets = ["the-new-token-of-the-two", MESSENGER_SECRET];
   using messenger = await createMessenger({ secrets });
   await messenger.post(messengerUpdate(message()));
@@ -129,64 +130,64 @@ const WRONG_TOKENS: Record<string, string> = {
 };
 
 for (const [what, token] of Object.entries(WRONG_TOKENS)) {
-  Deno.test(`createMessengerIntake() answers 401 to ${what} token`, async () => {
+  Deno.test(`messenger() answers 401 to ${what} token`, async () => {
     await assertRefused(messengerUpdate(message(), { [TOKEN]: token }), BAD_TOKEN);
     const telegram = { [TOKEN]: null, [TELEGRAM_TOKEN]: token };
     await assertRefused(messengerUpdate(message(), telegram), BAD_TOKEN);
   });
 }
 
-Deno.test("createMessengerIntake() answers 401 to two token headers, even if both are right", async () => {
+Deno.test("messenger() answers 401 to two token headers, even if both are right", async () => {
   const update = messengerUpdate(message());
   update.headers.append(TOKEN, MESSENGER_SECRET);
   await assertRefused(update, BAD_TOKEN);
 });
 
-Deno.test("createMessengerIntake() answers 401 to a wrong token beside a right one", async () => {
+Deno.test("messenger() answers 401 to a wrong token beside a right one", async () => {
   const update = messengerUpdate(message(), { [TOKEN]: "x", [TELEGRAM_TOKEN]: MESSENGER_SECRET });
   await assertRefused(update, BAD_TOKEN);
 });
 
-Deno.test("createMessengerIntake() does not take the other platform's signature for its own", async () => {
+Deno.test("messenger() does not take the other platform's signature for its own", async () => {
   await assertRefused(await forgeDelivery("{}"), NO_TOKEN, { secrets: [FORGE_SECRET] });
 });
 
-Deno.test("createMessengerIntake() ignores the other platform's headers on a verified update", async () => {
+Deno.test("messenger() ignores the other platform's headers on a verified update", async () => {
   const forge = { "X-Hub-Signature-256": "sha256=00", "X-Forge-Event": "push" };
   const event = await accepted(messengerUpdate(message(), { ...forge, "X-Forge-Delivery": "a" }));
   assertEquals([event.platform, event.type, event.id], ["messenger", "message", "messenger:1"]);
 });
 
-Deno.test("createMessengerIntake() accepts the old and the new token during a rotation", async () => {
+Deno.test("messenger() accepts the old and the new token during a rotation", async () => {
   for (const token of ["new token", "old token"]) {
     const secrets = ["new token", "old token"];
     await accepted(messengerUpdate(message(), { [TOKEN]: token }), { secrets });
   }
 });
 
-Deno.test("createMessengerIntake() answers 401 to the old token after a rotation", async () => {
+Deno.test("messenger() answers 401 to the old token after a rotation", async () => {
   const update = messengerUpdate(message(), { [TOKEN]: "old token" });
   await assertRefused(update, BAD_TOKEN, { secrets: ["new token"] });
 });
 
-for (const secrets of [[], [""], [" \t\n"], ["good", ""], [undefined], undefined, "a text"]) {
-  Deno.test(`createMessengerIntake() refuses ${JSON.stringify(secrets)} for its secrets`, async () => {
+for (const secrets of [[], [""], [" \t\n"], ["good", ""], [undefined], "a text"]) {
+  Deno.test(`messenger() refuses ${JSON.stringify(secrets)} for its secrets`, async () => {
     using messenger = await createMessenger();
     const options = { secrets: secrets as string[], store: messenger.store };
-    assertThrows(() => createMessengerIntake(options), TypeError, "the messenger intake");
+    assertThrows(() => messengerIntake(options), TypeError, "the platform 'messenger': ");
   });
 }
 
 for (const limits of [{ maxBodyBytes: NaN }, { maxBodyBytes: -1 }, { bodyTimeoutMs: NaN }]) {
   const [[name, value]] = Object.entries(limits) as [[string, number]];
-  Deno.test(`createMessengerIntake() refuses ${value} for ${name}`, async () => {
+  Deno.test(`messenger() refuses ${value} for ${name}`, async () => {
     using messenger = await createMessenger();
     const options = { secrets: [MESSENGER_SECRET], store: messenger.store, ...limits };
-    assertThrows(() => createMessengerIntake(options), RangeError);
+    assertThrows(() => messengerIntake(options), RangeError);
   });
 }
 
-Deno.test("createMessengerIntake() does not read the body of an unverified request", async () => {
+Deno.test("messenger() does not read the body of an unverified request", async () => {
   using messenger = await createMessenger();
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
@@ -195,7 +196,7 @@ Deno.test("createMessengerIntake() does not read the body of an unverified reque
   assertEquals(pulled, 0);
 });
 
-Deno.test("createMessengerIntake() answers 401 to an unverified request, whatever else is wrong", async () => {
+Deno.test("messenger() answers 401 to an unverified request, whatever else is wrong", async () => {
   for (const update of ["", "{", "null", "{}", message({ id: 43 })]) {
     await assertRefused(messengerUpdate(update, { [TOKEN]: "wrong" }), BAD_TOKEN);
     const html = { [TOKEN]: null, "Content-Type": "text/html" };
@@ -203,7 +204,7 @@ Deno.test("createMessengerIntake() answers 401 to an unverified request, whateve
   }
 });
 
-Deno.test("createMessengerIntake() answers 413 or 415 to an unverified request only for what is declared", async () => {
+Deno.test("messenger() answers 413 or 415 to an unverified request only for what is declared", async () => {
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 1048576 bytes"];
   const encoded: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Unsupported content encoding"];
   for (const token of [MESSENGER_SECRET, "wrong", null]) {
@@ -214,7 +215,7 @@ Deno.test("createMessengerIntake() answers 413 or 415 to an unverified request o
   }
 });
 
-Deno.test("createMessengerIntake() answers 415 to another media type", async () => {
+Deno.test("messenger() answers 415 to another media type", async () => {
   const json: Refusal = [415, "UNSUPPORTED_MEDIA_TYPE", "Content type must be application/json"];
   for (const type of ["text/plain", "application/x-www-form-urlencoded", ""]) {
     await assertRefused(messengerUpdate(message(), { "Content-Type": type }), json);
@@ -243,12 +244,12 @@ const BAD_BODIES: readonly (readonly [body: string, message: string])[] = [
 ];
 
 for (const [body, error] of BAD_BODIES) {
-  Deno.test(`createMessengerIntake() answers 400 to ${body.slice(0, 60)}`, async () => {
+  Deno.test(`messenger() answers 400 to ${body.slice(0, 60)}`, async () => {
     await assertRefused(messengerUpdate(body), [400, "INVALID_BODY", error], {}, "*");
   });
 }
 
-Deno.test("createMessengerIntake() judges the same document that a handler gets", async () => {
+Deno.test("messenger() judges the same document that a handler gets", async () => {
   const twice = '{"update_id":1,"message":{"from":{"id":43}},"message":{"from":{"id":42}}}';
   const { body } = await accepted(messengerUpdate(twice));
   assertEquals(parseJsonObject(body).message, { from: { id: 42 } });
@@ -256,7 +257,7 @@ Deno.test("createMessengerIntake() judges the same document that a handler gets"
   await assertRefused(messengerUpdate(other), NOT_ALLOWED);
 });
 
-Deno.test("createMessengerIntake() judges the body before the user", async () => {
+Deno.test("messenger() judges the body before the user", async () => {
   await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], {}, "");
 });
 
@@ -283,7 +284,7 @@ const STRANGERS: Record<string, object> = {
 };
 
 for (const [what, update] of Object.entries(STRANGERS)) {
-  Deno.test(`createMessengerIntake() answers 403 to ${what}`, async () => {
+  Deno.test(`messenger() answers 403 to ${what}`, async () => {
     const users = "42,9007199254740992,9007199254740993";
     await assertRefused(messengerUpdate({ update_id: 1, ...update }), NOT_ALLOWED, {}, users);
   });
@@ -293,7 +294,7 @@ const KINDS = ["message", "edited_message", "callback_query", "inline_query", "m
 KINDS.push("pre_checkout_query", "chat_join_request", "business_message", "a_kind_of_tomorrow");
 
 for (const kind of KINDS) {
-  Deno.test(`createMessengerIntake() takes ${kind} of an allowed user, and of no other`, async () => {
+  Deno.test(`messenger() takes ${kind} of an allowed user, and of no other`, async () => {
     const event = await accepted(messengerUpdate({ update_id: 1, [kind]: { from: { id: 42 } } }));
     assertEquals(event.type, kind);
     const other = messengerUpdate({ update_id: 1, [kind]: { from: { id: 43 } } });
@@ -301,30 +302,30 @@ for (const kind of KINDS) {
   });
 }
 
-Deno.test("createMessengerIntake() takes reactions and poll answers of an allowed user", async () => {
+Deno.test("messenger() takes reactions and poll answers of an allowed user", async () => {
   for (const kind of ["message_reaction", "poll_answer"]) {
     await accepted(messengerUpdate({ update_id: 1, [kind]: { user: { id: 42 } } }));
   }
 });
 
 for (const users of ["", "  ", ",", "alice", "-42", "4", "421"]) {
-  Deno.test(`createMessengerIntake() answers 403 to user 42 by the list "${users}"`, async () => {
+  Deno.test(`messenger() answers 403 to user 42 by the list "${users}"`, async () => {
     await assertRefused(messengerUpdate(message()), NOT_ALLOWED, {}, users);
   });
 }
 
-Deno.test("createMessengerIntake() answers 403 without bindings", async () => {
+Deno.test("messenger() answers 403 without bindings", async () => {
   using messenger = await createMessenger();
   const response = await messenger.app.request("/webhook", messengerUpdate(message()));
   assertEquals(response.status, 403);
 });
 
-Deno.test("createMessengerIntake() takes everybody's updates by *, and a channel's", async () => {
+Deno.test("messenger() takes everybody's updates by *, and a channel's", async () => {
   await accepted(messengerUpdate(message({ id: 43 })), {}, "*");
   await accepted(messengerUpdate({ update_id: 1, channel_post: { chat: { id: 7 } } }), {}, "*");
 });
 
-Deno.test("createMessengerIntake() asks the given check, with the bindings and the user", async () => {
+Deno.test("messenger() asks the given check, with the bindings and the user", async () => {
   const asked: unknown[] = [];
   const isAuthorized = (...args: unknown[]) => Promise.resolve(asked.push(...args) === 0);
   await assertRefused(messengerUpdate(message()), NOT_ALLOWED, { isAuthorized });
@@ -332,7 +333,7 @@ Deno.test("createMessengerIntake() asks the given check, with the bindings and t
   assertEquals([env, userId, rest.length], [{ MESSENGER_ALLOWED_USERS: "42" }, 42, 1]);
 });
 
-Deno.test("createMessengerIntake() shows the given check the parsed update", async () => {
+Deno.test("messenger() shows the given check the parsed update", async () => {
   const asked: Delivery[] = [];
   const isAuthorized = (_env: object, _userId: number | undefined, update: Delivery) =>
     asked.push(update) > 0;
@@ -343,7 +344,7 @@ Deno.test("createMessengerIntake() shows the given check the parsed update", asy
   assertEquals([sender, payload], [{ id: 42, name: "ada", isBot: false }, update]);
 });
 
-Deno.test("createMessengerIntake() can serve one chat only", async () => {
+Deno.test("messenger() can serve one chat only", async () => {
   const isAuthorized: MessengerIntakeOptions["isAuthorized"] = (_env, _userId, { chat }) =>
     chat?.id === -7;
   const inChat = (id: number) => messengerUpdate(message({ id: 43 }, { chat: { id } }));
@@ -352,7 +353,7 @@ Deno.test("createMessengerIntake() can serve one chat only", async () => {
   await assertRefused(messengerUpdate({ poll: {} }), NOT_ALLOWED, { isAuthorized });
 });
 
-Deno.test("createMessengerIntake() answers 500 when the given check fails, whatever it throws", async () => {
+Deno.test("messenger() answers 500 when the given check fails, whatever it throws", async () => {
   for (const thrown of [new Error("connect 10.0.0.7"), "a text", null, { a: 1 }]) {
     const isAuthorized = () => Promise.reject(thrown);
     const internal: Refusal = [500, "INTERNAL", "Internal Server Error"];
@@ -363,7 +364,7 @@ Deno.test("createMessengerIntake() answers 500 when the given check fails, whate
 const warningsOf = (records: readonly LogRecord[]) =>
   records.filter(({ level, message }) => level === "warn" && message !== "request");
 
-Deno.test("createMessengerIntake() logs a warning for a token that is not right", async () => {
+Deno.test("messenger() logs a warning for a token that is not right", async () => {
   using messenger = await createMessenger();
   const response = await messenger.post(messengerUpdate(message(), { [TOKEN]: "wrong-token" }));
   const [warning, ...others] = warningsOf(messenger.records);
@@ -373,14 +374,14 @@ Deno.test("createMessengerIntake() logs a warning for a token that is not right"
   assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
 });
 
-Deno.test("createMessengerIntake() logs a warning for a user who is not allowed", async () => {
+Deno.test("messenger() logs a warning for a user who is not allowed", async () => {
   using messenger = await createMessenger();
   await messenger.post(messengerUpdate(message({ id: 43 })));
   assertEquals(warningsOf(messenger.records).map(({ code }) => code), ["AUTH_001"]);
 });
 
 for (const unauthorized of ["reject", "ignore"] as const) {
-  Deno.test(`createMessengerIntake() logs the ids of a user and a chat that it is to ${unauthorized}`, async () => {
+  Deno.test(`messenger() logs the ids of a user and a chat that it is to ${unauthorized}`, async () => {
     using messenger = await createMessenger({ unauthorized });
     const from = { id: 43, username: "mallory", first_name: "Mal" };
     const chat = { id: -1007, type: "group", title: "Secret plans" };
@@ -396,14 +397,14 @@ for (const unauthorized of ["reject", "ignore"] as const) {
   });
 }
 
-Deno.test("createMessengerIntake() logs no ids of what it has not verified", async () => {
+Deno.test("messenger() logs no ids of what it has not verified", async () => {
   using messenger = await createMessenger();
   await messenger.post(messengerUpdate(message({ id: 43 }), { [TOKEN]: "wrong-token" }));
   const [{ userId, chatId }] = warningsOf(messenger.records) as [LogRecord];
   assertEquals([userId, chatId], [undefined, undefined]);
 });
 
-Deno.test("createMessengerIntake() logs no token and nothing of an update", async () => {
+Deno.test("messenger() logs no token and nothing of an update", async () => {
   using messenger = await createMessenger();
   await messenger.post(messengerUpdate(message(), { [TOKEN]: "wrong-token" }));
   await messenger.post(messengerUpdate(message({ id: 43 }, { text: "hunter2" })));
@@ -415,7 +416,7 @@ Deno.test("createMessengerIntake() logs no token and nothing of an update", asyn
 
 const IGNORE = { unauthorized: "ignore" } as const;
 
-Deno.test("createMessengerIntake() can answer 200 to a user who is not allowed, and drop it", async () => {
+Deno.test("messenger() can answer 200 to a user who is not allowed, and drop it", async () => {
   using messenger = await createMessenger(IGNORE);
   const response = await messenger.post(messengerUpdate(message({ id: 43 })));
   assertEquals([response.status, await response.text()], [200, "OK"]);
@@ -427,16 +428,16 @@ Deno.test("createMessengerIntake() can answer 200 to a user who is not allowed, 
   assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
 });
 
-Deno.test("createMessengerIntake() takes an allowed user's update where others are ignored", async () => {
+Deno.test("messenger() takes an allowed user's update where others are ignored", async () => {
   await accepted(messengerUpdate(message()), IGNORE);
 });
 
-Deno.test("createMessengerIntake() answers 401 and 400 where users are ignored", async () => {
+Deno.test("messenger() answers 401 and 400 where users are ignored", async () => {
   await assertRefused(messengerUpdate(message(), { [TOKEN]: "wrong" }), BAD_TOKEN, IGNORE);
   await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], IGNORE);
 });
 
-Deno.test("createMessengerIntake() makes one event of the same update 50 times in parallel", async () => {
+Deno.test("messenger() makes one event of the same update 50 times in parallel", async () => {
   using messenger = await createMessenger();
   const post = async () => await messenger.post(messengerUpdate(message()));
   for (const response of await Promise.all(Array.from({ length: 50 }, post))) {
@@ -445,7 +446,7 @@ Deno.test("createMessengerIntake() makes one event of the same update 50 times i
   assertEquals(await messenger.count("events", "event"), 1);
 });
 
-Deno.test("createMessengerIntake() takes updates out of order and repeated once each", async () => {
+Deno.test("messenger() takes updates out of order and repeated once each", async () => {
   using messenger = await createMessenger();
   for (const update_id of [3, 1, 2, 1, 3, 3]) {
     const response = await messenger.post(messengerUpdate({ ...message(), update_id }));
@@ -455,14 +456,14 @@ Deno.test("createMessengerIntake() takes updates out of order and repeated once 
   assertEquals(ids, ["1", "2", "3"]);
 });
 
-Deno.test("createMessengerIntake() makes an event of each update without an id", async () => {
+Deno.test("messenger() makes an event of each update without an id", async () => {
   using messenger = await createMessenger();
   const { message: content } = message();
   for (let i = 0; i < 3; i++) await messenger.post(messengerUpdate({ message: content }));
   assertEquals(await messenger.count("events", "event"), 3);
 });
 
-Deno.test("createMessengerIntake() takes 1 MiB by default, and not a byte more", async () => {
+Deno.test("messenger() takes 1 MiB by default, and not a byte more", async () => {
   const sized = (size: number) => {
     const update = JSON.stringify(message({ id: 42 }, { text: "" }));
     return update.replace('"text":""', `"text":"${"x".repeat(size - update.length)}"`);
@@ -472,14 +473,14 @@ Deno.test("createMessengerIntake() takes 1 MiB by default, and not a byte more",
   await assertRefused(messengerUpdate(sized(1_048_577)), tooLarge);
 });
 
-Deno.test("createMessengerIntake() answers 408 to a body that does not come in time", async () => {
+Deno.test("messenger() answers 408 to a body that does not come in time", async () => {
   const { headers } = messengerUpdate(message());
   const stuck = { method: "POST", headers, body: new ReadableStream() };
   const late: Refusal = [408, "BODY_TIMEOUT", "Body not received in time"];
   await assertRefused(stuck, late, { bodyTimeoutMs: 1 });
 });
 
-testWith(["net"], "createMessengerIntake() takes and refuses updates over HTTP", async () => {
+testWith(["net"], "messenger() takes and refuses updates over HTTP", async () => {
   using messenger = await createMessenger();
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
   await using server = Deno.serve(quiet, bindEnv(messenger.app, messenger.env));

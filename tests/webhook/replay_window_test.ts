@@ -1,13 +1,14 @@
 import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import { createForgeIntake, type ForgeIntakeOptions, type IntakeStore } from "../../webhook/mod.ts";
+import type { IntakeStore } from "../../webhook/mod.ts";
 import { type EventRecord, openEventStore } from "../../events/mod.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { claimOne } from "../events/store/_events.ts";
 import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
+import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -18,7 +19,7 @@ async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
   const records: LogRecord[] = [];
   const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
   const intake = { secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS, ...options };
-  app.route("/", createForgeIntake(intake));
+  app.route("/", forgeIntake(intake));
   return {
     records,
     events: () => Array.fromAsync(store.list()),
@@ -89,7 +90,7 @@ Deno.test("without replayWindowMs equal documents under different ids are events
   assertEquals(await forge.ids(), ["forge:d1", "forge:d2"]);
 });
 
-Deno.test("createForgeIntake() hands the window to the store, and makes up no delivery id", async () => {
+Deno.test("forge() hands the window to the store, and makes up no delivery id", async () => {
   const accepted: Parameters<IntakeStore["accept"]>[] = [];
   const store: IntakeStore = {
     maxPayloadBytes: 100_000_000,
@@ -99,7 +100,7 @@ Deno.test("createForgeIntake() hands the window to the store, and makes up no de
       return Promise.resolve({ id: "forge:d1", duplicate: false });
     },
   };
-  const intake = createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS });
+  const intake = forgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS });
   await intake.request("/webhook", await forgeDelivery("{}", id(null)));
   const [[delivery, options]] = accepted as [Parameters<IntakeStore["accept"]>];
   assertEquals([delivery.deliveryId, options], [undefined, { replayWindowMs: HOUR_MS }]);
@@ -112,20 +113,20 @@ Deno.test("replayWindowMs records no delivery id for a delivery without one", as
   assertEquals((event as EventRecord).deliveryId ?? undefined, undefined);
 });
 
-Deno.test("createForgeIntake() refuses a replay window that makes no sense", async () => {
+Deno.test("forge() refuses a replay window that makes no sense", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   for (const replayWindowMs of [0, -1, NaN, Infinity, 1e12]) {
-    const create = () => createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
+    const create = () => forgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
     assertThrows(create, RangeError, "'replayWindowMs'");
   }
 });
 
-Deno.test("createForgeIntake() refuses a replay window that outlasts what the store remembers", async () => {
+Deno.test("forge() refuses a replay window that outlasts what the store remembers", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { retentionMs: HOUR_MS });
   const createWith = (replayWindowMs: number) =>
-    createForgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
+    forgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs });
   createWith(HOUR_MS);
   assertThrows(() => createWith(HOUR_MS + 1), RangeError, "the store's 'retentionMs', got 3600001");
 });

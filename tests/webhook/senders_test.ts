@@ -3,9 +3,10 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { openEventStore, startWorker, type WebhookEvent } from "../../events/mod.ts";
-import { createForgeIntake, type ForgeIntakeOptions } from "../../webhook/mod.ts";
+
 import type { RequestOptions } from "../_request_options.ts";
 import { type SenderOptions, SENDERS } from "../_senders.ts";
+import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
 
 const HUB_SECRET = "It's a Secret to Everybody";
 const STANDARD_SECRET = `whsec_${btoa("32 bytes that nobody can guess..")}`;
@@ -41,7 +42,7 @@ async function post(sent: Sent | Promise<Sent>, secrets: Secrets) {
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
   const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  app.route("/", createForgeIntake({ ...secrets, store }));
+  app.route("/", forgeIntake({ ...secrets, store }));
   const response = await app.request("/webhook", await sent);
   const [lease] = await store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
   return {
@@ -58,14 +59,14 @@ async function assertRefused(sent: Sent | Promise<Sent>, secrets: Secrets, code:
 }
 
 for (const sender of Object.keys(SENDERS) as Sender[]) {
-  Deno.test(`createForgeIntake() takes what ${sender} sends with nothing but its secret`, async () => {
+  Deno.test(`forge() takes what ${sender} sends with nothing but its secret`, async () => {
     const { status, event } = await post(send(sender, { id: "id-1" }), ONLY[sender]);
     assertEquals([status, event?.body], [200, DOCUMENT]);
     assertEquals([event?.source, event?.type], [sender.replace("Token", ""), "push"]);
     assertEquals(event?.deliveryId, "id-1");
   });
 
-  Deno.test(`createForgeIntake() answers 401 to ${sender} with another secret`, async () => {
+  Deno.test(`forge() answers 401 to ${sender} with another secret`, async () => {
     const secret = sender === "gitlab" ? OTHER_STANDARD_SECRET : "another secret, and a long one";
     const code = sender === "gitlabToken" ? "INVALID_TOKEN" : "INVALID_SIG";
     await assertRefused(send(sender, { secret }), ONLY[sender], code);
@@ -73,13 +74,13 @@ for (const sender of Object.keys(SENDERS) as Sender[]) {
 }
 
 for (const sender of ["github", "gitea", "forgejo"] as const) {
-  Deno.test(`createForgeIntake() takes a form as ${sender} signs it`, async () => {
+  Deno.test(`forge() takes a form as ${sender} signs it`, async () => {
     const { status, event } = await post(send(sender, { form: true }), ONLY[sender]);
     assertEquals([status, event?.body, event?.source], [200, DOCUMENT, sender]);
   });
 }
 
-Deno.test("createForgeIntake() takes a ping like any event", async () => {
+Deno.test("forge() takes a ping like any event", async () => {
   const ping = send("github", { type: "ping" }, '{"zen":"Design for failure.","hook_id":1}');
   const { status, event } = await post(ping, ONLY.github);
   assertEquals([status, event?.type], [200, "ping"]);
@@ -93,30 +94,30 @@ const GITLAB_TYPES: Record<string, string> = {
 };
 
 for (const [header, type] of Object.entries(GITLAB_TYPES)) {
-  Deno.test(`createForgeIntake() makes the type ${type} of GitLab's "${header}"`, async () => {
+  Deno.test(`forge() makes the type ${type} of GitLab's "${header}"`, async () => {
     assertEquals((await post(send("gitlab", { type: header }), ONLY.gitlab)).event?.type, type);
   });
 }
 
-Deno.test("createForgeIntake() answers 400 to a GitLab event type that is none", async () => {
+Deno.test("forge() answers 400 to a GitLab event type that is none", async () => {
   for (const type of ["Push", "Push  Hook", " Hook", "a b"].map((text) => `${text} x`)) {
     assertEquals((await post(send("gitlab", { type }), ONLY.gitlab)).code, "INVALID_EVENT");
   }
 });
 
-Deno.test("createForgeIntake() does not take a secret that is signed with for a token", async () => {
+Deno.test("forge() does not take a secret that is signed with for a token", async () => {
   for (const secret of [HUB_SECRET, STANDARD_SECRET]) {
     await assertRefused(send("gitlabToken", { secret }), { secrets: [secret] }, "MISSING_SIG");
     await assertRefused(send("gitlabToken", { secret }), ALL, "INVALID_TOKEN");
   }
 });
 
-Deno.test("createForgeIntake() does not take a token for a secret that is signed with", async () => {
+Deno.test("forge() does not take a token for a secret that is signed with", async () => {
   await assertRefused(send("github", { secret: TOKEN }), ALL, "INVALID_SIG");
   await assertRefused(send("github", { secret: TOKEN }), ONLY.gitlabToken, "MISSING_TOKEN");
 });
 
-Deno.test("createForgeIntake() does not let a right token make up for a wrong signature", async () => {
+Deno.test("forge() does not let a right token make up for a wrong signature", async () => {
   const wrong = [
     await send("github", { secret: "another secret, and a long one" }),
     await send("gitlab", { secret: OTHER_STANDARD_SECRET }),
@@ -127,13 +128,13 @@ Deno.test("createForgeIntake() does not let a right token make up for a wrong si
   }
 });
 
-Deno.test("createForgeIntake() does not let one right signature make up for another", async () => {
+Deno.test("forge() does not let one right signature make up for another", async () => {
   const sent = await send("gitlab");
   sent.headers.set("X-Hub-Signature-256", `sha256=${"0".repeat(64)}`);
   await assertRefused(sent, ALL, "INVALID_SIG");
 });
 
-Deno.test("createForgeIntake() judges only credentials that it has secrets for", async () => {
+Deno.test("forge() judges only credentials that it has secrets for", async () => {
   const sent = await send("gitlab");
   sent.headers.set("X-Gitlab-Token", TOKEN);
   assertEquals((await post(sent, ONLY.gitlabToken)).status, 200);
@@ -141,7 +142,7 @@ Deno.test("createForgeIntake() judges only credentials that it has secrets for",
   await assertRefused(send("gitlab"), ONLY.github, "MISSING_SIG");
 });
 
-Deno.test("createForgeIntake() judges a token before it reads the body", async () => {
+Deno.test("forge() judges a token before it reads the body", async () => {
   let pulled = 0;
   const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
   const { headers } = await send("gitlabToken", { secret: "another token" });
@@ -149,7 +150,7 @@ Deno.test("createForgeIntake() judges a token before it reads the body", async (
   assertEquals(pulled, 0);
 });
 
-Deno.test("createForgeIntake() takes one of several standard signatures", async () => {
+Deno.test("forge() takes one of several standard signatures", async () => {
   const sent = await send("gitlab");
   const right = sent.headers.get("webhook-signature")!;
   const other = `v1,${btoa("0".repeat(32))}`;
@@ -178,25 +179,25 @@ const CHANGES: Record<string, (headers: Headers) => void> = {
 };
 
 for (const [what, change] of Object.entries(CHANGES)) {
-  Deno.test(`createForgeIntake() answers 401 to a standard signature with ${what}`, async () => {
+  Deno.test(`forge() answers 401 to a standard signature with ${what}`, async () => {
     const sent = await send("gitlab", { sentAt: Math.floor(Date.now() / 1_000) - 60 });
     change(sent.headers);
     await assertRefused(sent, ONLY.gitlab, "INVALID_SIG");
   });
 }
 
-Deno.test("createForgeIntake() answers 401 to another body under a standard signature", async () => {
+Deno.test("forge() answers 401 to another body under a standard signature", async () => {
   await assertRefused({ ...(await send("gitlab")), body: "{}" }, ONLY.gitlab, "INVALID_SIG");
 });
 
-Deno.test("createForgeIntake() takes a standard signature of 4 minutes ago, or ahead", async () => {
+Deno.test("forge() takes a standard signature of 4 minutes ago, or ahead", async () => {
   for (const minutes of [-4, 4]) {
     const sentAt = Math.floor(Date.now() / 1_000) + minutes * 60;
     assertEquals((await post(send("gitlab", { sentAt }), ONLY.gitlab)).status, 200);
   }
 });
 
-Deno.test("createForgeIntake() answers 401 to a standard signature of 6 minutes ago, or ahead", async () => {
+Deno.test("forge() answers 401 to a standard signature of 6 minutes ago, or ahead", async () => {
   for (const minutes of [-6, 6]) {
     const sentAt = Math.floor(Date.now() / 1_000) + minutes * 60;
     const { status, code, records } = await post(send("gitlab", { sentAt }), ONLY.gitlab);
@@ -210,7 +211,7 @@ Deno.test("createForgeIntake() answers 401 to a standard signature of 6 minutes 
   }
 });
 
-Deno.test("createForgeIntake() knows a standard delivery by the id that is signed", async () => {
+Deno.test("forge() knows a standard delivery by the id that is signed", async () => {
   const sent = await send("gitlab", { id: "signed-id" });
   for (const name of ["X-Forge-Delivery", "X-GitHub-Delivery", "Idempotency-Key"]) {
     sent.headers.set(name, "another-id");
@@ -219,7 +220,7 @@ Deno.test("createForgeIntake() knows a standard delivery by the id that is signe
   assertEquals((await post(sent, ONLY.gitlab)).event?.deliveryId, "signed-id");
 });
 
-Deno.test("createForgeIntake() logs which of several secrets has verified a delivery", async () => {
+Deno.test("forge() logs which of several secrets has verified a delivery", async () => {
   const expected: readonly (readonly [Sent, string])[] = [
     [await send("github"), "secret 1"],
     [await send("gitea", { form: true }), "secret 1"],
@@ -235,7 +236,7 @@ Deno.test("createForgeIntake() logs which of several secrets has verified a deli
   }
 });
 
-Deno.test("createForgeIntake() logs no position where there is one secret only", async () => {
+Deno.test("forge() logs no position where there is one secret only", async () => {
   assertEquals((await post(send("github"), ONLY.github)).records[0]?.verifiedBy, undefined);
 });
 
@@ -250,19 +251,19 @@ const BAD: readonly (readonly [Secrets, string])[] = [
 ];
 
 for (const [secrets, message] of BAD) {
-  Deno.test(`createForgeIntake() refuses ${JSON.stringify(secrets)}: ${message}`, async () => {
+  Deno.test(`forge() refuses ${JSON.stringify(secrets)}: ${message}`, async () => {
     using kv = await Deno.openKv(":memory:");
     const store = await openEventStore(kv);
-    const build = () => createForgeIntake({ ...secrets, store });
-    assertThrows(build, TypeError, `Cannot create the forge intake: ${message}`);
+    const build = () => forgeIntake({ ...secrets, store });
+    assertThrows(build, TypeError, `Cannot define the platform 'forge': ${message}`);
   });
 }
 
-Deno.test("createForgeIntake() brings all of GitHub's examples to the handler byte for byte", async () => {
+Deno.test("forge() brings all of GitHub's examples to the handler byte for byte", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const app = createBaseApp({ name: "forge", logger: false });
-  app.route("/", createForgeIntake({ ...ONLY.github, store }));
+  app.route("/", forgeIntake({ ...ONLY.github, store }));
   const handled = new Map<string, WebhookEvent>();
   const worker = startWorker(store, (event) => void handled.set(event.deliveryId!, event));
   const sent = new Map<string, readonly [type: string, body: string]>();

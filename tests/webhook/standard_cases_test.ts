@@ -1,13 +1,17 @@
 /**
- * The cases that the Standard Webhooks project tests its own libraries with, as data: those of
- * JavaScript, Python and Java (github.com/standard-webhooks/standard-webhooks, MIT, as of 2026). They
- * have secrets with and without `whsec_`; here it is that prefix which tells such a secret.
+ * The cases that the Standard Webhooks project tests its own libraries with, as data: those of JavaScript,
+ * Python, Java, Go and Rust (github.com/standard-webhooks/standard-webhooks, MIT, as of August 2026). Each
+ * is given to `standard()`, whose secrets may lack `whsec_`, under either name of the headers, and to
+ * `verifyForgeDelivery()`, for which that prefix makes it a secret of GitLab.
  */
-import { assertEquals, assertThrows } from "@std/assert";
-import { HttpError } from "../../middleware/mod.ts";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { variablesIn } from "../../core/env.ts";
 import { openEventStore } from "../../events/mod.ts";
-import { createForgeIntake, verifyForgeDelivery } from "../../webhook/mod.ts";
+import { HttpError } from "../../middleware/mod.ts";
+import { createIntake, forge, standard, verifyForgeDelivery } from "../../webhook/mod.ts";
 import { SENDERS } from "../_senders.ts";
+import { svixNamed } from "./_standard.ts";
 
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -39,6 +43,13 @@ const TAKEN: Named = {
   "a secret that needs one padding": { secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS" },
   "a secret that needs two paddings": { secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr" },
   "an empty payload": { payload: "" },
+  "other signatures around it, as Rust's": {
+    headers: {
+      "webhook-signature": "v1,tFtCZ5RDCPxzWQRWXWPgrCgE2frDBe9gjpbWQxnVfsQ= " +
+        "v1,Mm7xgUVICxZfQ3bgf0h0Dof65L/IFx+PnZvnDWPCX6Q= $ " +
+        "v1,9DfC1c3eeOrXB6w/5dIDydLNQaEyww5KalE5jLBZucE=",
+    },
+  },
 };
 
 /** Deliveries that the libraries' parsers of the header accept, though their tests have no such case. */
@@ -71,6 +82,16 @@ const REFUSED: Named = {
   },
   "a signature without a version": { headers: { "webhook-signature": "invalid_signature" } },
   "a signature that is a word": { headers: { "webhook-signature": "v1,invalid_signature" } },
+  "several signatures, none of them right, as Rust's": {
+    headers: {
+      "webhook-signature": "v1,tFtCZ5RDCPxzWQRWXWPgrCgE2frDBe9gjpbWQxnVfsQ= " +
+        "v1,Mm7xgUVICxZfQ3bgf0h0Dof65L/IFx+PnZvnDWPCX6Q= " +
+        "v1,9DfC1c3eeOrXB6w/5dIDydLNQaEyww5KalE5jLBZucE=",
+    },
+  },
+  "another time than that which is signed, as Go's": {
+    headers: { "webhook-timestamp": "946684800" },
+  },
   "a time too long ago": { sent: -301 },
   "a time too far ahead": { sent: 302 },
   // Not of the libraries' cases.
@@ -95,10 +116,29 @@ async function request({ secret = SECRET, payload = PAYLOAD, sent = 0, headers =
   return { headers: all, body: encoder.encode(payload), secret: `whsec_${secret}` };
 }
 
+/** Verifies a request as an intake of `standard()` does. */
+async function verifyStandard(
+  headers: Headers,
+  bytes: Uint8Array<ArrayBuffer>,
+  secrets: readonly string[],
+): Promise<string | undefined> {
+  const platform = standard({ name: "sender", secrets }).prepare(variablesIn({}, () => {}));
+  return await platform.verifyHead(headers)({ bytes }) ?? undefined;
+}
+
 for (const [what, each] of Object.entries({ ...TAKEN, ...TAKEN_BY_READING })) {
   Deno.test(`verifyForgeDelivery() takes what Standard Webhooks does: ${what}`, async () => {
     const { headers, body, secret } = await request(each);
     assertEquals(verifyForgeDelivery(headers, body, ["another", secret]), "secret 2");
+  });
+
+  Deno.test(`standard() takes what Standard Webhooks does: ${what}`, async () => {
+    const { headers, body, secret } = await request(each);
+    for (const sent of [headers, svixNamed(headers)]) {
+      for (const known of [secret, secret.replace("whsec_", "")]) {
+        assertEquals(await verifyStandard(sent, body, [OTHER, known]), "secret 2");
+      }
+    }
   });
 }
 
@@ -108,13 +148,52 @@ for (const [what, each] of Object.entries(REFUSED)) {
     const error = assertThrows(() => verifyForgeDelivery(headers, body, [secret]), HttpError);
     assertEquals(error.status, 401);
   });
+
+  Deno.test(`standard() refuses what Standard Webhooks does: ${what}`, async () => {
+    const { headers, body, secret } = await request(each);
+    for (const sent of [headers, svixNamed(headers)]) {
+      const error = await assertRejects(() => verifyStandard(sent, body, [secret]), HttpError);
+      assertEquals(error.status, 401);
+    }
+  });
 }
 
-Deno.test("createForgeIntake() refuses the empty secrets of Standard Webhooks", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
+/** Signatures that the libraries' tests state, with all that they are over. */
+const VECTORS = {
+  "JavaScript's": {
+    ...{ secret: SECRET, id: ID, timestamp: "1614265330", payload: PAYLOAD },
+    signature: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  },
+  "Rust's": {
+    secret: "C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+    id: "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+    timestamp: "1649367553",
+    payload: '{"email":"test@example.com","username":"test_user"}',
+    signature: "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
+  },
+};
+
+for (const [whose, { secret, id, timestamp, payload, signature }] of Object.entries(VECTORS)) {
+  Deno.test(`standard() takes ${whose} vector, and no other time, id or payload with it`, async () => {
+    using _time = new FakeTime(Number(timestamp) * 1_000);
+    const verify = (id: string, time: string, body: string) => {
+      const headers = new Headers({ "svix-id": id, "svix-timestamp": time });
+      headers.set("svix-signature", signature);
+      return verifyStandard(headers, encoder.encode(body), [secret, `whsec_${OTHER}`]);
+    };
+    assertEquals(await verify(id, timestamp, payload), "secret 1");
+    const later = String(Number(timestamp) + 1);
+    const changes = [[`${id}x`, timestamp, payload], [id, later, payload], [id, timestamp, "{}"]];
+    for (const [id, time, body] of changes) {
+      await assertRejects(() => verify(id!, time!, body!), HttpError, "Invalid signature");
+    }
+  });
+}
+
+Deno.test("forge() and standard() refuse the empty secrets of Standard Webhooks", () => {
   for (const secret of ["", "whsec_"]) {
-    assertThrows(() => createForgeIntake({ secrets: [secret], store }), TypeError);
+    assertThrows(() => forge({ secrets: [secret] }), TypeError);
+    assertThrows(() => standard({ name: "sender", secrets: [secret] }), TypeError);
   }
 });
 
@@ -124,7 +203,7 @@ Deno.test("a standard signature does not cover the event type, as no forge's doe
   const { headers, body, secret } = await request({});
   headers.set("Content-Type", "application/json");
   headers.set("X-Gitlab-Event", "Pipeline Hook");
-  const intake = createForgeIntake({ secrets: [secret], store });
+  const intake = createIntake(forge({ secrets: [secret] }), { store });
   assertEquals((await intake.request("/webhook", { method: "POST", headers, body })).status, 200);
   const [lease] = await store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
   assertEquals(lease?.record.type, "pipeline");

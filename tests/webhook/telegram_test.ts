@@ -2,7 +2,9 @@ import type { Chat, ChatMember, Message, Update, User } from "@grammyjs/types";
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import { openEventStore } from "../../events/mod.ts";
-import { createMessengerIntake, userIdOf } from "../../webhook/mod.ts";
+import { messengerUpdate, TEST_SECRETS } from "../../testing/mod.ts";
+import { createIntake, telegram, userIdOf } from "../../webhook/mod.ts";
+import { messengerIntake } from "./_intakes.ts";
 
 const SECRET = "a-secret-token-for-tests";
 
@@ -121,11 +123,11 @@ for (const [kind, samples] of Object.entries(SAMPLES)) {
     }
   });
 
-  Deno.test(`createMessengerIntake() takes a ${kind} as Telegram sends it, of an allowed user`, async () => {
+  Deno.test(`messenger() takes a ${kind} as Telegram sends it, of an allowed user`, async () => {
     using kv = await Deno.openKv(":memory:");
     const store = await openEventStore(kv);
     const app = createBaseApp({ name: "messenger", logger: false });
-    app.route("/", createMessengerIntake({ secrets: [SECRET], store }));
+    app.route("/", messengerIntake({ secrets: [SECRET], store }));
     const headers = {
       "Content-Type": "application/json",
       "X-Telegram-Bot-Api-Secret-Token": SECRET,
@@ -144,3 +146,14 @@ for (const [kind, samples] of Object.entries(SAMPLES)) {
     }
   });
 }
+
+Deno.test("telegram() does not fall back to a messenger's users: an empty list allows nobody", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const app = createBaseApp({ name: "bot", logger: false });
+  app.route("/", createIntake(telegram({ secrets: [TEST_SECRETS.messenger] }), { store }));
+  const update = messengerUpdate({ message: { from: { id: 42 }, text: "hi" } });
+  const status = async (env: object) => (await app.request("/webhook", update, env)).status;
+  assertEquals(await status({ MESSENGER_ALLOWED_USERS: "*" }), 403);
+  assertEquals(await status({ TELEGRAM_ALLOWED_USERS: "42" }), 200);
+});

@@ -5,6 +5,7 @@ import {
   positionOf,
   SchemeKeys,
   STANDARD_SCHEME,
+  standardHeadersOf,
   verifySignature,
   verifySignatureBytes,
 } from "../../webhook/verify_signature.ts";
@@ -190,4 +191,42 @@ Deno.test("positionOf() tries all secrets, so that the time taken does not tell 
     assertEquals(positionOf(["a", "b", "c"], verifies), ["none", "a", "b", "c"].indexOf(right));
     assertEquals(tried, ["a", "b", "c"]);
   }
+});
+
+const HEADERS = { id: "msg_1", timestamp: "1700000000", signature: "v1,a v1a,b" };
+
+/** Names headers with a prefix; of those that are left out there are none. */
+const named = (prefix: string, { ...parts }: Partial<typeof HEADERS> = HEADERS) =>
+  Object.entries(parts).map(([name, value]) => [`${prefix}-${name}`, value] as [string, string]);
+
+const standardHeadersIn = (...all: [string, string][][]) =>
+  standardHeadersOf(new Headers(all.flat()), ["webhook", "svix"]);
+
+Deno.test("standardHeadersOf() reads the first prefix that has all three headers", () => {
+  const { id, timestamp } = HEADERS;
+  const read = { id, timestamp, signatures: ["v1,a", "v1a,b"] };
+  const { id: _, ...withoutId } = HEADERS;
+  const other = { ...HEADERS, id: "msg_2" };
+  assertEquals(standardHeadersIn(named("webhook")), read);
+  assertEquals(standardHeadersIn(named("svix")), read);
+  assertEquals(standardHeadersIn(named("webhook"), named("svix", other)), read);
+  assertEquals(standardHeadersIn(named("webhook", withoutId), named("svix")), read);
+});
+
+Deno.test("standardHeadersOf() is null for what cannot be right, and undefined without a signature", () => {
+  const { id, timestamp, signature } = HEADERS;
+  assertEquals(standardHeadersIn(), undefined);
+  assertEquals(standardHeadersIn(named("webhook", { id, timestamp })), undefined);
+  assertEquals(standardHeadersIn(named("webhook", { signature })), null);
+  assertEquals(standardHeadersIn(named("webhook", { id, signature })), null);
+  assertEquals(standardHeadersIn(named("webhook", { ...HEADERS, timestamp: "1e9" })), null);
+  const twoHeaders = { ...HEADERS, signature: "v1,a, v1,a" };
+  assertEquals(standardHeadersIn(named("webhook", twoHeaders)), null);
+  assertEquals(standardHeadersIn(named("webhook", { signature }), named("svix", { id })), null);
+});
+
+Deno.test("STANDARD_SCHEME reads no headers of Svix, and takes no secret without its prefix", () => {
+  const keys = new SchemeKeys(STANDARD_SCHEME, ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]);
+  assertEquals([keys.isWanted, keys.keys.length], [false, 0]);
+  assertEquals(keys.claimOf(new Headers(named("svix"))), undefined);
 });

@@ -5,9 +5,8 @@
  */
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { Delivery, EventRepository, EventSender } from "../../events/store/mod.ts";
-import { firstField, FORM_TYPE, formField } from "./form.ts";
+import { firstField, FORM_TYPE, formField, type Parts } from "./form.ts";
 import {
-  type Credentials,
   deliveryIdOf,
   eventTypeOf,
   integerOf,
@@ -15,32 +14,29 @@ import {
   keyOf,
   mediaTypeOf,
   objectOf,
+  type ParsedDelivery,
   parseJsonObject,
   textOf,
 } from "./readers.ts";
+
+/** Headers of a code host, or of several. */
+export interface ForgeHeaders {
+  /** Headers with the event's type, each with the product that sends it. The first that is present counts. */
+  readonly event: ReadonlyMap<string, string>;
+  /** Headers with the delivery id, in the same way. */
+  readonly delivery: ReadonlyMap<string, string>;
+}
 
 /**
  * The products and their names in headers. Forgejo sends the headers of all but the first, Gitea its own
  * and GitHub's: so a product's own name comes before the names that it borrows.
  */
-const SOURCES = [
-  ["Forge", "forge"],
-  ["Forgejo", "forgejo"],
-  ["Gitea", "gitea"],
-  ["GitHub", "github"],
-] as const;
-
-const EVENT_HEADERS: ReadonlyMap<string, string> = new Map([
-  ...SOURCES.map(([name, source]) => [`X-${name}-Event`, source] as const),
-  ["X-Gitlab-Event", "gitlab"],
-]);
-
-/** The signed one comes first: otherwise one delivery with another id beside it could be sent twice. */
-const DELIVERY_HEADERS: ReadonlyMap<string, string> = new Map([
-  ["webhook-id", "gitlab"],
-  ...SOURCES.map(([name, source]) => [`X-${name}-Delivery`, source] as const),
-  ["Idempotency-Key", "gitlab"],
-]);
+const SOURCES = {
+  forge: "Forge",
+  forgejo: "Forgejo",
+  gitea: "Gitea",
+  github: "GitHub",
+} as const;
 
 /** GitLab's spelling of event types: `Merge Request Hook`. */
 const GITLAB_TYPE = /^[A-Za-z]+(?: [A-Za-z]+)* Hook$/;
@@ -50,16 +46,53 @@ const JSON_TYPE = "application/json";
 /** Field of a form that holds the JSON document. */
 const DOCUMENT_FIELD = "payload";
 
-/** Signatures and tokens of the forges. Gitea and Forgejo sign the document in a form, GitHub the form. */
-export const FORGE_CREDENTIALS: Credentials = {
-  signature: "X-Hub-Signature-256",
-  tokens: ["X-Gitlab-Token"],
-  tokenName: "token",
-  signedDocumentOf: (headers, body, partBytes) => {
-    const type = headers.get("Content-Type")?.toLowerCase();
-    return type?.startsWith(FORM_TYPE) ? firstField(body, DOCUMENT_FIELD, partBytes) : undefined;
-  },
+/** Headers of GitHub. */
+export const GITHUB_HEADERS: ForgeHeaders = headersOf("github");
+
+/** Headers of Gitea and Forgejo. */
+export const GITEA_HEADERS: ForgeHeaders = headersOf("forgejo", "gitea");
+
+/** Headers of GitLab. */
+export const GITLAB_HEADERS: ForgeHeaders = {
+  event: new Map([["X-Gitlab-Event", "gitlab"]]),
+  delivery: new Map([["webhook-id", "gitlab"], ["Idempotency-Key", "gitlab"]]),
 };
+
+const HUB_HEADERS = headersOf("forge", "forgejo", "gitea", "github");
+
+/** Headers of all code hosts, and of this package's own contract. */
+export const FORGE_HEADERS: ForgeHeaders = {
+  event: new Map([...HUB_HEADERS.event, ...GITLAB_HEADERS.event]),
+  // The signed one comes first: otherwise one delivery with another id beside it could be sent twice.
+  delivery: new Map([
+    ["webhook-id", "gitlab"],
+    ...HUB_HEADERS.delivery,
+    ["Idempotency-Key", "gitlab"],
+  ]),
+};
+
+function headersOf(...sources: readonly (keyof typeof SOURCES)[]): ForgeHeaders {
+  const named = (what: string) =>
+    new Map(sources.map((source) => [`X-${SOURCES[source]}-${what}`, source]));
+  return { event: named("Event"), delivery: named("Delivery") };
+}
+
+/**
+ * Reads the document in a form, which Gitea and Forgejo sign in the form's place.
+ *
+ * @param headers The request's headers.
+ * @param body The request's body.
+ * @param partBytes The size of the parts that the document is read in.
+ * @returns The parts; undefined if the body is not a form.
+ */
+export function signedDocumentOf(
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+  partBytes: number,
+): Parts | undefined {
+  const type = headers.get("Content-Type")?.toLowerCase();
+  return type?.startsWith(FORM_TYPE) ? firstField(body, DOCUMENT_FIELD, partBytes) : undefined;
+}
 
 /**
  * Makes the delivery of a verified request.
@@ -69,17 +102,38 @@ export const FORGE_CREDENTIALS: Credentials = {
  * @returns The delivery.
  * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE`, 400 `MISSING_EVENT`, `INVALID_EVENT`,
  * `INVALID_DELIVERY` or `INVALID_BODY`.
+ * @category Steps of an intake
  */
 export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
+  const { source = "forge", deliveryId, body: document = body, ...parsed } = readForgeDelivery(
+    FORGE_HEADERS,
+    headers,
+    body,
+  );
+  return { platform: "forge", intake: "forge", source, deliveryId, body: document, ...parsed };
+}
+
+/**
+ * Reads the delivery of a verified request.
+ *
+ * @param names The names of its sender's headers.
+ * @param headers The request's headers.
+ * @param body The request's body.
+ * @returns The delivery.
+ * @throws {HttpError} As {@linkcode parseForgeDelivery}.
+ */
+export function readForgeDelivery(
+  { event, delivery }: ForgeHeaders,
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+): ParsedDelivery {
   const isJson = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE;
-  const { type, source } = eventTypeOf(headers, EVENT_HEADERS, typeOf);
-  const deliveryId = deliveryIdOf(headers, DELIVERY_HEADERS);
+  const { type, source } = eventTypeOf(headers, event, typeOf);
+  const deliveryId = deliveryIdOf(headers, delivery);
   const document = isJson ? body : formField(body, DOCUMENT_FIELD);
   if (!document) throw invalidBody(`Form must have one field '${DOCUMENT_FIELD}' in UTF-8`);
   const payload = parseJsonObject(document);
   return {
-    platform: "forge",
-    intake: "forge",
     source,
     type,
     deliveryId,

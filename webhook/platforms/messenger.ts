@@ -6,7 +6,6 @@
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { Delivery, EventChat, EventSender } from "../../events/store/mod.ts";
 import {
-  type Credentials,
   integerOf,
   invalidBody,
   keyOf,
@@ -16,14 +15,11 @@ import {
   textOf,
 } from "./readers.ts";
 
-const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
-const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
+/** Header of this package's own contract. */
+export const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 
-/** Tokens of the messengers. They do not sign. */
-export const MESSENGER_CREDENTIALS: Credentials = {
-  tokens: [MESSENGER_TOKEN, TELEGRAM_TOKEN],
-  tokenName: "secret",
-};
+/** Header of Telegram. */
+export const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
 
 /** The form of a kind. It becomes the event's type. */
 const KIND = /^[a-z][a-z0-9_]{0,99}$/i;
@@ -47,6 +43,7 @@ const STOPPED_PATHS = [["chat"]] as const;
  * @param body The request's body: the update, in JSON.
  * @returns The delivery. Its id is the `update_id`.
  * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` or 400 `INVALID_BODY`.
+ * @category Steps of an intake
  */
 export function parseMessengerUpdate(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
   mediaTypeOf(headers, ["application/json"]);
@@ -78,6 +75,7 @@ function updateIdOf(update: JsonObject): string | undefined {
  *
  * @param update The update. Beside its `update_id` it has one field, named after its kind.
  * @returns The kind; undefined if the update has no content.
+ * @category Steps of an intake
  */
 export function updateKindOf(update: JsonObject): string | undefined {
   return Object.keys(update).find((key) => typeof update[key] === "object" && update[key] !== null);
@@ -110,6 +108,7 @@ function chatIn(update: JsonObject): JsonObject {
  * @param update The update.
  * @returns The id; undefined if the update has no user (a channel post, or a message on behalf of a chat,
  * whose `from` is a stand-in) or the id is not an integer.
+ * @category Steps of an intake
  */
 export function userIdOf(update: JsonObject): number | undefined {
   return updateSenderOf(update)?.id;

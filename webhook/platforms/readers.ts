@@ -6,28 +6,35 @@
  * @module
  */
 import { HttpError } from "../../core/mod.ts";
+import type { Delivery } from "../../events/store/mod.ts";
 import { type JsonObject, parseJsonObject as parse } from "../../core/parse_json.ts";
-import type { Parts } from "./form.ts";
 
-/** Places in a platform's requests that hold what they are verified by. */
-export interface Credentials {
-  /** Header with the HMAC-SHA256 of the body; undefined if the platform does not sign so. */
-  readonly signature?: string | undefined;
-  /** Headers with a secret token. The first one that is present counts. */
-  readonly tokens: readonly string[];
-  /** Name of such a token in the log: that of its option, in the singular. */
-  readonly tokenName: "secret" | "token";
+/**
+ * Delivery that a platform has read from a verified request.
+ *
+ * @category Steps of an intake
+ */
+export interface ParsedDelivery
+  extends Pick<Delivery, "type" | "action" | "repository" | "chat" | "sender"> {
   /**
-   * Reads the document in a body, which may be signed in the body's place.
-   *
-   * @param headers The request's headers.
-   * @param body The request's body.
-   * @param partBytes The size of the parts that the document is read in.
-   * @returns The parts; undefined if the body has no such document.
+   * Sender's id of the delivery, the same when it is sent again: up to 128 letters, digits, `_`, `.`, `:`
+   * and `-`. Without one, nobody can tell a delivery that is sent twice.
    */
-  readonly signedDocumentOf?:
-    | ((headers: Headers, body: Uint8Array<ArrayBuffer>, partBytes: number) => Parts | undefined)
-    | undefined;
+  readonly deliveryId?: string | undefined;
+  /**
+   * Product that sent it, if there are several: `github`, `gitea`.
+   *
+   * @default {name} The platform's name.
+   */
+  readonly source?: string | undefined;
+  /**
+   * JSON document that is stored, and read again as the event's payload.
+   *
+   * @default {body} The request's body.
+   */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+  /** The document as an object. A handler gets it parsed from the document, so the two must be the same. */
+  readonly payload: JsonObject;
 }
 
 /** GitLab's full names have up to 255 characters, all groups included. */
@@ -58,11 +65,7 @@ export function eventTypeOf(
   if (!value || !source) {
     throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
   }
-  const type = read(value, source);
-  if (!EVENT_TYPE.test(type)) {
-    throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
-  }
-  return { type, source };
+  return { type: checkEventType(read(value, source)), source };
 }
 
 /**
@@ -78,11 +81,31 @@ export function deliveryIdOf(
   names: ReadonlyMap<string, string>,
 ): string | undefined {
   const [id] = firstOf(headers, names) ?? [];
-  if (id === undefined) return undefined;
-  if (!DELIVERY_ID.test(id)) {
-    throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
-  }
-  return id;
+  return id === undefined ? undefined : checkDeliveryId(id);
+}
+
+/**
+ * Checks the type of an event.
+ *
+ * @param type The type.
+ * @returns The type.
+ * @throws {HttpError} 400 `INVALID_EVENT` if it is malformed.
+ */
+export function checkEventType(type: unknown): string {
+  if (typeof type === "string" && EVENT_TYPE.test(type)) return type;
+  throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
+}
+
+/**
+ * Checks a delivery id.
+ *
+ * @param id The delivery id.
+ * @returns The delivery id.
+ * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
+ */
+export function checkDeliveryId(id: unknown): string {
+  if (typeof id === "string" && DELIVERY_ID.test(id)) return id;
+  throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
 }
 
 /**
@@ -120,6 +143,7 @@ function firstOf(
  * @returns The object.
  * @throws {HttpError} 400 `INVALID_BODY` if the bytes are not UTF-8, not JSON, not an object, or nested
  * deeper than 64 levels.
+ * @category Steps of an intake
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
   try {

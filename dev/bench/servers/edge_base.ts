@@ -1,12 +1,11 @@
 /** This package, as `apps/forge.ts` uses it: log, limiter, duplicate check and worker are on. */
 import {
-  type AppContext,
   bindEnv,
-  type ConnectionBindings,
   createBaseApp,
-  createForgeIntake,
+  createIntake,
+  defineApp,
+  forge,
   openEventStore,
-  readSecrets,
   runApp,
 } from "../../../mod.ts";
 import { createLogSummary } from "../../../middleware/mod.ts";
@@ -18,37 +17,25 @@ import { readServerSettings } from "./_settings.ts";
 const { port, hostname, kvUrl, secret, worker, orderingKeys } = readServerSettings();
 const handled = countHandled();
 endWithBenchmark();
-const orderBy = orderByNumber(orderingKeys);
-
-function createApp(secrets: readonly string[], context: Omit<AppContext, "kv">) {
-  const { store, ready, trustedProxyHops, log } = context;
-  const app = createBaseApp<ConnectionBindings>({
-    name: "forge",
-    ready,
-    logger: { trustedProxyHops, log },
-    rateLimit: { limit: 100, window: 60_000, failedOnly: true, trustedProxyHops },
-  });
-  app.route("/", createForgeIntake({ secrets, store, orderBy }));
-  return bindEnv(app, {});
-}
+const groupBy = orderByNumber(orderingKeys);
 
 /** The intake alone, for what is measured without a worker. */
 async function serveWithoutWorker(): Promise<void> {
   const store = await openEventStore(await Deno.openKv(kvUrl), { namespace: "forge" });
   const { log } = createLogSummary();
-  const app = createApp([secret], { store, log, ready: () => {}, trustedProxyHops: 0 });
-  Deno.serve({ port, hostname, onListen: () => {} }, app);
+  const app = createBaseApp({
+    name: "forge",
+    logger: { log },
+    rateLimit: { limit: 100, window: 60_000, failedOnly: true },
+  });
+  app.route("/", createIntake(forge({ secrets: [secret], groupBy }), { store }));
+  Deno.serve({ port, hostname, onListen: () => {} }, bindEnv(app, {}));
 }
 
 if (worker) {
-  await runApp({
-    name: "forge",
-    handler: ({ receivedAt }) => handled(receivedAt),
-    setup: (variables) => {
-      const secrets = readSecrets(variables, "FORGE_WEBHOOK_SECRET");
-      return (context) => createApp(secrets, context);
-    },
-  });
+  const app = defineApp({ name: "forge", platform: forge({ groupBy }) });
+  app.onAny(({ receivedAt }) => handled(receivedAt));
+  await runApp(app);
 } else {
   await serveWithoutWorker();
 }

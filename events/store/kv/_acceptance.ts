@@ -2,11 +2,13 @@ import { met } from "../../../core/check_options.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord, PayloadRef } from "../event_record.ts";
 import type { AcceptOptions, AcceptResult } from "../event_store.ts";
-import { accepted, eventIdOf, inIntake, joined, redelivered, replayed } from "../transitions.ts";
+import { accepted, eventIdOf, inIntake, redelivered, replayed } from "../arrival.ts";
+import { joined } from "../claims.ts";
 import { removeOld, writeNew } from "./_apply.ts";
 import { type Found, type Known, lookUp, setId, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { OrderingGroups } from "./_ordering_groups.ts";
+import { cutKey, OrderingGroups } from "./_ordering_groups.ts";
+import { wrongMemberOf } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
   discardUpload,
@@ -20,9 +22,6 @@ import {
 import { UNKNOWN_VERSION } from "./_reads.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import { untilDone, Write } from "./_write.ts";
-
-/** A longer ordering key is cut, so that it fits a KV key. */
-const MAX_ORDERING_KEY_LENGTH = 256;
 
 /** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
@@ -44,6 +43,7 @@ export class Acceptance {
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
   readonly accept = async (delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult> => {
+    checkTypes(delivery);
     const id = eventIdOf(delivery);
     const payload = newPayloadRef(delivery.body);
     const windowMs = options?.replayWindowMs;
@@ -62,13 +62,22 @@ export class Acceptance {
     return await this.#acceptWith(record, found, delivery);
   };
 
-  /** Queues a dead event again, as the last of its ordering group. */
-  readonly replay = (id: string): Promise<boolean> =>
+  /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
+  readonly replay = (
+    id: string,
+    isMeant: (record: EventRecord) => boolean = () => true,
+  ): Promise<boolean> =>
     untilDone(async () => {
-      const { record, versionstamp } = await this.#lookUp(id);
-      if (!record?.payload || record.state !== "dead") return false;
+      const { record, versionstamp, entry } = await this.#lookUp(id);
+      if (record?.state !== "dead" && record?.state !== "done") return false;
+      if (!isMeant(record)) return false;
       const write = new Write().check({ key: this.#keys.event(record), versionstamp });
-      const after = replayed(record, Date.now());
+      const isDone = record.state === "done";
+      const payload = isDone ? await this.#parts.kept.take(write, record) : record.payload;
+      if (!payload) return false;
+      // The id of a done event is forgotten after a while, and may be another event's by then.
+      if (isDone) write.check({ key: this.#keys.id(id), versionstamp: entry });
+      const after = replayed(record, Date.now(), payload);
       removeOld(write, this.#parts, record, after);
       return await this.#inGroup(after, record.orderingKey, write) || undefined;
     });
@@ -106,6 +115,7 @@ export class Acceptance {
       const after = found.record ? redelivered(record, found.record) : record;
       const write = this.#replacing(found, after);
       write.isIntake = true;
+      if (found.record?.state === "done") await this.#parts.kept.drop(write, found.record);
       addContent?.(write);
       if (await this.#inGroup(after, delivery.orderingKey ?? null, write, delivery)) {
         this.#recent.add(id);
@@ -143,13 +153,12 @@ export class Acceptance {
     delivery?: Delivery,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, write, delivery);
-    // The cut may leave half a surrogate pair, which a KV would store as another character.
-    const cut = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH).toWellFormed();
+    const cut = cutKey(orderingKey);
     const key = inIntake(record.intake, cut);
     // One request at a time tries to join: of many that try at once, all but one would fail.
     return this.#parts.locks.run(key, async () => {
       const group = await this.#orderingGroups.readToJoin(key);
-      const position = this.#orderingGroups.join(write, group, record);
+      const position = this.#orderingGroups.join(write, group, [record]);
       return await this.#tryCommit(
         joined(record, cut, position, group.size === 0),
         write,
@@ -160,9 +169,9 @@ export class Acceptance {
 
   async #tryCommit(record: EventRecord, write: Write, delivery?: Delivery): Promise<boolean> {
     const handOff = delivery && LocalHandOff.of(this.#parts, record, delivery);
-    if (handOff?.holdsPayload) write.lease(handOff, delivery!.body.byteLength);
+    if (handOff?.isSmall) write.lease(handOff, delivery!.body.byteLength);
     else this.#add(write, handOff?.record ?? { ...record, idKept: true }, delivery);
-    write.notifies = !handOff && record.dueAt !== null;
+    write.notifies = !handOff && record.dueAt !== null && record.dueAt <= Date.now();
     try {
       const version = await this.#parts.commits.commit(write);
       handOff?.end(version);
@@ -210,6 +219,17 @@ class RecentIds {
 /** Checks whether an event keeps the same delivery from being accepted again. */
 function isLive({ record }: Known): boolean {
   return record !== undefined && record.state !== "dead" && record.outcome !== "ignored";
+}
+
+/** Checks the types of a delivery: an event that cannot be read would never be handled. */
+function checkTypes(delivery: Delivery): void {
+  const wrong = wrongMemberOf(delivery);
+  if (wrong === undefined) return;
+  throw new TypeError(
+    `Cannot accept the delivery: its '${wrong}' is not of the type that a Delivery has there, got ${
+      met(delivery[wrong])
+    }`,
+  );
 }
 
 function checkWindow(windowMs: number, retentionMs: number): void {

@@ -1,21 +1,20 @@
 import type { EventRecord, GroupPosition } from "../event_record.ts";
+import { deathOf, type Emission } from "../emission.ts";
 import type { CommitEffects, EventStore, Lease } from "../event_store.ts";
-import {
-  buried,
-  completed,
-  type LeaseRequest,
-  progressed,
-  released,
-  renewed,
-  retried,
-} from "../transitions.ts";
+import type { Wake } from "../waits.ts";
+import { type LeaseRequest, renewed } from "../claims.ts";
+import { isCancelRequested, progressed } from "../record_notes.ts";
+import { buried, completed, released, retried, settledWith } from "../settlement.ts";
+import { addEmissions, hasOvertaken, inTurn } from "./_emit.ts";
 import { readRecord, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
+import { Batches } from "./_batches.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
-import { read, UNKNOWN_VERSION } from "./_reads.ts";
+import { read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
+import { Waits } from "./_waits.ts";
 import { LeasedRecord, untilDone, Write } from "./_write.ts";
 
 const DAY_MS = 86_400_000;
@@ -23,15 +22,69 @@ const DAY_MS = 86_400_000;
 /** The operations of a worker on an event that it has leased. */
 type LeaseOperations = Pick<
   EventStore,
-  "load" | "renew" | "checkpoint" | "recover" | "complete" | "retry" | "release" | "bury"
+  | "load"
+  | "members"
+  | "renew"
+  | "checkpoint"
+  | "recover"
+  | "complete"
+  | "retry"
+  | "release"
+  | "bury"
+  | "takeWake"
+  | "park"
 >;
 
 /** Makes the operations on leased events of a store: each applies one transition. */
 export function leaseOperations(parts: StoreParts): LeaseOperations {
   const { kv, keys } = parts;
+  const batches = new Batches(parts);
+  const waits = new Waits(parts);
+
+  async function recover({ record: held }: Lease): Promise<Lease | null> {
+    const { record, versionstamp, body } = await readRecord(kv, keys.event(held));
+    const isSame = record?.state === "running" && record.run === held.run &&
+      record.attempt === held.attempt && record.lease?.owner === held.lease?.owner &&
+      record.lease?.startedAt === held.lease?.startedAt &&
+      // An event that was purged and sent again within a millisecond has the same key.
+      record.payload?.id === held.payload?.id;
+    return isSame ? { record, versionstamp: versionstamp!, body } : null;
+  }
+
+  /** Makes a change that waited for its turn: meanwhile the lease may have been renewed. */
+  async function recovering(
+    lease: Lease,
+    change: (lease: Lease, isAwaited: boolean) => Promise<Lease | null>,
+    isAwaited: boolean,
+    signal?: AbortSignal,
+  ): Promise<Lease | null> {
+    const changed = await change(lease, isAwaited);
+    if (changed || !isAwaited) return changed;
+    const renewed = await recover(lease);
+    return renewed && !signal?.aborted && isOnlyRenewed(lease.record, renewed.record)
+      ? await change(renewed, true)
+      : null;
+  }
+
+  /** Makes a change, and wakes names in the same commit. */
+  function waking(
+    lease: Lease,
+    after: EventRecord,
+    options: ChangeOptions,
+    wakes: readonly Wake[] | undefined,
+  ): Promise<Lease | null> {
+    return wakes
+      ? waits.apply(lease, after, options, wakes)
+      : applyChange(parts, lease, after, options);
+  }
+
   return {
+    takeWake: (lease, name) => waits.take(lease, name),
+    park: (lease, wait) => waits.park(lease, wait),
+
     async load({ record }) {
-      const { payload, id } = record;
+      const { payload, id, state } = record;
+      if (!payload && state === "done") return await parts.kept.load(record);
       if (!payload) throw new Error(`Cannot load event ${id}: it has no payload`);
       if (payload.chunks > 0) return await readPayload(kv, keys, payload);
       const now = await readRecord(kv, keys.event(record));
@@ -40,46 +93,73 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       throw new Error(`Cannot read the payload: the record of event ${id} does not hold it`);
     },
 
+    members(lease) {
+      return batches.members(lease);
+    },
+
     renew(lease, leaseMs) {
       return applyChange(parts, lease, renewed(lease.record, leaseMs, Date.now()));
     },
 
-    async checkpoint(lease, part, effects) {
-      return await applyChange(parts, lease, progressed(lease.record, part), { effects });
+    async checkpoint(lease, part, effects, { emits, wakes, signal } = {}) {
+      const note = (lease: Lease) =>
+        waking(lease, progressed(lease.record, part), { effects, emits }, wakes);
+      if (!emits) return await note(lease);
+      return await inTurn(parts, emits, (isAwaited) => recovering(lease, note, isAwaited, signal));
     },
 
-    async recover({ record: held }) {
-      const { record, versionstamp, body } = await readRecord(kv, keys.event(held));
-      const isSame = record?.state === "running" && record.run === held.run &&
-        record.attempt === held.attempt && record.lease?.owner === held.lease?.owner &&
-        record.lease?.startedAt === held.lease?.startedAt &&
-        // An event that was purged and sent again within a millisecond has the same key.
-        record.payload?.id === held.payload?.id;
-      return isSame ? { record, versionstamp: versionstamp!, body } : null;
-    },
+    recover,
 
     async complete(lease, options = {}) {
-      const { effects, withinMs, outcome } = typeof options === "function"
+      const { effects, emits, wakes, withinMs, outcome } = typeof options === "function"
         ? { effects: options }
         : options;
-      const after = completed(lease.record, Date.now(), outcome);
-      // A cancelled event has no effects.
-      const added = after.state === "done" ? effects : undefined;
-      return await applyChange(parts, lease, after, { effects: added, withinMs }) !== null;
+      const settle = (lease: Lease, isAwaited = false) => {
+        const after = completed(lease.record, Date.now(), outcome);
+        // A cancelled event has no effects, emits nothing and wakes nobody.
+        if (after.state !== "done") return applyChange(parts, lease, after);
+        // Others wait for their turn, so this waits for nobody.
+        const change = { effects, emits, withinMs: isAwaited ? 0 : withinMs };
+        return waking(lease, after, change, wakes);
+      };
+      if (!emits) return await settle(lease) !== null;
+      const inItsTurn = (isAwaited: boolean) => recovering(lease, settle, isAwaited);
+      return await inTurn(parts, emits, inItsTurn) !== null;
     },
 
-    retry(lease, delayMs, error) {
-      return settle(parts, lease, retried(lease.record, delayMs, error, Date.now()));
+    retry(lease, delayMs, error, { reason } = {}) {
+      return settle(parts, lease, retried(lease.record, delayMs, error, Date.now(), reason));
     },
 
     release(lease, options = {}) {
       return settle(parts, lease, released(lease.record, options, Date.now()));
     },
 
-    bury(lease, error) {
-      return settle(parts, lease, buried(lease.record, error, Date.now()));
+    async bury(lease, error, { reports = false } = {}) {
+      const after = buried(lease.record, error, Date.now());
+      const isReported = reports && after.outcome === "failed";
+      const emits = isReported ? await deathsOf(batches, lease, after) : undefined;
+      return await applyChange(parts, lease, after, { emits }) !== null;
     },
   };
+}
+
+/** Makes the reports of a death, and of those of the other events of its batch. */
+async function deathsOf(
+  batches: Batches,
+  lease: Lease,
+  after: EventRecord,
+): Promise<readonly Emission[] | undefined> {
+  const members = lease.record.batch ? await batches.members(lease) : [];
+  const dead = [after, ...members.map((member) => settledWith(member, after))];
+  const deaths = dead.flatMap((record) => deathOf(record) ?? []);
+  return deaths.length > 0 ? deaths : undefined;
+}
+
+/** Checks that a record was neither cancelled meanwhile nor changed by an earlier try of the same change. */
+function isOnlyRenewed({ progress = [], emitted = 0 }: EventRecord, now: EventRecord): boolean {
+  const isSame = (now.progress ?? []).length === progress.length && (now.emitted ?? 0) === emitted;
+  return isSame && !isCancelRequested(now);
 }
 
 async function settle(
@@ -93,13 +173,19 @@ async function settle(
 /** Options of a change. */
 export interface ChangeOptions {
   /** The lease that the event gets in the commit. */
-  readonly lease?: LeaseRequest;
+  readonly lease?: LeaseRequest | undefined;
   /** Adds further mutations of the store to the same commit. */
-  readonly add?: (write: Write) => void;
+  readonly add?: ((write: Write) => void) | undefined;
   /** A handler's mutations for the same commit. */
   readonly effects?: CommitEffects | undefined;
+  /** Events that are stored in the same commit. */
+  readonly emits?: readonly Emission[] | undefined;
   /** The time for which the change may wait for others to share a commit with, in milliseconds. */
   readonly withinMs?: number | undefined;
+  /** Further checks, on which the change depends: if one of them does not hold, it is to be made anew. */
+  readonly checks?: readonly Deno.AtomicCheck[] | undefined;
+  /** Called once the change is committed. */
+  readonly onCommit?: (() => void) | undefined;
 }
 
 /**
@@ -121,7 +207,13 @@ export function applyChange(
   options: ChangeOptions = {},
 ): Promise<Lease | null> {
   const { group, state } = lease.record;
-  if (!group || after.settledAt === null) return applyToEvent(parts, lease, after, options);
+  // A parked event leaves its group as well.
+  const stays = after.settledAt === null && after.state !== "parked";
+  if (!group || stays) {
+    return options.emits
+      ? untilDone(() => applyToEvent(parts, lease, after, options))
+      : applyToEvent(parts, lease, after, options) as Promise<Lease | null>;
+  }
   // One change of a group at a time: settling takes more steps than joining, and would lose each race.
   // Settling goes first, because the events that have joined wait for it.
   return parts.locks.run(
@@ -131,19 +223,51 @@ export function applyChange(
   );
 }
 
-/** Adds what a change removes to a write: the old schedule entry, payload and place of the record. */
+/**
+ * Adds a change of a stored record to a write that holds several, see {@linkcode applyChange}.
+ *
+ * @param parts The store.
+ * @param write The write.
+ * @param lease The record before, its version, and the payload if the record holds it.
+ * @param after The record after. It has a position in a group.
+ * @param options The lease that it gets, and what else the commit holds.
+ * @returns The record as it is written.
+ */
+export async function addChange(
+  parts: StoreParts,
+  write: Write,
+  { record: before, versionstamp, body }: Lease,
+  after: EventRecord,
+  { lease, add, checks = [] }: Pick<ChangeOptions, "lease" | "add" | "checks">,
+): Promise<EventRecord> {
+  write.check({ key: parts.keys.event(before), versionstamp });
+  for (const check of checks) write.check(check);
+  add?.(write);
+  const record = await keepId(write, parts, unshared(write, parts.keys, after, body));
+  const written = lease ? new LeasedRecord(parts.keys, record, lease).record : record;
+  removeOld(write, parts, before, written);
+  writeNew(write, parts, written);
+  return written;
+}
+
+/**
+ * Adds what a change removes to a write: the old schedule entry, payload and place of the record. The
+ * payload of an event that becomes done may be kept.
+ */
 export function removeOld(
   write: Write,
-  { keys }: StoreParts,
+  { keys, kept }: StoreParts,
   before: EventRecord,
   after: EventRecord,
+  body?: Uint8Array<ArrayBuffer>,
 ): void {
   if (before.sharedEntry) write.leaving = before;
   deleteDue(write, keys, before);
   const isMoved = before.receivedAt !== after.receivedAt;
   if (isMoved) write.delete(keys.event(before));
   if (before.payload && before.payload.id !== after.payload?.id) {
-    deleteChunks(write, keys, before.payload);
+    const isKept = after.state === "done" && kept.keep(write, after, before.payload, body);
+    if (!isKept) deleteChunks(write, keys, before.payload);
   }
   if (before.state === "dead" && (isMoved || after.state !== "dead")) {
     write.delete(keys.dead(before));
@@ -162,17 +286,20 @@ export function writeNew(
   if (record.state === "dead") write.set(keys.dead(record), true);
 }
 
+/** Tries once; undefined if others emitted events with ids of their own meanwhile. */
 async function applyToEvent(
   parts: StoreParts,
   lease: Lease,
   after: EventRecord,
   options: ChangeOptions,
-): Promise<Lease | null> {
+): Promise<Lease | null | undefined> {
+  const { effects, emits } = options;
   const write = startOf(parts, lease, options);
-  const prepared = prepare(parts, write, lease, after);
+  const prepared = prepare(parts, write, lease, after, emits);
   const record = prepared instanceof Promise ? await prepared : prepared;
   const changed = await commitChange(parts, write, lease, record, options);
-  if (changed || !options.effects || await isChanged(parts, lease)) return changed;
+  if (changed || (!effects && !emits) || await isChanged(parts, lease, options)) return changed;
+  if (emits && (!effects || await hasOvertaken(parts, write))) return undefined;
   throw new Error("A check among the effects does not hold");
 }
 
@@ -189,11 +316,15 @@ async function applyInGroup(
   if (!isFirst) await orderingGroups.hold(position.key);
   const write = startOf(parts, lease, options);
   // Before the next event is handed off: if a step fails after that, the hand-off has to be given up.
-  const record = await prepare(parts, write, lease, after);
+  const record = await prepare(parts, write, lease, after, options.emits);
   let handOff: LocalHandOff | undefined;
-  const before = await orderingGroups.leave(write, position, lease.record.id, (next) => {
-    handOff = LocalHandOff.of(parts, next);
-    return handOff?.record ?? next;
+  const before = await orderingGroups.leave(write, position, lease.record.id, {
+    last: lease.record.batch?.last,
+    onMember: (member) => settleMember(write, parts, member, record),
+    onNext: (next) => {
+      handOff = LocalHandOff.of(parts, next);
+      return handOff?.record ?? next;
+    },
   });
   // Others wait for the group, so this waits for nobody.
   const atOnce = { ...options, withinMs: 0 };
@@ -203,18 +334,33 @@ async function applyInGroup(
     parts.local.listener?.wake();
     return changed;
   }
-  if (await isChanged(parts, lease)) return null;
+  if (await isChanged(parts, lease, options)) return null;
   const { versionstamp } = await orderingGroups.read(position.key);
   if (!options.effects || versionstamp !== before.versionstamp) return undefined;
+  if (options.emits && await hasOvertaken(parts, write)) return undefined;
   throw new Error("A check among the effects does not hold");
+}
+
+/** Adds the settlement of an event to the write that settles the first one of its batch. */
+function settleMember(
+  write: Write,
+  parts: StoreParts,
+  member: EventRecord,
+  first: EventRecord,
+): void {
+  const after = settledWith(member, first);
+  removeOld(write, parts, member, after);
+  // The id of one that dies is kept already: only such events are in a batch.
+  writeNew(write, parts, after.state === "done" ? writeId(write, parts, after) : after);
 }
 
 function startOf(
   { keys }: StoreParts,
   { record, versionstamp }: Lease,
-  { effects, add }: ChangeOptions,
+  { effects, add, checks }: ChangeOptions,
 ): Write {
   const write = new Write().check({ key: keys.event(record), versionstamp });
+  if (checks) { for (const check of checks) write.check(check); }
   write.effects = effects;
   add?.(write);
   return write;
@@ -223,14 +369,14 @@ function startOf(
 async function commitChange(
   parts: StoreParts,
   write: Write,
-  { record: before }: Lease,
+  { record: before, body }: Lease,
   record: EventRecord,
-  { withinMs, lease }: ChangeOptions,
+  { withinMs, lease, onCommit }: ChangeOptions,
   handOff?: LocalHandOff,
 ): Promise<Lease | null> {
   const { keys, commits } = parts;
   const leasing = lease && new LeasedRecord(keys, record, lease);
-  removeOld(write, parts, before, record);
+  removeOld(write, parts, before, record, body);
   // An event in a group has its own entry in the schedule, which names its position.
   if (leasing && !record.group) write.lease(leasing, 0);
   else writeNew(write, parts, leasing?.record ?? record);
@@ -240,6 +386,10 @@ async function commitChange(
     throw error;
   });
   handOff?.end(versionstamp);
+  if (versionstamp !== null) {
+    if (write.emitsDue) parts.local.listener?.wake();
+    onCommit?.();
+  }
   return versionstamp === null ? null : { record: leasing?.record ?? record, versionstamp };
 }
 
@@ -254,8 +404,11 @@ function prepare(
   write: Write,
   { body }: Lease,
   after: EventRecord,
+  emits: readonly Emission[] | undefined,
 ): EventRecord | Promise<EventRecord> {
-  return keepId(write, parts, unshared(write, parts.keys, after, body));
+  const record = unshared(write, parts.keys, after, body);
+  if (!emits) return keepId(write, parts, record);
+  return addEmissions(parts, write, emits, record).then((parent) => keepId(write, parts, parent));
 }
 
 /**
@@ -273,9 +426,20 @@ function unshared(
   return { ...record, payload: unpack(write, keys, payload, body) };
 }
 
-async function isChanged({ kv, keys }: StoreParts, lease: Lease): Promise<boolean> {
+/**
+ * Checks whether an event's record has another version than a lease knows, or one of the further checks
+ * does not hold any more.
+ */
+export async function isChanged(
+  { kv, keys }: StoreParts,
+  lease: Lease,
+  { checks }: ChangeOptions = {},
+): Promise<boolean> {
   const { versionstamp } = await readRecord(kv, keys.event(lease.record));
-  return versionstamp !== lease.versionstamp;
+  if (versionstamp !== lease.versionstamp) return true;
+  if (!checks) return false;
+  const entries = await readAll(kv, checks.map(({ key }) => key));
+  return entries.some((entry, i) => entry.versionstamp !== checks[i]!.versionstamp);
 }
 
 /**

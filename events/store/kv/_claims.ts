@@ -2,14 +2,18 @@ import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { ClaimOptions, Lease } from "../event_store.ts";
 import { isEventRef } from "../record_shape.ts";
-import { cancelled, isCancelRequested } from "../transitions.ts";
+import { beginsBatch } from "../claims.ts";
+import { isCancelRequested } from "../record_notes.ts";
+import { cancelled, unparked } from "../settlement.ts";
 import { applyChange } from "./_apply.ts";
+import { Batches } from "./_batches.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { OrderingGroups, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { read } from "./_reads.ts";
 import { isUnreadable, type Known } from "./_layout.ts";
+import { joinLimit, LateJoins } from "./_late_joins.ts";
 import {
   deferEntry,
   type Due,
@@ -21,6 +25,7 @@ import {
   readerOf,
   type Schedule,
 } from "./_schedule.ts";
+import { Waits } from "./_waits.ts";
 import { isTooMuch, Write } from "./_write.ts";
 
 /** The time that a refusal for a commit's size takes at most: what takes longer is the KV's failure. */
@@ -34,6 +39,28 @@ const PUT_OFF_MS = 60_000;
 
 /** The number of events that are remembered as failed. */
 const MAX_REMEMBERED = 1_000;
+
+/** The number of events that are read and leased together, those among them that only join their groups. */
+const MAX_PAGE = 100;
+
+/** The time after which a claim ends whose events have joined groups: those that are leased wait for it. */
+const MAX_JOIN_MS = 200;
+
+/** A claim under way. */
+interface Claiming extends ClaimOptions {
+  /** Set once events have joined their groups. */
+  hasJoined: boolean;
+}
+
+/** Events that are leased together. */
+interface Page {
+  readonly events: readonly Due[];
+  readonly known: readonly Known[];
+  /** The room that is left for those that join their groups. */
+  readonly room: number;
+  /** The events that there is no room for. */
+  readonly left: readonly Due[];
+}
 
 /** An event that could not be leased. */
 interface Failure {
@@ -52,7 +79,10 @@ export class Claims {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #orderingGroups: OrderingGroups;
+  readonly #batches: Batches;
   readonly #schedule: Schedule;
+  readonly #joinLimit = joinLimit();
+  readonly #waits: Waits;
   /** The number of times that events have failed to be leased. */
   readonly #failed = new Map<string, number>();
 
@@ -61,14 +91,16 @@ export class Claims {
     this.#kv = parts.kv;
     this.#keys = parts.keys;
     this.#orderingGroups = new OrderingGroups(parts);
+    this.#batches = new Batches(parts);
     this.#schedule = schedule;
+    this.#waits = new Waits(parts);
   }
 
   /** Leases events that are due. If the KV fails meanwhile, returns those that were leased before. */
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
     try {
-      await this.#claim(options, leases);
+      await this.#claim({ ...options, hasJoined: false }, leases);
     } catch (error) {
       if (leases.length === 0) throw error;
       writeLog(this.#parts.log, "error", "claim failed", { error });
@@ -76,26 +108,39 @@ export class Claims {
     return leases;
   }
 
-  async #claim(options: ClaimOptions, leases: Lease[]): Promise<void> {
+  async #claim(options: Claiming, leases: Lease[]): Promise<void> {
     const { limit } = options;
+    const start = performance.now();
     let page: Due[] = [];
+    let joining = 0;
     const take = async () => {
       await this.#putOff(await this.#leaseAll(page, options, leases));
       page = [];
+      joining = 0;
     };
     // Beyond the first entries too: another worker may have been faster with those.
     for await (const entry of this.#schedule.until(Date.now())) {
       if (isShared(entry.value)) {
         await take();
         await this.#leaseShared(entry, options, leases);
-      } else if (page.push(...dueOf(entry)) === limit - leases.length) await take();
+      } else {
+        page.push(...dueOf(entry));
+        if (entry.value.joinsLater) joining++;
+        const isFull = page.length - joining >= limit - leases.length;
+        if (isFull || page.length >= MAX_PAGE) await take();
+      }
       if (leases.length >= limit) return;
+      if (options.hasJoined && performance.now() - start > MAX_JOIN_MS) {
+        // The rest stays on the schedule for the next claim.
+        this.#parts.local.listener?.wake();
+        return;
+      }
     }
     await take();
   }
 
   /** Takes over the events that are left of a shared entry: nobody has settled them or renewed a lease. */
-  async #leaseShared(entry: DueEntry, options: ClaimOptions, leases: Lease[]): Promise<void> {
+  async #leaseShared(entry: DueEntry, options: Claiming, leases: Lease[]): Promise<void> {
     const events = dueOf(entry);
     const known = await readDue(this.#parts, events);
     const left = events.filter((_, i) => isAtEntry(entry, known[i]!));
@@ -118,17 +163,37 @@ export class Claims {
   }
 
   /**
-   * Leases events in one commit. One that fails does not fail the others.
+   * Leases as many events as there is room for. One that fails does not fail the others.
    *
    * @returns The failures that are the fault of their events.
    */
   async #leaseAll(
     events: readonly Due[],
-    options: ClaimOptions,
+    options: Claiming,
     leases: Lease[],
   ): Promise<Failure[]> {
-    if (events.length === 0) return [];
-    const known = await readDue(this.#parts, events);
+    const failures: Failure[] = [];
+    // Those that turn out not to be due any more leave their room to others.
+    for (let left = events; left.length > 0 && leases.length < options.limit;) {
+      const known = await readDue(this.#parts, left);
+      const page = withinRoom(left, known, options.limit - leases.length);
+      failures.push(...await this.#leasePage(page, options, leases));
+      left = page.left;
+    }
+    return failures;
+  }
+
+  /** Leases events in one commit. */
+  async #leasePage(
+    { events, known, room }: Page,
+    options: Claiming,
+    leases: Lease[],
+  ): Promise<Failure[]> {
+    let joins: LateJoins | undefined;
+    const lateJoins = () => {
+      options.hasJoined = true;
+      return joins ??= new LateJoins(this.#parts, room, this.#joinLimit);
+    };
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
     const reading = readSmallPayloads(this.#kv, this.#keys, known, readerOf(events))
       .catch(() => []);
@@ -136,7 +201,7 @@ export class Claims {
     const failures: Failure[] = [];
     const tried = await Promise.all(
       events.map((due, i) =>
-        this.#leaseDue(due, known[i]!, options).catch((error) => {
+        this.#leaseDue(due, known[i]!, options, lateJoins).catch((error) => {
           failures.push({ due, error, ms: performance.now() - start });
           return null;
         })
@@ -164,12 +229,18 @@ export class Claims {
     return false;
   }
 
-  async #leaseDue(due: Due, known: Known, options: ClaimOptions): Promise<Lease | null> {
+  async #leaseDue(
+    due: Due,
+    known: Known,
+    options: ClaimOptions,
+    lateJoins: () => LateJoins,
+  ): Promise<Lease | null> {
     const { owner, leaseMs, takeOver = true, holds } = options;
-    const now = Date.now();
+    const now = timeAt(due);
     const { entry } = due;
     const { record, versionstamp, body } = known;
     if (!record) return await this.#postpone(due, known);
+    if (record.state === "parked") return await this.#leaseParked(due, known, options, lateJoins);
     const isDue = record.dueAt === null
       ? !due.isShared && await this.#isStranded(record)
       : record.dueAt <= now;
@@ -188,8 +259,45 @@ export class Claims {
       await applyChange(this.#parts, held, cancelled(record, now), { add });
       return null;
     }
-    const lease = await applyChange(this.#parts, held, record, { lease: { owner, leaseMs }, add });
+    const ready = beginsBatch(record) ? await this.#batches.begin(record, now) : record;
+    if (ready.dueAt !== null && ready.dueAt > now) {
+      await applyChange(this.#parts, held, ready, { add });
+      return null;
+    }
+    const change = { lease: { owner, leaseMs }, add };
+    const lease = record.joinsLater && !takenOver
+      ? await lateJoins().lease(held, change)
+      : await applyChange(this.#parts, held, ready, change);
     return lease && { ...lease, takenOver, dueSince: record.dueAt ?? Number(entry.key.at(-2)) };
+  }
+
+  /** Leases a parked event that was woken, or whose time has passed. */
+  async #leaseParked(
+    due: Due,
+    known: Known,
+    { owner, leaseMs, holds }: ClaimOptions,
+    lateJoins: () => LateJoins,
+  ): Promise<Lease | null> {
+    const [record, now] = [known.record!, timeAt(due)];
+    if (holds?.(record.id)) return null;
+    const end = await this.#waits.endOf(record, now);
+    if (!end) {
+      if (!due.isShared) await this.#move(due, null);
+      return null;
+    }
+    const { entry, isShared } = due;
+    const held: Lease = { record, versionstamp: known.versionstamp!, body: known.body };
+    const options = this.#waits.changeOf(end, {
+      lease: { owner, leaseMs },
+      add: (write) => {
+        if (!isShared && !isAtEntry(entry, known)) write.delete(entry.key);
+      },
+    });
+    const woken = unparked(record, end.result, now);
+    const lease = woken.joinsLater
+      ? await lateJoins().lease(held, options, woken)
+      : await applyChange(this.#parts, held, woken, options);
+    return lease && { ...lease, dueSince: Number(entry.key.at(-2)) };
   }
 
   /**
@@ -252,6 +360,41 @@ export class Claims {
   #reportUnreadable(eventId: string): void {
     writeLog(this.#parts.log, "error", "event record unreadable, left unhandled", { eventId });
   }
+}
+
+/**
+ * Reads the time, which is at least that of an entry that was found due. A clock that is set back meanwhile, if
+ * only by a millisecond, would have the entry deleted as one of the past, and nothing would find the event again.
+ */
+function timeAt({ entry }: Due): number {
+  return Math.max(Date.now(), Number(entry.key.at(-2)));
+}
+
+/**
+ * Chooses the events that there is room to lease. Those that are to join their groups first take none: most of
+ * them are not leased yet.
+ *
+ * @param events The events.
+ * @param known Their records.
+ * @param room The number of events that may be leased.
+ * @returns The first ones.
+ */
+function withinRoom(events: readonly Due[], known: readonly Known[], room: number): Page {
+  let free = room;
+  const isMeant = known.map(({ record }) => isJoining(record) || free-- > 0);
+  if (free >= 0) return { events, known, room: free, left: [] };
+  return {
+    events: events.filter((_, i) => isMeant[i]),
+    known: known.filter((_, i) => isMeant[i]),
+    room: 0,
+    left: events.filter((_, i) => !isMeant[i]),
+  };
+}
+
+function isJoining(record: EventRecord | undefined): boolean {
+  if (!record) return false;
+  const { state, joinsLater = false, orderingKey } = record;
+  return (joinsLater && state === "queued") || (state === "parked" && orderingKey !== null);
 }
 
 /** Checks whether a failure took longer than a refusal does. */

@@ -73,10 +73,36 @@ export interface StoreKeys {
   content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** The records of the events received from a time on, and before another. */
   eventsBetween(from: number, before: number): Deno.KvListSelector;
+  /** The key that each commit changes which stores emitted events with ids of the caller's own. */
+  readonly emitting: Deno.KvKey;
+  /** The event that waits for a name, or the value that came before one did. */
+  waiter(name: string): Deno.KvKey;
+  /** All names that are waited for or were woken. */
+  readonly waiters: Prefix;
   /** The mark of a payload that is still being written. */
   upload(payloadId: string): Deno.KvKey;
   /** All marks of payloads that are still being written. */
   readonly uploads: Prefix;
+  /** The note of the slots that are made, of a schedule. */
+  slots(schedule: string): Deno.KvKey;
+  /** All of these notes. */
+  readonly schedules: Prefix;
+  /** The mark of an entry that was restored from another store. */
+  restored(key: Deno.KvKey): Deno.KvKey;
+  /** A state of an intake. */
+  state(intake: string, key: string): Deno.KvKey;
+  /** The states of an intake, or of all of them. */
+  states(intake?: string): Prefix;
+  /** The entry of a done event whose payload is kept. */
+  kept(settledAt: number, id: string): Deno.KvKey;
+  /** The beginning of the index of payloads that are kept; a time is next. */
+  readonly keptIndex: Deno.KvKey;
+  /** The sum of the sizes of the payloads that are kept. */
+  readonly keptBytes: Deno.KvKey;
+  /** The time at which these were counted last. */
+  readonly keptCounted: Deno.KvKey;
+  /** The beginning of the records of a console. */
+  readonly consoleRecords: Deno.KvKey;
 }
 
 /** Makes the keys of the store with a namespace. */
@@ -106,8 +132,23 @@ export function storeKeys(namespace: string): StoreKeys {
     }),
     deadIndexed: [namespace, "indexed", "dead"],
     content: (intake, digest) => [namespace, "content", intake, digest],
+    emitting: [namespace, "emit"],
+    waiter: (name) => [namespace, "waiter", name],
+    waiters: { prefix: [namespace, "waiter"] },
     upload: (payloadId) => [namespace, "upload", payloadId],
     uploads: { prefix: [namespace, "upload"] },
+    slots: (schedule) => [namespace, "cron", schedule],
+    restored: ([, ...rest]) => [namespace, "restored", ...rest],
+    schedules: { prefix: [namespace, "cron"] },
+    state: (intake, key) => [namespace, "state", intake, key],
+    states: (intake) => ({
+      prefix: intake === undefined ? [namespace, "state"] : [namespace, "state", intake],
+    }),
+    kept: (settledAt, id) => [namespace, "kept", settledAt, id],
+    keptIndex: [namespace, "kept"],
+    keptBytes: [namespace, "keptBytes"],
+    keptCounted: [namespace, "keptCounted"],
+    consoleRecords: [namespace, "console"],
   };
 }
 

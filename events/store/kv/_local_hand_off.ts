@@ -2,12 +2,14 @@ import { withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
+import { beginsBatch } from "../claims.ts";
 import { type Mutations, readRecord, setId } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
+import { setChunks } from "./_payload.ts";
 import { LeasedRecord } from "./_write.ts";
 
 /** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
-const RECORD_BYTES = 32_768;
+export const RECORD_BYTES = 32_768;
 
 /** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;
@@ -26,8 +28,8 @@ const READ_TIMEOUT_MS = 5_000;
  * record is read again until the lease expires, and handed over if it is there.
  */
 export class LocalHandOff extends LeasedRecord {
-  /** True if the event's payload is in its record. */
-  readonly holdsPayload: boolean;
+  /** True if the event's payload is small: it is in the event's record or, if it will be kept, beside it. */
+  readonly isSmall: boolean;
   readonly #parts: StoreParts;
   readonly #reservation: Reservation;
   readonly #delivery: Delivery | undefined;
@@ -36,10 +38,11 @@ export class LocalHandOff extends LeasedRecord {
     parts: StoreParts,
     record: EventRecord,
     reservation: Reservation,
+    isSmall: boolean,
     delivery?: Delivery,
   ) {
     super(parts.keys, record, reservation);
-    this.holdsPayload = record.payload?.chunks === 0;
+    this.isSmall = isSmall;
     this.#parts = parts;
     this.#reservation = reservation;
     this.#delivery = delivery;
@@ -49,7 +52,11 @@ export class LocalHandOff extends LeasedRecord {
   override addTo(commit: Mutations): void {
     const { keys, retentionMs } = this.#parts;
     setId(commit, keys, retentionMs, this.record);
-    super.addTo(commit, wholeOf(this.#delivery!.body));
+    const { body } = this.#delivery!;
+    const { payload } = this.record;
+    if (payload?.chunks === 0) return super.addTo(commit, wholeOf(body));
+    setChunks(commit, keys, payload!, body);
+    super.addTo(commit);
   }
 
   /**
@@ -60,15 +67,17 @@ export class LocalHandOff extends LeasedRecord {
    */
   static of(parts: StoreParts, record: EventRecord, delivery?: Delivery): LocalHandOff | undefined {
     const { dueAt, payload } = record;
-    if (dueAt === null || dueAt > Date.now() || !payload) return undefined;
+    if (dueAt === null || dueAt > Date.now() || !payload || beginsBatch(record)) return undefined;
     const reservation = parts.local.listener?.reserve?.(delivery ? payload.size : 0);
     if (!reservation) return undefined;
     // An event in a group has its own entry in the schedule, which names its position.
     // What a dead event of the id has noted as done may fill half of its record already.
-    const isFull = delivery !== undefined && record.group === null && !record.progress &&
+    const isSmall = delivery !== undefined && record.group === null && !record.progress &&
       payload.size <= RECORD_BYTES;
+    // A payload that is kept when the event is done would have to be written again then.
+    const isFull = isSmall && !parts.kept.isOn;
     const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
-    return new LocalHandOff(parts, taken, reservation, delivery);
+    return new LocalHandOff(parts, taken, reservation, isSmall, delivery);
   }
 
   /** Ends the hand-off with the version that the event's commit has made, or null if it failed. */
@@ -89,10 +98,12 @@ export class LocalHandOff extends LeasedRecord {
       try {
         const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
-        // The same delivery may have been taken in again meanwhile: its payload is another one.
+        // The same delivery may have been taken in again meanwhile: its payload is another one. And a
+        // second try may have leased the event, whose lease begins later: that is in the worker's hands.
         const isThis = record?.state === "running" &&
           record.run === this.record.run && record.attempt === this.record.attempt &&
-          record.lease?.owner === lease!.owner && record.payload?.id === this.record.payload!.id;
+          record.lease?.owner === lease!.owner && record.lease.startedAt === lease!.startedAt &&
+          record.payload?.id === this.record.payload!.id;
         return isThis ? this.#take(record, versionstamp!) : this.#reservation.cancel();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;
@@ -108,6 +119,6 @@ export class LocalHandOff extends LeasedRecord {
 }
 
 /** Copies bytes that are part of a larger buffer: V8 would write all of that, up to 64 KiB. */
-function wholeOf(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+export function wholeOf(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
 }

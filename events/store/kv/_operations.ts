@@ -10,15 +10,23 @@ import type {
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
-import { cancelled, cancelRequested, isCancelRequested } from "../transitions.ts";
+import { cancelRequested, isCancelRequested } from "../record_notes.ts";
+import { cancelled, cancelledAlone } from "../settlement.ts";
+import { wakeOf } from "../waits.ts";
+import { Batches } from "./_batches.ts";
 import { applyChange } from "./_apply.ts";
 import { Pool } from "./_concurrency.ts";
+import { checkChoice, checkFilter } from "./_filter.ts";
+import { restoreEvent } from "./_import.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_layout.ts";
-import { EventScan, type FoundEvent, matches, Work } from "./_scan.ts";
+import { EventScan, type FoundEvent, matches, Reads, Work } from "./_scan.ts";
+import { Waits } from "./_waits.ts";
+import { portableEntries, restoreEntry } from "./_portable_entries.ts";
+import { listStates } from "./_states.ts";
 import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
@@ -29,8 +37,8 @@ const LISTING = "list the events";
 /** Changes an event that was found; false if it is not meant, or not any more. */
 type ChangeFound = (found: FoundEvent) => Promise<boolean>;
 
-/** Puts a dead event back. */
-type Replay = (id: string) => Promise<boolean>;
+/** Puts a settled event back, if it is still meant. */
+type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
 
 /** Makes the operations of somebody who runs a store. */
 export function storeOperations(parts: StoreParts, replay: Replay): EventOperations {
@@ -38,10 +46,12 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
   const scan = new EventScan(parts);
 
   async function changeAll(
+    doing: string,
     filter: EventFilter,
     options: BulkOptions,
     change: ChangeFound,
   ): Promise<BulkResult> {
+    checkChoice(doing, filter, options);
     const work = new Work(options, filter.ids);
     await changeEach(scan.find(filter, work), change, work);
     return work.result;
@@ -49,7 +59,7 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
 
   return {
     list: ((options = {}) => listEvents(scan, options)) as EventOperations["list"],
-    replay,
+    replay: (id) => replay(id),
 
     async get(id) {
       const { record, versionstamp } = await lookUp(kv, keys, id);
@@ -60,20 +70,38 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
     },
 
     async stats(filter = {}, options = {}) {
-      const counts = { queued: 0, running: 0, done: 0, dead: 0, unreadable: 0 };
+      checkChoice("count the events", filter, options);
+      const counts = { queued: 0, running: 0, parked: 0, done: 0, dead: 0, unreadable: 0 };
       let oldestWaitingAt: number | null = null;
+      let dueLater = 0;
       for await (const { event } of scan.find(filter, new Work(options))) {
         counts[event.state]++;
         if (event.state !== "queued") continue;
-        oldestWaitingAt = Math.min(oldestWaitingAt ?? event.receivedAt, event.receivedAt);
+        if ((event.dueAt ?? 0) > Date.now()) dueLater++;
+        else oldestWaitingAt = Math.min(oldestWaitingAt ?? Infinity, waitsSince(event));
       }
-      return { ...counts, oldestWaitingAt };
+      return { ...counts, dueLater, oldestWaitingAt };
     },
 
     async replayAll(filter, options = {}) {
+      checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
-      await replayEach(scan.find({ ...filter, state: filter.state ?? "dead" }, work), replay, work);
+      const meant = { ...filter, state: filter.state ?? "dead" };
+      const replayMeant: Replay = (id) => replay(id, (record) => matches(record, meant));
+      await replayEach(scan.find(meant, work), replayMeant, work);
       return work.result;
+    },
+
+    async wake(name, value) {
+      return await new Waits(parts).wake(wakeOf(name, value));
+    },
+
+    answers() {
+      return new Waits(parts).answers();
+    },
+
+    states(options) {
+      return listStates(parts, options);
     },
 
     cancel(id) {
@@ -81,26 +109,53 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
     },
 
     cancelAll(filter, options = {}) {
-      return changeAll(filter, options, (found) => cancelFound(parts, filter, found));
+      return changeAll(
+        "cancel events",
+        filter,
+        options,
+        (found) => cancelFound(parts, filter, found),
+      );
     },
 
     purge(filter, options = {}) {
-      return changeAll(filter, options, (found) => purgeFound(parts, filter, found));
+      return changeAll(
+        "purge events",
+        filter,
+        options,
+        (found) => purgeFound(parts, filter, found),
+      );
+    },
+
+    restore(event) {
+      return restoreEvent(parts, event);
+    },
+
+    portableEntries() {
+      return portableEntries(parts);
+    },
+
+    restoreEntry(entry) {
+      return restoreEntry(parts, entry);
     },
   };
 }
 
 function listEvents(scan: EventScan, options: ListOptions): EventList {
   checkObject(LISTING, options);
-  const { order = "oldest", limit = Infinity, cursor } = options;
-  if (limit !== Infinity) checkInteger(LISTING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
+  checkFilter(LISTING, options, ["order", "limit", "maxReads", "maxMs", "cursor"]);
+  const { order = "oldest", limit = Infinity, maxReads = Infinity, maxMs = Infinity, cursor } =
+    options;
+  for (const [name, value] of Object.entries({ limit, maxReads, maxMs })) {
+    if (value !== Infinity) checkInteger(LISTING, name, value, { max: Number.MAX_SAFE_INTEGER });
+  }
   if (order !== "oldest" && order !== "newest") {
     throw new TypeError(
       `Cannot ${LISTING}: 'order' must be "oldest" or "newest", got ${met(order)}`,
     );
   }
-  const way = { isNewestFirst: order === "newest", after: eventAt(cursor) };
-  return new EventPage(scan.find(options, undefined, way), limit, cursor || undefined);
+  const reads = new Reads(maxReads, maxMs);
+  const way = { isNewestFirst: order === "newest", after: eventAt(cursor), reads };
+  return new EventPage(scan.find(options, undefined, way), limit, reads, cursor || undefined);
 }
 
 const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
@@ -109,13 +164,24 @@ const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
 class EventPage implements EventList {
   cursor: string | undefined;
   readonly #found: AsyncGenerator<FoundEvent>;
+  readonly #reads: Reads;
   #left: number;
   #isEnded = false;
 
-  constructor(found: AsyncGenerator<FoundEvent>, limit: number, cursor: string | undefined) {
+  constructor(
+    found: AsyncGenerator<FoundEvent>,
+    limit: number,
+    reads: Reads,
+    cursor: string | undefined,
+  ) {
     this.cursor = cursor;
     this.#found = found;
+    this.#reads = reads;
     this.#left = limit;
+  }
+
+  get reachedAt(): number | undefined {
+    return this.#reads.last?.receivedAt;
   }
 
   async next(): Promise<IteratorResult<StoredEvent, undefined>> {
@@ -126,10 +192,10 @@ class EventPage implements EventList {
       throw error;
     });
     // Behind the last event of a full page, one more tells whether there are any.
-    if (done) this.cursor = undefined;
+    if (done) this.cursor = this.#reads.isCut ? cursorAt(this.#reads.last) : undefined;
     if (done || this.#left-- <= 0) return await this.return();
     const { event } = value;
-    this.cursor = `${event.receivedAt}:${event.id}`;
+    this.cursor = cursorAt(event);
     return { done: false, value: event };
   }
 
@@ -144,6 +210,11 @@ class EventPage implements EventList {
   }
 }
 
+/** Makes the cursor of a list that continues behind an event. */
+function cursorAt(ref: EventRef | undefined): string | undefined {
+  return ref && `${ref.receivedAt}:${ref.id}`;
+}
+
 /** Reads a cursor: the event that it names may be gone. */
 function eventAt(cursor: unknown): EventRef | undefined {
   if (cursor === undefined || cursor === "") return undefined;
@@ -152,6 +223,11 @@ function eventAt(cursor: unknown): EventRef | undefined {
   throw new TypeError(
     `Cannot ${LISTING}: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
   );
+}
+
+/** Finds the time since which a queued event waits that is due: planned waits do not count. */
+function waitsSince({ receivedAt, plannedMs = 0, quiet }: EventRecord): number {
+  return Math.min(receivedAt + plannedMs + (quiet?.waitedMs ?? 0), Date.now());
 }
 
 /** Changes events until the work is ended. Throws what a change throws, once those beside it are done. */
@@ -173,7 +249,7 @@ async function changeEach(
 }
 
 /**
- * Puts dead events back. Those with an ordering key come after the others, in the order in which they
+ * Puts settled events back. Those with an ordering key come after the others, in the order in which they
  * were received, because they join their ordering groups in that order.
  */
 async function replayEach(
@@ -183,7 +259,7 @@ async function replayEach(
 ): Promise<void> {
   const groups = new Map<string, { readonly id: string; readonly receivedAt: number }[]>();
   const change = async ({ event }: FoundEvent) => {
-    if (event.state !== "dead" || !event.payload) return false;
+    if (event.state !== "done" && (event.state !== "dead" || !event.payload)) return false;
     const { id, orderingKey, receivedAt } = event;
     if (orderingKey === null) return await replay(id);
     const group = groups.get(orderingKey);
@@ -227,14 +303,30 @@ async function cancelFound(
   const { event } = found;
   if (!isOpen(event) || isCancelRequested(event)) return false;
   return await tryToCancel(parts, leaseOf(knownOf(found))) ||
-    await cancelEvent(parts, event.id, filter);
+    await cancelEvent(parts, event.id, filter) || await isCancelledWithBatch(parts, event);
+}
+
+/** Checks whether an event was cancelled meanwhile together with the first one of its batch. */
+async function isCancelledWithBatch({ kv, keys }: StoreParts, { id }: EventRef): Promise<boolean> {
+  const { record } = await lookUp(kv, keys, id);
+  return record?.outcome === "cancelled" && record.handledWith !== undefined;
 }
 
 async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   const { record } = known;
   const now = Date.now();
   if (record.state === "queued") {
-    return await applyChange(parts, known, cancelled(record, now)) !== null;
+    const first = record.quiet && await new Batches(parts).firstOf(record);
+    if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
+    // It might note a part meanwhile, which is that of this event, too.
+    const { versionstamp } = first;
+    const checks = [{ key: parts.keys.event(first.record), versionstamp }];
+    const after = cancelledAlone(record, first.record, now);
+    return await applyChange(parts, known, after, { checks }) !== null;
+  }
+  if (record.state === "parked") {
+    const options = await new Waits(parts).leaving(record);
+    return await applyChange(parts, known, cancelled(record, now), options) !== null;
   }
   const isFlagged = isCancelRequested(record);
   if (!isFlagged && !await applyChange(parts, known, cancelRequested(record, now))) return false;
@@ -249,7 +341,7 @@ function leaseOf({ record, versionstamp, body }: Known): Lease {
 }
 
 function isOpen(event: StoredEvent): event is EventRecord {
-  return event.state === "queued" || event.state === "running";
+  return event.state === "queued" || event.state === "running" || event.state === "parked";
 }
 
 /** Deletes an event with its payload, if it is settled, or unreadable and meant as such. */
@@ -259,20 +351,27 @@ async function purgeFound(
   found: FoundEvent,
 ): Promise<boolean> {
   const { state } = found.event;
-  if (state === "queued" || state === "running") return false;
+  if (isOpen(found.event)) return false;
   if (state === "unreadable" && filter.state !== "unreadable") return false;
+  // Again if only its payload, which was kept, was dropped meanwhile.
+  return await tryToPurge(parts, found) || (state === "done" && await tryToPurge(parts, found));
+}
+
+async function tryToPurge(parts: StoreParts, found: FoundEvent): Promise<boolean> {
+  const { event, event: { state } } = found;
   const { key, versionstamp } = found;
   const write = new Write().delete(key);
   // A value that cannot be decoded is not changed by anybody.
   if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
-  if (state !== "done") write.delete(parts.keys.dead(found.event));
-  const id = await read(parts.kv, parts.keys.id(found.event.id));
+  if (event.state === "done") await parts.kept.drop(write, event);
+  else write.delete(parts.keys.dead(event));
+  const id = await read(parts.kv, parts.keys.id(event.id));
   // The id may be another event's by now, if its entry had expired.
   if (id.value === key.at(-2)) write.check(id).delete(id.key);
   const { payload, group } = Object(found.value);
   if (isPayloadRef(payload)) deleteChunks(write, parts.keys, payload);
   if (state === "unreadable" && isGroupPosition(group)) {
-    await new OrderingGroups(parts).leave(write, group, found.event.id);
+    await new OrderingGroups(parts).leave(write, group, event.id);
   }
   return await parts.commits.commit(write) !== null;
 }

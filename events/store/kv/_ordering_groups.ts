@@ -1,13 +1,16 @@
 import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
-import { movedUp } from "../transitions.ts";
+import { movedUp } from "../claims.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { LAST, listAround, NumberedEntries, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
-import { readRecord } from "./_layout.ts";
+import { type Known, knownOf, readRecord } from "./_layout.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { commit, Write } from "./_write.ts";
+
+/** A longer ordering key is cut, so that it fits a KV key. */
+const MAX_KEY_LENGTH = 256;
 
 /** The delay of an event whose record cannot be read. */
 export const POSTPONE_MS = 3_600_000;
@@ -27,6 +30,9 @@ const MAX_PASSED_OVER = 50;
 /** The number of positions read at a time, for all of them and for the next one. */
 const [ALL, NEXT] = [500, 2];
 
+/** The number of events that are handled together, at most: they are settled in one commit. */
+export const MAX_BATCH = 100;
+
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
 
@@ -41,15 +47,29 @@ interface GroupRecord {
   readonly size: number;
   /** The time until which no event joins because one leaves, milliseconds since the epoch. */
   readonly heldUntil?: number | undefined;
+  /** The time at which an event joined last that is handled together with others, milliseconds since the epoch. */
+  readonly joinedAt?: number | undefined;
 }
 
-const isGroupShape = shape({ next: isCount, size: isCount, heldUntil: orNone(isTime) });
+const isGroupShape = shape({
+  next: isCount,
+  size: isCount,
+  heldUntil: orNone(isTime),
+  joinedAt: orNone(isTime),
+});
 
 /** The stored entry of a position. */
 type Place = Deno.KvEntry<unknown>;
 
-/** A change of the next event of a group, which is due from now on. */
-type OnNext = (next: EventRecord) => EventRecord;
+/** Changes that follow when an event leaves its group. */
+export interface Leaving {
+  /** Changes the next event, which is due from now on. */
+  readonly onNext?: (next: EventRecord) => EventRecord;
+  /** The position of the last event that leaves together with it, if it is the first one. */
+  readonly last?: number | undefined;
+  /** Adds what becomes of an event that leaves together with it to the write. */
+  readonly onMember?: (member: EventRecord) => void;
+}
 
 /** A group as it was read. */
 export interface Group {
@@ -57,7 +77,18 @@ export interface Group {
   readonly next: number;
   readonly size: number;
   readonly heldUntil: number;
+  readonly joinedAt: number | undefined;
   readonly versionstamp: string | null;
+}
+
+/** An event that joins a group. */
+type Joining = Pick<EventRecord, "id" | "receivedAt" | "quiet">;
+
+/** An event at its position in a group, as it was read. */
+export interface Member extends Known {
+  readonly position: number;
+  /** Set if the record is that of the event at this position, and not settled. */
+  readonly isThere: boolean;
 }
 
 /**
@@ -68,7 +99,9 @@ export interface Group {
  * position. To join, an event takes the next position; it is due only if the group was empty. When the
  * first event is settled it leaves its position in the same commit, and the next one is put on the
  * schedule. An event that is not the first one just leaves. Every change checks the version of the
- * group's record, so the changes of a group happen one after the other.
+ * group's record, so the changes of a group happen one after the other. That is also why the events of a
+ * batch can leave in one commit, although it checks none of their records: each change of a record that
+ * is in a group and not its first one changes the group as well.
  *
  * A position whose record is gone or unreadable is passed over, so that it does not hold up the group. A
  * group whose record does not match its positions, or whose first event is not on the schedule, is
@@ -132,22 +165,25 @@ export class OrderingGroups {
 
   /** Keeps others from joining a group for a moment, so that an event can leave it. */
   async hold(key: string): Promise<void> {
-    const { next, size, versionstamp } = await this.read(key);
+    const { next, size, joinedAt, versionstamp } = await this.read(key);
     if (versionstamp === null) return;
-    const record: GroupRecord = { next, size, heldUntil: Date.now() + HOLD_MS };
+    const record: GroupRecord = { next, size, heldUntil: Date.now() + HOLD_MS, joinedAt };
     await commit(
       this.#kv.atomic().check({ key: this.#keys.group(key), versionstamp })
         .set(this.#keys.group(key), record),
     );
   }
 
-  /** Adds joining the end of a group to a write. */
-  join(write: Write, group: Group, { id, receivedAt }: EventRef): GroupPosition {
+  /** Adds joining the end of a group to a write. Returns the first position. */
+  join(write: Write, group: Group, events: readonly Joining[]): GroupPosition {
     const { key, next, size, versionstamp } = group;
-    const record: GroupRecord = { next: next + 1, size: size + 1 };
-    write.check({ key: this.#keys.group(key), versionstamp })
-      .set(this.#keys.group(key), record)
-      .set(this.#keys.position(key, next), { id, receivedAt } satisfies EventRef);
+    const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
+    const count = events.length;
+    const record: GroupRecord = { next: next + count, size: size + count, ...joined(joinedAt) };
+    write.check({ key: this.#keys.group(key), versionstamp }).set(this.#keys.group(key), record);
+    for (const [i, { id, receivedAt }] of events.entries()) {
+      write.set(this.#keys.position(key, next + i), { id, receivedAt } satisfies EventRef);
+    }
     return { key, position: next };
   }
 
@@ -157,14 +193,14 @@ export class OrderingGroups {
    * @param write The write.
    * @param place The position of the event.
    * @param id The event's id.
-   * @param onNext Changes the next event, which is due.
+   * @param leaving The events that leave with it, and a change of the next one.
    * @returns The group as it was.
    */
   async leave(
     write: Write,
     place: GroupPosition,
     id: string,
-    onNext: OnNext = (next) => next,
+    leaving: Leaving = {},
   ): Promise<Group> {
     const { key, position } = place;
     const [group, isThere] = await this.#find(place, id);
@@ -176,10 +212,42 @@ export class OrderingGroups {
     write.check({ key: this.#keys.group(key), versionstamp: group.versionstamp })
       .delete(this.#keys.position(key, position));
     // Of 10,000 keys most have one event at a time: without this read, 1.1 times as many are handled.
-    const passedOver = group.size === 1 ? 0 : await this.#moveNextUp(write, place, onNext);
-    const size = Math.max(0, group.size - 1 - passedOver);
-    this.#set(write, key, { next: group.next, size });
+    const gone = group.size === 1 ? 0 : await this.#moveNextUp(write, place, leaving);
+    const { next, joinedAt } = group;
+    this.#set(write, key, { next, size: Math.max(0, group.size - 1 - gone), ...joined(joinedAt) });
     return group;
+  }
+
+  /**
+   * Reads the events behind the first one of a group.
+   *
+   * @param position The position of the first one.
+   * @param last The last position of interest.
+   * @param limit The number of events, at most.
+   * @returns The events, in their order; none if the position is not that of the first one.
+   */
+  async behind(
+    { key, position }: GroupPosition,
+    last: number,
+    limit: number,
+  ): Promise<Member[]> {
+    const places: Place[] = [];
+    for await (const place of this.#places(key, limit + 1)) {
+      if (positionOf(place) > last || places.push(place) > limit) break;
+    }
+    if (positionOf(places[0]) !== position) return [];
+    return await this.#read(places.slice(1));
+  }
+
+  /**
+   * Reads the first event of a group.
+   *
+   * @param key The group's key.
+   * @returns The event; undefined if the group is empty.
+   */
+  async first(key: string): Promise<Member | undefined> {
+    for await (const place of this.#places(key, 1)) return (await this.#read([place]))[0];
+    return undefined;
   }
 
   #set(write: Write, key: string, group: GroupRecord): void {
@@ -200,14 +268,15 @@ export class OrderingGroups {
     const places = await Array.fromAsync(this.#places(key, ALL));
     const known = isGroupRecord(value) ? value : undefined;
     const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
+    const joinedAt = known?.joinedAt;
     const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
     if (isRight && (known?.next ?? 0) === next && await this.#isMoving(places[0])) return false;
     const write = new Write();
     // An undecodable value cannot be checked, so check that the next position is free.
     if (versionstamp !== UNKNOWN_VERSION) write.check({ key: groupKey, versionstamp });
     else write.check({ key: this.#keys.position(key, next), versionstamp: null });
-    const passedOver = await this.#moveFirstUp(write, key, places, (event) => event);
-    this.#set(write, key, { next, size: places.length - passedOver });
+    const passedOver = await this.#moveFirstUp(write, key, places);
+    this.#set(write, key, { next, size: places.length - passedOver, ...joined(joinedAt) });
     write.notifies = true;
     const isMade = await this.#parts.commits.commit(write) !== null;
     if (isMade) this.#report(places);
@@ -239,21 +308,71 @@ export class OrderingGroups {
   }
 
   /**
-   * Moves the event up that is behind the first one.
+   * Moves the event up that is behind the first one, or behind those that leave with it.
    *
-   * @returns The number of positions passed over before it; 0 if it is not the first one that leaves.
+   * @returns The number of events that leave with it and of positions passed over; 0 if it is not the first
+   * one that leaves.
    */
   async #moveNextUp(
     write: Write,
     { key, position }: GroupPosition,
-    onNext: OnNext,
+    { last = position, onMember, onNext }: Leaving,
   ): Promise<number> {
-    const places = this.#places(key, NEXT);
+    const isBatch = last > position;
+    const places = this.#places(key, isBatch ? MAX_BATCH + NEXT : NEXT);
     const { value: first } = await places.next();
-    const isFirst = positionOf(first) === position;
-    const passedOver = isFirst ? await this.#moveFirstUp(write, key, places, onNext) : 0;
+    let gone = 0;
+    if (positionOf(first) === position) {
+      const rest: Place[] = [];
+      if (isBatch) gone = await this.#takeOut(write, places, last, rest, onMember);
+      gone += await this.#moveFirstUp(write, key, isBatch ? chain(rest, places) : places, onNext);
+    }
     await places.return(undefined);
-    return passedOver;
+    return gone;
+  }
+
+  /**
+   * Takes events out of the group together with the first one.
+   *
+   * @param write The write.
+   * @param places The positions behind the first one.
+   * @param last The last position of those that leave.
+   * @param rest Gets the positions that were read and stay: an unreadable event is passed over like any other.
+   * @param onMember Called with each event.
+   * @returns The number of them.
+   */
+  async #takeOut(
+    write: Write,
+    places: AsyncIterator<Place>,
+    last: number,
+    rest: Place[],
+    onMember: Leaving["onMember"],
+  ): Promise<number> {
+    const meant: Place[] = [];
+    let next = await places.next();
+    for (; !next.done && positionOf(next.value) <= last; next = await places.next()) {
+      meant.push(next.value);
+    }
+    for (const [i, { record, isThere, versionstamp }] of (await this.#read(meant)).entries()) {
+      if (!record && versionstamp !== null) rest.push(meant[i]!);
+      else write.delete(meant[i]!.key);
+      if (isThere) onMember?.(record!);
+    }
+    const left = rest.length;
+    if (!next.done) rest.push(next.value);
+    return meant.length - left;
+  }
+
+  /** Reads the events at positions. */
+  async #read(places: readonly Place[]): Promise<Member[]> {
+    const refs = places.map(({ value }) => isEventRef(value) ? value : undefined);
+    const wanted = refs.filter((ref) => ref !== undefined).map((ref) => this.#keys.event(ref));
+    const read = (await readAll(this.#kv, wanted)).map(knownOf).values();
+    return places.map((place, i) => {
+      const known = refs[i] ? read.next().value! : { versionstamp: null };
+      const isThere = known.record !== undefined && isAt(place, known.record);
+      return { ...known, position: positionOf(place), isThere };
+    });
   }
 
   /** Moves the first readable event up. Returns the number of positions passed over before it. */
@@ -261,7 +380,7 @@ export class OrderingGroups {
     write: Write,
     key: string,
     places: AsyncIterable<Place> | Iterable<Place>,
-    onNext: OnNext,
+    onNext: Leaving["onNext"] = (next) => next,
   ): Promise<number> {
     let passedOver = 0;
     let isDamaged = false;
@@ -303,7 +422,11 @@ export class OrderingGroups {
   }
 
   /** Puts the event at a position on the schedule; false if that is not possible. */
-  async #moveUp(write: Write, place: Place, onNext: OnNext): Promise<boolean> {
+  async #moveUp(
+    write: Write,
+    place: Place,
+    onNext: NonNullable<Leaving["onNext"]>,
+  ): Promise<boolean> {
     const { value: ref } = place;
     if (!isEventRef(ref)) return false;
     const key = this.#keys.event(ref);
@@ -322,15 +445,36 @@ export class OrderingGroups {
   }
 }
 
+/** Cuts an ordering key. That may leave half a surrogate pair, which a KV would store as another character. */
+export function cutKey(orderingKey: string): string {
+  return orderingKey.slice(0, MAX_KEY_LENGTH).toWellFormed();
+}
+
 /** Parses a group; undefined if it is damaged. */
 function groupOf(
   key: string,
   { value, versionstamp }: Deno.KvEntryMaybe<unknown>,
 ): Group | undefined {
-  if (versionstamp === null) return { key, next: 0, size: 0, heldUntil: 0, versionstamp };
+  const empty = { key, next: 0, size: 0, heldUntil: 0, joinedAt: undefined };
+  if (versionstamp === null) return { ...empty, versionstamp };
   if (!isGroupRecord(value)) return undefined;
-  const { next, size, heldUntil = 0 } = value;
-  return { key, next, size, heldUntil, versionstamp };
+  const { next, size, heldUntil = 0, joinedAt } = value;
+  return { key, next, size, heldUntil, joinedAt, versionstamp };
+}
+
+/** Returns the number of events in a group by its stored record; 0 if that is damaged. */
+export function sizeOfGroup(value: unknown): number {
+  return isGroupRecord(value) ? value.size : 0;
+}
+
+/** Makes the part of a group's record that only groups have whose events are handled together. */
+function joined(joinedAt: number | undefined): Pick<GroupRecord, "joinedAt"> {
+  return joinedAt === undefined ? {} : { joinedAt };
+}
+
+async function* chain(first: readonly Place[], rest: AsyncIterable<Place>): AsyncGenerator<Place> {
+  yield* first;
+  yield* rest;
 }
 
 /** Checks the record of a group. It has no more events than have joined it. */

@@ -2,6 +2,7 @@ import type { LogSink } from "../../../core/mod.ts";
 import type { StoreListener } from "../event_store.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
+import type { KeptPayloads } from "./_kept_payloads.ts";
 import type { StoreKeys } from "./_layout.ts";
 import type { Notifier } from "./notifier.ts";
 
@@ -19,8 +20,12 @@ export interface StoreParts {
   readonly locks: KeyedLock;
   /** The commits of large payloads, one at a time. */
   readonly uploads: KeyedLock;
+  /** The commits of emitted events with ids of their own, one at a time. */
+  readonly emits: KeyedLock;
   /** The worker of this process, once there is one. */
   readonly local: { listener?: StoreListener };
+  /** The payloads of done events. */
+  readonly kept: KeptPayloads;
   /** See {@linkcode EventStoreOptions.retentionMs}. */
   readonly retentionMs: number;
   /** See {@linkcode EventStoreOptions.log}. */

@@ -1,5 +1,5 @@
-/** The number of keys that `getMany` takes. */
-const MAX_KEYS = 10;
+/** The number of keys that `getMany` takes, and reads at once. */
+export const MAX_KEYS = 10;
 
 /** The number of values that are read at most for each one wanted: others may lie between. */
 const MAX_READ = 2;
@@ -214,6 +214,10 @@ export class NumberedEntries {
   }
 
   #between(start: Deno.KvKey, to: number): Deno.KvListSelector {
-    return to === LAST ? { prefix: this.#prefix, start } : { start, end: this.#keyOf(to) };
+    if (to !== LAST) return { start, end: this.#keyOf(to) };
+    // A KV refuses a start that is the prefix itself.
+    return start.length > this.#prefix.length
+      ? { prefix: this.#prefix, start }
+      : { prefix: this.#prefix };
   }
 }

@@ -1,7 +1,8 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
-import type { EventRef, StoredEvent } from "../event_record.ts";
+import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreKeys } from "./_layout.ts";
+import { isOpenState, openRefs } from "./_open_events.ts";
 import type { StoreParts } from "./_parts.ts";
 import { FIRST, isUndecodable, LAST, listAround, NumberedEntries, readAll } from "./_reads.ts";
 import { refOf, toStoredEvent } from "./_layout.ts";
@@ -16,6 +17,12 @@ const BATCH_SIZE = 500;
 /** The number of records read at a time by their ids. */
 const BY_IDS = 100;
 
+/** The number of open events that are looked for by the schedule and the ordering groups. */
+const MAX_OPEN = 2_000;
+
+/** The time for which it is remembered that there are more, in milliseconds. */
+const CROWDED_MS = 5_000;
+
 /** The time for which the index of dead events counts as complete. */
 const INDEXED_MS = 86_400_000;
 
@@ -24,12 +31,45 @@ const encoder = new TextEncoder();
 /** The times between which events were received: from the first one on, and before the second. */
 type Range = readonly [from: number, before: number];
 
-/** The way through the events: its direction, and the event behind which it begins. */
+/** The way through the events: its direction, the event behind which it begins, and its end. */
 export interface Way {
   /** Set if the newest event comes first. */
   readonly isNewestFirst?: boolean;
   /** The event that came last on the same way, which need not exist any more. */
   readonly after?: EventRef | undefined;
+  /** The limit of what is read; none if it may take any number of reads. */
+  readonly reads?: Reads | undefined;
+}
+
+/** A limited number of reads, and what they have come to. */
+export class Reads {
+  /** The event that was read last, whether it matched or not. */
+  last: EventRef | undefined;
+  /** Set if the search has ended before the last event. */
+  isCut = false;
+  /** Set if the indexes of open and dead events are used as they are. */
+  readonly isLimited: boolean;
+  readonly #until: number;
+  #left: number;
+
+  /**
+   * @param max The largest number of reads.
+   * @param maxMs The time after which no more is read, in milliseconds.
+   */
+  constructor(max: number, maxMs: number) {
+    this.isLimited = max !== Infinity || maxMs !== Infinity;
+    this.#until = performance.now() + maxMs;
+    this.#left = max;
+  }
+
+  /** Notes an event that was read; false if it is one too many. */
+  add(ref: EventRef): boolean {
+    this.isCut = this.#left <= 0 || (this.last !== undefined && performance.now() > this.#until);
+    if (this.isCut) return false;
+    this.#left--;
+    this.last = ref;
+    return true;
+  }
 }
 
 /** An event as it was found. */
@@ -86,6 +126,8 @@ export class Work {
  */
 export class EventScan {
   readonly #parts: StoreParts;
+  /** The time until which open events are not looked for by the schedule, since there were too many. */
+  #crowdedUntil = -Infinity;
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
@@ -98,7 +140,9 @@ export class EventScan {
     for await (const entry of this.#entries(filter, range, way, work)) {
       if (work?.ended) return;
       work?.sawOne();
-      if (way.after && !isBehind(refOf(entry.key), way.after, way.isNewestFirst)) continue;
+      const ref = refOf(entry.key);
+      if (way.after && !isBehind(ref, way.after, way.isNewestFirst)) continue;
+      if (way.reads && !way.reads.add(ref)) return;
       const event = toStoredEvent(entry);
       if (matches(event, filter)) yield { ...entry, event };
     }
@@ -116,7 +160,13 @@ export class EventScan {
       refs.sort(compareRefs);
       return yield* entriesOf(kv, keys, way.isNewestFirst ? refs.reverse() : refs);
     }
-    if (state === "dead") await this.#completeIndex(work);
+    const isLimited = way.reads?.isLimited ?? false;
+    if (state === "dead" && !isLimited) await this.#completeIndex(work);
+    if (isLimited && isOpenState(state) && performance.now() >= this.#crowdedUntil) {
+      const refs = await openRefs(this.#parts, MAX_OPEN);
+      if (!refs) this.#crowdedUntil = performance.now() + CROWDED_MS;
+      else return yield* entriesOf(kv, keys, onWay(refs, range, way));
+    }
     if (way.isNewestFirst) yield* this.#backwards(range, state === "dead");
     else if (state === "dead") yield* this.#deadBetween(range);
     else yield* entriesBetween(kv, keys, range);
@@ -265,6 +315,16 @@ function isBehind(ref: EventRef, other: EventRef, isNewestFirst = false): boolea
   return isNewestFirst ? compareRefs(ref, other) < 0 : compareRefs(ref, other) > 0;
 }
 
+/** Chooses the events that lie on a way, in its order. */
+function onWay(refs: readonly EventRef[], [from, before]: Range, way: Way): EventRef[] {
+  const { after, isNewestFirst } = way;
+  const wanted = refs.filter((ref) =>
+    ref.receivedAt >= from && ref.receivedAt < before &&
+    (!after || isBehind(ref, after, isNewestFirst))
+  ).sort(compareRefs);
+  return isNewestFirst ? wanted.reverse() : wanted;
+}
+
 /** Compares events as a KV does: by time, and then by the bytes of their ids. */
 function compareRefs(a: EventRef, b: EventRef): number {
   if (a.receivedAt !== b.receivedAt) return a.receivedAt - b.receivedAt;
@@ -276,8 +336,26 @@ function compareRefs(a: EventRef, b: EventRef): number {
 
 /** Checks whether an event matches a filter, its ids aside. */
 export function matches(event: StoredEvent, filter: EventFilter): boolean {
-  const { state, type, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
+  const { state, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
   return (state === undefined || event.state === state) &&
-    (type === undefined || (event.state !== "unreadable" && event.type === type)) &&
-    event.receivedAt >= receivedAfter && event.receivedAt < receivedBefore;
+    event.receivedAt >= receivedAfter && event.receivedAt < receivedBefore &&
+    (event.state === "unreadable" ? !asksForMore(filter) : isOfKind(event, filter));
+}
+
+/** Checks whether a filter has conditions on what is not known of an unreadable event. */
+function asksForMore(filter: EventFilter): boolean {
+  const { type, source, repository, chat, orderingKey, settledBefore } = filter;
+  return [type, source, repository, chat, orderingKey, settledBefore].some((each) =>
+    each !== undefined
+  );
+}
+
+function isOfKind(event: EventRecord, filter: EventFilter): boolean {
+  const { type, source, repository, chat, orderingKey, settledBefore } = filter;
+  return (type === undefined || event.type === type || `${event.type}.${event.action}` === type) &&
+    (source === undefined || event.source === source || event.intake === source) &&
+    (repository === undefined || event.repository?.fullName === repository) &&
+    (chat === undefined || event.chat?.id === chat) &&
+    (orderingKey === undefined || event.orderingKey === orderingKey) &&
+    (settledBefore === undefined || (event.settledAt ?? Infinity) < settledBefore);
 }

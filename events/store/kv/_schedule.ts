@@ -12,7 +12,7 @@ import {
   orNull,
   shape,
 } from "../record_shape.ts";
-import { plannedDelay } from "../transitions.ts";
+import { plannedDelay } from "../claims.ts";
 import { type Known, knownOf, lookUp, type Mutations, type StoreKeys } from "./_layout.ts";
 import { entryOfToday } from "./_layout_v1.ts";
 import { FIRST, LAST, NumberedEntries, readAll, type ReadKeys, readNear } from "./_reads.ts";
@@ -42,6 +42,8 @@ export interface ScheduleEntry {
   readonly group: GroupPosition | null;
   /** The planned delay, see {@linkcode plannedDelay}. */
   readonly delayMs?: number | undefined;
+  /** Set if the event joins its group when it is claimed. */
+  readonly joinsLater?: boolean | undefined;
 }
 
 /** The value of an entry that several events share. */
@@ -190,7 +192,8 @@ export function readerOf(events: readonly Due[]): ReadKeys {
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt === null) return;
   const entry = entryFor(record, record.group, plannedDelay(record));
-  commit.set(keys.due(record.dueAt, record.id), entry);
+  const { dueAt, id, joinsLater } = record;
+  commit.set(keys.due(dueAt, id), joinsLater ? { ...entry, joinsLater } : entry);
 }
 
 /** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */
@@ -219,7 +222,8 @@ function entryFor(
   return { v: 2, receivedAt, group, delayMs };
 }
 
-function readableEntry(entry: Deno.KvEntry<unknown>): DueEntry | undefined {
+/** Reads an entry of today's layout or an earlier one; undefined if this version cannot. */
+export function readableEntry(entry: Deno.KvEntry<unknown>): DueEntry | undefined {
   if (!isOwnKey(entry.key)) return undefined;
   const value = entryOfToday(entry.value);
   const isReadable = "events" in Object(value) ? isSharedEntry(value) : isEntry(value);

@@ -1,4 +1,4 @@
-import { plannedDelay, rescheduled } from "../transitions.ts";
+import { plannedDelay, rescheduled } from "../claims.ts";
 import { applyChange } from "./_apply.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { Known } from "./_layout.ts";

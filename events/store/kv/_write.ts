@@ -1,14 +1,14 @@
 import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
-import { leased, type LeaseRequest } from "../transitions.ts";
+import { leased, type LeaseRequest } from "../claims.ts";
 import type { Mutations, StoreKeys } from "./_layout.ts";
 import { setDue, type SharedEntry } from "./_schedule.ts";
 
 /** Largest size of a value in a commit, in bytes, unless it is a payload or holds long errors. */
 const VALUE_BYTES = 1_000;
 
-/** The mutations of an event that is leased in the commit: its record, id and schedule entry. */
-const LEASED_MUTATIONS = 3;
+/** The mutations of an event that is leased in the commit: its record, id, payload and schedule entry. */
+const LEASED_MUTATIONS = 4;
 
 /** The number of empty shared entries that a commit deletes. */
 const MAX_EMPTY = 20;
@@ -29,6 +29,8 @@ interface Mutation {
   readonly key: Deno.KvKey;
   readonly value?: unknown;
   readonly options?: { expireIn?: number } | undefined;
+  /** The number that is added to a sum. */
+  readonly by?: number;
   readonly deletes: boolean;
 }
 
@@ -46,6 +48,8 @@ export class Write implements Mutations {
   isIntake = false;
   /** Set if workers should be woken. */
   notifies = false;
+  /** Set if it stores emitted events that are due. */
+  emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LeasedRecord | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
@@ -87,13 +91,20 @@ export class Write implements Mutations {
     return this;
   }
 
+  /** Adds a number to a sum, a negative one as well: sums wrap around. */
+  sum(key: Deno.KvKey, by: number): this {
+    this.#mutations.push({ key, by, deletes: false });
+    return this;
+  }
+
   /** Adds the whole write to a commit. */
   addTo(commit: Deno.AtomicOperation): void {
     commit.check(...this.checks);
     // First: if effects throw (a sum over a value that is no number), nothing else is in the commit yet.
     this.effects?.(commit);
-    for (const { key, value, options, deletes } of this.#mutations) {
+    for (const { key, value, options, by, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);
+      else if (by !== undefined) commit.sum(key, BigInt.asUintN(64, BigInt(by)));
       else commit.set(key, value, options);
     }
     // Last: the record that it replaces is deleted above, under the same key if both are of one millisecond.

@@ -18,6 +18,8 @@ const MAX_LOOKED_AT = 50;
  * using kv = await Deno.openKv(":memory:");
  * assertEquals(await listNamespaces(kv), []);
  * ```
+ *
+ * @category Event store and worker
  */
 export async function listNamespaces(kv: Deno.Kv): Promise<string[]> {
   const found: string[] = [];
@@ -28,28 +30,29 @@ export async function listNamespaces(kv: Deno.Kv): Promise<string[]> {
 }
 
 /**
- * Finds the namespaces whose events an app may have left behind when it got another name. An app that has
- * events of its own has not, which takes one read to see. Otherwise each of the first 50 first parts of
- * keys takes up to four.
+ * Finds the namespaces whose events an app may have left behind when it got another name. Each of the first 50
+ * first parts of keys takes up to four reads.
  *
  * @param kv The KV.
  * @param own The app's namespace.
- * @returns The other namespaces that hold events which are not done, sorted; none if the app's own
- * namespace holds any event.
+ * @returns The other namespaces that hold events which are not done, sorted, and whether the app's own one
+ * holds any event.
  */
-export async function findLeftNamespaces(kv: Deno.Kv, own: string): Promise<string[]> {
-  const found: string[] = [];
-  if (await hasEvents(kv, own)) return found;
+export async function findLeftNamespaces(
+  kv: Deno.Kv,
+  own: string,
+): Promise<{ readonly others: readonly string[]; readonly hasOwn: boolean }> {
+  const others: string[] = [];
+  const hasOwn = await hasEvents(kv, own);
   let lookedAt = 0;
   for await (const namespace of firstParts(kv)) {
-    // The app may get its first event meanwhile.
     const isOther = namespace !== own;
     if (isOther && await hasEvents(kv, namespace) && await hasOpenEvents(kv, namespace)) {
-      found.push(namespace);
+      others.push(namespace);
     }
     if (++lookedAt === MAX_LOOKED_AT) break;
   }
-  return found;
+  return { others, hasOwn };
 }
 
 /** Lists the texts that keys begin with, each once and with one read. */

@@ -1,4 +1,10 @@
-import { checkFunctions, checkObject, checkPart, met } from "../../../core/check_options.ts";
+import {
+  checkFunctions,
+  checkKeys,
+  checkObject,
+  checkPart,
+  met,
+} from "../../../core/check_options.ts";
 import { consoleSink } from "../../../core/mod.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
@@ -6,6 +12,8 @@ import { leaseOperations } from "./_apply.ts";
 import { Claims } from "./_claims.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
+import { emitting } from "./_emit.ts";
+import { KeptPayloads } from "./_kept_payloads.ts";
 import { storeKeys } from "./_layout.ts";
 import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
@@ -14,7 +22,9 @@ import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { guardQueue, withoutGuard } from "./_queue_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { repairSchedule } from "./_schedule_repair.ts";
+import { readState } from "./_states.ts";
 import { SharedEntries } from "./_write.ts";
+import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
 
 /** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
@@ -27,7 +37,7 @@ const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
  * @param options The namespace, notifier and retention.
  * @returns The store.
  * @throws {TypeError} If the KV or an option is something else, or the KV does not have the wanted notifier.
- * @throws {RangeError} If the retention is out of range.
+ * @throws {RangeError} If the retention, or a limit of the payloads that are kept, is out of range.
  *
  * @example
  * ```ts
@@ -38,15 +48,20 @@ const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
  * const store = await openEventStore(kv);
  * assertEquals(store.notifier, "enqueue");
  * ```
+ *
+ * @category Event store and worker
  */
 export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
 ): Promise<EventStore> {
   checkObject(DOING, options);
-  const { namespace = "events", notifier: wanted = "auto", retentionMs = 604_800_000 } = options;
-  const { log = consoleSink } = options;
+  checkKeys(DOING, options, OPTION_KEYS);
+  const { namespace = "events", notifier: wanted = "auto" } = options;
+  const { retentionMs = DEFAULT_RETENTION_MS } = options;
+  const { log = consoleSink, keepPayloads } = options;
   check(kv, { namespace, notifier: wanted, retentionMs, log });
+  if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
   // It may be another store's `kv`, which refuses the use of the queue.
   const own = withoutGuard(kv);
   const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
@@ -55,14 +70,19 @@ export async function openEventStore(
   }
   const notifier = createNotifier(kind, own, namespace, log);
   const keys = storeKeys(namespace);
+  const commits = new GroupCommit(own, notifier, new SharedEntries(keys));
+  const local: StoreParts["local"] = {};
+  const kept = { kv: own, keys, commits, log, local };
   return storeOf(kind === "enqueue" ? guardQueue(kv) : kv, {
     kv: own,
     keys,
     notifier,
-    commits: new GroupCommit(own, notifier, new SharedEntries(keys)),
+    commits,
     locks: new KeyedLock(),
     uploads: new KeyedLock(),
-    local: {},
+    emits: new KeyedLock(),
+    local,
+    kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
     retentionMs,
     log,
   });
@@ -83,9 +103,12 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     ...leaseOperations(parts),
     ...storeOperations(parts, replay),
     accept,
+    emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(Date.now()),
     deleteStaleUploads: (ms) => deleteStaleUploads(kv, keys, Date.now() - ms),
+    state: (key, options) => readState(parts, key, options),
+    trimPayloads: () => parts.kept.trim(),
     repairSchedule: () => repairSchedule(parts, schedule),
     repairGroups: () => orderingGroups.repair(),
     listen(listener) {
@@ -97,11 +120,13 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
 
 const DOING = "open the event store";
 
+const OPTION_KEYS = ["namespace", "notifier", "retentionMs", "keepPayloads", "log"];
+
 const NOTIFIERS: readonly unknown[] = ["auto", "enqueue", "watch"];
 
 function check(
   kv: Deno.Kv,
-  { namespace, notifier, retentionMs, log }: Required<EventStoreOptions>,
+  { namespace, notifier, retentionMs, log }: Required<Omit<EventStoreOptions, "keepPayloads">>,
 ): void {
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   checkFunctions(DOING, { log });

@@ -40,6 +40,10 @@ testWith(NEEDS, "find_secrets.ts lets payloads be stored, and not be answered", 
   assertEquals((await find("answers", CANARIES.payload))[0], 1);
 });
 
+testWith(NEEDS, "find_secrets.ts leaves out programs that a test has built", async () => {
+  assertEquals((await find("kvs/forge.js", `const secret = "${FORGE_SECRET}";`))[0], 0);
+});
+
 testWith(NEEDS, "_record.ts keeps what is answered, written and stored", async () => {
   await withFolder(async (folder) => {
     const args = [

@@ -6,11 +6,7 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import {
-  createEventRouter,
-  type EventRouter,
-  type PlatformEvents,
-} from "../../../events/router/mod.ts";
+import { createEventRouter, type EventRouter } from "../../../events/router/mod.ts";
 import {
   type EventHandler,
   type EventRecord,
@@ -21,10 +17,10 @@ import {
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { actionOf } from "../../../webhook/platforms/forge.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
+import { defineApp, forge } from "../../../mod.ts";
+import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
-
-type Router = EventRouter<PlatformEvents>;
 
 interface Outcome {
   readonly record: EventRecord;
@@ -36,7 +32,7 @@ const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** Has a router handle what is due, until nothing waits any more. */
 async function work(
   { store }: StoreUnderTest,
-  { handle }: Router,
+  { handle }: EventRouter,
   options: WorkerOptions = {},
 ): Promise<Outcome> {
   const records: LogRecord[] = [];
@@ -49,7 +45,11 @@ async function work(
 }
 
 /** Has a router handle one event in a store of its own. */
-async function route(router: Router, type: string, payload: JsonObject = {}): Promise<Outcome> {
+async function route(
+  router: EventRouter,
+  type: string,
+  payload: JsonObject = {},
+): Promise<Outcome> {
   await using sut = await memoryStore();
   await sut.store.accept({
     ...delivery("d1", JSON.stringify(payload)),
@@ -83,10 +83,40 @@ Deno.test("createEventRouter() takes GitLab's action from the attributes", async
   assertEquals(await calledFor("issues", attributes), ["issues", "issues.opened", "*"]);
 });
 
+Deno.test("createEventRouter() takes an action with a hyphen or a colon", async () => {
+  for (const action of ["set-role", "role:set"]) {
+    const called: unknown[] = [];
+    const router = createEventRouter().on(`command.${action}`, () => void called.push(action));
+    await route(router, "command", { action });
+    assertEquals(called, [action]);
+  }
+});
+
 Deno.test("createEventRouter() takes nothing odd for an action", async () => {
   for (const action of [null, 7, {}, "", "a b", "x".repeat(1_000), ["opened"]]) {
     assertEquals(await calledFor("issues", { action }), ["issues", "*"]);
   }
+});
+
+/** Lists the names of those with a dot that are called for an event. */
+async function dottedCalledFor(type: string, payload: JsonObject = {}): Promise<string[]> {
+  const called: string[] = [];
+  const router = createEventRouter();
+  for (const name of ["invoice", "invoice.paid", "invoice.paid.late", "paid"]) {
+    router.on(name, () => called.push(name));
+  }
+  await route(router.onOther(() => called.push("other")), type, payload);
+  return called;
+}
+
+Deno.test("createEventRouter() hands on types with dots as a whole", async () => {
+  const late = { action: "late" };
+  assertEquals(await dottedCalledFor("invoice.paid"), ["invoice.paid"]);
+  assertEquals(await dottedCalledFor("invoice.paid", late), ["invoice.paid", "invoice.paid.late"]);
+  assertEquals(await dottedCalledFor("invoice.paid.late"), ["invoice.paid.late"]);
+  assertEquals(await dottedCalledFor("invoice", { action: "paid" }), ["invoice", "invoice.paid"]);
+  assertEquals(await dottedCalledFor("invoice", { action: "paid.late" }), ["invoice"]);
+  assertEquals(await dottedCalledFor("invoice.sent"), ["other"]);
 });
 
 Deno.test("createEventRouter() calls a handler of several names once", async () => {
@@ -200,7 +230,7 @@ Deno.test("createEventRouter() ignores no event that a handler around it has eff
     context.settleWith((commit) => commit.set(["effect"], 1));
     await router.handle(event, context);
   };
-  const { record } = await work(sut, { ...router, handle } as Router);
+  const { record } = await work(sut, { ...router, handle } as EventRouter);
   assertEquals([record.state, (await sut.kv.get(["effect"])).value], ["dead", null]);
 });
 
@@ -423,7 +453,7 @@ Deno.test("createEventRouter() shows a handler what a handler without a router i
   const seen: string[][] = [];
   const look: EventHandler = (_event, context) => void seen.push(Object.keys(context).toSorted());
   await route(createEventRouter().on("push", look), "push");
-  await route({ ...createEventRouter(), handle: look } as Router, "push");
+  await route({ ...createEventRouter(), handle: look } as EventRouter, "push");
   assertEquals(seen[0], seen[1]);
 });
 
@@ -462,3 +492,28 @@ Deno.test("createEventRouter() refuses what is no handler, and names that are no
     assertThrows(() => router.on(names, () => {}), TypeError);
   }
 });
+
+Deno.test("a router that is a handler of another one need not have a handler for an event", async () => {
+  const seen: string[] = [];
+  const inner = createEventRouter().on("push", () => seen.push("inner"));
+  const outer = createEventRouter().onAny(inner.handle).on("star", () => seen.push("star"));
+  await using test = await withHandler(outer.handle);
+  assertEquals((await test.deliver(forgeDelivery("star", {}))).event?.outcome, "handled");
+  assertEquals((await test.deliver(forgeDelivery("push", {}))).event?.outcome, "handled");
+  assertEquals((await test.deliver(forgeDelivery("fork", {}))).event?.outcome, "ignored");
+  assertEquals(seen, ["star", "inner"]);
+});
+
+for (const name of ["*", "issues.*", "issues opened", "issues/opened", " push"]) {
+  Deno.test(`on() refuses a name that no event has: ${JSON.stringify(name)}`, () => {
+    const message = "it must be for the name of an event, or an array of names, got ";
+    assertThrows(() => createEventRouter().on(name, () => {}), TypeError, message);
+  });
+}
+
+/** Starts an app whose events all go to one handler. */
+function withHandler(handler: EventHandler) {
+  const app = defineApp({ name: "bot", platform: forge<object>() });
+  app.onAny(handler);
+  return startTestBot(app);
+}

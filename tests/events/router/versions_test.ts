@@ -1,17 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { TestClock } from "../../../testing/_test_clock.ts";
-import {
-  createEventRouter,
-  type EventRouter,
-  type PlatformEvents,
-} from "../../../events/router/mod.ts";
+import { createEventRouter, type EventRouter } from "../../../events/router/mod.ts";
 import { type EventHandler, type EventRecord, startWorker } from "../../../events/mod.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
 import { actionOf } from "../../../webhook/platforms/forge.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
-
-type Router = EventRouter<PlatformEvents>;
 
 /** Makers of a version's handlers, which note each call and may fail. */
 interface Handlers {
@@ -19,7 +13,7 @@ interface Handlers {
   fails(name: string): EventHandler;
 }
 
-type Version = (router: Router, handlers: Handlers) => Router;
+type Version = (router: EventRouter, handlers: Handlers) => EventRouter;
 
 interface Outcome {
   /** Handlers that each version has called. */
@@ -214,6 +208,19 @@ Deno.test("createEventRouter() refuses ids that are none, or another handler's",
     "is another handler's",
   );
   router.on("push", () => {}, { id: "x".repeat(64) }).on("push", () => {}, { id: undefined });
+});
+
+Deno.test("createEventRouter() splits a name with several dots at the last one", () => {
+  assertThrows(
+    () => createEventRouter().on(["invoice.paid", "invoice.paid.late"], () => {}),
+    TypeError,
+    "an event of the type invoice.paid with the action late has both of the names invoice.paid and " +
+      "invoice.paid.late, and a later version",
+  );
+  // No event has both of these names: an action is one word.
+  for (const other of ["invoice.paid.late", "invoice.", ".invoice"]) {
+    createEventRouter().on(["invoice", other], () => {});
+  }
 });
 
 Deno.test("createEventRouter() refuses a handler for a type and its action without an id", () => {

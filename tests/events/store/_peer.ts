@@ -2,7 +2,7 @@
  * Stores in a process of its own, which another process calls: a line of the standard input is a call,
  * a line of the standard output its answer. One store is open at a time.
  */
-import { type EventStore, type NotifierKind, openEventStore } from "../../../events/mod.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../../../events/mod.ts";
 import { type Call, decode, encode, lines, type Reply } from "./_calls.ts";
 
 let kv: Deno.Kv;
@@ -24,9 +24,9 @@ async function execute(method: Call["method"], args: unknown[]): Promise<unknown
   return method === "list" ? await Array.fromAsync(result as AsyncIterable<unknown>) : await result;
 }
 
-async function open(url: string, notifier: NotifierKind): Promise<void> {
+async function open(url: string, options: EventStoreOptions): Promise<void> {
   kv = await Deno.openKv(url);
-  store = await openEventStore(kv, { notifier, log: () => {} });
+  store = await openEventStore(kv, { ...options, log: () => {} });
 }
 
 for await (const line of lines(Deno.stdin.readable)) answer(decode(line) as Call);

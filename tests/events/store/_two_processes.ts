@@ -1,4 +1,4 @@
-import type { EventStore, NotifierKind } from "../../../events/mod.ts";
+import type { EventStore, EventStoreOptions } from "../../../events/mod.ts";
 import { ACCESS_TOKEN } from "./_denokv.ts";
 import { type Call, decode, encode, type Reply } from "./_calls.ts";
 
@@ -12,14 +12,18 @@ export async function inTwoProcesses(
   own: EventStore,
   peer: Peer,
   url: string,
-  notifier: NotifierKind,
+  options: EventStoreOptions,
 ): Promise<{ store: EventStore } & AsyncDisposable> {
-  await peer.call("open", [url, notifier]);
+  await peer.call("open", [url, options]);
   let calls = 0;
   const store = new Proxy(own, {
     get(target, name) {
       const value = Reflect.get(target, name, target);
-      if (typeof value !== "function" || name === "listen") return bound(value, target);
+      // What these return has functions.
+      const isLocal = ["listen", "state", "states", "answers", "portableEntries"].includes(
+        String(name),
+      );
+      if (typeof value !== "function" || isLocal) return bound(value, target);
       return (...args: unknown[]) => {
         // A function cannot be sent: effects of a settlement, and the report of a purge's progress.
         const isOwn = calls++ % 2 === 0 || args.some((arg) => typeof arg === "function");

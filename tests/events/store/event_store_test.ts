@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { openEventStore } from "../../../events/mod.ts";
+import { type Delivery, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, keysOf, later, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -332,6 +332,32 @@ testStore("recover() does not take a new run of an event for the old one", async
   await store.accept(delivery("d1"));
   await claimOne(store);
   assertEquals(await store.recover(again), null);
+});
+
+Deno.test("accept() refuses a delivery whose event could not be read again", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const wrong: readonly object[] = [
+    ...[{ sender: { id: "7", isBot: false } }, { sender: { id: 7 } }, { sender: "octocat" }],
+    ...[{ repository: { id: 1, fullName: "a/b" } }, { chat: { id: "main", type: "group" } }],
+    ...[{ type: undefined }, { platform: 1 }, { source: null }, { action: 1 }, { intake: {} }],
+    ...[{ deliveryId: 5 }, { requestId: 5 }, { orderingKey: 5 }, { orderingKey: {} }],
+    ...[{ deliveryId: null }, { action: null }, { intake: null }, { quietMs: null }],
+    ...[{ orderingKey: "a", quietMs: NaN }, { orderingKey: "a", quietMs: "5" }],
+    ...[{ orderingKey: "a", quietMs: 5, maxWaitMs: "5" }, { traceparent: 5 }],
+    ...[{ body: "{}" }, { body: undefined }, { body: [1] }],
+  ];
+  for (const part of wrong) {
+    const accept = async () => await store.accept({ ...delivery("d1"), ...part } as Delivery);
+    const [name] = Object.keys(part).slice(-1);
+    await assertRejects(accept, TypeError, undefined, name);
+  }
+  assertEquals(await Array.fromAsync(store.list()), []);
+  await assertRejects(
+    () => store.accept({ ...delivery("d1"), sender: { id: "7" } } as unknown as Delivery),
+    TypeError,
+    "Cannot accept the delivery: its 'sender' is not of the type that a Delivery has there, got an object",
+  );
 });
 
 testStore("accept() refuses an id that keys with it could not be read by", async ({ store }) => {

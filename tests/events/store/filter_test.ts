@@ -1,6 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { EventFilter, EventState, EventStore } from "../../../events/mod.ts";
+import {
+  type EventFilter,
+  type EventState,
+  type EventStore,
+  openEventStore,
+} from "../../../events/mod.ts";
+import { WallClock } from "../../_wall_clock.ts";
 import { claimOne, delivery, listed, oneOfEach } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 
@@ -64,10 +70,10 @@ Deno.test("list() and stats() take all combinations of conditions", async () => 
   for (const filter of allFilters(["dead-push-2000", "queued-push-1000", "unknown"])) {
     const meant = events.filter((event) => isMeant(event, filter));
     assertEquals(await listed(sut.store, filter), meant.map(({ id }) => id).toSorted());
-    const { oldestWaitingAt: _, ...counts } = await sut.store.stats(filter);
+    const { oldestWaitingAt: _, dueLater: _later, ...counts } = await sut.store.stats(filter);
     const count = (state: EventState) => meant.filter((event) => event.state === state).length;
     const expected = STATES.map((state) => [state, count(state)]);
-    assertEquals(counts, { ...Object.fromEntries(expected), unreadable: 0 });
+    assertEquals(counts, { ...Object.fromEntries(expected), parked: 0, unreadable: 0 });
   }
 });
 
@@ -94,4 +100,54 @@ Deno.test("list() tells the type of what it finds", async () => {
   const messages = [];
   for await (const { attempts } of sut.store.list({ state: "dead" })) messages.push(...attempts);
   assertEquals(messages.map(({ error }) => error), ["Error: no"]);
+});
+
+testStore("a filter chooses what was settled before a time", async ({ store }) => {
+  await oneOfEach(store);
+  const times = await Promise.all(
+    ["done", "dead"].map(async (id) => (await store.get(id))!.settledAt!),
+  );
+  const after = Math.max(...times) + 1;
+  assertEquals(await listed(store, { settledBefore: after }), ["dead", "done"]);
+  assertEquals(await listed(store, { settledBefore: Math.min(...times) }), []);
+  using clock = new WallClock();
+  clock.advance(10);
+  await store.cancel("queued");
+  const settled = { settledBefore: after };
+  assertEquals(await listed(store, settled), ["dead", "done"]);
+  const { running, done, dead } = await store.stats(settled);
+  assertEquals([running, done, dead], [0, 1, 1]);
+  assertEquals((await store.cancelAll(settled)).changed, 0);
+  assertEquals((await store.replayAll(settled)).changed, 1);
+  assertEquals((await store.purge(settled)).changed, 1);
+  assertEquals(await listed(store), ["dead", "queued", "running"]);
+});
+
+Deno.test("replayAll() leaves an event that died again meanwhile", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await store.accept(delivery("first", "{}", "key"));
+  await store.bury(await claimOne(store), "no");
+  await store.accept(delivery("again", "{}", "key"));
+  await store.bury(await claimOne(store), "no");
+  const settledBefore = (await store.get("again"))!.settledAt! + 1;
+  const other = await openEventStore(kv);
+  using clock = new WallClock();
+  // The first reading of dead events writes a mark.
+  assertEquals(await listed(store, { state: "dead" }), ["again", "first"]);
+  const { atomic } = kv;
+  kv.atomic = () => {
+    const operation = atomic.call(kv);
+    const { commit } = operation;
+    operation.commit = async () => {
+      kv.atomic = atomic;
+      clock.advance(10);
+      await other.replay("again");
+      await other.bury(await claimOne(other), "no");
+      return await commit.call(operation);
+    };
+    return operation;
+  };
+  assertEquals((await store.replayAll({ settledBefore })).changed, 1);
+  assertEquals(await listed(store, { state: "dead" }), ["again"]);
 });

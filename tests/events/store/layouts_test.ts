@@ -146,6 +146,7 @@ function storedV2(id: string, record: Record<string, unknown>, body?: Uint8Array
 }
 
 const ATTEMPT = { attempt: 1, startedAt: AT + 1, endedAt: AT + 5, outcome: "failed", error: "no" };
+const PUT_OFF = { since: AT + 1, at: AT + 2, times: 2, reason: "Rate limit" };
 const RUNNING_V2 = { ...RUNNING, lease: { ...LEASE, startedAt: AT } };
 const SHARED_V2 = (id: string) => ({
   ...{ ...RUNNING_V2, sharedEntry: GROUP, payload: { ...payloadOf(id), chunks: 0 }, body: BODY },
@@ -157,7 +158,7 @@ const AT_POSITION = (position: number) => ({
 
 /** Events in all states, as the second layout has them. */
 const EVENTS_V2: readonly Stored[] = [
-  ...storedV2("queued", { waitsFor: ["a"], causedBy: "b" }, BODY),
+  ...storedV2("queued", { waitsFor: ["a"], causedBy: "b", putOff: PUT_OFF }, BODY),
   ...storedV2("retried", {
     ...{ attempt: 1, dueAt: AT + 10, delayMs: 5, attempts: [ATTEMPT], progress: ["part"], run: 1 },
     ...{ traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", idKept: true },
@@ -197,8 +198,8 @@ Deno.test("events in all states are read whose records are of version 2", async 
   const store = await openEventStore(kv, { log: (record) => void messages.push(record) });
   const { queued, running, done, dead, unreadable } = await store.stats();
   assertEquals([queued, running, done, dead, unreadable], [4, 4, 1, 1, 0]);
-  const { waitsFor, causedBy } = (await store.get("queued"))!;
-  assertEquals([waitsFor, causedBy], [["a"], "b"]);
+  const { waitsFor, causedBy, putOff } = (await store.get("queued"))!;
+  assertEquals([waitsFor, causedBy, putOff], [["a"], "b", PUT_OFF]);
   assertEquals((await Array.fromAsync(store.list({ state: "dead" }))).map(({ id }) => id), [
     "dead",
   ]);

@@ -140,3 +140,17 @@ Deno.test("list() says what is wrong with its options", async () => {
     assertThrows(() => sut.store.list(options as never), error, message);
   }
 });
+
+testStoreInOneProcess("list() takes times before the epoch", async ({ store }) => {
+  await buryAll(store, ["d1", "d2"]);
+  for (const state of [undefined, "dead"] as const) {
+    for (const order of ORDERS) {
+      for (const receivedAfter of [-1, -0.5, -1e20, -Infinity]) {
+        const events = await Array.fromAsync(store.list({ state, order, receivedAfter }));
+        assertEquals(events.length, 2, `${state} ${order} ${receivedAfter}`);
+      }
+      const none = store.list({ state, order, receivedAfter: -2, receivedBefore: -1 });
+      assertEquals(await Array.fromAsync(none), []);
+    }
+  }
+});

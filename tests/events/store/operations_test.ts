@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { claimOne, delivery, keysOf, listed, oneOfEach } from "./_events.ts";
+import { until } from "../worker/_worker.ts";
 import { testStore } from "./_stores.ts";
 
 testStore("list() finds all events", async ({ store }) => {
@@ -11,8 +12,29 @@ testStore("stats() counts by state, and tells the oldest that waits", async ({ s
   assertEquals((await store.stats()).oldestWaitingAt, null);
   await oneOfEach(store);
   const oldestWaitingAt = (await store.get("queued"))!.receivedAt;
-  const counts = { queued: 1, running: 1, done: 1, dead: 1, unreadable: 0 };
-  assertEquals(await store.stats(), { ...counts, oldestWaitingAt });
+  const counts = { queued: 1, running: 1, parked: 0, done: 1, dead: 1, unreadable: 0 };
+  assertEquals(await store.stats(), { ...counts, dueLater: 0, oldestWaitingAt });
+});
+
+testStore("stats() counts what is due later, which is not the oldest that waits", async (sut) => {
+  const { store } = sut;
+  await store.emit("jobs", "item", {}, { delayMs: 60_000 });
+  await store.accept(delivery("put-off"));
+  await store.release(await claimOne(store), { delayMs: 60_000, reason: "night" });
+  const { queued, dueLater, oldestWaitingAt } = await store.stats();
+  assertEquals([queued, dueLater, oldestWaitingAt], [2, 2, null]);
+  await store.accept(delivery("waiting"));
+  const { receivedAt } = (await store.get("waiting"))!;
+  const { dueLater: later, oldestWaitingAt: since } = await store.stats();
+  assertEquals([later, since], [2, receivedAt]);
+});
+
+testStore("stats() takes an event that was delayed as waiting from then on", async ({ store }) => {
+  const { id } = await store.emit("jobs", "item", {}, { delayMs: 20 });
+  const { dueAt } = (await store.get(id))!;
+  await until(() => Date.now() >= dueAt!);
+  const { dueLater, oldestWaitingAt } = await store.stats();
+  assertEquals([dueLater, oldestWaitingAt], [0, dueAt]);
 });
 
 testStore("replay() puts a dead event back with all its attempts", async ({ store }) => {

@@ -1,5 +1,10 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
-import { type EventStore, openEventStore, type RecordedAttempt } from "../../../events/mod.ts";
+import {
+  type EventStore,
+  type Lease,
+  openEventStore,
+  type RecordedAttempt,
+} from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -233,3 +238,46 @@ Deno.test("repairSchedule() brings an event forward that a clock ahead has put o
   const [moved] = await keysOf(kv, "due");
   assert(Number(moved!.at(-2)) - Date.now() <= 60_000);
 });
+
+/** Claims while the clock is set back by a second, after the schedule was read. */
+async function claimMeanwhile(store: EventStore): Promise<Lease[]> {
+  const { now } = Date;
+  let calls = 0;
+  Date.now = () => calls++ === 0 ? now() : now() - 1_000;
+  try {
+    return await claimAll(store);
+  } finally {
+    Date.now = now;
+  }
+}
+
+testStoreInOneProcess(
+  "a clock that is set back during a claim leaves no event behind",
+  async ({ store }) => {
+    const leased = async (id: string) => {
+      const leases = [...await claimMeanwhile(store), ...await claimAll(store)];
+      assertEquals(leases.map(({ record }) => record.id), [id]);
+      return leases[0]!;
+    };
+    await store.accept(delivery("plain"));
+    await store.complete(await leased("plain"));
+    await store.accept({ ...delivery("quiet", "{}", "key"), quietMs: 1 });
+    await later(5);
+    await store.complete(await leased("quiet"));
+    const { id } = await store.emit("jobs", "item", {}, { id: "a", delayMs: 1, group: "key" });
+    await later(5);
+    await store.complete(await leased(id));
+    await store.accept(delivery("retried"));
+    await store.retry(await leased("retried"), 1, new Error("no"));
+    await later(5);
+    await store.complete(await leased("retried"));
+    await store.accept(delivery("parked"));
+    await store.park(await leased("parked"), { name: "name", timeoutMs: 1 });
+    await later(5);
+    await store.complete(await leased("parked"));
+    await store.accept(delivery("expired"));
+    await claimAll(store, 1);
+    await later(5);
+    await store.complete(await leased("expired"));
+  },
+);

@@ -52,8 +52,8 @@ testStoreInOneProcess("events taken together share an entry until all are settle
   assertEquals((await due()).map((key) => key.at(-1)), ["next"]);
   assertEquals(await keysOf(sut.kv, "payload"), []);
   assertEquals(await sut.store.stats(), {
-    ...{ done: 5, running: 1, queued: 0, dead: 0, unreadable: 0 },
-    oldestWaitingAt: null,
+    ...{ done: 5, running: 1, queued: 0, parked: 0, dead: 0, unreadable: 0 },
+    ...{ dueLater: 0, oldestWaitingAt: null },
   });
 });
 
@@ -174,8 +174,8 @@ Deno.test("an event of a group that cannot be read is reported once, and left fo
   // The version that can read it.
   await sut.kv.set(key, value);
   assertEquals(await store.stats(), {
-    ...{ running: 2, done: 0, queued: 0, dead: 0, unreadable: 0 },
-    oldestWaitingAt: null,
+    ...{ running: 2, done: 0, queued: 0, parked: 0, dead: 0, unreadable: 0 },
+    ...{ dueLater: 0, oldestWaitingAt: null },
   });
 });
 

@@ -1,24 +1,28 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventRecord } from "../../../events/mod.ts";
+import { accepted, imported, redelivered, replayed } from "../../../events/store/arrival.ts";
 import {
-  accepted,
-  buried,
-  cancelled,
-  cancelRequested,
-  completed,
-  isCancelRequested,
   joined,
+  joinedLate,
   leased,
   movedUp,
   plannedDelay,
-  progressed,
-  redelivered,
-  released,
   renewed,
-  replayed,
   rescheduled,
+} from "../../../events/store/claims.ts";
+import {
+  cancelRequested,
+  hasBegun,
+  isCancelRequested,
+  progressed,
+} from "../../../events/store/record_notes.ts";
+import {
+  buried,
+  cancelled,
+  completed,
+  released,
   retried,
-} from "../../../events/store/transitions.ts";
+} from "../../../events/store/settlement.ts";
 import { isEventRecord } from "../../../events/store/record_shape.ts";
 import { delivery } from "./_events.ts";
 
@@ -51,6 +55,17 @@ Deno.test("joined() puts only the first event of a group on the schedule", () =>
   const second = joined(queued, "key", GROUP, false);
   assertState(second, "queued");
   assertEquals([second.dueAt, second.group, second.orderingKey], [null, GROUP, "key"]);
+});
+
+Deno.test("joinedLate() keeps an event due only if it is the first of its group", () => {
+  const later: EventRecord = { ...queued, orderingKey: "key", joinsLater: true, delayMs: 500 };
+  const first = joinedLate(later, GROUP, true);
+  assertState(first, "queued");
+  assertEquals([first.dueAt, first.group, first.joinsLater], [1_000, GROUP, undefined]);
+  const second = joinedLate(later, GROUP, false);
+  assertState(second, "queued");
+  assertEquals([second.dueAt, second.group, second.orderingKey], [null, GROUP, "key"]);
+  assertEquals(plannedDelay(second), 0);
 });
 
 Deno.test("movedUp() makes the next event of a group due", () => {
@@ -157,6 +172,36 @@ Deno.test("replayed() puts a dead event back as if it had just been received", (
   }
 });
 
+Deno.test("replayed() has an event that was to join later join its group at once", () => {
+  const later = cancelled({ ...queued, orderingKey: "key", joinsLater: true }, 3_000);
+  assertEquals(replayed(later, 5_000).joinsLater, undefined);
+});
+
+Deno.test("replayed() begins a done event anew, with a run of its own for its keys", () => {
+  const begun = { ...running, progress: ["part"], isBegun: true, run: 2 };
+  const done = completed(begun, 3_000);
+  const again = replayed(done, 5_000, PAYLOAD);
+  const { state, run, keyRun, progress, isBegun, payload, attempt, outcome, settledAt } = again;
+  assertEquals(
+    { state, run, keyRun, progress, isBegun, payload, attempt, outcome, settledAt },
+    {
+      ...{ state: "queued", run: 3, keyRun: 3, progress: undefined, isBegun: undefined },
+      ...{ payload: PAYLOAD, attempt: 0, outcome: undefined, settledAt: null },
+    },
+  );
+  assertEquals(hasBegun(again), false);
+  assertEquals(
+    hasBegun(retried(leased(again, { owner: "me", leaseMs: 1 }, 6_000), 0, "no", 6_001)),
+    true,
+  );
+});
+
+Deno.test("replayed() of a dead event and redelivered() keep the run of its keys", () => {
+  const dead = buried({ ...running, run: 4, keyRun: 2 }, "no", 3_000);
+  assertEquals(replayed(dead, 5_000).keyRun, 2);
+  assertEquals(redelivered(accepted(delivery("d1"), "d1", PAYLOAD, 9_000), dead).keyRun, 2);
+});
+
 Deno.test("redelivered() keeps the progress of the dead event, and nothing else", () => {
   const before = { ...dead, progress: ["a"], run: 2 };
   const again = redelivered(accepted(delivery("d1"), "d1", PAYLOAD, 9_000), before);
@@ -179,4 +224,29 @@ Deno.test("a record keeps the last ten attempts", () => {
     record = retried(leased(record, { owner: "me", leaseMs: 1 }, i), 0, "no", i);
   }
   assertEquals(record.attempts.map(({ attempt }) => attempt), [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+});
+
+Deno.test("imported() makes a running event queued, and a flagged one dead", () => {
+  const given = imported(running, PAYLOAD, 5_000);
+  assertState(given, "queued");
+  assertEquals([given.attempt, given.dueAt, given.isBegun], [0, 5_000, true]);
+  const ended = imported(flagged, PAYLOAD, 5_000);
+  assertState(ended, "dead");
+  assertEquals([ended.outcome, ended.payload], ["cancelled", PAYLOAD]);
+});
+
+Deno.test("imported() keeps a delay, and leaves the ordering group", () => {
+  const retriedThen = retried(running, 4_000, new Error("once"), 3_000);
+  assertEquals(imported(retriedThen, PAYLOAD, 5_000).dueAt, 7_000);
+  assertEquals(imported(retriedThen, PAYLOAD, 9_000).dueAt, 9_000);
+  assertEquals(imported(retriedThen, PAYLOAD, 1_000).dueAt, 5_000);
+  const waiting = joined(queued, "key", GROUP, false);
+  const given = imported(waiting, PAYLOAD, 5_000);
+  assertEquals([given.group, given.orderingKey, given.dueAt], [null, "key", 5_000]);
+});
+
+Deno.test("imported() leaves settled events as they are", () => {
+  for (const record of [dead, completed(running, 3_000)]) {
+    assertEquals(imported(record, record.payload, 9_000), record);
+  }
 });

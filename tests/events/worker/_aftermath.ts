@@ -1,9 +1,29 @@
+import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
 import type { Completion } from "./_history.ts";
 import { keysOf } from "../store/_events.ts";
 
 /** Entry that the settlement of an event leaves in the KV, below the key `effects`. */
-export type Effect = Omit<Completion, "step">;
+export type Effect = Omit<Completion, "step"> & {
+  /** Names of the events that were emitted by it. */
+  readonly children?: readonly string[];
+};
+
+/** Key at which the settlements of an emitted event are counted. */
+export const childrenKey = (child: string): Deno.KvKey => ["children", child];
+
+/** Checks that what settled handlers have emitted was handled, once, and nothing else. */
+export async function assertChildren(kv: Deno.Kv): Promise<void> {
+  const emitted: string[] = [];
+  for await (const { value } of kv.list<Effect>({ prefix: ["effects"] })) {
+    emitted.push(...value.children ?? []);
+  }
+  const counted = await Array.fromAsync(
+    kv.list<Deno.KvU64>({ prefix: ["children"] }),
+    ({ key, value }) => `${String(key[1])} ${value.value}`,
+  );
+  assertEquals(counted.toSorted(), emitted.map((child) => `${child} 1`).toSorted());
+}
 
 /** Reads what settlements have left in a KV. The steps are those in which its versions came about. */
 export async function completionsIn(
@@ -17,12 +37,37 @@ export async function completionsIn(
   }));
 }
 
-/** Reads how the events of a KV stand, by their ids. */
+/** Reads how the events of a KV stand that were sent, by their ids. */
 export async function statesIn(kv: Deno.Kv): Promise<Map<string, string>> {
   const store = await openEventStore(kv, { notifier: "watch" });
   const states = new Map<string, string>();
-  for await (const { id, state } of store.list()) states.set(id, state);
+  for await (const event of store.list()) {
+    if (!("causedBy" in event)) states.set(event.id, event.state);
+  }
   return states;
+}
+
+/** Reads which events of a KV were settled together with another one. */
+export async function handledWithIn(kv: Deno.Kv): Promise<Map<string, string>> {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const settled = new Map<string, string>();
+  for await (const event of store.list()) {
+    if (event.state === "unreadable" || event.handledWith === undefined) continue;
+    settled.set(event.id, event.handledWith);
+  }
+  return settled;
+}
+
+/** Reads how many events of each key the handlers have counted. */
+export async function countsIn(kv: Deno.Kv): Promise<Record<string, number>> {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const counts: Record<string, number> = {};
+  for (const key of await keysOf(kv, "state")) {
+    const name = String(key.at(-1));
+    const { value } = await store.state<number>(name);
+    if (value !== undefined) counts[name.replace("count/", "")] = value;
+  }
+  return counts;
 }
 
 /** Purges all events of a KV once nothing is due any more, and tells what is left then. */
@@ -32,5 +77,18 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   // A claim tidies up what is on the schedule without its event.
   await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
   await store.deleteStaleUploads(0);
-  return (await keysOf(kv)).filter(([, part]) => part !== "notifier");
+  // Values that nobody has waited for are kept for a while.
+  for await (const { key, value } of kv.list({ prefix: ["events", "waiter"] })) {
+    if ((value as { for?: unknown }).for === undefined) await kv.delete(key);
+  }
+  const { value } = await kv.get<Deno.KvU64>(["events", "keptBytes"]);
+  const isEmpty = (value?.value ?? 0n) === 0n;
+  const own: unknown[] = [
+    "notifier",
+    "emit",
+    "state",
+    "keptCounted",
+    ...isEmpty ? ["keptBytes"] : [],
+  ];
+  return (await keysOf(kv)).filter(([, part]) => !own.includes(part));
 }

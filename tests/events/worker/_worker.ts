@@ -7,7 +7,8 @@ import {
   startWorker,
   type WorkerOptions,
 } from "../../../events/mod.ts";
-import { recordKey } from "../store/_events.ts";
+import type { LogRecord } from "../../../middleware/mod.ts";
+import { delivery, recordKey } from "../store/_events.ts";
 import type { StoreUnderTest } from "../store/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
@@ -46,6 +47,21 @@ export async function withWorker(
     await worker.stop();
     kv.close();
   }
+}
+
+/** Handles the event `d1` and what it emits, until nothing is due any more; returns what was logged. */
+export async function handle(
+  { store }: OpenedStore,
+  handler: EventHandler,
+  options: WorkerOptions = {},
+): Promise<LogRecord[]> {
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  await store.accept(delivery("d1"));
+  const worker = startWorker(store, handler, { log, retry: { minDelayMs: 0 }, ...options });
+  do await worker.poll(); while ((await store.get("d1"))?.state === "queued");
+  await worker.stop();
+  return records;
 }
 
 /** Has another worker own the lease of an event. */

@@ -1,13 +1,16 @@
 import {
   type Delivery,
+  type EventFilter,
   type EventHandler,
   type EventStore,
   type EventWorker,
+  type HandlerContext,
   openEventStore,
+  RetryLaterError,
   startWorker,
 } from "../../../events/mod.ts";
 import { enqueueDelivery } from "../../../webhook/mod.ts";
-import type { Effect } from "./_aftermath.ts";
+import { childrenKey, type Effect } from "./_aftermath.ts";
 import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
@@ -16,11 +19,23 @@ import { delivery, later } from "../store/_events.ts";
 /** Length of a lease, in milliseconds. */
 export const LEASE_MS = 300;
 
+/** Longest time for which a handler puts its event off, in milliseconds. */
+const MAX_PUT_OFF_MS = 500;
+
+/** Longest time for which a handler waits for an answer, in milliseconds. */
+const MAX_WAIT_MS = 1_500;
+
+/** Share of the handlers that wake another event. */
+const WAKE_RATE = 0.3;
+
 /** Share of the handlers that take longer than a lease. */
 const LONG_RATE = 0.05;
 
 /** Interventions from outside. Those listed several times are made more often. */
 const INTERVENTIONS = ["cancel", "cancel", "cancel", "replay", "replay", "purge"] as const;
+
+/** Time without an event of a key after which those that wait are handled together, in milliseconds. */
+const QUIET_MS = 40;
 
 /** Text that makes a delivery too large for one commit. */
 const PADDING = "a".repeat(800_000);
@@ -36,6 +51,18 @@ export interface WorldOptions {
   readonly handlerMs: number;
   /** Share of the handlers that throw, from 0 to 1. */
   readonly failureRate: number;
+  /** Share of the handlers that put their events off, from 0 to 1. */
+  readonly putOffRate: number;
+  /** Set if the events of a key are handled together. */
+  readonly isQuiet?: boolean | undefined;
+  /** Share of the handlers that emit further events, from 0 to 1. */
+  readonly emitRate: number;
+  /** Set if payloads of done events are kept, a few at a time. */
+  readonly isKeeping?: boolean;
+  /** Share of the events whose handlers wait for an answer, from 0 to 1; none if undefined. */
+  readonly waitRate?: number;
+  /** Set if handlers count their events in a state of their key. */
+  readonly isCounting?: boolean;
 }
 
 /** An event that is sent. */
@@ -52,12 +79,24 @@ export interface Working {
   cut(): void;
 }
 
+/** Counts events in the state of their key. */
+async function count(
+  state: HandlerContext["state"],
+  events: number,
+  key = "free",
+): Promise<void> {
+  const count = await state<number>(`count/${key}`);
+  count.set((count.value ?? 0) + events);
+}
+
 /** A KV in a simulation, those who use it, and the history of what they do. */
 export class World implements Disposable {
   readonly simulation: Simulation;
   /** Step in which each version of the KV came about. */
   readonly steps = new Map<string, number>();
-  readonly history: History = { handlings: [], joins: [], cancels: [], purges: [] };
+  readonly history: History;
+  /** Names that handlers have waited for so far. */
+  readonly #asked: string[] = [];
   /** Events that were sent so far. */
   readonly #sent: Sent[] = [];
   readonly #kv: Deno.Kv;
@@ -69,6 +108,16 @@ export class World implements Disposable {
     this.#kv = kv;
     this.#options = options;
     this.simulation = new Simulation(options.seed);
+    const { isKeeping = false } = options;
+    this.history = {
+      handlings: [],
+      joins: [],
+      cancels: [],
+      purges: [],
+      wakes: [],
+      results: [],
+      isKeeping,
+    };
   }
 
   /** Gives back what belongs to the simulation. */
@@ -84,7 +133,9 @@ export class World implements Disposable {
       this.steps.set(versionstamp, this.simulation.step);
     };
     const view = simulateKv(this.#kv, this.simulation, faultRate, this.#watchers, note);
-    return { ...view, store: await openEventStore(view.kv, { notifier: "watch", log: () => {} }) };
+    const keepPayloads = this.#options.isKeeping ? { forMs: 2_000, maxBytes: 200 } : undefined;
+    const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
+    return { ...view, store: await openEventStore(view.kv, options) };
   }
 
   /** Starts a worker in a process of its own, which can also take events in. */
@@ -128,30 +179,124 @@ export class World implements Disposable {
       joins.push({ ...span(), isAcknowledged: true });
     }
     if (kind === "cancel" && await store.cancel(id)) cancels.push(span());
-    if (kind === "purge" && (await store.purge({ type: id })).changed > 0) purges.push(span());
+    if (kind === "purge" && (await store.purge(this.#only(id))).changed > 0) purges.push(span());
+  }
+
+  /** The filter for one event. Those that are handled together are of one type. */
+  #only(id: string): EventFilter {
+    return this.#options.isQuiet ? { ids: [id] } : { type: id };
+  }
+
+  /** Wakes one of the names that handlers have waited for not long ago. */
+  async answer(store: EventStore): Promise<void> {
+    const name = this.#recentName();
+    if (name === undefined) return;
+    const value = this.#nextValue(name);
+    const { outcome, eventId } = await store.wake(name, value);
+    if (outcome !== "woken") return;
+    this.history.wakes.push({ name, value, eventId, at: this.simulation.step });
+  }
+
+  #recentName(): string | undefined {
+    const recent = this.#asked.slice(-6);
+    return recent.length === 0 ? undefined : this.simulation.oneOf(recent);
+  }
+
+  /** Makes a value for a name, and notes that it may be woken with it. */
+  #nextValue(name: string): number {
+    const { wakes } = this.history;
+    const value = wakes.length;
+    wakes.push({ name, value, eventId: undefined, at: this.simulation.step });
+    return value;
+  }
+
+  /** Waits for the answer to an event. What it gets is noted. */
+  async #wait(id: string, name: string, timeoutMs: number, { waitFor }: HandlerContext) {
+    if (!this.#asked.includes(name)) this.#asked.push(name);
+    const { value, timedOut } = await waitFor<number>(name, { timeoutMs });
+    this.history.results.push({ id, name, value: timedOut ? undefined : value });
   }
 
   /** Handles an event for a while, until aborted, and leaves an effect in the KV. */
-  readonly #handle: EventHandler = async ({ id, payload }, { signal, settleWith }) => {
+  readonly #handle: EventHandler = async ({ earlier, ...event }, context) => {
+    const { signal, settleWith } = context;
     signal.throwIfAborted();
     const { simulation, history: { handlings } } = this;
-    const { key, delivery } = payload as unknown as Effect;
-    const handling = { id, key, from: simulation.step, to: Infinity };
-    const effect = ["effects", handlings.push(handling)];
-    settleWith((commit) => commit.set(effect, { id, key, delivery } satisfies Effect));
-    const { handlerMs, failureRate } = this.#options;
+    const { id, platform, payload: { key, child, delivery, waitMs } } = event;
+    const handling = { id, key: key as string | undefined, from: simulation.step, to: Infinity };
+    const number = handlings.push(handling);
+    if (platform === "events") {
+      settleWith((commit) => commit.sum(childrenKey(child as string), 1n));
+    } else {
+      const children = this.#emitAny(number, context);
+      for (const [i, { id, payload }] of [...earlier, event].entries()) {
+        const { key, delivery } = payload as unknown as Effect;
+        const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
+        const effect: Effect = { id, key, delivery, ...more };
+        settleWith((commit) => commit.set(["effects", number, i], effect));
+      }
+    }
+    const { handlerMs, failureRate, putOffRate, waitRate = 0, isCounting } = this.#options;
+    if (typeof waitMs === "number") {
+      await this.#wait(id, `${id}:${delivery}`, waitMs, context).catch((error) => {
+        handling.to = simulation.step;
+        throw error;
+      });
+    }
+    if (waitRate > 0 && simulation.random() < WAKE_RATE) {
+      const name = this.#recentName();
+      if (name !== undefined) context.wake(name, this.#nextValue(name));
+    }
     const isLong = simulation.random() < LONG_RATE;
     const ms = isLong ? LEASE_MS * 2 : simulation.random() * handlerMs;
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([later(ms), aborted]);
+    const counted = isCounting && platform !== "events"
+      ? count(context.state, 1 + earlier.length, handling.key).then(
+        () => undefined,
+        (error) => error,
+      )
+      : undefined;
+    const failure = await Promise.race([
+      counted,
+      counted && aborted.then(() => new Error("Aborted")),
+    ]);
     handling.to = simulation.step;
+    if (failure) throw failure;
     if (simulation.random() < failureRate) throw new Error("The handler fails");
+    // Without a number drawn where there is nothing to decide: older histories come about as they did.
+    if (putOffRate === 0 || simulation.random() >= putOffRate) return;
+    throw new RetryLaterError("Later", { afterMs: simulation.random() * MAX_PUT_OFF_MS });
   };
+
+  /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
+  #emitAny(handling: number, { emit }: HandlerContext): string[] {
+    const { simulation: { random } } = this;
+    const { emitRate } = this.#options;
+    if (emitRate === 0 || random() >= emitRate) return [];
+    return Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => {
+      const child = `${handling}/${i}`;
+      const group = random() < 0.5 ? `g${Math.floor(random() * 2)}` : undefined;
+      const key = group && `jobs:${group}`;
+      emit("jobs", "item", { child, key }, {
+        group,
+        delayMs: random() < 0.5 ? random() * 500 : 0,
+        ...(random() < 0.5 && { id: child }),
+      });
+      return child;
+    });
+  }
 
   /** A delivery, of the event's own type, so that it can be purged alone. */
   #deliveryOf({ id, key }: Sent, number: number): Delivery {
     const padding = this.simulation.random() < this.#options.largeRate ? PADDING : "";
-    const text = JSON.stringify({ key, delivery: number, padding });
-    return { ...delivery(id, text, key), type: id, payload: JSON.parse(text) };
+    const { waitRate = 0, isQuiet: isWorldQuiet, isKeeping } = this.#options;
+    const isQuiet = isWorldQuiet && key !== undefined;
+    // A batch does not wait, and a done event that is replayed waits for its name again.
+    const waits = waitRate > 0 && !isQuiet && !isKeeping && this.simulation.random() < waitRate;
+    const waitMs = waits ? 1 + Math.floor(this.simulation.random() * MAX_WAIT_MS) : undefined;
+    const text = JSON.stringify({ key, delivery: number, padding, waitMs });
+    const type = isQuiet ? { quietMs: QUIET_MS, maxWaitMs: 4 * QUIET_MS } : { type: id };
+    return { ...delivery(id, text, key), ...type, payload: JSON.parse(text) };
   }
 }

@@ -1,34 +1,17 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
+  createEventRouter,
   type EventHandler,
   GiveUpError,
   type HandlerContext,
   openEventStore,
-  startWorker,
-  type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
-import { delivery } from "../store/_events.ts";
+import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { memoryStore } from "../store/_stores.ts";
-import { type OpenedStore, simulated, stealLease } from "./_worker.ts";
+import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** Handles one event with a handler, until nothing is due any more. */
-async function handle(
-  { store }: OpenedStore,
-  handler: EventHandler,
-  options: WorkerOptions = {},
-): Promise<LogRecord[]> {
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  await store.accept(delivery("d1"));
-  const worker = startWorker(store, handler, { log, retry: { minDelayMs: 0 }, ...options });
-  do await worker.poll(); while ((await store.get("d1"))?.state === "queued");
-  await worker.stop();
-  return records;
-}
 
 Deno.test("checkpoint() keeps what is done for the next attempt, its effects once", async () => {
   await using sut = await memoryStore();
@@ -178,6 +161,83 @@ Deno.test("checkpoint() that is committed after its time is not noted a second t
   };
   await handle(sut, handler, { leaseMs: 600 });
   assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+});
+
+/** Handles an event on a KV whose commits fail as is told: none of them is answered then. */
+async function handleOnFaults(
+  sut: OpenedStore,
+  handlerOf: (fail: (...faults: readonly Fault[]) => void) => EventHandler,
+): Promise<void> {
+  const faults: Fault[] = [];
+  const kv = withOperations(sut.kv, (operation) => {
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      const fault = faults.shift();
+      if (fault === "before") throw new Error("connection lost");
+      await later(20);
+      const result = await commit();
+      if (fault === "after") throw new Error("connection lost");
+      return result;
+    };
+  });
+  const store = await openEventStore(kv);
+  await handle({ ...sut, store }, handlerOf((...more) => void faults.push(...more)));
+}
+
+Deno.test("checkpoint() whose answer was lost is not noted again after another one", async () => {
+  await using sut = await memoryStore();
+  await handleOnFaults(sut, (fail) => async (_event, { checkpoint }) => {
+    // The commit is stored, and looking for it fails.
+    fail("after", "before");
+    const [first, second] = await Promise.allSettled([
+      checkpoint("a", countOne),
+      checkpoint("b", countOne),
+    ]);
+    assertEquals([first.status, second.status], ["rejected", "fulfilled"]);
+    await checkpoint("a", countOne);
+  });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
+});
+
+Deno.test("checkpoint() is repeated while another handler is noted, and stores what was emitted", async () => {
+  await using sut = await memoryStore();
+  const failed = Promise.withResolvers<void>();
+  await handleOnFaults(sut, (fail) =>
+    createEventRouter()
+      .on("push", async (_event, { emit, checkpoint, waitFor }) => {
+        emit("jobs", "reminder", {}, { delayMs: 3_600_000 });
+        fail("before", "before");
+        await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+        failed.resolve();
+        await later(5);
+        await checkpoint("a", countOne);
+        await waitFor("answer");
+      })
+      .on("push", () => failed.promise, { id: "other" }).handle);
+  const { state, progress } = (await sut.store.get("d1"))!;
+  assertEquals([state, progress?.toSorted()], ["parked", ["id(other)", "on(push)/a"]]);
+  assertEquals((await Array.fromAsync(sut.store.list())).map(({ id }) => id).toSorted(), [
+    "d1",
+    "jobs:d1/0001",
+  ]);
+  assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
+});
+
+Deno.test("checkpoint() whose answer was lost is not noted again after another handler was noted", async () => {
+  await using sut = await memoryStore();
+  const failed = Promise.withResolvers<void>();
+  const isNoted = async () => (await sut.store.get("d1"))!.progress?.includes("id(other)") ?? false;
+  await handleOnFaults(sut, (fail) =>
+    createEventRouter()
+      .on("push", async (_event, { checkpoint }) => {
+        fail("after", "before");
+        await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+        failed.resolve();
+        await until(isNoted);
+        await checkpoint("a", countOne);
+      })
+      .on("push", () => failed.promise, { id: "other" }).handle);
+  assertEquals((await standing(sut)).count, 1n);
 });
 
 Deno.test("GiveUpError has the event given up at once, and kept", async () => {

@@ -1,8 +1,16 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
+import { loadStateCodec } from "../../../events/store/stored_state.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { byLength } from "../../_length.ts";
-import { completionsIn, leftoversIn, statesIn } from "./_aftermath.ts";
+import {
+  assertChildren,
+  completionsIn,
+  countsIn,
+  handledWithIn,
+  leftoversIn,
+  statesIn,
+} from "./_aftermath.ts";
 import { assertGuarantees, type History, type Outcome } from "./_history.ts";
 import { type Sent, World, type WorldOptions } from "./_world.ts";
 import { later } from "../store/_events.ts";
@@ -47,6 +55,14 @@ async function play(world: World, scenario: Scenario): Promise<void> {
       else await world.intervene(operator.store, event.id);
     }
   })();
+  const answering = (async () => {
+    for (let i = 0; scenario.waitRate && i < 30; i++) {
+      await later(random() * 40);
+      // Of one that fails, or whose KV never answers, nobody knows.
+      const waking = world.answer(simulation.oneOf([again, operator]).store).catch(() => {});
+      await Promise.race([waking, later(5_000)]);
+    }
+  })();
   const changing = (async () => {
     await later(random() * 100);
     workers[0]!.cut();
@@ -54,22 +70,31 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     await workers[1]!.worker.stop({ graceMs: random() * 50 });
     workers[1] = await world.worker();
   })();
-  await Promise.all([...sending, intervening, changing]);
+  await Promise.all([...sending, intervening, answering, changing]);
   for (;;) {
-    const { queued, running } = await operator.store.stats();
-    if (queued + running === 0) break;
+    const { queued, running, parked } = await operator.store.stats();
+    if (queued + running + parked === 0) break;
     await later(50);
   }
   await Promise.all(workers.map(({ worker }) => worker.stop({ graceMs: 0 })));
 }
+
+// Loaded before: a simulation does not wait for what is outside of it.
+await loadStateCodec();
 
 async function run(scenario: Scenario): Promise<History & Outcome> {
   using kv = await Deno.openKv(":memory:");
   using world = new World(kv, scenario);
   await world.simulation.run(play(world, scenario));
   const completions = await completionsIn(kv, world.steps);
-  const outcome = { completions, states: await statesIn(kv) };
+  const outcome = { completions, states: await statesIn(kv), handledWith: await handledWithIn(kv) };
   assertGuarantees(world.history, outcome);
+  await assertChildren(kv);
+  if (scenario.isCounting) {
+    const byKey = Object.groupBy(completions, ({ key = "free" }) => key);
+    const counts = Object.entries(byKey).map(([key, its]) => [key, its!.length] as const);
+    assertEquals(await countsIn(kv), Object.fromEntries(counts));
+  }
   // Later than anything is scheduled: an event that fails to be leased three times waits for a minute.
   await world.simulation.run(later(70_000));
   assertEquals(await leftoversIn(kv), []);
@@ -85,7 +110,13 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   largeRate: fc.constantFrom(0, 0, 0.1),
   handlerMs: fc.constantFrom(5, 80),
   failureRate: fc.constantFrom(0, 0.1, 0.4),
+  putOffRate: fc.constantFrom(0, 0.1, 0.4),
+  isQuiet: fc.boolean(),
+  emitRate: fc.constantFrom(0, 0, 0.5),
+  waitRate: fc.constantFrom(0, 0, 0.2, 0.6),
   interventions: fc.nat({ max: 40 }),
+  isKeeping: fc.boolean(),
+  isCounting: fc.boolean(),
 });
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
@@ -95,11 +126,28 @@ const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 40);
 const ONCE_BROKEN: readonly Scenario[] = [
   {
     ...{ seed: 471003188, keys: 4, eventsPerKey: 7, faultRate: 0.01, largeRate: 0 },
-    ...{ handlerMs: 5, failureRate: 0.4, interventions: 7 },
+    ...{ handlerMs: 5, failureRate: 0.4, putOffRate: 0, emitRate: 0, interventions: 7 },
   },
   {
     ...{ seed: 1042414772, keys: 3, eventsPerKey: 8, faultRate: 0.01, largeRate: 0 },
-    ...{ handlerMs: 5, failureRate: 0.1, interventions: 25 },
+    ...{ handlerMs: 5, failureRate: 0.1, putOffRate: 0, emitRate: 0, interventions: 25 },
+  },
+];
+
+/**
+ * In the first, an event was cancelled with the first one of its batch, and then purged. In the second, one was
+ * done while it was replayed. Neither breaks a guarantee, and both were once taken for a fault.
+ */
+const UNDECIDED: readonly Scenario[] = [
+  {
+    ...{ seed: 12, keys: 2, eventsPerKey: 8, faultRate: 0.05, largeRate: 0.1, handlerMs: 5 },
+    ...{ failureRate: 0.1, putOffRate: 0.4, isQuiet: true, emitRate: 0, waitRate: 0.2 },
+    ...{ interventions: 37, isKeeping: true, isCounting: false },
+  },
+  {
+    ...{ seed: 10, keys: 3, eventsPerKey: 2, faultRate: 0, largeRate: 0, handlerMs: 5 },
+    ...{ failureRate: 0.4, putOffRate: 0.4, isQuiet: true, emitRate: 0.5, waitRate: 0 },
+    ...{ interventions: 4, isKeeping: true, isCounting: false },
   },
 ];
 
@@ -107,14 +155,14 @@ const ONCE_BROKEN: readonly Scenario[] = [
 const TELLING: readonly Scenario[] = [
   {
     ...{ seed: 9, keys: 2, eventsPerKey: 10, faultRate: 0, largeRate: 0.1 },
-    ...{ handlerMs: 80, failureRate: 0, interventions: 39 },
+    ...{ handlerMs: 80, failureRate: 0, putOffRate: 0, emitRate: 0, interventions: 39 },
   },
 ];
 
 Deno.test("no history breaks the guarantees, whatever fails and whoever intervenes", async () => {
   await fc.assert(fc.asyncProperty(scenarios, async (each) => void await run(each)), {
     ...{ numRuns: RUNS, endOnFailure: true },
-    examples: [...ONCE_BROKEN, ...TELLING].map((each) => [each]),
+    examples: [...ONCE_BROKEN, ...UNDECIDED, ...TELLING].map((each) => [each]),
   });
 });
 

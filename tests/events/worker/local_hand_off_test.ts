@@ -108,3 +108,26 @@ Deno.test("a worker keeps its room where a reading fails while an event of a key
   assertEquals(handled, 9);
   await worker.stop();
 });
+
+Deno.test("an event keeps its lease that is handed off again after a failed commit", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const failing = failingOnce(kv, "before");
+  const store = await openEventStore(failing.kv);
+  const handled: string[] = [];
+  const accepted = Promise.withResolvers<void>();
+  const handler = async ({ id }: { readonly id: string }) => {
+    handled.push(id);
+    // The event that is handed off by a settlement that fails is looked for after a second.
+    if (id === "second") return await later(1_500);
+    await accepted.promise;
+    failing.arm();
+  };
+  const worker = startWorker(store, handler, { log: () => {} });
+  for (const id of ["first", "second"]) await store.accept(delivery(id, "{}", "key"));
+  accepted.resolve();
+  await worker.poll();
+  await worker.poll();
+  await worker.stop();
+  assertEquals(handled, ["first", "second"]);
+  assertEquals((await store.get("second"))?.state, "done");
+});

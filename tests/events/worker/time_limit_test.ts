@@ -253,6 +253,53 @@ Deno.test("each handler of an event has its own limit, and its place is free aft
   assertEquals(named.map(({ handler }) => handler), ["id(short)", "id(usual)", undefined]);
 });
 
+Deno.test("a place is free once each handler has ended or reached its limit, and is counted then", async () => {
+  const sut = await memoryStore();
+  const [short, long] = [deafHandler(), deafHandler()];
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const router = createEventRouter()
+    .on("push", short.handler, { id: "short", timeoutMs: 20 })
+    .on("push", long.handler, { id: "long", timeoutMs: 600_000 })
+    .on("push", () => {}, { id: "quick" });
+  const stuck = Promise.withResolvers<void>();
+  const options = { concurrency: 2, timeoutMs: 600_000, log, onStuck: () => stuck.resolve() };
+  await withWorker(sut, router.handle, options, async () => {
+    for (const id of ["d1", "d2", "d3"]) await sut.store.accept(delivery(id));
+    // Its limit has passed when the other one ends, or passes after that.
+    await until(() => short.signals.get("d1")?.aborted ?? false);
+    assertEquals(short.started, ["d1", "d2"]);
+    long.end("d1");
+    await until(() => short.started.includes("d3"));
+    long.end("d2");
+    long.end("d3");
+    await stuck.promise;
+    for (const id of ["d1", "d2", "d3"]) short.end(id);
+    for (const id of ["d1", "d2", "d3"]) await reach(sut.store, id, "done");
+  });
+  const named = records.filter(({ message, eventId }) =>
+    message === "handler still running" && eventId === "d1"
+  );
+  assertEquals(named.map(({ timeoutMs }) => timeoutMs), [20, 20]);
+});
+
+Deno.test("what goes on after the handlers has the worker's limit again", async () => {
+  await using sut = await memoryStore();
+  const router = createEventRouter()
+    .on("push", () => later(5))
+    .on("push", () => later(30), { id: "short", timeoutMs: 60 });
+  let isAborted: boolean | undefined;
+  const worker = startWorker(sut.store, async (event, context) => {
+    await router.handle(event, context);
+    await later(200);
+    isAborted = context.signal.aborted;
+  }, { log: () => {}, timeoutMs: 600_000 });
+  await sut.store.accept(delivery("d1"));
+  await reach(sut.store, "d1", "done");
+  await worker.stop();
+  assertEquals(isAborted, false);
+});
+
 Deno.test("a handler of a router in another router has its own limit", async () => {
   const sut = await memoryStore();
   const { handler, signals, end } = deafHandler();

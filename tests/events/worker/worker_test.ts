@@ -67,7 +67,7 @@ testStore("startWorker() hands the event to the handler, and settles it", async 
       source: "github",
       type: "push",
     },
-    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1 },
+    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1, earlier: [] },
     ...{ action: undefined, repository: undefined, chat: undefined, sender: undefined },
   });
   assertEquals(new TextDecoder().decode(body), `{"ref":"🙂"}`);
@@ -698,10 +698,14 @@ Deno.test("stop() gives back at once what handlers give up when their signal abo
   await using sut = await memoryStore();
   const handler: EventHandler = (_event, { signal }) =>
     new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-  const worker = startWorker(sut.store, handler, { log: () => {} });
+  const logged: unknown[] = [];
+  const worker = startWorker(sut.store, handler, {
+    log: ({ level, message, eventId }) => void logged.push([level, message, eventId]),
+  });
   await sut.store.accept(delivery("d1"));
   await reach(sut.store, "d1", "running");
   await worker.stop();
+  assertEquals(logged, [["info", "event given back", "d1"]]);
   const record = (await sut.store.get("d1"))!;
   assertEquals([record.state, record.attempts.length], ["queued", 0]);
   assertGreaterOrEqual(Date.now(), record.dueAt!);
@@ -869,7 +873,7 @@ Deno.test("startWorker() reports no lost lease of an event that it settles meanw
   let isAborted = false;
   const handler: EventHandler = (_event, { signal }) =>
     signal.addEventListener("abort", () => isAborted = true);
-  await withWorker(sut, handler, { leaseMs: 500, log }, async () => {
+  await withWorker(sut, handler, { leaseMs: 3_000, log }, async () => {
     await store.accept(delivery("d1"));
     await refused.promise;
     await later(100);

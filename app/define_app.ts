@@ -1,0 +1,721 @@
+import type { Hono } from "@hono/hono";
+import {
+  checkFunctions,
+  checkInteger,
+  checkKeys,
+  checkObject,
+  met,
+} from "../core/check_options.ts";
+import { checkEnvSpec, type EnvOf, type EnvSpec } from "../core/env.ts";
+import type { LogSink } from "../core/mod.ts";
+import {
+  createEventRouter,
+  type DeadEvent,
+  type EventHandler,
+  type EventName,
+  type EventPayload,
+  type EventRouter,
+  type EventStore,
+  type HandlerContext,
+  type HandlerOptions,
+  type KeepPayloads,
+  type OwnEvents,
+  type WebhookEvent,
+  type WorkerOptions,
+} from "../events/mod.ts";
+import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
+import { EMITTING, GiveUpError, NoHandler } from "../events/worker/event.ts";
+import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
+import { withDefaults } from "../events/worker/worker.ts";
+import type { Schedule, SlotPayload } from "../events/schedules/mod.ts";
+import { checkPlatform } from "../webhook/platform.ts";
+import type { JsonObject, Platform } from "../webhook/mod.ts";
+import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
+import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
+import { checkMounts, type Mount } from "./mounts.ts";
+import { isOwnEvents, refusingPlatforms } from "./own_events.ts";
+import { type ScheduleOptions, Schedules } from "./schedules.ts";
+
+/**
+ * Parts that an app's resources are made with.
+ *
+ * @typeParam TEnv The values of its variables.
+ * @category Apps
+ */
+export interface ResourceParts<TEnv extends object> {
+  /** Values of the app's variables. */
+  readonly env: TEnv;
+  /** KV of the event store, for data of the app's own. */
+  readonly kv: Deno.Kv;
+  /** Log of the app. */
+  readonly log: LogSink;
+  /**
+   * Notes a function that closes a resource. It is called at the end, after the last handler, the latest
+   * first; and if the start fails.
+   *
+   * @param close The function.
+   */
+  defer(close: () => unknown): void;
+}
+
+/**
+ * Parts that an app's own routes work with.
+ *
+ * @typeParam TEnv The values of its variables.
+ * @typeParam TResources The resources that it has opened.
+ * @category Apps
+ */
+export interface RouteParts<TEnv extends object, TResources> extends AppParts<TEnv, TResources> {
+  /** Event store. */
+  readonly store: EventStore;
+  /** KV of the event store. */
+  readonly kv: Deno.Kv;
+  /** Log of the app's requests, with floods summed up. */
+  readonly log: LogSink;
+}
+
+/**
+ * Definition of an app.
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @category Apps
+ */
+export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>
+  extends Pick<AppOptions, "version" | "before"> {
+  /** Name of the app, for `GET /health`, the log and the KV. */
+  readonly name: string;
+  /** Platform that sends the app's deliveries: `github()`, `telegram()` or another one. */
+  readonly platform: Platform<TEvents>;
+  /**
+   * Variables of the app's own. They are read at the start, and everything that is missing is reported at
+   * once.
+   *
+   * @default {{}} None.
+   */
+  readonly env?: TSpec | undefined;
+  /**
+   * Opens what handlers and routes need: clients of APIs, connections. It is called once at the start.
+   *
+   * @default {undefined} Nothing: `resources` is undefined.
+   */
+  readonly resources?:
+    | ((parts: ResourceParts<EnvOf<TSpec>>) => TResources | Promise<TResources>)
+    | undefined;
+  /**
+   * Adds routes of the app's own. They run behind the rate limiter. It must be synchronous. Write it below
+   * `resources`: the compiler infers the members in this order.
+   *
+   * @default {undefined} None but the health routes and the webhook.
+   */
+  readonly routes?:
+    | ((app: Hono<BaseEnv<EnvOf<TSpec>>>, parts: RouteParts<EnvOf<TSpec>, TResources>) => unknown)
+    | undefined;
+  /**
+   * Readiness check of the app's own, for `GET /health/ready`. It throws or rejects while the app should get
+   * no requests.
+   *
+   * @default {undefined} Ready until it is stopped.
+   */
+  readonly ready?:
+    | ((parts: AppParts<EnvOf<TSpec>, TResources>) => void | Promise<void>)
+    | undefined;
+  /**
+   * Limit of the requests of a client that are answered 4xx, in a window in milliseconds, see
+   * {@linkcode createRateLimiter}; false for none. Only such requests count: code hosts do not send again
+   * what was refused.
+   *
+   * @default {{ limit: 100, window: 60_000 }}
+   */
+  readonly rateLimit?: { readonly limit: number; readonly window: number } | false | undefined;
+  /**
+   * Options of the worker: how many handlers run at once, their time limit, the retries.
+   *
+   * @default {{}} Those of {@linkcode startWorker}.
+   */
+  readonly worker?: Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead"> | undefined;
+  /**
+   * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
+   *
+   * @default {false}
+   */
+  readonly strict?: boolean | undefined;
+  /**
+   * Namespace of the app's events in the KV. If you rename an app, set this to its old name: otherwise
+   * nobody handles the events that it still has.
+   *
+   * @default {name} The app's name.
+   */
+  readonly namespace?: string | undefined;
+  /**
+   * Time for which done events are kept and duplicates recognized, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number | undefined;
+  /**
+   * Keeps the payloads of done events for a while, to look at them and to replay the events: for `forMs`
+   * milliseconds, up to the retention, and the oldest are dropped when all take more than `maxBytes`.
+   *
+   * @default {undefined} A payload is deleted when its event is done.
+   */
+  readonly keepPayloads?: KeepPayloads | undefined;
+  /**
+   * Parts with routes and variables of their own, such as `consoleMount()` of `@org/edge-base/console`. They
+   * run behind the rate limiter.
+   *
+   * @default {[]} None.
+   */
+  readonly mounts?: readonly Mount[] | undefined;
+}
+
+/**
+ * Handler of an app's events. Beside its context it gets the app's own parts.
+ *
+ * @typeParam TPayload The type of the payload.
+ * @typeParam TParts The app's parts.
+ * @category Apps
+ */
+export type AppEventHandler<TPayload = JsonObject, TParts extends AppParts = AppParts> = (
+  event: WebhookEvent<TPayload>,
+  context: HandlerContext & TParts,
+) => unknown;
+
+/**
+ * Registry of the handlers for one platform's events, see {@linkcode EventRouter}.
+ *
+ * @typeParam TEvents The payloads by type.
+ * @typeParam TParts The app's parts.
+ * @category Apps
+ */
+export interface EventHandlers<TEvents extends object, TParts extends AppParts> {
+  /**
+   * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
+   *
+   * @param names The name, or several.
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
+   */
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    options?: HandlerOptions,
+  ): this;
+  /**
+   * Registers a handler for all events, in addition to their own handlers.
+   *
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.onAny}, or if the app is open already.
+   */
+  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+  /**
+   * Registers a handler for the events that have none of their own.
+   *
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.onOther}, or if the app is open already.
+   */
+  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+}
+
+const DOING = "define the app";
+
+/** Names of the members of a definition. */
+const KEYS = [
+  ...["name", "version", "platform", "env", "resources", "routes", "before", "ready", "rateLimit"],
+  ...["worker", "strict", "namespace", "retentionMs", "keepPayloads", "mounts"],
+];
+
+const WORKER_KEYS = ["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry"];
+
+/** Longest retention: 100 years, like the event store's. */
+const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
+
+/** Name and kind of a source of events: of a platform, or of one of the app's own. */
+interface Origin {
+  readonly name: string;
+  readonly kind: string;
+}
+
+/** Platform, or source of the app's own, with the router of its events' handlers. */
+class Source<TEvents extends object, TParts extends AppParts>
+  implements EventHandlers<TEvents, TParts> {
+  /** Origin of the events. */
+  readonly origin: Origin;
+  #hasHandlers = false;
+  readonly #router: EventRouter<TEvents>;
+  #isOpened = false;
+
+  constructor(origin: Origin) {
+    this.origin = origin;
+    this.#router = createEventRouter<TEvents>();
+  }
+
+  /** True once it has a handler. */
+  get hasHandlers(): boolean {
+    return this.#hasHandlers;
+  }
+
+  /** Refuses whatever is added from now on: it would be left out. */
+  open(): void {
+    this.#isOpened = true;
+  }
+
+  /** Checks that the app has not been opened: whatever is added later would be left out. */
+  protected checkOpen(doing: string): void {
+    if (!this.#isOpened) return;
+    throw new TypeError(
+      `Cannot ${doing}: the app is open already. Do that before you run or open it`,
+    );
+  }
+
+  get #adding(): EventRouter<TEvents> {
+    this.checkOpen("register the handler");
+    return this.#router;
+  }
+
+  /** Hands an event to its handlers. */
+  get handle(): EventHandler {
+    return this.#router.handle;
+  }
+
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    options?: HandlerOptions,
+  ): this {
+    // The context that the app's handler passes to the router holds the app's parts as well.
+    this.#adding.on(names, handler as EventHandler<EventPayload<TEvents, TName>>, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+
+  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
+    this.#adding.onAny(handler as EventHandler, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+
+  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
+    this.#adding.onOther(handler as EventHandler, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+}
+
+/**
+ * App that is defined and not opened: its platform, variables, resources, routes and handlers.
+ * {@linkcode runApp} runs it, {@linkcode startApp} serves it, {@linkcode openApp} opens it for a server of
+ * your own, and `startTestBot` opens it in a test.
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @category Apps
+ */
+export interface App<
+  // deno-lint-ignore no-explicit-any -- `App` alone stands for any app: with `unknown` it would be one without
+  TEvents extends object = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TSpec extends EnvSpec = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TResources = any,
+> extends EventHandlers<TEvents, AppParts<EnvOf<TSpec>, TResources>> {
+  /** Definition of the app. */
+  readonly definition: AppDefinition<TEvents, TSpec, TResources>;
+  /** Platforms that send the app's deliveries. */
+  readonly platforms: readonly Platform[];
+  /** True if a handler is told of dead events. */
+  readonly reportsDead: boolean;
+  /**
+   * Adds a function around the handlers of every event: for timing, reporting of errors, tracing. The one
+   * that was added first is the outermost. An error that it does not pass on counts as handled, and so does
+   * an event whose handlers it does not call. For an event without handlers `next` does nothing. If it throws
+   * although the handlers have succeeded, they may run again.
+   *
+   * @param middleware The function.
+   * @returns The app.
+   * @throws {TypeError} If it is not a function, or the app is open already.
+   */
+  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this;
+  /**
+   * Adds a further platform that sends deliveries to this app, at a path of its own.
+   *
+   * @typeParam TOthers The payloads of its events, by type.
+   * @param platform The platform, with a `name` and a `path` that no other one has.
+   * @returns The registry of the handlers for its events.
+   * @throws {TypeError} If it is not a platform, another one has its name or path, or the app is open
+   * already.
+   */
+  from<TOthers extends object>(
+    platform: Platform<TOthers>,
+  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+  /**
+   * Adds a source of the app's own, whose events its handlers emit.
+   *
+   * @typeParam TOthers The payloads of its events, by type.
+   * @param source The source, with a `name` that no platform and no other source has. The same one may be
+   * given again, and gets the same registry.
+   * @returns The registry of the handlers for its events.
+   * @throws {TypeError} If it is not what {@linkcode events} returns, another one or a platform has its name,
+   * or the app is open already.
+   */
+  from<TOthers extends object>(
+    source: OwnEvents<TOthers>,
+  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+  /**
+   * Registers a handler that is told of each event that dies because its handler failed: for an alert, a
+   * message, a ticket. It gets an event of its own, stored in the commit of the death, so it is called at
+   * least once and tried again if it fails. Its own death is not reported, nor are those of events that it
+   * emits, and of events that somebody cancels. Of the dead event it gets the facts, and not the payload:
+   * `store.load({ record })` reads that from outside of handlers, such as in a route.
+   *
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns The app.
+   * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
+   */
+  onDead(
+    handler: AppEventHandler<DeadEvent, AppParts<EnvOf<TSpec>, TResources>>,
+    options?: HandlerOptions,
+  ): this;
+  /** Schedules of the app. */
+  readonly schedules: readonly Schedule[];
+  /**
+   * Adds a schedule: at each time of a cron expression, its slots, there is an event for the handler, and one
+   * only, however many instances run. Such an event is like any other: it is tried again, and has a time limit
+   * and a place in the store. The events of one schedule are handled one after the other, so a slow one delays
+   * the next. A slot that passed while no instance ran is made up. A new schedule begins now, and so does one
+   * whose expression or time zone has changed.
+   *
+   * @param name The name, which is the `type` of the events. Do not change it: it tells what is made already.
+   * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of
+   * the week, or a name such as `@daily`.
+   * @param handler The handler.
+   * @param options The time zone, the handling of missed slots, and the handler's options.
+   * @returns The app.
+   * @throws {TypeError} If a part has the wrong type, there is a schedule of that name, a platform has the name
+   * `schedule`, or the app is open already.
+   * @throws {SyntaxError} If the expression does not have five fields. What else is wrong with it is thrown
+   * when the app is opened, before anything else is.
+   * @throws {RangeError} If the time zone is not known, or the time limit is out of range.
+   *
+   * @example
+   * ```ts
+   * import { defineApp, github } from "@org/edge-base";
+   * import { startTestBot } from "@org/edge-base/testing";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const bot = defineApp({ name: "my-bot", platform: github() });
+   * const sent: string[] = [];
+   * bot.schedule("digest", "0 7 * * 1-5", ({ payload }) => void sent.push(payload.at), {
+   *   timeZone: "Europe/Berlin",
+   * });
+   *
+   * await using test = await startTestBot(bot);
+   * await test.advance(7 * 86_400_000);
+   * assertEquals(sent.length, 5);
+   * ```
+   */
+  schedule(
+    name: string,
+    expression: string,
+    handler: AppEventHandler<SlotPayload, AppParts<EnvOf<TSpec>, TResources>>,
+    options?: ScheduleOptions,
+  ): this;
+  /** True if it has a handler or a schedule. */
+  readonly handlesEvents: boolean;
+  /**
+   * Makes the handler of the app's events.
+   *
+   * @param parts The parts that handlers get beside their context.
+   * @returns The handler.
+   */
+  handlerWith(parts: AppParts<EnvOf<TSpec>, TResources>): EventHandler;
+}
+
+class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
+  extends Source<TEvents, AppParts<EnvOf<TSpec>, TResources>>
+  implements App<TEvents, TSpec, TResources> {
+  readonly definition: AppDefinition<TEvents, TSpec, TResources>;
+  readonly #sources: Source<object, AppParts<EnvOf<TSpec>, TResources>>[];
+  readonly #platforms: Platform[];
+  #dead: Source<DeadEvents, AppParts<EnvOf<TSpec>, TResources>> | undefined;
+  readonly #middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>[] = [];
+  readonly #schedules = new Schedules();
+
+  constructor(definition: AppDefinition<TEvents, TSpec, TResources>) {
+    super(definition.platform);
+    this.definition = Object.freeze({ ...definition });
+    this.#sources = [this as unknown as Source<object, AppParts<EnvOf<TSpec>, TResources>>];
+    this.#platforms = [definition.platform];
+  }
+
+  get platforms(): readonly Platform[] {
+    return [...this.#platforms];
+  }
+
+  get reportsDead(): boolean {
+    return this.#dead !== undefined;
+  }
+
+  onDead(
+    handler: AppEventHandler<DeadEvent, AppParts<EnvOf<TSpec>, TResources>>,
+    options?: HandlerOptions,
+  ): this {
+    this.checkOpen("register the handler");
+    const dead = this.#dead ?? new Source({ name: DEAD, kind: OWN });
+    dead.on(DEAD, handler, options);
+    if (!this.#dead && this.#sources.some(({ origin: { name } }) => name === DEAD)) {
+      throw new TypeError(
+        `Cannot register the handler: a platform of this app has the name '${DEAD}'. Give it another one`,
+      );
+    }
+    if (!this.#dead) this.#add(dead);
+    this.#dead = dead;
+    return this;
+  }
+
+  get schedules(): readonly Schedule[] {
+    return this.#schedules.all;
+  }
+
+  schedule(
+    name: string,
+    expression: string,
+    handler: AppEventHandler<SlotPayload, AppParts<EnvOf<TSpec>, TResources>>,
+    options: ScheduleOptions = {},
+  ): this {
+    const doing = "add the schedule";
+    this.checkOpen(doing);
+    if (this.platforms.some((platform) => platform.name === SCHEDULE)) {
+      throw new TypeError(
+        `Cannot ${doing}: a platform of this app has the name "${SCHEDULE}", which the events of schedules ` +
+          "have. Give it another one",
+      );
+    }
+    // The context that the app's handler passes on holds the app's parts as well.
+    this.#schedules.add(name, expression, handler as unknown as EventHandler, options);
+    return this;
+  }
+
+  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this {
+    this.checkOpen("add the middleware");
+    checkFunctions("add the middleware", { middleware: middleware ?? null });
+    this.#middleware.push(middleware);
+    return this;
+  }
+
+  from<TOthers extends object>(
+    origin: Platform<TOthers> | OwnEvents<TOthers>,
+  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
+    if (isOwnEvents(origin)) return this.#fromOwn(origin);
+    this.checkOpen("add the platform");
+    checkPlatform("add the platform", origin);
+    if (origin.name === SCHEDULE && this.schedules.length > 0) {
+      throw new TypeError(
+        `Cannot add the platform: the events of this app's schedules have the name "${SCHEDULE}". Give this ` +
+          'one its own: { name: "..." }',
+      );
+    }
+    this.#checkVariables(origin);
+    this.#checkFree("name", origin.name, this.#sources.map(({ origin: { name } }) => name));
+    this.#checkFree("path", origin.path, this.#platforms.map(({ path }) => path));
+    this.#platforms.push(origin);
+    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(origin));
+  }
+
+  #fromOwn<TOthers extends object>(
+    own: OwnEvents<TOthers>,
+  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
+    const doing = "add the source";
+    this.checkOpen(doing);
+    const { name } = own;
+    checkSource(doing, name);
+    const other = this.#sources.find(({ origin }) => origin.name === name);
+    if (other?.origin === own) {
+      return other as unknown as Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+    }
+    if (other) {
+      const what = other.origin.kind === OWN ? "source" : "platform";
+      throw new TypeError(
+        `Cannot ${doing}: a ${what} of this app has the name ${met(name)}. Give this one its own`,
+      );
+    }
+    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(own));
+  }
+
+  #add<TOthers extends object>(
+    source: Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>,
+  ): Source<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
+    this.#sources.push(source as unknown as Source<object, AppParts<EnvOf<TSpec>, TResources>>);
+    return source;
+  }
+
+  #checkVariables({ name, variables }: Platform): void {
+    const shared = variables.find((variable) =>
+      this.#platforms.some((other) => other.variables.includes(variable))
+    );
+    if (shared === undefined || this.#platforms.some((other) => other.name === name)) return;
+    throw new TypeError(
+      `Cannot add the platform: another one of this app reads the variable ${shared}. Give this one a ` +
+        "name that makes other variables",
+    );
+  }
+
+  #checkFree(key: "name" | "path", value: string, taken: readonly string[]): void {
+    if (!taken.includes(value)) return;
+    throw new TypeError(
+      `Cannot add the platform: another one of this app has the ${key} ${met(value)}. Give ` +
+        `this one its own: { ${key}: "..." }`,
+    );
+  }
+
+  get handlesEvents(): boolean {
+    return this.schedules.length > 0 || this.#sources.some(({ hasHandlers }) => hasHandlers);
+  }
+
+  handlerWith(parts: AppParts<EnvOf<TSpec>, TResources>): EventHandler {
+    const sources = [...this.#sources];
+    for (const source of sources) source.open();
+    const middleware = [...this.#middleware];
+    const { strict = false } = this.definition;
+    const platforms = new Set(this.#platforms.map(({ name }) => name));
+    return async (event, context) => {
+      const handle = handlerOf(sources, this.#schedules.handle, event);
+      const own = { ...context, ...parts, [EMITTING]: refusingPlatforms(context, platforms) };
+      const { signal, log, kv } = context;
+      try {
+        if (middleware.length === 0) return void await handle(event, own);
+        await runAround(middleware, event, { signal, log, kv, ...parts }, () => handle(event, own));
+      } catch (error) {
+        if (strict && error instanceof NoHandler) throw new GiveUpError(error.message);
+        throw error;
+      }
+    };
+  }
+}
+
+/** Payloads of the events that report dead ones, by type. */
+type DeadEvents = Readonly<Record<typeof DEAD, DeadEvent>>;
+
+/** Platforms that take the deliveries of several senders. */
+const WIDE: ReadonlySet<string> = new Set(["forge", "messenger"]);
+
+/**
+ * Finds the handler of an event: that of the platform that has stored it or, if an earlier version used
+ * `forge()` in the place of `github()` or the other way round, of the only platform of its kind. No other
+ * event may reach another sender's handlers. It is tried again: an instance of another version may know it.
+ * An event of a schedule goes to the schedules' handlers, also if the app has none any more: it is ignored.
+ */
+function handlerOf(
+  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  ofSchedules: EventHandler,
+  { intake = "", platform: kind, source: product }: WebhookEvent,
+): EventHandler {
+  for (const { origin, handle } of sources) {
+    if (origin.name === intake && origin.kind === kind) return handle;
+  }
+  if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
+  const [source, ...others] = sources.filter(({ origin }) => origin.kind === kind);
+  const ofProduct = sources.find(({ origin }) => origin.name === product && origin.kind === kind);
+  if (ofProduct && WIDE.has(intake)) return ofProduct.handle;
+  const isWide = WIDE.has(intake) || WIDE.has(source?.origin.name ?? "");
+  if (source && others.length === 0 && isWide) return source.handle;
+  if (kind === OWN && sources.some(({ origin }) => origin.name === intake)) {
+    throw new Error(
+      `The event was emitted with the source ${
+        met(intake)
+      }, a platform of the app: give it another ` +
+        'one, such as "jobs"',
+    );
+  }
+  const what = kind === OWN
+    ? `source '${intake}' of its own, which has emitted`
+    : `platform '${intake}' of the kind '${kind}', which has stored`;
+  throw new Error(`The app has no ${what} this event`);
+}
+
+/**
+ * Defines an app: its platform, variables, resources and routes. Nothing is read or opened by that.
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @param definition The definition.
+ * @returns The app. Register its handlers, then give it to {@linkcode runApp}.
+ * @throws {TypeError} If a part of the definition has the wrong type.
+ * @throws {RangeError} If a number is out of its range.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github } from "@org/edge-base";
+ * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const bot = defineApp({
+ *   name: "triage",
+ *   platform: github(),
+ *   resources: () => ({ titles: [] as string[] }),
+ *   routes: (app, { resources }) => app.get("/titles", (c) => c.json(resources.titles)),
+ * });
+ * bot.on("issues.opened", ({ payload }, { resources }) => {
+ *   resources.titles.push(payload.issue.title);
+ * });
+ * // if (import.meta.main) await runApp(bot);
+ *
+ * await using test = await startTestBot(bot);
+ * await test.deliver(forgeDelivery("issues", { action: "opened", issue: { title: "Help" } }));
+ * assertEquals(await (await test.fetch("/titles")).json(), ["Help"]);
+ * ```
+ *
+ * @category Apps
+ */
+export function defineApp<
+  TEvents extends object,
+  const TSpec extends EnvSpec = Record<never, never>,
+  TResources = undefined,
+>(definition: AppDefinition<TEvents, TSpec, TResources>): App<TEvents, TSpec, TResources> {
+  checkObject(DOING, definition, "the definition");
+  checkKeys(DOING, definition, KEYS);
+  const { platform, env, worker = {}, retentionMs, strict } = definition;
+  const { name, version, before, resources, routes, ready, rateLimit } = definition;
+  checkText("name", name);
+  checkText("namespace", definition.namespace ?? name);
+  checkPlatform(DOING, platform);
+  checkFunctions(DOING, { resources, routes, ready });
+  if (env !== undefined) {
+    checkObject(DOING, env, "'env'");
+    checkEnvSpec(DOING, env);
+  }
+  if (rateLimit !== undefined && rateLimit !== false) checkObject(DOING, rateLimit, "'rateLimit'");
+  // An app to be discarded: what is wrong is said before anything is opened.
+  createBaseApp({ name, version, before, rateLimit: rateLimit || undefined, logger: false });
+  if (strict !== undefined && typeof strict !== "boolean") {
+    throw new TypeError(`Cannot ${DOING}: 'strict' must be true or false, got ${met(strict)}`);
+  }
+  if (definition.mounts !== undefined) checkMounts(DOING, definition.mounts);
+  checkObject(DOING, worker, "'worker'");
+  checkKeys(`${DOING}, in 'worker'`, worker, WORKER_KEYS);
+  withDefaults(worker);
+  if (retentionMs !== undefined) {
+    checkInteger(DOING, "retentionMs", retentionMs, { max: MAX_RETENTION_MS });
+  }
+  if (definition.keepPayloads !== undefined) {
+    checkKeepPayloads(DOING, definition.keepPayloads, retentionMs);
+  }
+  return new DefinedApp(definition);
+}
+
+function checkText(option: string, text: unknown): void {
+  if (typeof text === "string" && text.trim() !== "") return;
+  throw new TypeError(
+    `Cannot ${DOING}: '${option}' must be a text that is not blank, got ${met(text)}`,
+  );
+}

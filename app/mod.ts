@@ -1,0 +1,101 @@
+/**
+ * An app is defined once, with {@linkcode defineApp}. Then it is run ({@linkcode runApp}), served
+ * ({@linkcode startApp}), opened for a server of your own ({@linkcode openApp}), or tested.
+ *
+ * You need this entry point for more than the root has: events of the app's own ({@linkcode events}), running
+ * a schedule by hand ({@linkcode runSchedule}), and the types of all parts.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, startApp } from "@org/edge-base/app";
+ * import { github } from "@org/edge-base/webhook";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("issues.opened", ({ payload }) => console.log(payload.issue.title));
+ *
+ * const secret = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
+ * const env = { ...secret, KV_URL: ":memory:", HOST: "127.0.0.1", PORT: "0" };
+ * await using app = await startApp(bot, { env, log: () => {} });
+ * const response = await fetch(`${app.url}/health`);
+ * assertEquals((await response.json()).name, "my-bot");
+ * ```
+ *
+ * @module
+ */
+export {
+  type AppOptions,
+  type BaseEnv,
+  type BindableApp,
+  bindEnv,
+  createBaseApp,
+} from "./base_app.ts";
+export {
+  type App,
+  type AppDefinition,
+  type AppEventHandler,
+  defineApp,
+  type EventHandlers,
+  type ResourceParts,
+  type RouteParts,
+} from "./define_app.ts";
+export type { AppParts, EventMiddleware } from "./event_middleware.ts";
+export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
+export type { Mount, MountParts, OpenedMount, ReadyMount } from "./mounts.ts";
+export { events } from "./own_events.ts";
+export type { ScheduleOptions } from "./schedules.ts";
+export { runApp, type RunAppOptions } from "./run_app.ts";
+export type { AppHandler } from "./serve_app.ts";
+export { startApp, type StartAppOptions, type StartedApp } from "./start_app.ts";
+
+// Variables, from another folder.
+export {
+  type EnvOf,
+  type EnvSpec,
+  type EnvVariable,
+  optional,
+  required,
+  secrets,
+  VariableError,
+  type Variables,
+} from "../core/env.ts";
+
+// Types from other folders that appear in the exports above.
+export type {
+  DeadEvent,
+  Emit,
+  EmitOptions,
+  EmitResult,
+  EventHandler,
+  EventName,
+  EventPayload,
+  EventStore,
+  EventWorker,
+  HandlerContext,
+  HandlerOptions,
+  HandlerState,
+  OwnEvents,
+  SetStateOptions,
+  StateOptions,
+  StoredState,
+  WaitOptions,
+  WaitResult,
+  WakeResult,
+  WebhookEvent,
+  WorkerOptions,
+} from "../events/mod.ts";
+export {
+  type MissedSlots,
+  runSchedule,
+  type Schedule,
+  type SlotPayload,
+} from "../events/schedules/mod.ts";
+export type { LogSink } from "../core/mod.ts";
+export type {
+  ConnectionBindings,
+  LoggerOptions,
+  LoggerVariables,
+  RateLimitOptions,
+} from "../middleware/mod.ts";
+export type { Telemetry } from "../telemetry/mod.ts";
+export type { JsonObject, Platform } from "../webhook/mod.ts";

@@ -1,0 +1,415 @@
+import type { Context, Hono } from "@hono/hono";
+import {
+  checkFunctions,
+  checkKeys,
+  checkObject,
+  checkPart,
+  isPromise,
+} from "../core/check_options.ts";
+import type { EnvOf, EnvSpec } from "../core/env.ts";
+import { StoppingError } from "../core/http_error.ts";
+import { consoleSink, createLogSummary, type LogSink, writeLog } from "../core/mod.ts";
+import { type EventStore, type EventWorker, startWorker } from "../events/mod.ts";
+import { Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
+import { openSlotNotes } from "../events/store/kv/notes.ts";
+import { openTelemetry, type Telemetry } from "../telemetry/mod.ts";
+import { mountIntake } from "../webhook/intake.ts";
+import { type AppPlan, planOf, readAllowed, variablesOf } from "./app_plan.ts";
+import { openAppStore, warnOfLeftEvents } from "./app_store.ts";
+import { bindEnv, createBaseApp } from "./base_app.ts";
+import { Closing } from "./closing.ts";
+import type { App } from "./define_app.ts";
+import type { AppParts } from "./event_middleware.ts";
+import { openMounts } from "./mounts.ts";
+import { refusePlatforms } from "./own_events.ts";
+import { readTimes } from "./schedules.ts";
+import type { AppHandler } from "./serve_app.ts";
+
+/**
+ * Options of {@linkcode openApp}.
+ *
+ * @typeParam TResources The resources that the app opens.
+ * @category Apps
+ */
+export interface OpenAppOptions<TResources = unknown> {
+  /**
+   * Values of the variables: of the app's own, of its platforms, and of `KV_URL` (a path, `:memory:` or the
+   * URL of a remote KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`) and
+   * `TRUSTED_PROXY_HOPS` (0).
+   *
+   * @default {Deno.env} The variables of the process.
+   */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  /**
+   * KV for the events. The app does not close it.
+   *
+   * @default {undefined} The one that `KV_URL` names. The app closes it.
+   */
+  readonly kv?: Deno.Kv | undefined;
+  /**
+   * Resources in the place of those that the app would open, such as fakes for a test.
+   *
+   * @default {undefined} The app's own.
+   */
+  readonly resources?: TResources | undefined;
+  /**
+   * Log of the app, its event store and its worker.
+   *
+   * @default {consoleSink} One line of JSON per record, on the console.
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * Telemetry.
+   *
+   * @default {undefined} With `OTEL_DENO=true` that of {@linkcode openTelemetry}, else none.
+   */
+  readonly telemetry?: Telemetry | undefined;
+  /**
+   * Called once when as many handlers run past their time limit as may run at once. Only the end of the
+   * process frees what they hold.
+   *
+   * @default {undefined} The app goes on.
+   */
+  readonly onStuck?: (() => void) | undefined;
+}
+
+/**
+ * App that is open: it answers requests and handles events until it is stopped.
+ *
+ * @category Apps
+ */
+export interface OpenedApp extends AsyncDisposable {
+  /** Answers a request. */
+  readonly fetch: AppHandler;
+  /** Event store. */
+  readonly store: EventStore;
+  /** KV of the event store. */
+  readonly kv: Deno.Kv;
+  /** Worker that handles the events. */
+  readonly worker: EventWorker;
+  /**
+   * Stops the worker, then closes the resources, each within a second, and the KV if the app has opened it.
+   *
+   * @param options `graceMs` is how long handlers may take to end, in milliseconds: 4,000 by default.
+   * @returns A promise that resolves once everything is closed.
+   */
+  stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
+}
+
+/** App that is open, with what the server around it needs. */
+export interface ServableApp extends OpenedApp {
+  /** Log for failures of requests, with floods summed up. */
+  readonly requestLog: LogSink;
+  /** Maker of the schedules' slots; undefined without schedules. */
+  readonly scheduler: Scheduler | undefined;
+  /** Makes the readiness probe fail from now on. */
+  beginStop(): void;
+  /** Closes the resources and the KV, once the worker has stopped. */
+  close(): Promise<void>;
+}
+
+const DOING = "open the app";
+
+const REGISTER =
+  "every event is ignored: register handlers, with bot.on(...), before you run or open the app";
+
+/** Names of the options that all ways to start an app share. */
+export const SHARED_KEYS: readonly string[] = ["env", "kv", "resources", "log", "telemetry"];
+
+const OPEN_KEYS = [...SHARED_KEYS, "onStuck"];
+
+/** Period of the summaries of floods in the log. */
+const SUMMARY_MS = 10_000;
+
+/** Limit of the requests of a client that are answered 4xx. */
+const RATE_LIMIT = { limit: 100, window: 60_000 };
+
+/**
+ * Opens an app: reads its variables, opens the KV, the event store and the resources, and starts the worker.
+ * It serves nothing by itself: give its `fetch` to a server, or mount it.
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @param app The app, as {@linkcode defineApp} returns it.
+ * @param options Variables, KV, resources and log in the place of the app's own.
+ * @returns The app, open.
+ * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
+ * @throws {TypeError} If an option has the wrong type. Nothing is opened.
+ * @throws {SyntaxError} If the cron expression of a schedule is not valid. Nothing is opened.
+ * @throws {Error} If the KV or a resource cannot be opened. What was opened before is closed.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github, openApp } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody", KV_URL: ":memory:" };
+ *
+ * await using app = await openApp(bot, { env, log: () => {} });
+ * // Deno.serve(app.fetch);
+ * assertEquals((await app.fetch(new Request("http://localhost/health/ready"))).status, 200);
+ * ```
+ *
+ * @category Apps
+ */
+export async function openApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  options: OpenAppOptions<NoInfer<TResources>> = {},
+): Promise<OpenedApp> {
+  checkOpenOptions(DOING, app, options);
+  const variables = variablesOf(app.definition.name, options);
+  return await openPlanned(app, readAllowed(variables, () => planOf(app, variables)), options);
+}
+
+/**
+ * Checks the options that all ways to start an app share.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param app The app.
+ * @param options The options.
+ * @param keys Their names.
+ * @throws {TypeError} If the app is none, or an option has the wrong type.
+ */
+export function checkOpenOptions(
+  doing: string,
+  app: unknown,
+  options: OpenAppOptions,
+  keys: readonly string[] = OPEN_KEYS,
+): void {
+  checkPart(doing, app, "handlerWith", "the app must be what defineApp() returns");
+  checkObject(doing, options);
+  checkKeys(doing, options, keys);
+  const { env = {}, kv, telemetry, log, onStuck } = options;
+  checkObject(doing, env, "'env'");
+  checkFunctions(doing, { log, onStuck });
+  if (kv !== undefined) {
+    checkPart(doing, kv, "atomic", "'kv' must be what Deno.openKv() resolves with");
+  }
+  if (telemetry === undefined) return;
+  const wanted = "'telemetry' must be what openTelemetry() resolves with";
+  checkPart(doing, telemetry, "watchOldestDue", wanted);
+}
+
+/**
+ * Opens an app whose variables have been read.
+ *
+ * @param app The app.
+ * @param plan The values of its variables.
+ * @param options The options of {@linkcode openApp}, and false for `ticks` if the caller makes the slots of
+ * schedules.
+ * @returns The app, open.
+ * @throws {SyntaxError} If the cron expression of a schedule is not valid. Nothing is opened.
+ * @throws {Error} If the KV or a resource cannot be opened. What was opened before is closed.
+ */
+export async function openPlanned<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  plan: AppPlan<EnvOf<TSpec>>,
+  options: OpenAppOptions<TResources> & { readonly ticks?: boolean },
+): Promise<ServableApp> {
+  const { log = consoleSink, ticks = true } = options;
+  const started = Promise.withResolvers<ServableApp>();
+  // Deno Deploy accepts a cron only while the entrypoint is evaluated: nothing may be awaited before this.
+  if (plan.onDeploy) registerPoll(app.definition.name, started.promise);
+  const closing = new Closing(log);
+  try {
+    const schedules = await readTimes(app.schedules);
+    const opened = await open(app, plan, { ...options, log }, closing, schedules);
+    if (ticks) opened.scheduler?.start();
+    started.resolve(opened);
+    return opened;
+  } catch (error) {
+    await closing.run();
+    throw error;
+  }
+}
+
+async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  plan: AppPlan<EnvOf<TSpec>>,
+  options: OpenAppOptions<TResources> & { readonly log: LogSink },
+  closing: Closing,
+  schedules: readonly TimedSchedule[],
+): Promise<ServableApp> {
+  const { definition } = app;
+  const { name, namespace = name, retentionMs, keepPayloads } = definition;
+  const { env, kvUrl, notifier } = plan;
+  const { log, onStuck } = options;
+  const opening = openAppTelemetry(name, options.telemetry, log);
+  const { kv, store } = await openAppStore({
+    ...{ kv: options.kv, kvUrl, onDeploy: plan.onDeploy, namespace, notifier, retentionMs, log },
+    keepPayloads,
+  });
+  if (!options.kv) closing.add(() => kv.close());
+  refusePlatforms(store, new Set(app.platforms.map((platform) => platform.name)));
+  const ownTelemetry = await opening;
+  const requestLog = summingUp(log, closing);
+  const resources = options.resources !== undefined
+    ? options.resources
+    : await openResources(app, { env, kv: store.kv, log, closing });
+  const { trustedProxyHops, onDeploy: isOnDeploy } = plan;
+  const mountParts = {
+    ...{ name, namespace, platforms: app.platforms, kv: store.kv, store, log, trustedProxyHops },
+    ...{ onDeploy: isOnDeploy, fetch: async (request: Request) => await fetch(request) },
+  };
+  const { apps, telemetry } = await openMounts(
+    plan.mounts,
+    mountParts,
+    ownTelemetry,
+    (mount) => closing.add(() => mount.close()),
+  );
+  const stopping = Promise.withResolvers<void>();
+  const parts: RequestParts<EnvOf<TSpec>, TResources> = {
+    ...{ env, resources, store, telemetry, ownTelemetry, requestLog },
+    isStopping: false,
+  };
+  const fetch = fetchOf(app, plan, parts, apps);
+  const worker = startWorker(store, app.handlerWith({ env, resources }), {
+    ...{ ...definition.worker, log, telemetry, onStuck, reportDead: app.reportsDead },
+  });
+  const scheduler = schedules.length === 0 ? undefined : new Scheduler({
+    ...{ schedules, store, notes: openSlotNotes(store.kv, namespace), log },
+    count: telemetry?.countStep?.bind(telemetry),
+  });
+  if (scheduler) closing.add(() => scheduler.stop());
+  if (!app.handlesEvents) writeLog(log, "warn", "no handlers", { name, remedy: REGISTER });
+  warnOfLeftEvents(kv, { name, namespace, log, stopping: stopping.promise });
+  const beginStop = () => {
+    parts.isStopping = true;
+    stopping.resolve();
+  };
+  const close = () => closing.run();
+  const stop: OpenedApp["stop"] = async (stopOptions) => {
+    const stopped = worker.stop(stopOptions);
+    beginStop();
+    await stopped;
+    await close();
+  };
+  return {
+    ...{ fetch, store, kv: store.kv, worker, scheduler, requestLog, beginStop, close, stop },
+    [Symbol.asyncDispose]: () => stop(),
+  };
+}
+
+/** Opens the resources of the app. What they defer is closed at the end. */
+async function openResources<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  { definition }: App<TEvents, TSpec, TResources>,
+  { env, kv, log, closing }: {
+    readonly env: EnvOf<TSpec>;
+    readonly kv: Deno.Kv;
+    readonly log: LogSink;
+    readonly closing: Closing;
+  },
+): Promise<TResources> {
+  const defer = (close: () => unknown) => {
+    checkFunctions("defer closing", { close: close ?? null });
+    closing.add(close);
+  };
+  return await definition.resources?.({ env, kv, log, defer }) as TResources;
+}
+
+/** Parts that requests are answered with. */
+interface RequestParts<TEnv extends object, TResources> extends AppParts<TEnv, TResources> {
+  readonly store: EventStore;
+  /** Telemetry of the app and of its mounts. */
+  readonly telemetry: Telemetry | undefined;
+  /** Telemetry of the app alone: no mount names requests. */
+  readonly ownTelemetry: Telemetry | undefined;
+  readonly requestLog: LogSink;
+  isStopping: boolean;
+}
+
+/** Makes the Hono app with the routes of the platforms and of the app's own. */
+function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  { definition }: App<TEvents, TSpec, TResources>,
+  { env, platforms, trustedProxyHops }: AppPlan<EnvOf<TSpec>>,
+  parts: RequestParts<EnvOf<TSpec>, TResources>,
+  mounts: readonly Hono[],
+): AppHandler {
+  const { name, version, before, rateLimit, routes, ready } = definition;
+  const { resources, store, telemetry, ownTelemetry, requestLog: log } = parts;
+  const base = createBaseApp<EnvOf<TSpec>>({
+    ...{ name, version, before, telemetry: ownTelemetry },
+    logger: { log, trustedProxyHops, skip: isPoll },
+    rateLimit: rateLimit === false
+      ? undefined
+      : { ...rateLimit ?? RATE_LIMIT, failedOnly: true, trustedProxyHops },
+    ready: () => {
+      if (parts.isStopping) throw new StoppingError();
+      return ready?.({ env, resources });
+    },
+  });
+  for (const platform of platforms) base.route("/", mountIntake(platform, { store, telemetry }));
+  for (const mount of mounts) base.route("/", mount);
+  const known = [...base.routes];
+  const added: unknown = routes?.(base, { env, resources, store, kv: store.kv, log });
+  if (isPromise(added)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'routes' must not be async, since it adds routes too late`,
+    );
+  }
+  checkReached(base.routes.slice(known.length), known);
+  const answer = bindEnv(base, env);
+  return (request, info = {}) => answer(request, info);
+}
+
+/** Refuses routes of the app's own that would never be reached. Of a middleware, which has no method, nobody knows. */
+function checkReached(added: Hono["routes"], known: Hono["routes"]): void {
+  for (const { method, path } of added) {
+    const isTaken = known.some((each) => each.path === path && each.method === method);
+    if (!isTaken || method === "ALL") continue;
+    throw new TypeError(
+      `Cannot ${DOING}: 'routes' adds ${method} ${path}, which is answered by a platform, a mount or a health ` +
+        'probe of the app. Take another path, or give the platform another one: { path: "..." }',
+    );
+  }
+}
+
+/** Tells whether a page of a mount has only refreshed itself: that is no news every two seconds. */
+function isPoll(c: Context): boolean {
+  return c.get("isPoll") === true && c.res.status < 400;
+}
+
+/** Creates a log that sums up floods, every 10 s and when the process exits. */
+function summingUp(log: LogSink, closing: Closing): LogSink {
+  const summary = createLogSummary({ log });
+  const timer = setInterval(summary.flush, SUMMARY_MS);
+  Deno.unrefTimer(timer);
+  addEventListener("unload", summary.flush);
+  closing.add(() => {
+    clearInterval(timer);
+    removeEventListener("unload", summary.flush);
+    summary.flush();
+  });
+  return summary.log;
+}
+
+/** Opens the telemetry. If that fails, the app runs without. */
+async function openAppTelemetry(
+  name: string,
+  telemetry: Telemetry | undefined,
+  log: LogSink,
+): Promise<Telemetry | undefined> {
+  try {
+    return telemetry ?? await openTelemetry();
+  } catch (error) {
+    writeLog(log, "error", "telemetry not available", { name, error });
+    return undefined;
+  }
+}
+
+/**
+ * Makes the platform start an instance each minute for the slots and events that are due, such as retries: it
+ * stops an instance without requests, and with it its timers.
+ */
+function registerPoll(name: string, opened: Promise<ServableApp>): void {
+  if (typeof Deno.cron !== "function") return;
+  // Deno accepts these characters, and 64 of them.
+  const cronName = `${name.replace(/[^\w -]/g, "-").slice(0, 57)} events`;
+  Deno.cron(cronName, "* * * * *", async () => {
+    const { scheduler, worker } = await opened;
+    await scheduler?.tick();
+    await worker.poll();
+  });
+}

@@ -1,0 +1,226 @@
+import { checkInteger, MAX_TIMER_MS } from "../core/check_options.ts";
+import { type EnvSpec, readAll, VariableError, variablesIn } from "../core/env.ts";
+import { consoleSink, consoleTextSink, type LogSink, writeLog } from "../core/mod.ts";
+import { planOf, readAllowed, variablesOf } from "./app_plan.ts";
+import { readLogFormat, readPlace } from "./app_variables.ts";
+import type { App } from "./define_app.ts";
+import {
+  checkOpenOptions,
+  type OpenAppOptions,
+  type OpenedApp,
+  openPlanned,
+  type ServableApp,
+  SHARED_KEYS,
+} from "./open_app.ts";
+import { type Place, serveApp, type Serving } from "./serve_app.ts";
+import { InFlight, stopServing } from "./stop_serving.ts";
+
+/**
+ * Options of {@linkcode startApp}.
+ *
+ * @typeParam TResources The resources that the app opens.
+ * @category Apps
+ */
+export interface StartAppOptions<TResources = unknown>
+  extends Omit<OpenAppOptions<TResources>, "onStuck"> {
+  /**
+   * Log of the app, its event store and its worker.
+   *
+   * @default {consoleSink} Or `consoleTextSink` on a terminal. `LOG_FORMAT` forces one of them.
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * Time that requests and handlers get to finish when the app stops, in milliseconds. Events that are
+   * still running then are released, which takes up to 0.7 s more if the KV does not answer.
+   *
+   * @default {4_000} Deno Deploy kills an instance after 5 s. Kubernetes waits 30 s by default.
+   */
+  readonly graceMs?: number | undefined;
+}
+
+/**
+ * App that is served.
+ *
+ * @category Apps
+ */
+export interface StartedApp extends Omit<OpenedApp, "stop"> {
+  /** Address that it listens at: `http://localhost:8000`. */
+  readonly url: string;
+  /**
+   * Promise that resolves once the app has stopped. It rejects if the app has stopped by itself, because as
+   * many handlers were past their time limit as may run at once.
+   */
+  readonly finished: Promise<void>;
+  /**
+   * Stops the app in order: running requests and handlers end first, up to the grace; meanwhile the
+   * readiness probe is answered 503. Then everything is closed.
+   *
+   * @returns A promise that resolves once everything is closed.
+   */
+  stop(): Promise<void>;
+}
+
+const DOING = "start the app";
+
+/** Addresses that stand for all of the machine's. */
+const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
+
+/**
+ * Opens an app and serves it, until it is stopped. In addition to the variables of {@linkcode openApp} it
+ * reads `PORT` (8000) and `HOST` (0.0.0.0).
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @param app The app, as {@linkcode defineApp} returns it.
+ * @param options Variables, KV, resources and log in the place of the app's own, and the grace.
+ * @returns The app, served.
+ * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
+ * @throws {TypeError} If an option has the wrong type. Nothing is opened.
+ * @throws {RangeError} If the grace is out of range. Nothing is opened.
+ * @throws {Error} If the KV or a resource cannot be opened, or the address cannot be listened on. What was
+ * opened before is closed.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github, startApp } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const env = {
+ *   GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody",
+ *   KV_URL: ":memory:",
+ *   HOST: "127.0.0.1",
+ *   PORT: "0",
+ * };
+ *
+ * await using app = await startApp(bot, { env, log: () => {} });
+ * const response = await fetch(`${app.url}/health`);
+ * assertEquals((await response.json()).name, "my-bot");
+ * ```
+ *
+ * @category Apps
+ */
+export async function startApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  app: App<TEvents, TSpec, TResources>,
+  options: StartAppOptions<NoInfer<TResources>> = {},
+): Promise<StartedApp> {
+  checkStartOptions(DOING, app, options);
+  const { name } = app.definition;
+  const { log = consoleLog(options.env), graceMs = 4_000 } = options;
+  const variables = variablesOf(name, { ...options, log });
+  const [plan, place] = readAllowed(variables, () =>
+    readAll(
+      () => planOf(app, variables),
+      () => readPlace(variables),
+      () => readLogFormat(variables, "LOG_FORMAT"),
+    ));
+  let served: ServedApp | undefined;
+  const onStuck = () => {
+    writeLog(log, "error", "handlers do not end, stopping", { name });
+    served?.stopStuck();
+  };
+  const opened = await openPlanned(app, plan, { ...options, log, onStuck });
+  try {
+    return served = new ServedApp(opened, { name, place, log, graceMs });
+  } catch (error) {
+    await opened.stop({ graceMs: 0 });
+    throw error;
+  }
+}
+
+/** App that is served from its creation on. */
+class ServedApp implements StartedApp {
+  url = "";
+  readonly fetch: OpenedApp["fetch"];
+  readonly store: OpenedApp["store"];
+  readonly kv: Deno.Kv;
+  readonly worker: OpenedApp["worker"];
+  readonly finished: Promise<void>;
+  readonly #opened: ServableApp;
+  readonly #graceMs: number;
+  readonly #inFlight = new InFlight();
+  readonly #server: Serving;
+  readonly #end = Promise.withResolvers<void>();
+  #isStuck = false;
+  #stopped: Promise<void> | undefined;
+
+  constructor(opened: ServableApp, { name, place, log, graceMs }: {
+    readonly name: string;
+    readonly place: Place;
+    readonly log: LogSink;
+    readonly graceMs: number;
+  }) {
+    const { fetch, store, kv, worker, requestLog } = opened;
+    [this.fetch, this.store, this.kv, this.worker] = [fetch, store, kv, worker];
+    this.#opened = opened;
+    this.#graceMs = graceMs;
+    this.finished = this.#end.promise;
+    this.finished.catch(() => {}); // Nobody has to wait for it.
+    this.#server = serveApp({
+      ...{ name, ...place, log: requestLog },
+      answer: (request, info) => this.#inFlight.during(() => fetch(request, info)),
+      onListen: (address) => {
+        this.url = urlOf(address);
+        writeLog(log, "info", "listening", { name, ...address, notifier: store.notifier });
+      },
+    });
+  }
+
+  /** Stops the app in order, once. It is bound. */
+  readonly stop = (): Promise<void> => this.#stopped ??= this.#stop();
+
+  /** Stops the app because its handlers do not end. */
+  stopStuck(): void {
+    if (this.#stopped) return;
+    this.#isStuck = true;
+    this.stop();
+  }
+
+  readonly [Symbol.asyncDispose] = (): Promise<void> => this.stop();
+
+  async #stop(): Promise<void> {
+    this.#opened.beginStop();
+    const parts = { server: this.#server, worker: this.worker, inFlight: this.#inFlight };
+    await stopServing(parts, this.#graceMs);
+    await this.#opened.close();
+    if (this.#isStuck) this.#end.reject(new Error("Handlers did not end within their time limits"));
+    else this.#end.resolve();
+  }
+}
+
+/**
+ * Checks the options of {@linkcode startApp} and {@linkcode runApp}.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param app The app.
+ * @param options The options.
+ * @throws {TypeError} If the app is none, or an option has the wrong type.
+ * @throws {RangeError} If the grace is out of range.
+ */
+export function checkStartOptions(doing: string, app: unknown, options: StartAppOptions): void {
+  checkOpenOptions(doing, app, options, [...SHARED_KEYS, "graceMs"]);
+  checkInteger(doing, "graceMs", options.graceMs ?? 0, { min: 0, max: MAX_TIMER_MS });
+}
+
+function urlOf({ hostname, port }: { readonly hostname: string; readonly port: number }): string {
+  if (ANY_HOST.has(hostname)) return `http://localhost:${port}`;
+  return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+}
+
+/** Reads the form of the log. A wrong or denied one is reported with all other variables. */
+export function formatOf(env: OpenAppOptions["env"]): ReturnType<typeof readLogFormat> {
+  try {
+    return readLogFormat(env ? variablesIn(env, () => {}) : Deno.env, "LOG_FORMAT");
+  } catch (error) {
+    if (error instanceof VariableError || error instanceof Deno.errors.NotCapable) return "auto";
+    throw error;
+  }
+}
+
+/** Makes a log that writes to the console: text if `LOG_FORMAT` says so, or by default on a terminal. */
+function consoleLog(env: OpenAppOptions["env"]): LogSink {
+  const format = formatOf(env);
+  const isText = format === "text" || format === "auto" && Deno.stdout.isTerminal();
+  return isText ? consoleTextSink : consoleSink;
+}

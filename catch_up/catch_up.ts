@@ -1,0 +1,306 @@
+import { sleep } from "../core/timeouts.ts";
+import type { EventStore, Telemetry } from "../events/mod.ts";
+import {
+  askAgain,
+  type CallContext,
+  findHooks,
+  type FoundHook,
+  GithubCallError,
+  isSuccess,
+  KEPT_MS,
+  type LoggedAttempt,
+  readLog,
+} from "./_github_log.ts";
+import { checkOptions } from "./_check_options.ts";
+import { type GithubAuth, openClient } from "./_client.ts";
+
+/** Time within which an attempt without a status may still be under way. */
+const UNDER_WAY_MS = 60_000;
+
+/** Number of events that are looked up at once. */
+const LOOKUP = 100;
+
+/** The number of calls that fail in a row until the rest is left for later: chosen. */
+const MAX_FAILING = 5;
+
+/** Answers of a busy or slow app, which another time would take the delivery. */
+const TEMPORARY = [408, 429];
+
+/**
+ * Client of GitHub's API: an `Octokit` is one.
+ *
+ * @category Catching up
+ */
+export interface GithubClient {
+  /** Calls the API. */
+  readonly request: (
+    route: string,
+    parameters?: Record<string, unknown>,
+  ) => Promise<{
+    readonly status: number;
+    readonly headers: Readonly<Record<string, unknown>>;
+    readonly data: unknown;
+  }>;
+}
+
+/**
+ * Webhook of a repository or an organization, found by its id or URL, or that of a GitHub App.
+ *
+ * @category Catching up
+ */
+export type GithubHook =
+  | {
+    /** Repository, as `owner/name`. */
+    readonly repository: string;
+    /** Id of the webhook. */
+    readonly id?: string | number | undefined;
+    /** URL of the webhook, if the id is not given. */
+    readonly url?: string | undefined;
+  }
+  | {
+    /** Name of the organization. */
+    readonly organization: string;
+    /** Id of the webhook. */
+    readonly id?: string | number | undefined;
+    /** URL of the webhook, if the id is not given. */
+    readonly url?: string | undefined;
+  }
+  | {
+    /** Marks the webhook of the GitHub App that the client is authenticated as. */
+    readonly app: true;
+  };
+
+/**
+ * Options of {@linkcode catchUp}.
+ *
+ * @category Catching up
+ */
+export interface CatchUpOptions {
+  /** Webhooks that lead to the store. */
+  readonly hooks: readonly GithubHook[];
+  /** Authentication: an `Octokit`, a token, or the id and private key of a GitHub App. */
+  readonly github: GithubClient | GithubAuth;
+  /** Age of the oldest deliveries that are looked at, in milliseconds. GitHub keeps three days. */
+  readonly sinceMs: number;
+  /**
+   * Name of the intake that the webhooks lead to: ids of events begin with it.
+   *
+   * @default {"github"}
+   */
+  readonly intake?: string | undefined;
+  /**
+   * Time between two requests for a delivery, in milliseconds.
+   *
+   * @default {250}
+   */
+  readonly paceMs?: number | undefined;
+  /**
+   * Most deliveries that are asked for.
+   *
+   * @default {1_000}
+   */
+  readonly limit?: number | undefined;
+  /**
+   * Only says what would be asked for.
+   *
+   * @default {false}
+   */
+  readonly dryRun?: boolean | undefined;
+  /** Signal that ends it early. What was done up to then is returned. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Metrics of what was asked for: what `openTelemetry()` resolves with.
+   *
+   * @default {undefined} None are reported, as of a dry run.
+   */
+  readonly telemetry?: Telemetry | undefined;
+}
+
+/**
+ * Outcome of {@linkcode catchUp}. Deliveries are named by their `guid`.
+ *
+ * @category Catching up
+ */
+export interface CatchUpResult {
+  /** Deliveries that GitHub was asked for again; those that it would be asked for in a dry run. */
+  readonly asked: string[];
+  /** Failed deliveries that the store has, in whatever state: also as dead, or as done without a handler. */
+  readonly stored: string[];
+  /** Number of deliveries for which an attempt was answered with 2xx. */
+  delivered: number;
+  /** Deliveries that the app refused with 4xx, except 408 and 429. */
+  readonly refused: string[];
+  /** Deliveries of the last minute that have no answer yet. */
+  readonly underWay: string[];
+  /** Deliveries that GitHub could not be asked for, each with the reason. */
+  readonly failed: { readonly guid: string; readonly reason: string }[];
+  /** Failed deliveries that GitHub still lists, but that are older than three days. */
+  readonly tooOld: string[];
+  /** Deliveries that were left for the next run. */
+  readonly left: string[];
+  /** Webhooks that could not be read, each with the reason. */
+  readonly problems: string[];
+  /** True if the signal ended it. */
+  interrupted: boolean;
+}
+
+/** Delivery with the newest of its attempts. */
+interface Missed {
+  readonly hook: FoundHook;
+  readonly attempt: LoggedAttempt;
+}
+
+/**
+ * Asks GitHub to deliver once more what failed while the app was down: deliveries that no attempt got a 2xx
+ * for, that the app did not refuse, and that the store does not have. The store is only read.
+ *
+ * @param store The store that the app's deliveries go to.
+ * @param options The webhooks and the authentication.
+ * @returns What was done.
+ * @throws {TypeError} If the store, a webhook, the authentication or another option is something else.
+ * @throws {RangeError} If a number is out of range.
+ * @category Catching up
+ */
+export async function catchUp(
+  store: Pick<EventStore, "list">,
+  options: CatchUpOptions,
+): Promise<CatchUpResult> {
+  checkOptions(store, options);
+  const { telemetry, dryRun = false, signal = new AbortController().signal } = options;
+  const result: CatchUpResult = {
+    ...{ asked: [], stored: [], delivered: 0, refused: [], underWay: [], failed: [] },
+    ...{ tooOld: [], left: [], problems: [], interrupted: false },
+  };
+  try {
+    const context = { octokit: await openClient(options.github), signal, sleep };
+    const missed = await missedOf(context, options, result);
+    const stored = await storedOf(store, [...missed.keys()], options.intake);
+    const wanted = [...missed].filter(([guid]) => !stored.has(guid));
+    result.stored.push(...stored);
+    await askAll(context, store, options, wanted, result);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    result.interrupted = true;
+  } finally {
+    if (telemetry && !dryRun) countAll(telemetry, result);
+  }
+  return result;
+}
+
+function countAll(telemetry: Telemetry, result: CatchUpResult): void {
+  const { asked, failed, stored, refused, tooOld: too_old, left } = result;
+  const found = { asked, failed, stored, refused, too_old, left } as const;
+  for (const outcome of Object.keys(found) as (keyof typeof found)[]) {
+    const count = found[outcome].length;
+    if (count > 0) telemetry.countStep?.({ is: "caught_up", outcome, count });
+  }
+}
+
+/** Reads the logs of all webhooks, and keeps what is to be asked for, the oldest first. */
+async function missedOf(
+  context: CallContext,
+  { hooks, sinceMs }: CatchUpOptions,
+  result: CatchUpResult,
+): Promise<Map<string, Missed>> {
+  const missed: [string, Missed][] = [];
+  for (const wanted of hooks) {
+    try {
+      for (const hook of await findHooks(context, wanted)) {
+        const { attempts, now } = await readLog(context, hook, sinceMs);
+        for (const [guid, group] of Map.groupBy(attempts, (each) => each.guid)) {
+          if (group.every(({ deliveredAt }) => deliveredAt < now - sinceMs)) continue;
+          const attempt = sorted(guid, group, now, result);
+          if (attempt !== undefined) missed.push([guid, { hook, attempt }]);
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof GithubCallError)) throw error;
+      result.problems.push(error.message);
+    }
+  }
+  // Webhooks that lead to one app share the guid of an event.
+  return new Map(missed.sort(([, a], [, b]) => a.attempt.deliveredAt - b.attempt.deliveredAt));
+}
+
+/** Counts a delivery by its attempts; returns the newest one if it is to be asked for. */
+function sorted(
+  guid: string,
+  attempts: readonly LoggedAttempt[],
+  now: number,
+  result: CatchUpResult,
+): LoggedAttempt | undefined {
+  if (attempts.some(({ status }) => isSuccess(status))) {
+    result.delivered++;
+    return undefined;
+  }
+  const last = attempts.reduce((a, b) => b.deliveredAt > a.deliveredAt ? b : a);
+  const { status, deliveredAt } = last;
+  const isRefused = status >= 400 && status < 500 && !TEMPORARY.includes(status);
+  if (isRefused) result.refused.push(guid);
+  else if (status === 0 && deliveredAt > now - UNDER_WAY_MS) result.underWay.push(guid);
+  else if (deliveredAt < now - KEPT_MS) result.tooOld.push(guid);
+  else return last;
+  return undefined;
+}
+
+async function askAll(
+  context: CallContext,
+  store: Pick<EventStore, "list">,
+  { intake, paceMs = 250, limit = 1_000, dryRun = false }: CatchUpOptions,
+  wanted: readonly [string, Missed][],
+  result: CatchUpResult,
+): Promise<void> {
+  result.left.push(...wanted.map(([guid]) => guid));
+  let failing = 0;
+  for (const [guid, { hook, attempt }] of wanted) {
+    const calls = result.asked.length + result.failed.length;
+    if (calls >= limit) return;
+    let goesOn = true;
+    if (dryRun) result.asked.push(guid);
+    else {
+      if (calls > 0) await context.sleep(paceMs, context.signal);
+      context.signal.throwIfAborted();
+      // Another instance may have asked for it since.
+      const isStored = (await storedOf(store, [guid], intake)).has(guid);
+      if (isStored) result.stored.push(guid);
+      else goesOn = await ask(context, hook, attempt, result);
+      failing = result.failed.at(-1)?.guid === guid ? failing + 1 : 0;
+    }
+    result.left.shift();
+    // The next call would only be refused as well.
+    if (!goesOn || failing >= MAX_FAILING) return;
+  }
+}
+
+/** Asks for a delivery; returns false if GitHub takes no more calls. */
+async function ask(
+  context: CallContext,
+  hook: FoundHook,
+  { id, guid }: LoggedAttempt,
+  result: CatchUpResult,
+): Promise<boolean> {
+  try {
+    await askAgain(context, hook, id);
+    result.asked.push(guid);
+    return true;
+  } catch (error) {
+    if (!(error instanceof GithubCallError)) throw error;
+    result.failed.push({ guid, reason: error.message });
+    return error.status !== undefined && ![401, 403, 429].includes(error.status);
+  }
+}
+
+/** Finds the deliveries that the store has, in whatever state their events are. */
+async function storedOf(
+  store: Pick<EventStore, "list">,
+  guids: readonly string[],
+  intake = "github",
+): Promise<Set<string>> {
+  const prefix = `${intake}:`;
+  const stored = new Set<string>();
+  for (let start = 0; start < guids.length; start += LOOKUP) {
+    const ids = guids.slice(start, start + LOOKUP).map((guid) => prefix + guid);
+    for await (const { id } of store.list({ ids })) stored.add(id.slice(prefix.length));
+  }
+  return stored;
+}

@@ -1,0 +1,33 @@
+/**
+ * Catching up with what GitHub sent while the app was down: GitHub does not send again by itself, and is asked
+ * to. The command `events catch-up` does the same.
+ *
+ * @example
+ * ```ts
+ * import { catchUp } from "@org/edge-base/catch-up";
+ * import { openEventStore } from "@org/edge-base/events";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * // In an app: new Octokit({ auth: token }), or { token }.
+ * const github = { request: () => Promise.resolve({ status: 200, headers: {}, data: [] }) };
+ *
+ * const { asked } = await catchUp(store, {
+ *   hooks: [{ repository: "acme/site", id: 12345678 }],
+ *   github,
+ *   sinceMs: 2 * 3_600_000,
+ * });
+ * assertEquals(asked, []);
+ * ```
+ *
+ * @module
+ */
+export {
+  catchUp,
+  type CatchUpOptions,
+  type CatchUpResult,
+  type GithubClient,
+  type GithubHook,
+} from "./catch_up.ts";
+export type { GithubAuth } from "./_client.ts";

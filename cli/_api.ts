@@ -1,0 +1,165 @@
+import { reasonOf } from "../core/mod.ts";
+import { retryAfterOf } from "../core/retry_after.ts";
+import { oneLine } from "./_output.ts";
+
+/** Largest answer that is read: an entry of GitHub's delivery log holds a payload of up to 25 MB. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Longest wait for an answer. */
+const TIMEOUT_MS = 30_000;
+
+/** Longest text of an API that is quoted. */
+const MAX_QUOTE = 300;
+
+/** Call of an API. */
+export interface ApiCall {
+  /** Name for messages. */
+  readonly name: string;
+  readonly url: string;
+  readonly method?: "GET" | "POST" | "PATCH";
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | URLSearchParams;
+  /**
+   * Longest wait for the whole answer.
+   *
+   * @default {30_000}
+   */
+  readonly timeoutMs?: number;
+  /**
+   * Largest answer, in bytes.
+   *
+   * @default {67_108_864} 64 MiB.
+   */
+  readonly maxBytes?: number;
+  /** Interruption by the user: the call rejects with its reason. */
+  readonly signal: AbortSignal;
+}
+
+/** Answer of an API. */
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Text of the answer. */
+  readonly text: string;
+  /** Value of the text; undefined if it is no JSON. */
+  readonly json: unknown;
+}
+
+/** Further facts about an error. */
+interface ApiErrorOptions {
+  readonly status?: number;
+  /** Set if the same call may succeed later. */
+  readonly isTemporary?: boolean;
+  /** Pause that the API asks for. */
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** Error of a call. Its message is one line, and quotes no URL. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: number | undefined;
+  readonly isTemporary: boolean;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, { status, isTemporary, retryAfterMs }: ApiErrorOptions = {}) {
+    super(message);
+    this.status = status;
+    this.isTemporary = isTemporary === true;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/**
+ * Calls an API. A redirect is not followed, since it would get the token.
+ *
+ * @throws {ApiError} If there is no answer, or it is too large, a redirect, or a success without JSON.
+ */
+export async function callApi(call: ApiCall): Promise<ApiAnswer> {
+  const { name, url, timeoutMs = TIMEOUT_MS, maxBytes = MAX_ANSWER_BYTES, signal, ...init } = call;
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const request = {
+    ...init,
+    redirect: "manual",
+    signal: AbortSignal.any([signal, timeout]),
+  } as const;
+  try {
+    const response = await fetch(url, request as RequestInit);
+    const { status, headers } = response;
+    const bytes = await readBytes(response, maxBytes);
+    if (bytes === undefined) {
+      throw new ApiError(`${name} answers with more than ${maxBytes} bytes`, { status });
+    }
+    return checked(name, { status, headers, ...parsed(bytes) });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof ApiError) throw error;
+    const why = timeout.aborted
+      ? `has not answered within ${timeoutMs / 1_000} s`
+      : `cannot be reached: ${networkReasonOf(error)}`;
+    throw new ApiError(`${name} ${why}`, { isTemporary: true });
+  }
+}
+
+/** Shortens the error of a failed `fetch`: its own message quotes the URL, which may hold a token. */
+export function networkReasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return quoted(reasonOf(cause ?? error).replaceAll(/\(?\w+:\/\/\S+/g, ""));
+}
+
+/** Reads a body; undefined if it is larger than allowed. */
+export async function readBytes(
+  { body }: Response,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let size = 0;
+  for await (const part of body ?? []) {
+    size += part.length;
+    // Leaving the loop cancels the body.
+    if (size > maxBytes) return undefined;
+    parts.push(part);
+  }
+  return await new Blob(parts).bytes();
+}
+
+/** Makes a short line of a text from outside. */
+export function quoted(text: unknown): string {
+  return typeof text === "string" ? oneLine(text).trim().slice(0, MAX_QUOTE) : "";
+}
+
+/** Reads a field of what may be an object. */
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}
+
+function parsed(bytes: Uint8Array): Pick<ApiAnswer, "text" | "json"> {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text, json: JSON.parse(text) };
+  } catch {
+    return { text: "", json: undefined };
+  }
+}
+
+function checked(name: string, answer: ApiAnswer): ApiAnswer {
+  const { status, headers, json } = answer;
+  if (status >= 300 && status < 400 && status !== 304) {
+    throw new ApiError(
+      `${name} answers ${status}, a redirect to ${hostIn(headers)}, which is not followed`,
+      { status },
+    );
+  }
+  if (json !== undefined || status === 304) return answer;
+  const type = quoted(headers.get("Content-Type")?.split(";", 1)[0]) || "nothing";
+  throw new ApiError(`${name} answers ${status} with ${type} instead of JSON`, {
+    ...{ status, isTemporary: status >= 500 || status === 429 || status < 300 },
+    retryAfterMs: retryAfterOf(headers, Date.now()),
+  });
+}
+
+function hostIn(headers: Headers): string {
+  const location = URL.parse(headers.get("Location") ?? "", "http://elsewhere");
+  return quoted(location?.host) || "elsewhere";
+}

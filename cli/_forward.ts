@@ -1,0 +1,194 @@
+import type { TestDelivery } from "../testing/mod.ts";
+import { retryAfterOf } from "../core/retry_after.ts";
+import { ApiError, networkReasonOf, quoted, readBytes } from "./_api.ts";
+import type { ConnectOptions } from "./_connect_options.ts";
+import type { CliWorld } from "./_world.ts";
+
+/** Longest wait for the app's answer. */
+const TIMEOUT_MS = 60_000;
+
+/** Time that the app has left for its answer once the user has interrupted the tool. */
+const GRACE_MS = 5_000;
+
+/** Largest answer of the app that is read. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** Longest text of an answer that is shown. */
+const MAX_TEXT = 200;
+
+/** First and longest pause between two tries. */
+const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1_000, 10_000];
+
+/** Longest pause that is granted on request: GitHub resets its limits within the hour. */
+const MAX_REQUESTED_MS = 3_660_000;
+
+/** Answers that come to whatever is sent, with what to do about them. Going on would lose all that waits. */
+const MISTAKEN: Readonly<Record<number, string>> = {
+  401: "its secret is another one than the tool has",
+  404: "it has no webhook there, give its address with --url",
+  405: "it has no webhook there, give its address with --url",
+};
+
+/** Refusals that may be over later. */
+const TEMPORARY = [408, 425, 429];
+
+/** Delivery, by what people know it by. */
+export interface Item {
+  readonly type: string;
+  readonly id: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly code: string | null;
+  readonly text: string;
+  readonly ms: number;
+  readonly retryAfterMs: number | undefined;
+}
+
+/**
+ * Hands deliveries to the app, one after the other. One that the app does not answer, or answers 5xx, is
+ * tried again until it is answered otherwise, and those after it wait: nothing is lost or changes places.
+ */
+export class Forwarder {
+  readonly #options: ConnectOptions;
+  readonly #world: CliWorld;
+  readonly #signal: AbortSignal;
+  #forwarded = 0;
+  #refused = 0;
+  /** The trouble that was reported last; undefined once it is over. */
+  #trouble: string | undefined;
+
+  constructor(options: ConnectOptions, world: CliWorld, signal: AbortSignal) {
+    this.#options = options;
+    this.#world = world;
+    this.#signal = signal;
+  }
+
+  /** Tells that it begins. */
+  begin(what: string): void {
+    this.#world.err(`${what} go to the app at ${this.#host}. Ctrl-C ends this.`);
+  }
+
+  /** Tells what was done, after an interruption. */
+  end(): void {
+    const [forwarded, refused] = [this.#forwarded, this.#refused];
+    this.#world.out(
+      this.#options.json
+        ? JSON.stringify({ forwarded, refused, interrupted: true })
+        : `${forwarded} forwarded, ${refused} refused, interrupted`,
+    );
+  }
+
+  /** Calls an API until that works. */
+  async persist<T>(call: () => Promise<T>): Promise<T> {
+    for (let attempt = 0;; attempt++) {
+      try {
+        const result = await call();
+        this.#trouble = undefined;
+        return result;
+      } catch (error) {
+        if (!(error instanceof ApiError && error.isTemporary)) throw error;
+        await this.#pause(error.message, attempt, error.retryAfterMs);
+      }
+    }
+  }
+
+  /**
+   * Hands a delivery to the app, until it takes it or refuses it for good.
+   *
+   * @throws {Error} If the app refuses whatever it is sent.
+   */
+  async hand(item: Item, delivery: TestDelivery): Promise<void> {
+    for (let attempt = 0;; attempt++) {
+      this.#signal.throwIfAborted();
+      const answer = await this.#send(delivery);
+      if (typeof answer === "string") {
+        await this.#pause(answer, attempt, undefined);
+      } else if (answer.status >= 500 || TEMPORARY.includes(answer.status)) {
+        const code = answer.code === null ? "" : ` ${answer.code}`;
+        const trouble = `The app at ${this.#host} answers ${answer.status}${code} to ${item.id}`;
+        await this.#pause(trouble, attempt, answer.retryAfterMs);
+      } else {
+        this.#trouble = undefined;
+        return this.#settle(item, answer);
+      }
+    }
+  }
+
+  /** Sends a delivery; returns the trouble if there is no answer. */
+  async #send({ method, headers, body }: TestDelivery): Promise<Answer | string> {
+    const start = performance.now();
+    const timeout = AbortSignal.timeout(TIMEOUT_MS);
+    const grace = graceAfter(this.#signal);
+    const signal = AbortSignal.any([timeout, grace.signal]);
+    try {
+      const request = { method, headers, body, signal, redirect: "manual" } as const;
+      const response = await fetch(this.#options.app, request);
+      const bytes = await readBytes(response, MAX_ANSWER_BYTES) ?? new Uint8Array();
+      const text = quoted(new TextDecoder().decode(bytes)).slice(0, MAX_TEXT);
+      const code = quoted(response.headers.get("X-Error-Code")) || null;
+      const retryAfterMs = retryAfterOf(response.headers, this.#world.now());
+      const ms = Math.round((performance.now() - start) * 100) / 100;
+      return { status: response.status, code, text, ms, retryAfterMs };
+    } catch (error) {
+      const reason = networkReasonOf(error);
+      if (/refused/i.test(reason)) {
+        return `Nothing listens at ${this.#host}: start the app, or give its address with --url or PORT`;
+      }
+      return `The app at ${this.#host} does not answer: ${reason}`;
+    } finally {
+      grace.end();
+    }
+  }
+
+  /** Writes an answer that is final. */
+  #settle(item: Item, { status, code, text, ms }: Answer): void {
+    const isTaken = status >= 200 && status < 300;
+    if (!isTaken && (status < 400 || status in MISTAKEN)) {
+      const why = MISTAKEN[status] ??
+        "a redirect, which is not followed: give its address with --url";
+      const answered = [status, code].filter((part) => part).join(" ");
+      throw new Error(
+        `The app at ${this.#host} answers ${answered} to ${item.id}: ${why}. Nothing was skipped.`,
+      );
+    }
+    if (isTaken) this.#forwarded++;
+    else this.#refused++;
+    if (this.#options.json) {
+      this.#world.out(JSON.stringify({ ...item, status, code, text, ms }));
+      return;
+    }
+    const answered = [status, code, text].filter((part) => part).join(" ");
+    this.#world.out(
+      `${item.type} ${item.id}  ${answered}  ${ms} ms${isTaken ? "" : "  refused for good"}`,
+    );
+  }
+
+  /** Waits before the next try. A trouble that lasts is told once. */
+  async #pause(trouble: string, attempt: number, requestedMs: number | undefined): Promise<void> {
+    const ownMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** Math.min(attempt, 10));
+    const ms = Math.max(ownMs, Math.min(MAX_REQUESTED_MS, requestedMs ?? 0));
+    const next = ms > MAX_PAUSE_MS ? ` in ${Math.ceil(ms / 1_000)} s` : "";
+    if (trouble !== this.#trouble) this.#world.err(`${trouble}; trying again${next}`);
+    this.#trouble = trouble;
+    await this.#world.sleep(ms, this.#signal);
+  }
+
+  get #host(): string {
+    return new URL(this.#options.app).host;
+  }
+}
+
+/** Makes a signal that follows another one after a while. */
+function graceAfter(interrupted: AbortSignal): { signal: AbortSignal; end: () => void } {
+  const late = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const start = () => timer = setTimeout(() => late.abort(), GRACE_MS);
+  interrupted.addEventListener("abort", start, { once: true });
+  const end = () => {
+    interrupted.removeEventListener("abort", start);
+    clearTimeout(timer);
+  };
+  return { signal: late.signal, end };
+}

@@ -1,0 +1,173 @@
+import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
+import { ApiError, fieldOf, quoted } from "./_api.ts";
+import type { ConnectOptions } from "./_connect_options.ts";
+import type { Forwarder } from "./_forward.ts";
+import { findHook } from "./_github.ts";
+import { type GithubApi, unknownForm } from "./_github_api.ts";
+import { memberOf } from "../core/json_text.ts";
+import type { CliWorld } from "./_world.ts";
+
+/** Time between two looks at the log. A look that finds it unchanged does not count towards GitHub's limit. */
+const POLL_MS = 5_000;
+
+/** Longest time between two looks that GitHub can ask for. */
+const MAX_POLL_MS = 600_000;
+
+/** Time within which deliveries may come into the log in another order than they were made. */
+const OVERLAP_MS = 300_000;
+
+/** Difference allowed between the clocks of GitHub's API and of its webhooks. */
+const CLOCK_SLACK_MS = 60_000;
+
+/** Headers of a delivery that are handed on beside its event, id and signature. */
+const HANDED_ON = /^(x-github-[a-z-]{1,80}|user-agent)$/i;
+
+/** Text that a header can carry. */
+const HEADER_VALUE = /^[\x20-\x7e]{1,1000}$/;
+
+/** Entry of a delivery log. Its id is a number, often beyond 2^53. */
+interface Entry {
+  readonly id: string;
+  readonly guid: string;
+  readonly event: string;
+  readonly deliveredAt: number;
+}
+
+/**
+ * Reads the delivery log of the repository's webhook, and hands new deliveries to the app, the oldest first,
+ * signed anew: the log does not tell the secret.
+ */
+export async function forwardFromGithub(
+  api: GithubApi,
+  options: ConnectOptions,
+  forwarder: Forwarder,
+  world: CliWorld,
+  signal: AbortSignal,
+): Promise<never> {
+  const log = new DeliveryLog(api, await findHook(api, options, signal), signal);
+  await log.begin(options.sinceMs, world.now());
+  forwarder.begin("New deliveries");
+  for (;;) {
+    for (const entry of await forwarder.persist(() => log.next())) {
+      const delivery = await forwarder.persist(() => log.deliveryOf(entry, options.secret));
+      if (typeof delivery !== "string") {
+        await forwarder.hand({ type: entry.event, id: entry.guid }, delivery);
+      } else world.err(`The delivery ${entry.guid} (${entry.event}) is passed over: ${delivery}`);
+      log.done(entry);
+    }
+    await world.sleep(log.pollMs, signal);
+  }
+}
+
+/**
+ * Delivery log of a webhook. The newest entry comes first, and one may come into it after a newer one: entries
+ * of the last minutes are compared with those that are done.
+ */
+class DeliveryLog {
+  readonly #api: GithubApi;
+  readonly #path: string;
+  readonly #signal: AbortSignal;
+  /** Entries that are done, with their times. */
+  readonly #done = new Map<string, number>();
+  /** Time before which entries are not looked at. */
+  #horizon = 0;
+  /** Time of the last look, by GitHub's clock. */
+  #lookedAt = 0;
+  /** Version of the first page of which all is done. */
+  #etag: string | undefined;
+  /** Time until the next look. */
+  pollMs = POLL_MS;
+
+  constructor(api: GithubApi, hook: string, signal: AbortSignal) {
+    this.#api = api;
+    this.#path = `/${hook}/deliveries`;
+    this.#signal = signal;
+  }
+
+  /** Finds the place to begin at: by GitHub's clock, since this machine's may be wrong. */
+  async begin(sinceMs: number | undefined, now: number): Promise<void> {
+    const page = await this.#api.call(`${this.#path}?per_page=1`, this.#signal);
+    this.#lookedAt = timeOf(page.headers) ?? now;
+    this.#horizon = this.#lookedAt - (sinceMs ?? CLOCK_SLACK_MS);
+    if (sinceMs === undefined) { for (const entry of await this.next()) this.done(entry); }
+  }
+
+  /** Reads the entries that are not done yet, the oldest first. */
+  async next(): Promise<Entry[]> {
+    this.#forget();
+    const found: Entry[] = [];
+    let etag = this.#etag;
+    let isFirst = true;
+    for await (const page of this.#api.pages(`${this.#path}?per_page=100`, this.#signal, etag)) {
+      const entries = page.elements.map(entryOf);
+      found.push(...entries);
+      if (isFirst) {
+        etag = page.answer.headers.get("ETag") ?? undefined;
+        this.pollMs = pollMsOf(page.answer.headers);
+        this.#lookedAt = timeOf(page.answer.headers) ?? this.#lookedAt;
+      }
+      isFirst = false;
+      const last = entries.at(-1);
+      if (last === undefined || last.deliveredAt < this.#horizon) break;
+    }
+    this.#etag = etag;
+    return found.filter((each) => each.deliveredAt >= this.#horizon && !this.#done.has(each.id))
+      .reverse().sort((a, b) => a.deliveredAt - b.deliveredAt);
+  }
+
+  /** Makes the request of an entry; returns the reason if it cannot be made. */
+  async deliveryOf({ id, guid, event }: Entry, secret: string): Promise<TestDelivery | string> {
+    const answer = await this.#api.call(`${this.#path}/${id}`, this.#signal).catch((error) => {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    });
+    if (answer === undefined) return "GitHub no longer has it";
+    const payload = memberOf(memberOf(answer.text, "request"), "payload");
+    if (!payload?.startsWith("{")) return "the log has no payload of it";
+    const delivery = forgeDelivery(event, payload, { from: "github", secret, id: guid });
+    const headers = fieldOf(fieldOf(answer.json, "request"), "headers");
+    for (const [name, value] of Object.entries(Object(headers))) {
+      const isFit = HANDED_ON.test(name) && typeof value === "string" && HEADER_VALUE.test(value);
+      if (isFit && !delivery.headers.has(name)) delivery.headers.set(name, value);
+    }
+    return delivery;
+  }
+
+  /** Notes that an entry is done. */
+  done({ id, deliveredAt }: Entry): void {
+    this.#done.set(id, deliveredAt);
+  }
+
+  #forget(): void {
+    for (const at of this.#done.values()) {
+      // An entry of the future would hide all that come until then.
+      const horizon = Math.min(at, this.#lookedAt) - OVERLAP_MS;
+      this.#horizon = Math.max(this.#horizon, horizon);
+    }
+    for (const [id, at] of this.#done) if (at < this.#horizon) this.#done.delete(id);
+  }
+}
+
+function entryOf(text: string): Entry {
+  const id = memberOf(text, "id");
+  const entry: unknown = JSON.parse(text);
+  const [guid, event] = [fieldOf(entry, "guid"), fieldOf(entry, "event")];
+  const deliveredAt = Date.parse(quoted(fieldOf(entry, "delivered_at")));
+  const isKnown = id !== undefined && /^\d{1,20}$/.test(id) && typeof guid === "string" &&
+    typeof event === "string" && [guid, event].every((each) => HEADER_VALUE.test(each));
+  if (!isKnown || Number.isNaN(deliveredAt)) {
+    throw unknownForm("a delivery without id, guid or event");
+  }
+  return { id, guid, event, deliveredAt };
+}
+
+/** Reads the time of an answer. */
+function timeOf(headers: Headers): number | undefined {
+  const time = Date.parse(headers.get("Date") ?? "");
+  return Number.isNaN(time) ? undefined : time;
+}
+
+function pollMsOf(headers: Headers): number {
+  const seconds = Number(headers.get("X-Poll-Interval") ?? 0);
+  return Math.min(MAX_POLL_MS, Math.max(POLL_MS, seconds * 1_000 || 0));
+}

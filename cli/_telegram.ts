@@ -1,0 +1,257 @@
+import { ApiError, callApi, fieldOf, quoted } from "./_api.ts";
+import type { ConnectOptions } from "./_connect_options.ts";
+import type { Forwarder } from "./_forward.ts";
+import { elementsOf, memberOf } from "../core/json_text.ts";
+import { agoOf } from "./_output.ts";
+import { shownUrl } from "./_secrets.ts";
+import type { CliWorld } from "./_world.ts";
+import { messengerUpdate } from "../testing/mod.ts";
+
+/** Time that Telegram holds a request for updates while there are none. */
+const POLL_SECONDS = 30;
+
+/** Time beyond that for an answer with up to 100 updates. */
+const POLL_EXTRA_MS = 30_000;
+
+/** Shortest time between two requests that bring nothing new. */
+const MIN_POLL_MS = 1_000;
+
+/** Longest wait for the last request, which confirms what the app has answered. */
+const CONFIRM_MS = 5_000;
+
+/** Latest time that a `Date` can hold, in seconds. */
+const MAX_DATE_SECONDS = 8_640_000_000_000;
+
+/** Hints for errors, by their codes. */
+const HINTS: Readonly<Record<number, string>> = {
+  401: ": the token in TELEGRAM_BOT_TOKEN is wrong or revoked, @BotFather shows the right one",
+  404: ": the token in TELEGRAM_BOT_TOKEN is wrong, or --api is not the address of a Bot API",
+  409: ": another program fetches this bot's updates, or a webhook was registered meanwhile. " +
+    "Stop it, or use --take-over",
+};
+
+/** Registration of a bot's webhook, as `getWebhookInfo` describes it. */
+interface WebhookInfo {
+  readonly url: string;
+  readonly pending: number;
+  readonly events: readonly string[] | undefined;
+  readonly lastError: { readonly at: number; readonly message: string } | undefined;
+}
+
+/** A bot's API. */
+export class TelegramApi {
+  readonly #options: ConnectOptions;
+
+  constructor(options: ConnectOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Calls a method.
+   *
+   * @returns The text of the result.
+   * @throws {ApiError} If the method fails.
+   */
+  async call(
+    method: string,
+    params: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<string> {
+    const { api, token } = this.#options;
+    const answer = await callApi({
+      ...{ name: `Telegram's API (${method})`, url: `${api}/bot${token}/${method}` },
+      ...{ method: "POST", body: new URLSearchParams(params), signal },
+      ...timeoutMs !== undefined && { timeoutMs },
+    }).catch((error) => {
+      throw error instanceof ApiError ? withHint(error) : error;
+    });
+    const result = fieldOf(answer.json, "ok") === true && memberOf(answer.text, "result");
+    if (result) return result;
+    throw refusalOf(method, answer.status, answer.json);
+  }
+}
+
+/** Registers the webhook. */
+export async function registerAtTelegram(
+  api: TelegramApi,
+  { webhook, secret, events, dropPending, json }: ConnectOptions,
+  world: CliWorld,
+  signal: AbortSignal,
+): Promise<void> {
+  await api.call("setWebhook", {
+    ...{ url: webhook, secret_token: secret },
+    ...allowedUpdates(events),
+    ...dropPending && { drop_pending_updates: "true" },
+  }, signal);
+  if (!json) world.out(`registered  ${shownUrl(webhook)}`);
+}
+
+/** Shows what is registered. */
+export async function showTelegram(
+  api: TelegramApi,
+  { json }: ConnectOptions,
+  { out, now }: CliWorld,
+  signal: AbortSignal,
+): Promise<void> {
+  const info = await infoOf(api, signal);
+  const url = info.url === "" ? "" : shownUrl(info.url);
+  if (json) {
+    out(JSON.stringify({ ...info, url }));
+    return;
+  }
+  out(`webhook     ${url || "none"}`);
+  out(`pending     ${info.pending} update${info.pending === 1 ? "" : "s"}`);
+  out(`events      ${info.events?.join(", ") || "those that Telegram sends by default"}`);
+  if (info.lastError === undefined) return;
+  out(`last error  ${agoOf(info.lastError.at, now())}: ${info.lastError.message}`);
+}
+
+/**
+ * Fetches updates and hands them to the app. Telegram forgets an update once a later one is asked for, which
+ * happens only when the app has answered it.
+ */
+export async function forwardFromTelegram(
+  api: TelegramApi,
+  options: ConnectOptions,
+  forwarder: Forwarder,
+  world: CliWorld,
+  signal: AbortSignal,
+): Promise<never> {
+  await makeWayForPolling(api, options, world, signal);
+  forwarder.begin("Updates");
+  let offset: string | undefined;
+  let confirmed: string | undefined;
+  try {
+    for (;;) {
+      const startedAt = performance.now();
+      const asked = offset;
+      const updates = await forwarder.persist(() => poll(api, options, asked, signal));
+      confirmed = asked;
+      for (const { id, type, json } of updates) {
+        const update = messengerUpdate(json, { from: "telegram", secret: options.secret });
+        await forwarder.hand({ type, id }, update);
+        offset = String(BigInt(id) + 1n);
+      }
+      const isQuick = performance.now() - startedAt < MIN_POLL_MS;
+      if (isQuick && offset === asked) await world.sleep(MIN_POLL_MS, signal);
+    }
+  } finally {
+    if (offset !== undefined && offset !== confirmed) await confirm(api, offset, world);
+  }
+}
+
+/** Tells Telegram which updates the app has answered, so that the next run does not get them again. */
+async function confirm(api: TelegramApi, offset: string, { err }: CliWorld): Promise<void> {
+  const { signal } = new AbortController();
+  await api.call("getUpdates", { offset, limit: "1", timeout: "0" }, signal, CONFIRM_MS).catch(() =>
+    err("Telegram could not be told which updates were handed over: some come again, as duplicates")
+  );
+}
+
+/** An update, as it was written. */
+interface Update {
+  readonly id: string;
+  readonly type: string;
+  readonly json: string;
+}
+
+async function poll(
+  api: TelegramApi,
+  { events }: ConnectOptions,
+  offset: string | undefined,
+  signal: AbortSignal,
+): Promise<Update[]> {
+  const params = {
+    timeout: String(POLL_SECONDS),
+    ...offset !== undefined && { offset },
+    ...allowedUpdates(events),
+  };
+  const timeoutMs = POLL_SECONDS * 1_000 + POLL_EXTRA_MS;
+  const result = await api.call("getUpdates", params, signal, timeoutMs);
+  if (!result.startsWith("[")) throw unknownForm("getUpdates");
+  return elementsOf(result).map((json) => {
+    const id = memberOf(json, "update_id");
+    if (id === undefined || !/^\d{1,20}$/.test(id)) throw unknownForm("getUpdates");
+    const type = Object.keys(JSON.parse(json)).find((name) => name !== "update_id");
+    return { id, type: quoted(type) || "update", json };
+  });
+}
+
+/** Makes sure that no webhook is registered, which would keep updates from being fetched. */
+async function makeWayForPolling(
+  api: TelegramApi,
+  { takeOver }: ConnectOptions,
+  { err }: CliWorld,
+  signal: AbortSignal,
+): Promise<void> {
+  const { url } = await infoOf(api, signal);
+  if (url === "") return;
+  const shown = shownUrl(url);
+  const host = URL.parse(url)?.host ?? shown;
+  if (!takeOver) {
+    throw new Error(
+      `A webhook is registered at ${host}, so Telegram hands out no updates: --take-over deletes it, ` +
+        "and then the app there gets none",
+    );
+  }
+  await api.call("deleteWebhook", {}, signal);
+  err(
+    `The webhook ${shown} is deleted: the app there gets no updates until you register it again, ` +
+      "with connect telegram URL",
+  );
+}
+
+async function infoOf(api: TelegramApi, signal: AbortSignal): Promise<WebhookInfo> {
+  const info = JSON.parse(await api.call("getWebhookInfo", {}, signal));
+  const [url, pending] = [fieldOf(info, "url"), fieldOf(info, "pending_update_count")];
+  if (typeof url !== "string" || !Number.isSafeInteger(pending)) {
+    throw unknownForm("getWebhookInfo");
+  }
+  const events = fieldOf(info, "allowed_updates");
+  return {
+    ...{ url, pending: pending as number },
+    events: Array.isArray(events) ? events.map(quoted) : undefined,
+    lastError: lastErrorOf(info),
+  };
+}
+
+function lastErrorOf(info: unknown): WebhookInfo["lastError"] {
+  const at = fieldOf(info, "last_error_date");
+  if (typeof at !== "number" || !(at >= 0 && at <= MAX_DATE_SECONDS)) return undefined;
+  return { at: at * 1_000, message: quoted(fieldOf(info, "last_error_message")) };
+}
+
+/** Formats the kinds of updates. An empty list stands for those that Telegram sends by default. */
+function allowedUpdates(events: readonly string[] | undefined): { allowed_updates?: string } {
+  if (events === undefined) return {};
+  return { allowed_updates: JSON.stringify(events.filter((each) => each !== "*")) };
+}
+
+function refusalOf(method: string, status: number, json: unknown): ApiError {
+  const description = quoted(fieldOf(json, "description"));
+  if (fieldOf(json, "ok") !== false || description === "") return unknownForm(method, status);
+  const errorCode = fieldOf(json, "error_code");
+  const code = Number.isSafeInteger(errorCode) ? errorCode as number : status;
+  const seconds = fieldOf(fieldOf(json, "parameters"), "retry_after");
+  return withHint(
+    new ApiError(`Telegram's API (${method}) answers ${code} ${description}`, {
+      ...{ status: code, isTemporary: code === 429 || code >= 500 },
+      retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : undefined,
+    }),
+  );
+}
+
+function withHint(error: ApiError): ApiError {
+  const { status = 0, isTemporary, retryAfterMs } = error;
+  const hint = HINTS[status];
+  if (hint === undefined) return error;
+  return new ApiError(error.message + hint, { status, isTemporary, retryAfterMs });
+}
+
+function unknownForm(method: string, status = 200): ApiError {
+  return new ApiError(
+    `Telegram's API (${method}) answers ${status} in an unknown form: is --api the address of a Bot API?`,
+    { status, isTemporary: status === 429 || status >= 500 },
+  );
+}

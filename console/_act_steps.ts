@@ -1,0 +1,101 @@
+import type {
+  EventFilter,
+  EventList,
+  EventRecord,
+  EventStore,
+  StoredEvent,
+} from "../events/store/mod.ts";
+import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
+import { askedAtOf } from "./_act_record.ts";
+import type { Act, DeliveryQuery } from "./_console_data.ts";
+import { completeIndex } from "./_counts.ts";
+import { actFiltersOf } from "./_search.ts";
+
+/** Events changed in a step, and shortest length of a step: 200 events a second. */
+const STEP = 50;
+const STEP_MS = 250;
+
+/** Most records read in a step. */
+const STEP_READS = 1_000;
+
+/** Events that are to be changed together. */
+export interface ActStep {
+  /** Filter that they must still match. */
+  readonly filter: EventFilter & { readonly ids: readonly string[] };
+  /** Number of events found, with those that cannot be changed. */
+  readonly seen: number;
+  /** Number of those that cannot be replayed, since their payloads are not kept. */
+  readonly notKept: number;
+}
+
+/** Parts that the steps of an act are found with. */
+export interface SteppingParts {
+  readonly store: EventStore;
+  readonly inspector: StoreInspector;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds the events of an act on many, step by step, with pauses in between. They are those that it was asked
+ * about: received by the time of the question and, as far as is known, in the state that they are in.
+ */
+export async function* stepsOf(
+  { store, inspector, signal }: SteppingParts,
+  { id, kind, at }: Act,
+  query: DeliveryQuery,
+): AsyncGenerator<ActStep> {
+  const askedAt = Math.min(askedAtOf(id) ?? at, at);
+  for (const wanted of actFiltersOf(kind, query)) {
+    const filter = filterThen(wanted, askedAt);
+    if (wanted.state === "dead") await completeIndex(store);
+    let cursor: string | undefined = "";
+    while (cursor !== undefined && !signal.aborted) {
+      const pausing = pause(STEP_MS, signal);
+      const list: EventList = store.list({ ...filter, limit: STEP, maxReads: STEP_READS, cursor });
+      const events = (await Array.fromAsync(list))
+        .filter((event) => query.state === undefined || wasSoThen(event, askedAt));
+      const needsPayload = kind === "replay" && wanted.state === "done";
+      const kept = needsPayload ? await inspector.keptAmong(events) : undefined;
+      const ids = events.map(({ id }) => id).filter((id) => !kept || kept.has(id));
+      const { length: seen } = events;
+      yield { filter: { ...filter, ids }, seen, notKept: seen - ids.length };
+      cursor = list.cursor;
+      await pausing;
+    }
+  }
+}
+
+/** Narrows a filter to what it matched at a time, as far as the store can tell. */
+function filterThen(filter: EventFilter, at: number): EventFilter {
+  const { state, receivedBefore = Infinity } = filter;
+  const isSettled = state === "done" || state === "dead";
+  return {
+    ...filter,
+    receivedBefore: Math.min(receivedBefore, at + 1),
+    ...(isSettled && { settledBefore: at + 1 }),
+  };
+}
+
+/** Checks whether an open event was in its state at a time already, as far as its record tells. */
+function wasSoThen(event: StoredEvent, at: number): boolean {
+  if (event.state === "running") {
+    return (event.lease?.startedAt ?? at) <= at || ranAt(event, at);
+  }
+  if (event.state === "parked") return (event.waitingFor?.since ?? at) <= at;
+  return event.state !== "queued" || !ranAt(event, at);
+}
+
+const ranAt = ({ attempts }: EventRecord, at: number): boolean =>
+  attempts.some(({ startedAt, endedAt }) => startedAt <= at && endedAt > at);
+
+/** Waits, or until the signal is aborted. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const end = () => resolve();
+  signal.addEventListener("abort", end);
+  const timer = setTimeout(end, ms);
+  await promise;
+  clearTimeout(timer);
+  signal.removeEventListener("abort", end);
+}

@@ -1,0 +1,138 @@
+import type { Context } from "@hono/hono";
+import type { Asset } from "./_assets.ts";
+import type { Html } from "./_format.ts";
+import { ParameterError } from "./_query.ts";
+
+/** Largest form: its longest fields are those of a choice of deliveries. */
+export const MAX_FORM_BYTES = 16_384;
+
+/**
+ * Policy of all pages: they load their own style and script, and nothing else; nobody frames them; forms
+ * lead to the console only.
+ */
+const POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
+  "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/** Headers of all answers. */
+const HEADERS: Readonly<Record<string, string>> = {
+  "Content-Security-Policy": POLICY,
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+  // Without it, browsers would send `Origin: null` with forms, which is refused.
+  "Referrer-Policy": "same-origin",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "Cache-Control": "no-store",
+};
+
+/** Time for the body of a form to arrive. */
+const BODY_TIMEOUT_MS = 10_000;
+
+/** Form that does not arrive in time. */
+export class SlowFormError extends Error {
+  /** Name of the class. */
+  override readonly name = "SlowFormError";
+}
+
+/** Makes an answer with a page. */
+export function pageResponse(
+  page: Html,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  const type = { "Content-Type": "text/html; charset=utf-8" };
+  return new Response(String(page), { status, headers: { ...HEADERS, ...type, ...headers } });
+}
+
+/** Makes an answer that leads to a page beside this one, whatever prefix is before the console's path. */
+export function redirect(to: string, cookies: readonly string[] = []): Response {
+  const headers = new Headers({ ...HEADERS, Location: to });
+  for (const cookie of cookies) headers.append("Set-Cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}
+
+/** Makes an answer with a file that pages load. */
+export function assetResponse({ type, content }: Asset): Response {
+  const caching = { "Cache-Control": "public, max-age=31536000, immutable" };
+  return new Response(content, { headers: { ...HEADERS, ...caching, "Content-Type": type } });
+}
+
+/** Makes an answer with a payload: as plain text that no browser opens, since others have written it. */
+export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
+  return new Response(payload, {
+    headers: {
+      ...HEADERS,
+      "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      "Content-Type": "text/plain; charset=utf-8",
+      "Content-Disposition": 'attachment; filename="payload.json"',
+    },
+  });
+}
+
+/**
+ * Tells whether a form was sent by a page of the console. Browsers send `Origin` with every form, and no page
+ * of another site can choose it.
+ *
+ * @param c The context.
+ * @param trustsProxy True if a proxy is trusted, which may name the host in a header.
+ * @returns True if so.
+ */
+export function isFromHere(c: Context, trustsProxy: boolean): boolean {
+  const site = c.req.header("Sec-Fetch-Site");
+  if (site !== undefined && site !== "same-origin") return false;
+  const origin = URL.parse(c.req.header("Origin") ?? "");
+  if (origin === null || !/^https?:$/.test(origin.protocol)) return false;
+  const hosts = [c.req.header("Host") ?? new URL(c.req.url).host];
+  const forwarded = trustsProxy && c.req.header("X-Forwarded-Host")?.split(",").at(-1)?.trim();
+  if (forwarded) hosts.push(forwarded);
+  // The host of a URL has no default port: `example.com:443` is `example.com`.
+  return hosts.some((host) => URL.parse(`${origin.protocol}//${host}`)?.host === origin.host);
+}
+
+/** Tells whether the reader's connection is encrypted, here or at a trusted proxy. */
+export function isSecure(c: Context, trustsProxy: boolean): boolean {
+  if (c.req.url.startsWith("https:")) return true;
+  return trustsProxy && c.req.header("X-Forwarded-Proto")?.split(",").at(-1)?.trim() === "https";
+}
+
+/**
+ * Reads a form.
+ *
+ * @param c The context.
+ * @param maxBytes The largest size.
+ * @returns The fields.
+ * @throws {ParameterError} If it is no form, or too large.
+ * @throws {SlowFormError} If it does not arrive in time.
+ */
+export async function readForm(c: Context, maxBytes: number): Promise<URLSearchParams> {
+  const type = c.req.header("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
+  if (type !== "application/x-www-form-urlencoded") throw new ParameterError("the body is no form");
+  const body = c.req.raw.body;
+  if (!body) return new URLSearchParams();
+  const reader = body.getReader();
+  const bytes: number[] = [];
+  const read = async () => {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      if (bytes.length + value.length > maxBytes) {
+        throw new ParameterError(`the form has more than ${maxBytes} bytes`);
+      }
+      for (const byte of value) bytes.push(byte);
+    }
+  };
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    reader.cancel().catch(() => {});
+  }, BODY_TIMEOUT_MS);
+  try {
+    await read();
+  } finally {
+    clearTimeout(timer);
+    reader.cancel().catch(() => {});
+  }
+  if (isLate) throw new SlowFormError();
+  return new URLSearchParams(new TextDecoder().decode(Uint8Array.from(bytes)));
+}

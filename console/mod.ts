@@ -1,0 +1,23 @@
+/**
+ * Console of an app: a page that shows what it has received and what became of it, for looking, and for
+ * acting on it. It is absent unless a token for it is set.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github } from "@org/edge-base";
+ * import { consoleMount } from "@org/edge-base/console";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github(), mounts: [consoleMount()] });
+ * // CONSOLE_OPERATOR_TOKEN=$(openssl rand -hex 32) deno run ...
+ * ```
+ *
+ * @module
+ */
+export { consoleMount, type ConsoleMountOptions } from "./console_mount.ts";
+export { type Console, type ConsoleOptions, createConsole } from "./create_console.ts";
+
+// Types from other folders that appear in the exports above.
+export type { Mount, MountParts, OpenedMount, ReadyMount } from "../app/mounts.ts";
+export type { EventStore } from "../events/mod.ts";
+export type { LogSink } from "../core/mod.ts";
+export type { Telemetry } from "../telemetry/mod.ts";

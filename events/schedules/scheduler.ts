@@ -1,0 +1,255 @@
+import { type LogSink, writeLog } from "../../core/mod.ts";
+import { withDeadline } from "../../core/timeouts.ts";
+import type { EventStore, StoreListener } from "../store/mod.ts";
+import type { Times } from "./cron_expression.ts";
+import { slotDelivery, slotIdOf } from "./slot_event.ts";
+import {
+  AHEAD_MS,
+  isMadeUp,
+  type MissedSlots,
+  nextStep,
+  type Step,
+  TAKE_OVER_MS,
+} from "./slots.ts";
+
+/**
+ * A schedule of an app.
+ *
+ * @category Flows
+ */
+export interface Schedule {
+  /** Name, which is the type of its events. */
+  readonly name: string;
+  /** Cron expression of five fields, or a name of one such as `@daily`. */
+  readonly expression: string;
+  /** Time zone of the expression. */
+  readonly timeZone: string;
+  /** Handling of the slots that passed while no instance ran. */
+  readonly missed: MissedSlots;
+}
+
+/** A schedule whose expression was read. */
+export interface TimedSchedule extends Schedule {
+  /** Its times. */
+  readonly times: Times;
+}
+
+/** Notes that all instances share. */
+export interface SlotNotes {
+  /** Reads the note of a schedule. */
+  read(name: string): Promise<{ readonly value: unknown; readonly version: string | null }>;
+  /** Writes it if it still has a version, and returns its new one; null if it has another. */
+  write(name: string, value: unknown, version: string | null): Promise<string | null>;
+}
+
+/** Options of {@linkcode Scheduler}. */
+export interface SchedulerOptions {
+  /** Schedules. */
+  readonly schedules: readonly TimedSchedule[];
+  /** Store that their slots become events in. */
+  readonly store: Pick<EventStore, "accept" | "get" | "retentionMs">;
+  /** Notes on what is made. */
+  readonly notes: SlotNotes;
+  /** Log. */
+  readonly log: LogSink;
+  /** Called with the slots that were made or left out, to be counted. */
+  readonly count?: StoreListener["count"];
+}
+
+/** Longest timer: a machine may sleep meanwhile, or its clock be set. */
+const MAX_TIMER_MS = 60_000;
+
+/**
+ * Longest time that an instance holds back which has not made the slot before. Nearly always that leaves a
+ * slot to the instance that made the last one, and the others read only that it is made.
+ */
+const SPREAD_MS = 2_000;
+
+/** Longest time for the slots of a schedule; a remote KV stores a hundred in a second or two. */
+const TIMEOUT_MS = 60_000;
+
+/** Makes the slots of schedules events. Any number of instances makes each one once. */
+export class Scheduler {
+  readonly #options: SchedulerOptions;
+  readonly #owner = crypto.randomUUID();
+  readonly #watched: readonly Watched[];
+  #running: Promise<void> = Promise.resolve();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isStopped = false;
+
+  constructor(options: SchedulerOptions) {
+    this.#options = options;
+    this.#watched = options.schedules.map((schedule) => new Watched(schedule));
+  }
+
+  /** Makes slots as they become due, until it is stopped. */
+  start(): void {
+    this.tick().then(() => this.#setTimer());
+  }
+
+  /**
+   * Makes the slots that are due. What fails is logged, and tried again.
+   *
+   * @param now The time, milliseconds since the epoch.
+   * @returns A promise that resolves once that is done.
+   */
+  tick(now?: number): Promise<void> {
+    return this.#running = this.#running.then(() => this.#tick(now ?? Date.now()));
+  }
+
+  /**
+   * Finds the first slot after a time.
+   *
+   * @param after The time.
+   * @returns The slot; undefined if there is none.
+   */
+  nextAfter(after: number): number | undefined {
+    const slots = this.#options.schedules.map(({ times }) => times.next(after) ?? Infinity);
+    const first = Math.min(...slots);
+    return first === Infinity ? undefined : first;
+  }
+
+  /**
+   * Stops.
+   *
+   * @returns A promise that resolves once no slot is being made.
+   */
+  stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    return this.#running;
+  }
+
+  #setTimer(): void {
+    if (this.#isStopped) return;
+    const now = Date.now();
+    const waitMs = Math.min(...this.#watched.map((each) => each.wakeAt)) - now;
+    this.#timer = setTimeout(() => this.start(), Math.min(Math.max(waitMs, 1), MAX_TIMER_MS));
+  }
+
+  async #tick(now: number): Promise<void> {
+    for (const watched of this.#watched) {
+      if (this.#isStopped) return;
+      if (!watched.isDue(now)) continue;
+      try {
+        await withDeadline(this.#makeDue(watched, now), TIMEOUT_MS);
+      } catch (error) {
+        watched.putOff(now);
+        if (this.#isStopped) return;
+        const fields = { schedule: watched.schedule.name, retryInMs: TAKE_OVER_MS, error };
+        writeLog(this.#options.log, "error", "cron schedule failed, to be tried again", fields);
+        // The KV is closed, and the worker has ended for the same reason.
+        if (error instanceof Deno.errors.BadResource) return void this.stop();
+      }
+    }
+  }
+
+  async #makeDue(watched: Watched, now: number): Promise<void> {
+    const count = { madeUp: 0, leftOut: 0 };
+    try {
+      while (await this.#makeSome(watched, now, count) && !this.#isStopped);
+    } finally {
+      if (count.madeUp + count.leftOut > 0) {
+        const fields = { schedule: watched.schedule.name, ...count };
+        writeLog(this.#options.log, "info", "cron schedule had missed slots", fields);
+      }
+    }
+  }
+
+  /** Makes slots that are due, and tells whether there are more. */
+  async #makeSome(
+    watched: Watched,
+    now: number,
+    count: { madeUp: number; leftOut: number },
+  ): Promise<boolean> {
+    const { notes, store: { retentionMs } } = this.#options;
+    const { schedule: { name, times, missed }, plan, since } = watched;
+    const { value, version } = await notes.read(name);
+    const owner = this.#owner;
+    const step = nextStep(value, { plan, times, missed, now, since, owner, retentionMs });
+    if (step.is === "begin") await this.#begin(watched, step, version, now);
+    else if (step.is === "nothing") watched.hasMade(now, false);
+    if (step.is === "wait") watched.putOff(now);
+    if (step.is !== "make") return false;
+    const { slots, left, hasMore, making, made } = step;
+    const own = slots.length === 0 ? version : await notes.write(name, making, version);
+    // Another instance was faster.
+    if (own === null) return watched.putOff(now);
+    for (const slot of slots) await this.#make(name, slot, now);
+    await notes.write(name, made, own);
+    count.madeUp += slots.filter((slot) => isMadeUp(slot, now)).length;
+    count.leftOut += left;
+    this.#count(name, "left_out", left);
+    watched.hasMade(hasMore ? slots.at(-1)! : now, true);
+    return hasMore;
+  }
+
+  async #begin(
+    watched: Watched,
+    { note, ahead }: Step & { readonly is: "begin" },
+    version: string | null,
+    now: number,
+  ): Promise<void> {
+    const { notes, log } = this.#options;
+    const { name, expression, timeZone, times } = watched.schedule;
+    const isFirst = await notes.write(name, note, version) !== null;
+    watched.hasMade(now, isFirst);
+    // Another instance has begun at the same time, and says so.
+    if (!isFirst) return;
+    const next = times.next(now);
+    const fields = { schedule: name, expression, timeZone, next: next && textOf(next) };
+    if (ahead === undefined) return writeLog(log, "info", "cron schedule begins", fields);
+    const wasAt = textOf(ahead);
+    writeLog(log, "warn", "cron schedule begins again: a clock was ahead", { ...fields, wasAt });
+  }
+
+  /** Makes a slot an event, unless it is one: a dead one would be replaced, and handled again. */
+  async #make(name: string, slot: number, now: number): Promise<void> {
+    const { store } = this.#options;
+    if (await store.get(slotIdOf(name, slot))) return;
+    const { duplicate } = await store.accept(slotDelivery(name, slot, isMadeUp(slot, now)));
+    if (!duplicate) this.#count(name, isMadeUp(slot, now) ? "made_up" : "made", 1);
+  }
+
+  #count(schedule: string, outcome: "made" | "made_up" | "left_out", count: number): void {
+    if (count > 0) this.#options.count?.({ is: "slots", schedule, outcome, count });
+  }
+}
+
+/** A schedule, and what this instance knows of its slots. */
+class Watched {
+  readonly schedule: TimedSchedule;
+  /** Expression and time zone, in one text. */
+  readonly plan: string;
+  /** Time up to which the slots are made; undefined at the start. */
+  since: number | undefined;
+  /** Time at which this instance looks by itself. */
+  wakeAt = -Infinity;
+  #dueAt = -Infinity;
+
+  constructor(schedule: TimedSchedule) {
+    this.schedule = schedule;
+    this.plan = `${schedule.expression} ${schedule.timeZone}`;
+  }
+
+  isDue(now: number): boolean {
+    return now >= this.#dueAt || (this.since ?? now) > now + AHEAD_MS;
+  }
+
+  /** Notes that all slots up to a time are made, by this instance or another. */
+  hasMade(now: number, byThis: boolean): void {
+    this.since = now;
+    this.#dueAt = this.schedule.times.next(now) ?? Infinity;
+    this.wakeAt = this.#dueAt + (byThis ? 0 : Math.random() * SPREAD_MS);
+  }
+
+  /** Looks again later, and has no more to do now: another instance makes the slots, or the KV has failed. */
+  putOff(now: number): false {
+    this.wakeAt = now + TAKE_OVER_MS;
+    return false;
+  }
+}
+
+function textOf(time: number): string {
+  return new Date(time).toISOString();
+}

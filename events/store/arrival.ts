@@ -1,0 +1,225 @@
+/**
+ * The id that an event gets, and the changes of its record when it is stored or comes back: pure functions,
+ * like those of `claims.ts` and `settlement.ts`, in the order of the table in ARCHITECTURE.md. Nothing else
+ * sets a record's state. An engine stores what they return, together with all that follows from it.
+ *
+ * @module
+ */
+import { parseTraceparent } from "../../telemetry/traceparent.ts";
+import { plannedDelay } from "./claims.ts";
+import type { Delivery } from "./delivery.ts";
+import { type Emission, isReported, OWN } from "./emission.ts";
+import type { EventRecord, PayloadRef, QuietRule } from "./event_record.ts";
+import type { PortableRecord } from "./portable_event.ts";
+import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
+import { MAX_ID_LENGTH } from "./record_shape.ts";
+import { cancelled, released } from "./settlement.ts";
+
+/** The number of times the quiet time for which an event waits at most, unless its delivery says otherwise. */
+const MAX_WAITS = 10;
+
+/** Parts of a delivery that a record does not hold. */
+const NO_BODY = { body: new Uint8Array(), payload: {} };
+
+/**
+ * Makes the id of the event that a delivery becomes.
+ *
+ * @param delivery The delivery.
+ * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone if no intake
+ * is named. If there is no delivery id, a UUID takes its place: another one at each call.
+ * @throws {RangeError} If the id has over 600 characters.
+ */
+export function eventIdOf({ intake, deliveryId }: Delivery): string {
+  const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
+  if (id.length <= MAX_ID_LENGTH) return id;
+  throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
+}
+
+/**
+ * Keeps a name apart from the same name of another intake.
+ *
+ * @param intake The intake's name; undefined or null for none.
+ * @param name The name.
+ * @returns Both, with a colon between.
+ */
+export function inIntake(intake: string | null | undefined, name: string): string {
+  return intake == null ? name : `${intake}:${name}`;
+}
+
+/**
+ * Makes the record of a delivery: due at once, and in no ordering group.
+ *
+ * @param delivery The delivery.
+ * @param id The event's id.
+ * @param payload The place of its payload.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function accepted(
+  delivery: Delivery,
+  id: string,
+  payload: PayloadRef,
+  now: number,
+): EventRecord {
+  const { platform, source, type, intake, deliveryId, traceparent } = delivery;
+  const { action, repository, chat, sender, requestId, quietMs } = delivery;
+  const record: EventRecord = {
+    v: 2,
+    id,
+    ...(intake !== undefined && { intake }),
+    ...(deliveryId !== undefined && { deliveryId }),
+    platform,
+    source,
+    type,
+    ...(action !== undefined && { action }),
+    ...(repository && { repository }),
+    ...(chat && { chat }),
+    ...(sender && { sender }),
+    requestId: requestId ?? null,
+    receivedAt: now,
+    state: "queued",
+    attempt: 0,
+    dueAt: now,
+    orderingKey: null,
+    group: null,
+    ...(quietMs !== undefined && { quiet: quietRuleOf(delivery, quietMs, now) }),
+    lease: null,
+    settledAt: null,
+    payload,
+    attempts: [],
+  };
+  return traceparent && parseTraceparent(traceparent) ? { ...record, traceparent } : record;
+}
+
+/**
+ * Makes the record of an event of an app's own: due after its delay, and in no ordering group before it is
+ * claimed. Its id is remembered until it is settled.
+ *
+ * @param emission The event that was emitted.
+ * @param id The event's id.
+ * @param payload The place of its payload.
+ * @param now The time, milliseconds since the epoch.
+ * @param parent The record of the event whose handler emitted it; undefined if none did.
+ * @returns The record.
+ */
+export function emitted(
+  { source, type, action, id: deliveryId, delayMs, group }: Emission,
+  id: string,
+  payload: PayloadRef,
+  now: number,
+  parent?: EventRecord,
+): EventRecord {
+  const delivery = { platform: OWN, intake: source, source, type, action, deliveryId };
+  const { traceparent, id: causedBy } = parent ?? {};
+  const record = accepted({ ...delivery, traceparent, ...NO_BODY }, id, payload, now);
+  return {
+    ...record,
+    dueAt: now + delayMs,
+    ...(delayMs > 0 && { delayMs, plannedMs: delayMs }),
+    ...(group !== undefined && { orderingKey: group, joinsLater: true }),
+    ...(causedBy !== undefined && { causedBy }),
+    ...(parent && !isReported(parent) && { isUnreported: true }),
+    idKept: true,
+  };
+}
+
+/**
+ * Puts a settled event back, as if it had just been received. A dead one goes on with the run that did not
+ * end: what it has noted as done stays so. A done one begins anew, and its calls get other idempotency keys.
+ * So does a dead one that has had an answer: that is forgotten, and having asked must be so too.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @param payload The payload, which the record of a done event does not name.
+ * @returns The record.
+ */
+export function replayed(
+  record: EventRecord,
+  now: number,
+  payload: PayloadRef | null = record.payload,
+): EventRecord {
+  const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
+  const { joinsLater: _later, batch: _batch, handledWith: _with, woken: _woken, ...kept } = open;
+  const run = nextRun(record);
+  const again: EventRecord = {
+    ...anewQuiet(kept, now),
+    state: "queued",
+    run,
+    attempt: 0,
+    dueAt: now,
+    delayMs: 0,
+    plannedMs: Math.max(0, now - record.receivedAt),
+    lease: null,
+    settledAt: null,
+    payload,
+  };
+  if (record.state !== "done" && !hasBeenAnswered(record)) return again;
+  const { progress: _progress, isBegun: _begun, ...anew } = again;
+  return { ...anew, keyRun: run };
+}
+
+/**
+ * Puts a new delivery in the place of a dead event of the same id, or of one that was ignored. Of that its
+ * progress, the run of its idempotency keys and the number of ids that it has given away stay.
+ *
+ * @param record The record of the new delivery.
+ * @param dead The record of the dead event.
+ * @returns The record.
+ */
+export function redelivered(record: EventRecord, dead: EventRecord): EventRecord {
+  const { emitted } = dead;
+  const run = nextRun(dead);
+  const { progress, keyRun }: Pick<EventRecord, "progress" | "keyRun"> = hasBeenAnswered(dead)
+    ? { keyRun: run }
+    : dead;
+  return {
+    ...record,
+    run,
+    ...(keyRun !== undefined && { keyRun }),
+    ...(progress && { progress }),
+    ...(emitted !== undefined && { emitted }),
+  };
+}
+
+/**
+ * Makes the record of an event that comes from another store. It keeps all but what belongs to that: a
+ * running one is queued, as if its worker had given it back, and a delay goes on.
+ *
+ * @param record The record there. One that was cancelled while it ran is dead here.
+ * @param payload The place of its payload here.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record, in no ordering group.
+ */
+export function imported(
+  record: PortableRecord,
+  payload: PayloadRef | null,
+  now: number,
+): EventRecord {
+  const here: EventRecord = { ...anewQuiet(record, now), group: null, lease: null, payload };
+  if (here.settledAt !== null) return { ...here, dueAt: null };
+  if (isCancelRequested(here)) return cancelled(here, now);
+  if (here.state === "running") return released(here, { isBegun: true }, now);
+  // Only events that are queued have to be due at some time.
+  if (here.dueAt === null && here.state !== "queued") return here;
+  const delayMs = Math.max(0, Math.min((here.dueAt ?? now) - now, plannedDelay(here)));
+  return { ...here, dueAt: now + delayMs, delayMs };
+}
+
+function quietRuleOf({ maxWaitMs }: Delivery, quietMs: number, since: number): QuietRule {
+  return { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
+}
+
+/** Lets an event wait anew until it is quiet: it joins the end of its group. */
+function anewQuiet<TRecord extends Pick<EventRecord, "quiet">>(
+  record: TRecord,
+  now: number,
+): TRecord {
+  const { quiet } = record;
+  if (!quiet) return record;
+  return { ...record, quiet: { ...quiet, since: now, waitedMs: 0, next: undefined } };
+}
+
+/** Counts runs: the leases of an earlier one are no longer good. */
+function nextRun({ run = 0 }: EventRecord): number {
+  return run + 1;
+}

@@ -1,0 +1,443 @@
+/**
+ * Events of an app's own: what a handler or a program emits, before a store makes events of it.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import { checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
+import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
+import type { EventRecord, RecordedAttempt } from "./event_record.ts";
+
+/** The platform of events of an app's own, in their records and metrics. */
+export const OWN = "events";
+
+/** The source of the events that report dead ones, and their type. */
+export const DEAD = "dead";
+
+/** The platform, intake and source of the events that schedules make. */
+export const SCHEDULE = "schedule";
+
+/** The longest delay of an event, in milliseconds: a year. */
+const MAX_DELAY_MS = 365 * 86_400_000;
+
+/** The number of events that one commit stores beside the settlement of another event. */
+const MAX_EVENTS = 200;
+
+/** The bytes that they may take: a commit holds 819,200, with the records that it settles. */
+const MAX_BYTES = 600_000;
+
+/** The bytes of an event beside its payload, and for each character of its id, which is in six places. */
+const [EVENT_BYTES, ID_BYTES] = [1_024, 6] as const;
+
+/** The bytes that the keys of the events may take: a commit holds 81,920, with those of the settlement. */
+const MAX_KEY_BYTES = 79_000;
+
+/** The keys of an event that its id is in, the bytes of each beside the id, and those of a generated id. */
+const [KEYS, KEY_BYTES, GENERATED_BYTES] = [3, 32, 65] as const;
+
+/** Longest id, so that it fits a key with the name of its source. */
+const MAX_ID_LENGTH = 500;
+
+/**
+ * Longest id of an event that the ids of its follow-ups hold as it is. A chain of them would grow and grow,
+ * and the keys of 200 in one commit take 81,920 bytes at most.
+ */
+const MAX_PARENT_LENGTH = 60;
+
+/** Characters of the error with which each other event of a batch is reported. */
+const MAX_MEMBER_ERROR = 200;
+
+/** The same names as those of platforms, with which they share their space. */
+const SOURCE = /^[a-z][a-z0-9_-]{0,31}$/i;
+
+/** Names of the package's platforms: the ids of their deliveries begin with them. */
+export const PLATFORMS: ReadonlySet<string> = new Set([
+  ...["forge", "github", "gitlab", "gitea", "messenger", "telegram"],
+]);
+
+/** Sources whose events only the package makes, each with what to do instead. */
+const MADE: ReadonlyMap<string, string> = new Map([
+  [DEAD, "whose events report dead ones: register a handler for them with onDead()"],
+  [SCHEDULE, "whose events schedules make: run one at once with runSchedule()"],
+]);
+
+const TYPE = /^[\w.:-]{1,100}$/;
+
+const ACTION = /^[\w:-]{1,100}$/;
+
+/** The end of ids that are made by counting. */
+const COUNTED = /\/\d{4,}$/;
+
+const DOING = "emit the event";
+
+const encoder = new TextEncoder();
+
+/**
+ * A source of events of an app's own, with the payloads of its events for the compiler. `events()` makes one.
+ *
+ * @typeParam TEvents The payloads by type.
+ * @category Flows
+ */
+export interface OwnEvents<TEvents extends object = Readonly<Record<string, JsonObject>>> {
+  /** The name, which begins the ids of its events. */
+  readonly name: string;
+  /** The kind of such sources. It is the `platform` of their events. */
+  readonly kind: "events";
+  /** The payloads of its events, for the compiler only. */
+  readonly events?: TEvents | undefined;
+}
+
+/**
+ * Options of an event that is emitted.
+ *
+ * @category Flows
+ */
+export interface EmitOptions {
+  /**
+   * The id, without the name of the source: 1 to 500 characters. An event whose id is known already, in
+   * whatever state, is not stored again. It must not end with a slash and four digits or more, as generated
+   * ids do.
+   *
+   * @default {undefined} One is generated, so that each call makes an event.
+   */
+  readonly id?: string | undefined;
+  /**
+   * The time until it is due, in milliseconds: from 0 to 31,536,000,000, a year.
+   *
+   * @default {0}
+   */
+  readonly delayMs?: number | undefined;
+  /**
+   * The ordering key: events of the source with the same one are handled one at a time. The event joins the
+   * others when it is due, behind those that wait then, and never holds them up before.
+   *
+   * @default {undefined} None.
+   */
+  readonly group?: string | undefined;
+}
+
+/**
+ * The result of emitting an event from outside of a handler.
+ *
+ * @category Flows
+ */
+export interface EmitResult {
+  /** The event's id. */
+  readonly id: string;
+  /** True if it was known already, and nothing was stored. */
+  readonly duplicate: boolean;
+}
+
+/**
+ * Emits events of an app's own from a handler. They are stored in the commit that settles the handler's event
+ * as done, or with the handler's part if it is one of several: exactly once, and not at all if it fails or
+ * the event is cancelled.
+ *
+ * @category Flows
+ */
+export interface Emit {
+  /**
+   * Emits an event of a typed source.
+   *
+   * @typeParam TEvents The payloads by type.
+   * @typeParam TType The type.
+   * @param source The source.
+   * @param type The type of the event: up to 100 letters, digits, `_`, `.`, `:` and `-`.
+   * @param payload The payload, a JSON object. It is copied.
+   * @param options The id, the delay and the ordering key.
+   * @throws {TypeError} If an argument has the wrong type, or the handler has ended.
+   * @throws {RangeError} If the delay is out of range, or the handler has emitted 200 events or 600,000 bytes
+   * already: 1,024 for each event beside its payload. Ids of your own may take 79,000 bytes, each three times
+   * with 32 bytes and the source's name: 200 of 90 characters, in a namespace of up to 20.
+   */
+  <TEvents extends object, TType extends keyof TEvents & string>(
+    source: OwnEvents<TEvents>,
+    type: TType,
+    payload: TEvents[TType],
+    options?: EmitOptions,
+  ): void;
+  /**
+   * Emits an event of a source that is given by its name.
+   *
+   * @param source The name of the source.
+   * @param type The type of the event.
+   * @param payload The payload, a JSON object.
+   * @param options The id, the delay and the ordering key.
+   */
+  (source: string, type: string, payload: object, options?: EmitOptions): void;
+}
+
+/**
+ * An event that is to be stored, as {@linkcode Emit} or {@linkcode EventStore.emit} makes it of its arguments.
+ *
+ * @category Flows
+ */
+export interface Emission {
+  /** The name of its source. */
+  readonly source: string;
+  /** The type. */
+  readonly type: string;
+  /** The action, if the payload has one. */
+  readonly action?: string | undefined;
+  /** The id without the name of the source; undefined for a generated one. */
+  readonly id?: string | undefined;
+  /** Set if no other event can have this id, so that it need not be looked for. */
+  readonly isUnique?: boolean | undefined;
+  /** The time until it is due, in milliseconds. */
+  readonly delayMs: number;
+  /** The ordering key. */
+  readonly group?: string | undefined;
+  /** The JSON document. */
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * The payload of an event that reports a dead one: its facts, without its payload.
+ *
+ * @category Flows
+ */
+export interface DeadEvent {
+  /** The id of the dead event. */
+  readonly id: string;
+  /** The intake or source that it came from. */
+  readonly intake?: string | undefined;
+  /** Its platform. */
+  readonly platform: string;
+  /** The product that sent it. */
+  readonly source: string;
+  /** Its type. */
+  readonly type: string;
+  /** Its action. */
+  readonly action?: string | undefined;
+  /** The repository that it concerns. */
+  readonly repository?: EventRepository | undefined;
+  /** The chat that it concerns. */
+  readonly chat?: EventChat | undefined;
+  /** The user who caused it. */
+  readonly sender?: EventSender | undefined;
+  /** The time at which it was accepted, milliseconds since the epoch. */
+  readonly receivedAt: number;
+  /** The id of the first event of its batch, if it was handled together with others. */
+  readonly handledWith?: string | undefined;
+  /** Its last attempts, ten at most: the last one has the error that it died of. */
+  readonly attempts: readonly RecordedAttempt[];
+}
+
+/**
+ * Makes the event that is to be stored of the arguments of a call.
+ *
+ * @param source The source, or its name.
+ * @param type The type.
+ * @param payload The payload.
+ * @param options The id, the delay and the ordering key.
+ * @returns The event to be stored.
+ * @throws {TypeError} If an argument has the wrong type.
+ * @throws {RangeError} If the delay is out of range.
+ */
+export function emissionOf(
+  source: OwnEvents<object> | string,
+  type: string,
+  payload: object,
+  options: EmitOptions = {},
+): Emission {
+  const name = typeof source === "string" ? source : source?.name;
+  checkSource(DOING, name);
+  if (typeof type !== "string" || !TYPE.test(type)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'type' must be 1 to 100 letters, digits, '_', '.', ':' or '-', got ${
+        met(type)
+      }`,
+    );
+  }
+  checkObject(DOING, options);
+  checkKeys(DOING, options, ["id", "delayMs", "group"]);
+  const { id, delayMs = 0, group } = options;
+  checkId(id);
+  checkDelay(delayMs);
+  checkGroup(group);
+  const body = bodyOf(payload);
+  const { action } = payload as { readonly action?: unknown };
+  return {
+    source: name,
+    type,
+    ...(typeof action === "string" && ACTION.test(action) && { action }),
+    ...(id !== undefined && { id }),
+    delayMs: Math.ceil(delayMs),
+    ...(group !== undefined && { group }),
+    body,
+  };
+}
+
+/**
+ * Checks the name of a source.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param name The name.
+ * @throws {TypeError} If it is malformed, or has another meaning.
+ */
+export function checkSource(doing: string, name: unknown): asserts name is string {
+  if (typeof name !== "string" || !SOURCE.test(name)) {
+    throw new TypeError(
+      `Cannot ${doing}: the source must be what events() returns, or a name of a letter, then up to 31 ` +
+        `letters, digits, _ and -, got ${met(name)}`,
+    );
+  }
+  const instead = PLATFORMS.has(name)
+    ? "which is a platform: only deliveries make its events. Give events of your own another source, such " +
+      'as "jobs"'
+    : MADE.get(name);
+  if (instead === undefined) return;
+  throw new TypeError(`Cannot ${doing}: the source must not be ${met(name)}, ${instead}`);
+}
+
+/** The events of one commit, as far as they have been emitted. */
+export class Emissions {
+  /** The events, in the order of the calls. */
+  readonly all: Emission[] = [];
+  #bytes = 0;
+  #keyBytes = 0;
+
+  /**
+   * Adds an event.
+   *
+   * @throws {RangeError} If the commit would hold too many, or too many bytes, or too long ids.
+   */
+  add(emission: Emission): void {
+    if (this.all.length >= MAX_EVENTS) {
+      throw new RangeError(
+        `Cannot ${DOING}: at most ${MAX_EVENTS} are stored in one commit. Emit one for each part of the ` +
+          "work, whose handler emits the rest",
+      );
+    }
+    const bytes = this.#bytes + bytesOf(emission);
+    if (bytes > MAX_BYTES) {
+      throw new RangeError(
+        `Cannot ${DOING}: the events of one commit may take ${MAX_BYTES} bytes, of which each takes ` +
+          `${EVENT_BYTES} beside its payload, and would take ${bytes}`,
+      );
+    }
+    const keyBytes = this.#keyBytes + keyBytesOf(emission);
+    if (keyBytes > MAX_KEY_BYTES) {
+      throw new RangeError(
+        `Cannot ${DOING}: the ids of the events of one commit may take ${MAX_KEY_BYTES} bytes, three times ` +
+          `in UTF-8 and ${
+            KEYS * KEY_BYTES
+          } for each event, and would take ${keyBytes}. Give shorter ids, or ` +
+          "emit fewer events",
+      );
+    }
+    this.#bytes = bytes;
+    this.#keyBytes = keyBytes;
+    this.all.push(emission);
+  }
+
+  /** Puts events back in front that were taken out for a commit which failed. A later commit tells if that is too much. */
+  putBack(emissions: readonly Emission[]): void {
+    this.all.unshift(...emissions);
+    this.#bytes += emissions.reduce((sum, emission) => sum + bytesOf(emission), 0);
+    this.#keyBytes += emissions.reduce((sum, emission) => sum + keyBytesOf(emission), 0);
+  }
+}
+
+/**
+ * Makes the event that reports a dead one. Its id is the only one for this death.
+ *
+ * @param record The record of the dead event.
+ * @returns The event to be stored; undefined for one that reports a death itself, or comes of
+ * such a report.
+ */
+export function deathOf(record: EventRecord): Emission | undefined {
+  const { id, intake, platform, source, type, action, repository, chat, sender } = record;
+  const { receivedAt, attempts, handledWith, run = 0 } = record;
+  if (!isReported(record)) return undefined;
+  const payload: DeadEvent = {
+    ...{ id, intake, platform, source, type, action, repository, chat, sender },
+    ...{ receivedAt, handledWith },
+    attempts: handledWith === undefined ? attempts : attempts.map(shortened),
+  };
+  return {
+    source: DEAD,
+    type: DEAD,
+    id: `${shortIdOf(id)}/${receivedAt}/${run}`,
+    isUnique: true,
+    delayMs: 0,
+    body: encoder.encode(JSON.stringify(payload)),
+  };
+}
+
+/** Shortens an error: a hundred events of a batch are reported in one commit. */
+function shortened({ error, ...attempt }: RecordedAttempt): RecordedAttempt {
+  return error === undefined ? attempt : { ...attempt, error: error.slice(0, MAX_MEMBER_ERROR) };
+}
+
+/** Checks whether the death of an event is reported: reports of reports would never end. */
+export function isReported({ platform, intake, isUnreported = false }: EventRecord): boolean {
+  return !isUnreported && !(platform === OWN && intake === DEAD);
+}
+
+/**
+ * Makes the id of an event that the handler of another one has emitted.
+ *
+ * @param source The name of its source.
+ * @param parentId The id of the other event.
+ * @param number The number among those that it has emitted, from 1.
+ * @returns The id, such as `jobs:forge:72d3162e/0001`.
+ */
+export function childIdOf(source: string, parentId: string, number: number): string {
+  return `${source}:${shortIdOf(parentId)}/${String(number).padStart(4, "0")}`;
+}
+
+function shortIdOf(id: string): string {
+  if (id.length <= MAX_PARENT_LENGTH) return id;
+  return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
+}
+
+function keyBytesOf({ source, id }: Emission): number {
+  const idBytes = id === undefined ? GENERATED_BYTES : encoder.encode(id).byteLength;
+  return KEYS * (KEY_BYTES + source.length + idBytes);
+}
+
+function bytesOf({ body, id = "", group = "" }: Emission): number {
+  return body.byteLength + EVENT_BYTES + ID_BYTES * (id.length + group.length);
+}
+
+function bodyOf(payload: unknown): Uint8Array<ArrayBuffer> {
+  const wanted = "'payload' must be a JSON object";
+  if (typeof payload !== "object" || payload === null || Array.isArray(payload)) {
+    throw new TypeError(`Cannot ${DOING}: ${wanted}, got ${met(payload)}`);
+  }
+  try {
+    const body = encoder.encode(JSON.stringify(payload));
+    // Read as it will be for its handler: nothing is stored that could only die.
+    parseJsonObject(body);
+    return body;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new TypeError(`Cannot ${DOING}: ${wanted}: ${reason}`, { cause });
+  }
+}
+
+function checkId(id: unknown): void {
+  if (id === undefined) return;
+  const isText = typeof id === "string" && id.length > 0 && id.length <= MAX_ID_LENGTH;
+  if (isText && id.isWellFormed() && !COUNTED.test(id)) return;
+  throw new TypeError(
+    `Cannot ${DOING}: 'id' must be 1 to ${MAX_ID_LENGTH} characters, and not end with a slash and four ` +
+      `digits or more, got ${met(id)}`,
+  );
+}
+
+function checkDelay(delayMs: unknown): void {
+  if (typeof delayMs === "number" && delayMs >= 0 && delayMs <= MAX_DELAY_MS) return;
+  throw new RangeError(
+    `Cannot ${DOING}: 'delayMs' must be from 0 to ${MAX_DELAY_MS}, got ${met(delayMs)}`,
+  );
+}
+
+function checkGroup(group: unknown): void {
+  if (group === undefined || (typeof group === "string" && group !== "")) return;
+  throw new TypeError(
+    `Cannot ${DOING}: 'group' must be a text that is not empty, got ${met(group)}`,
+  );
+}

@@ -1,0 +1,320 @@
+/**
+ * The way out of a store: all of its events as lines of text, each with its payload. It works with every
+ * engine, and while apps use the store.
+ *
+ * Events come in the order received. Those that wait in ordering groups come last, each group in its own
+ * order: an import queues them in the order of the lines. Several are read at the same time, within
+ * a budget of bytes, so that no more than a few are in memory.
+ *
+ * @module
+ */
+import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
+import type { EventFilter } from "./event_operations.ts";
+import type { EndedWait, EventRecord, NotKeptError, StoredEvent } from "./event_record.ts";
+import type { EventStore } from "./event_store.ts";
+import { lineOfEntry } from "./portable_entry.ts";
+import { lineOfEvent, type PortableEvent, portableOf } from "./portable_event.ts";
+import { inBatchOf, unparked } from "./settlement.ts";
+
+/** The number of events that are read at the same time. */
+const CONCURRENCY = 32;
+
+/** The bytes of their payloads, at most, unless it is one alone. */
+const MAX_BYTES = 8_388_608;
+
+/** The number of events that are read again at a time. */
+const PAGE = 100;
+
+/** The number of times that an event is read which others change meanwhile. */
+const MAX_READS = 5;
+
+/** The name of the error of a payload that is not kept, also of a store in another process. */
+const NOT_KEPT: NotKeptError["name"] = "NotKeptError";
+
+/**
+ * An event or an entry that could not be exported.
+ *
+ * @category Moving events
+ */
+export interface LeftOutEvent {
+  /** The event's id; the name of an entry. */
+  readonly id: string;
+  /** The reason, as a sentence. */
+  readonly reason: string;
+}
+
+/**
+ * Options of {@linkcode exportEvents}.
+ *
+ * @category Moving events
+ */
+export interface ExportOptions {
+  /**
+   * Called for each event that cannot be exported: its record or its payload cannot be read. The others
+   * follow.
+   *
+   * @default {undefined} The export rejects at the first one.
+   */
+  readonly onLeftOut?: ((event: LeftOutEvent) => void) | undefined;
+}
+
+/**
+ * Exports events: each as a line of JSON, with its payload. Nothing in the store is changed. Without a filter,
+ * what the store has beside them comes first: states, values that came before any event waited for them, and
+ * the notes of schedules.
+ *
+ * While others change the store this is no snapshot: each event is as it is when it is read.
+ *
+ * @param store The store.
+ * @param filter The choice of events; all by default.
+ * @param options A callback for the events that are left out.
+ * @returns The lines, each with its line break.
+ * @throws {Error} If an event cannot be exported, and there is no callback.
+ *
+ * @example
+ * ```ts
+ * import { exportEvents, importEvents, openEventStore } from "@org/edge-base/events";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const [from, to] = [
+ *   await openEventStore(kv, { namespace: "old-bot" }),
+ *   await openEventStore(kv, { namespace: "new-bot" }),
+ * ];
+ * const payload = { action: "opened" };
+ * const { id } = await from.accept({
+ *   platform: "forge",
+ *   source: "github",
+ *   type: "issues",
+ *   deliveryId: "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+ *   body: new TextEncoder().encode(JSON.stringify(payload)),
+ *   payload,
+ * });
+ * const { imported } = await importEvents(to, exportEvents(from));
+ * assertEquals(imported, 1);
+ * assertEquals((await to.get(id))?.state, "queued");
+ * ```
+ *
+ * @category Moving events
+ */
+export async function* exportEvents(
+  store: Pick<EventStore, "get" | "list" | "load" | "answers" | "portableEntries">,
+  filter: EventFilter = {},
+  options: ExportOptions = {},
+): AsyncGenerator<string, void> {
+  checkObject("export events", options);
+  checkKeys("export events", options, ["onLeftOut"]);
+  const { onLeftOut = refuse } = options;
+  checkFunctions("export events", { onLeftOut });
+  const isAll = Object.values(filter).every((condition) => condition === undefined);
+  if (isAll) {
+    for await (const entry of store.portableEntries()) {
+      if (entry.kind !== "unreadable") yield `${await lineOfEntry(entry)}\n`;
+      else onLeftOut({ id: entry.name, reason: "this version cannot read it" });
+    }
+  }
+  const answers = await answersOf(store);
+  const events = inGroupsLast(store, filter);
+  const lineOf = (event: StoredEvent) => exported(store, event, answers);
+  for await (const result of inOrder(events, sizeOf, lineOf)) {
+    if (typeof result === "string") yield `${result}\n`;
+    else if (result) onLeftOut(result);
+  }
+}
+
+/** Lists events, those that wait in ordering groups last and in the order of their groups. */
+async function* inGroupsLast(
+  store: Pick<EventStore, "list">,
+  filter: EventFilter,
+): AsyncGenerator<StoredEvent> {
+  const waiting: Place[] = [];
+  for await (const event of store.list(filter)) {
+    const place = placeOf(event);
+    if (place) waiting.push(place);
+    else yield event;
+  }
+  const sorted = inGroupOrder(waiting);
+  const firsts: Firsts = new Map();
+  for (let i = 0; i < sorted.length; i += PAGE) {
+    for await (const event of again(store, sorted.slice(i, i + PAGE))) {
+      yield withParts(event, firsts);
+    }
+  }
+}
+
+/** The first events of batches, by the keys of their groups. */
+type Firsts = Map<string, EventRecord>;
+
+/** Adds what is done of the handling of an event's batch: an import makes batches anew, and of what is as far. */
+function withParts(event: StoredEvent, firsts: Firsts): StoredEvent {
+  if (event.state === "unreadable" || !event.group) return event;
+  const { key, position } = event.group;
+  if (event.batch) firsts.set(key, event);
+  const first = firsts.get(key);
+  return first?.batch && position <= first.batch.last ? inBatchOf(event, first) : event;
+}
+
+/**
+ * Sorts events, so that those of each group follow each other by their positions. Those of different groups
+ * stay mixed as they were received: an import then has others to store while one waits for its predecessor.
+ */
+function inGroupOrder(places: readonly Place[]): Place[] {
+  const groups = new Map([...Map.groupBy(places, ({ key }) => key)].map(([key, group]) => [
+    key,
+    group.sort((a, b) => a.position - b.position).values(),
+  ]));
+  return places.map(({ key }) => groups.get(key)!.next().value!);
+}
+
+/** An event's place in its ordering group. */
+interface Place extends Pick<EventRecord, "id" | "receivedAt"> {
+  readonly key: string;
+  readonly position: number;
+}
+
+function placeOf(event: StoredEvent): Place | undefined {
+  if (event.state === "unreadable" || event.group === null) return undefined;
+  const { id, receivedAt, group: { key, position } } = event;
+  return { id, receivedAt, key, position };
+}
+
+/** Reads events again, in the order of their places. */
+async function* again(
+  store: Pick<EventStore, "list">,
+  places: readonly Place[],
+): AsyncGenerator<StoredEvent> {
+  const found = new Map<string, StoredEvent>();
+  for await (const event of store.list({ ids: places.map(({ id }) => id) })) {
+    found.set(event.id, event);
+  }
+  for (const place of places) {
+    const event = found.get(place.id) ?? await atTimeOf(store, place);
+    if (event) yield event;
+  }
+}
+
+/** Finds an event by its time, if its id's entry is lost; undefined if it is gone. */
+async function atTimeOf(
+  store: Pick<EventStore, "list">,
+  { id, receivedAt }: Place,
+): Promise<StoredEvent | undefined> {
+  const times = { receivedAfter: receivedAt, receivedBefore: receivedAt + 1 };
+  for await (const event of store.list(times)) if (event.id === id) return event;
+  return undefined;
+}
+
+/** Answers that parked events are about to get, by the ids of the events. */
+type Answers = ReadonlyMap<string, EndedWait>;
+
+async function answersOf(store: Pick<EventStore, "answers">): Promise<Answers> {
+  const answers = new Map<string, EndedWait>();
+  for await (const { eventId, name, at, value } of store.answers()) {
+    if (eventId === undefined) continue;
+    answers.set(eventId, {
+      name,
+      at,
+      ...(value !== undefined && { value: JSON.stringify(value) }),
+    });
+  }
+  return answers;
+}
+
+/** Gives a parked event the answer that its next claim would give it. */
+function answered(record: EventRecord, answers: Answers): EventRecord {
+  const answer = answers.get(record.id);
+  if (record.state !== "parked" || answer?.name !== record.waitingFor?.name) return record;
+  return unparked(record, answer!, Date.now());
+}
+
+/** Reads an event's payload; null if it has none any more. */
+async function bodyOf(
+  store: Pick<EventStore, "load">,
+  record: EventRecord,
+): Promise<PortableEvent["body"]> {
+  if (!record.payload && record.state !== "done") return null;
+  try {
+    return await store.load({ record });
+  } catch (error) {
+    if (error instanceof Error && error.name === NOT_KEPT) return null;
+    throw error;
+  }
+}
+
+/** Makes the line of an event; undefined if it is gone. */
+async function exported(
+  store: Pick<EventStore, "get" | "load">,
+  event: StoredEvent,
+  answers: Answers,
+): Promise<string | LeftOutEvent | undefined> {
+  const { id } = event;
+  if (event.state === "unreadable") {
+    return { id, reason: "this version cannot read its record" };
+  }
+  let record: EventRecord | null = event;
+  for (let reads = 1; record; reads++) {
+    const failed: { error?: unknown } = {};
+    const body = await bodyOf(store, record).catch((error) => {
+      failed.error = error;
+      return null;
+    });
+    if (!("error" in failed)) {
+      return await lineOrReason(portableOf(answered(record, answers), body));
+    }
+    const before: EventRecord = record;
+    // Its payload goes with its end. Throws if it is the KV that fails.
+    record = await store.get(id);
+    const isSame = record?.payload?.id === before.payload?.id;
+    if ((isSame && reads > 1) || reads === MAX_READS) return { id, reason: textOf(failed.error) };
+  }
+  return undefined;
+}
+
+async function lineOrReason(event: PortableEvent): Promise<string | LeftOutEvent> {
+  try {
+    return await lineOfEvent(event);
+  } catch (error) {
+    return { id: event.record.id, reason: textOf(error) };
+  }
+}
+
+function refuse({ id, reason }: LeftOutEvent): never {
+  throw new Error(`Cannot export event ${id}: ${reason}`);
+}
+
+function sizeOf(event: StoredEvent): number {
+  return event.state === "unreadable" ? 0 : event.payload?.size ?? 0;
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Does something with items, several at the same time, and yields the results in their order. */
+async function* inOrder<T, R>(
+  items: AsyncIterable<T>,
+  sizeOf: (item: T) => number,
+  run: (item: T) => Promise<R>,
+): AsyncGenerator<R> {
+  const running: { readonly result: Promise<R>; readonly size: number }[] = [];
+  let bytes = 0;
+  const take = () => {
+    const { result, size } = running.shift()!;
+    bytes -= size;
+    return result;
+  };
+  try {
+    for await (const item of items) {
+      const size = sizeOf(item);
+      const isFull = () => running.length >= CONCURRENCY || bytes + size > MAX_BYTES;
+      while (running.length > 0 && isFull()) yield await take();
+      const result = run(item);
+      // It is thrown in its turn, and another one may be thrown before.
+      result.catch(() => {});
+      running.push({ result, size });
+      bytes += size;
+    }
+    while (running.length > 0) yield await take();
+  } finally {
+    await Promise.allSettled(running.map(({ result }) => result));
+  }
+}

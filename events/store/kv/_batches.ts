@@ -1,0 +1,133 @@
+import type { EventRecord } from "../event_record.ts";
+import type { Lease } from "../event_store.ts";
+import { batched, waiting } from "../claims.ts";
+import { MAX_BATCH, type Member, OrderingGroups } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
+
+/** The number of bytes of the payloads of events that are handled together, at most. */
+const MAX_PAYLOAD_BYTES = 8_000_000;
+
+/**
+ * The number of characters of their records, at most: the commit that settles them holds 819,200 bytes, and
+ * each record may grow by an error of 2,000.
+ */
+const MAX_RECORD_LENGTH = 300_000;
+
+/** The number of bytes of their keys, at most: a commit holds 81,920, of all its keys. */
+const MAX_KEY_BYTES = 40_000;
+
+/** Bytes of the keys of an event beside its id and those of its group, and of a part of its payload. */
+const [KEYS_BYTES, CHUNK_KEY_BYTES] = [110, 80] as const;
+
+/** Number of keys that hold an event's id: its record, and its id or the entry in the index of dead events. */
+const KEYS_WITH_ID = 2;
+
+const encoder = new TextEncoder();
+
+/**
+ * Batches: events of one ordering group that a handler gets together. An event whose delivery asks for it
+ * waits as the first one of its group until no other has joined for a while. When it is leased for the first
+ * time, its record notes the position up to which the others belong to it, so that each attempt is at the
+ * same events. What joins later is for the next batch.
+ *
+ * Only the first event is leased, retried, put off or released. The others stay as they are, queued and off
+ * the schedule, until the commit that settles the first one settles them in the same way. It checks the
+ * group and not each of them: any other change of theirs changes the group too.
+ *
+ * An event of another type or action ends a batch, since it has handlers of its own. So does one of which
+ * other parts are done, from an earlier run, and one that cannot be read.
+ */
+export class Batches {
+  readonly #parts: StoreParts;
+  readonly #orderingGroups: OrderingGroups;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+    this.#orderingGroups = new OrderingGroups(parts);
+  }
+
+  /**
+   * Determines the batch of the first event of a group, unless it has to wait.
+   *
+   * @param record The record of the first event, which is due.
+   * @param now The time, milliseconds since the epoch.
+   * @returns The record with its batch, or with a later time in the schedule.
+   */
+  async begin(record: EventRecord, now: number): Promise<EventRecord> {
+    const { next, joinedAt } = await this.#orderingGroups.read(record.group!.key);
+    const waitMs = waitOf(record, next, joinedAt, now);
+    if (waitMs > 0) return waiting(record, waitMs, next, now);
+    const behind = await this.#orderingGroups.behind(record.group!, next, MAX_BATCH - 1);
+    let { position: last } = record.group!;
+    let [events, bytes, length, keyBytes] = [1, record.payload?.size ?? 0, 0, 0];
+    for (const member of behind) {
+      if (!belongsTo(record, member)) break;
+      bytes += member.record!.payload!.size;
+      length += JSON.stringify(member.record).length;
+      keyBytes += keyBytesOf(member.record!);
+      if (bytes > MAX_PAYLOAD_BYTES || length > MAX_RECORD_LENGTH) break;
+      if (keyBytes > MAX_KEY_BYTES) break;
+      last = member.position;
+      events++;
+    }
+    return batched(record, { last, events });
+  }
+
+  /** Reads the other events of a batch, in their order. One that was cancelled meanwhile is left out. */
+  async members({ record: { group, batch } }: Pick<Lease, "record">): Promise<EventRecord[]> {
+    if (!group || !batch || batch.last <= group.position) return [];
+    const behind = await this.#orderingGroups.behind(group, batch.last, MAX_BATCH - 1);
+    return behind.flatMap(({ record, isThere }) => isThere ? [record!] : []);
+  }
+
+  /**
+   * Reads the first event of the batch that another one belongs to.
+   *
+   * @param record The record of the other one.
+   * @returns The first event; undefined if the other one is in no batch, or is its first one.
+   */
+  async firstOf({ group, dueAt }: EventRecord): Promise<Lease | undefined> {
+    if (!group || dueAt !== null) return undefined;
+    const first = await this.#orderingGroups.first(group.key);
+    const { record, versionstamp } = first ?? {};
+    const isIn = first?.isThere && group.position <= (record?.batch?.last ?? -1);
+    return isIn ? { record: record!, versionstamp: versionstamp! } : undefined;
+  }
+}
+
+/** Calculates for how long the first event of a group has to wait until it is quiet, in milliseconds. */
+function waitOf(
+  { quiet }: EventRecord,
+  next: number,
+  joinedAt: number | undefined,
+  now: number,
+): number {
+  const { quietMs, maxWaitMs, since, waitedMs } = quiet!;
+  // Without a look at a clock: nobody has joined since the wait began that is over now.
+  if (quiet!.next === next) return 0;
+  const quietFor = joinedAt === undefined ? 0 : Math.max(0, now - joinedAt);
+  return Math.max(0, Math.min(quietMs - quietFor, maxWaitMs - Math.max(now - since, waitedMs)));
+}
+
+/** Estimates the bytes of the keys that settling an event takes. */
+function keyBytesOf({ id, group, payload }: EventRecord): number {
+  const inKeys = KEYS_WITH_ID * bytesOf(id) + bytesOf(group!.key);
+  return KEYS_BYTES + inKeys + CHUNK_KEY_BYTES * payload!.chunks;
+}
+
+function bytesOf(text: string): number {
+  return encoder.encode(text).byteLength;
+}
+
+/** Checks whether an event can be handled together with the first one of its group, by the same handlers. */
+function belongsTo(first: EventRecord, { record, isThere }: Member): boolean {
+  if (!isThere || !record) return false;
+  const { state, quiet, payload, idKept, type, action, platform } = record;
+  const isOpen = state === "queued" && quiet !== undefined;
+  // What is done of the first one's handling counts for all of them.
+  const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
+  // Settling it takes neither a look at its id nor more than its own parts.
+  const isPlain = idKept === true && payload !== null && payload.chunks > 0;
+  const isSame = type === first.type && action === first.action && platform === first.platform;
+  return isOpen && isAsFar && isPlain && isSame;
+}

@@ -1,0 +1,224 @@
+import { writeLog } from "../../../core/mod.ts";
+import {
+  childIdOf,
+  type Emission,
+  emissionOf,
+  Emissions,
+  type EmitOptions,
+  type EmitResult,
+  type OwnEvents,
+} from "../emission.ts";
+import type { EventRecord } from "../event_record.ts";
+import type { EventStore } from "../event_store.ts";
+import { emitted, inIntake } from "../arrival.ts";
+import { setId, type StoreKeys } from "./_layout.ts";
+import { RECORD_BYTES, wholeOf } from "./_local_hand_off.ts";
+import { cutKey } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
+import { newPayloadRef, setChunks } from "./_payload.ts";
+import { MAX_KEYS, readAll, UNKNOWN_VERSION } from "./_reads.ts";
+import { setDue } from "./_schedule.ts";
+import { isTooMuch, untilDone, Write } from "./_write.ts";
+
+/** The number of ids made in a millisecond that keep their order. */
+const MAX_COUNT = 36 ** 4;
+
+/**
+ * Adds emitted events to a write: a record, an id and a schedule entry for each, and parts for a payload that
+ * does not fit the record.
+ *
+ * Generated ids count up with the event whose handler has emitted them, and its record is checked by the
+ * commit: so only ids of an event that was purged and sent again can be known, and they are passed over. An
+ * id of the caller's own may be used by others at the same time. A check of each id would be too many for a
+ * remote KV, which takes ten. Instead all commits with such ids check and change one key, and look ids up
+ * after they have read it.
+ *
+ * @param parts The store.
+ * @param write The write.
+ * @param emissions The events.
+ * @param parent The record of the event whose handler has emitted them, as it is written.
+ * @returns That record, which counts the generated ids.
+ */
+export async function addEmissions(
+  parts: StoreParts,
+  write: Write,
+  emissions: readonly Emission[],
+  parent: EventRecord,
+): Promise<EventRecord> {
+  const now = Date.now();
+  const known = await knownIds(parts, write, emissions);
+  const counter = await countedIds(parts, emissions, parent);
+  for (const emission of emissions) {
+    const id = emission.id === undefined ? counter.next(emission) : fullIdOf(emission);
+    if (known.has(id)) reportKnown(parts, id);
+    else addEvent(parts, write, emission, id, now, parent);
+    // The same id again, in the same commit.
+    if (emission.id !== undefined) known.add(id);
+  }
+  const { emitted: before = 0 } = parent;
+  return counter.last === before ? parent : { ...parent, emitted: counter.last };
+}
+
+/**
+ * Runs the change of a store with emitted events: one at a time if they have ids of their own. It gets whether
+ * it may have waited for its turn.
+ */
+export async function inTurn<T>(
+  { emits }: StoreParts,
+  emissions: readonly Emission[] | undefined,
+  change: (isAwaited: boolean) => Promise<T>,
+): Promise<T> {
+  if (!emissions) return await change(false);
+  try {
+    if (!emissions.some(mayBeKnown)) return await change(false);
+    return await emits.run("emit", () => change(true));
+  } catch (error) {
+    if (!isTooMuch(error)) throw error;
+    const message = "Cannot emit the events: they do not fit the commit that settles their event";
+    throw new RangeError(message, { cause: error });
+  }
+}
+
+/** Checks whether others have changed what a write with emitted events checks. */
+export async function hasOvertaken({ kv }: StoreParts, { checks }: Write): Promise<boolean> {
+  const entries = await readAll(kv, checks.map(({ key }) => key));
+  return entries.some(({ versionstamp }, i) => versionstamp !== checks[i]!.versionstamp);
+}
+
+/** Makes the operation that stores an event of an app's own. */
+export function emitting(parts: StoreParts): EventStore["emit"] {
+  const newId = idGenerator();
+  return async (
+    source: OwnEvents<object> | string,
+    type: string,
+    payload: object,
+    options?: EmitOptions,
+  ): Promise<EmitResult> => {
+    const emission = emissionOf(source, type, payload, options);
+    new Emissions().add(emission);
+    const id = emission.id === undefined ? inIntake(emission.source, newId()) : fullIdOf(emission);
+    const emissions = [emission];
+    return await inTurn(parts, emissions, () => untilDone(() => emitAlone(parts, emission, id)));
+  };
+}
+
+/** Tries once; undefined if others emitted events with ids of their own meanwhile. */
+async function emitAlone(
+  parts: StoreParts,
+  emission: Emission,
+  id: string,
+): Promise<EmitResult | undefined> {
+  const write = new Write();
+  const known = await knownIds(parts, write, [emission]);
+  if (known.has(id)) return { id, duplicate: true };
+  addEvent(parts, write, emission, id, Date.now());
+  if (await parts.commits.commit(write) === null) return undefined;
+  if (write.emitsDue) parts.local.listener?.wake();
+  return { id, duplicate: false };
+}
+
+/** Finds the ids of the callers' own that are known, and has the commit fail if that changes meanwhile. */
+async function knownIds(
+  { kv, keys }: StoreParts,
+  write: Write,
+  emissions: readonly Emission[],
+): Promise<Set<string>> {
+  const ids = [...new Set(emissions.filter(mayBeKnown).map(fullIdOf))];
+  if (ids.length === 0) return new Set();
+  // All in one reading, or the rest after it: an id that is read before could become known unnoticed.
+  const first = ids.slice(0, MAX_KEYS - 1);
+  const [turn, ...entries] = await readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
+  // An undecodable value cannot be checked. It is replaced.
+  if (turn!.versionstamp !== UNKNOWN_VERSION) write.check(turn!);
+  write.set(keys.emitting, true);
+  const known = await knownAmong(kv, keys, ids.slice(first.length));
+  for (const [i, id] of first.entries()) if (entries[i]!.versionstamp !== null) known.add(id);
+  return known;
+}
+
+async function knownAmong(
+  kv: Deno.Kv,
+  keys: StoreKeys,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const entries = await readAll(kv, ids.map((id) => keys.id(id)));
+  return new Set(ids.filter((_, i) => entries[i]!.versionstamp !== null));
+}
+
+/** The generated ids of a commit, and the number of the last one. */
+interface CountedIds {
+  last: number;
+  next(emission: Emission): string;
+}
+
+async function countedIds(
+  { kv, keys }: StoreParts,
+  emissions: readonly Emission[],
+  { id: parentId, emitted = 0 }: EventRecord,
+): Promise<CountedIds> {
+  const sources = emissions.flatMap(({ id, source }) => id === undefined ? [source] : []);
+  let first = emitted + 1;
+  for (let step = sources.length;; step *= 2) {
+    const ids = sources.map((source, i) => childIdOf(source, parentId, first + i));
+    const known = await knownAmong(kv, keys, ids);
+    if (known.size === 0) return { last: first - 1, next: nextOf };
+    // Behind all that an earlier event of this id has given away.
+    first += step;
+  }
+
+  function nextOf(this: CountedIds, { source }: Emission): string {
+    return childIdOf(source, parentId, ++this.last);
+  }
+}
+
+function addEvent(
+  { keys, retentionMs, local }: StoreParts,
+  write: Write,
+  emission: Emission,
+  id: string,
+  now: number,
+  parent?: EventRecord,
+): void {
+  const { body, group } = emission;
+  const ref = newPayloadRef(body);
+  const isHeld = body.byteLength <= RECORD_BYTES;
+  const payload = isHeld ? { ...ref, chunks: 0 } : ref;
+  const cut = group === undefined ? emission : { ...emission, group: cutKey(group) };
+  const record = emitted(cut, id, payload, now, parent);
+  write.set(keys.event(record), isHeld ? { ...record, body: wholeOf(body) } : record);
+  if (isHeld) write.bytes += body.byteLength;
+  else setChunks(write, keys, payload, body);
+  setDue(write, keys, record);
+  setId(write, keys, retentionMs, record);
+  if (emission.delayMs === 0) write.notifies = write.emitsDue = true;
+  const count = local.listener?.count;
+  if (count) {
+    write.committed.promise.then((version) => version && count(stepOf(emission)), () => {});
+  }
+}
+
+function stepOf({ source, type }: Emission) {
+  return { is: "emitted", source, type } as const;
+}
+
+function mayBeKnown({ id, isUnique = false }: Emission): boolean {
+  return id !== undefined && !isUnique;
+}
+
+function fullIdOf({ source, id }: Emission): string {
+  return inIntake(source, id!);
+}
+
+function reportKnown({ log }: StoreParts, eventId: string): void {
+  writeLog(log, "debug", "event known already, not emitted again", { eventId });
+}
+
+/** Makes ids that sort in the order in which they were made here, as far as the clock does not go back. */
+function idGenerator(): () => string {
+  let count = 0;
+  return () => {
+    count = (count + 1) % MAX_COUNT;
+    const number = count.toString(36).padStart(4, "0");
+    return `${Date.now().toString(36)}-${number}-${crypto.randomUUID().slice(0, 8)}`;
+  };
+}

@@ -1,0 +1,55 @@
+import { checkFunctions, checkKeys, checkObject, met } from "../../../core/check_options.ts";
+import type { BulkOptions, EventFilter } from "../event_operations.ts";
+
+const KEYS = [
+  ...["ids", "state", "type", "source", "repository", "chat", "orderingKey"],
+  ...["receivedAfter", "receivedBefore", "settledBefore"],
+];
+
+const STATES: readonly unknown[] = ["queued", "running", "parked", "done", "dead", "unreadable"];
+
+/**
+ * Checks a choice of events. By one with a name that is misspelled, all events would be meant, and by one
+ * with a wrong value none.
+ */
+export function checkFilter(
+  doing: string,
+  filter: EventFilter,
+  furtherKeys: readonly string[] = [],
+): void {
+  checkObject(doing, filter, "the filter");
+  checkKeys(doing, filter, [...KEYS, ...furtherKeys]);
+  const { ids, state, chat, receivedAfter = 0, receivedBefore = 0, settledBefore = 0 } = filter;
+  if (ids !== undefined && !(Array.isArray(ids) && ids.every((id) => typeof id === "string"))) {
+    throw new TypeError(`Cannot ${doing}: 'ids' must be an array of texts, got ${met(ids)}`);
+  }
+  if (state !== undefined && !STATES.includes(state)) {
+    const known = STATES.join(", ");
+    throw new TypeError(`Cannot ${doing}: 'state' must be one of ${known}, got ${met(state)}`);
+  }
+  for (const name of ["type", "source", "repository", "orderingKey"] as const) {
+    const { [name]: value } = filter;
+    if (value === undefined || typeof value === "string") continue;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be a text, got ${met(value)}`);
+  }
+  if (chat !== undefined && !Number.isSafeInteger(chat)) {
+    throw new TypeError(`Cannot ${doing}: 'chat' must be a whole number, got ${met(chat)}`);
+  }
+  for (const [name, time] of Object.entries({ receivedAfter, receivedBefore, settledBefore })) {
+    if (typeof time === "number" && !Number.isNaN(time)) continue;
+    throw new TypeError(
+      `Cannot ${doing}: '${name}' must be a time in milliseconds since the epoch, got ${met(time)}`,
+    );
+  }
+}
+
+/** Checks a choice of events, and the options of an operation on them. */
+export function checkChoice(doing: string, filter: EventFilter, options: BulkOptions): void {
+  checkFilter(doing, filter);
+  checkObject(doing, options);
+  checkKeys(doing, options, ["onProgress", "signal"]);
+  const { onProgress, signal } = options;
+  checkFunctions(doing, { onProgress });
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw new TypeError(`Cannot ${doing}: 'signal' must be an AbortSignal, got ${met(signal)}`);
+}

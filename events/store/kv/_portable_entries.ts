@@ -1,0 +1,88 @@
+import type { RestoreOutcome } from "../event_operations.ts";
+import { isText, isTime, shape } from "../record_shape.ts";
+import { checkedEntry, type PortableEntry, type UnreadableEntry } from "../portable_entry.ts";
+import { entryUntil, loadStateCodec } from "../stored_state.ts";
+import type { StoreParts } from "./_parts.ts";
+import { listAround, readAll } from "./_reads.ts";
+import { listStates } from "./_states.ts";
+import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
+import { commit } from "./_write.ts";
+
+/**
+ * The time for which an entry that was restored is known, in milliseconds: seven days. A second import of the
+ * same lines then leaves it alone, also if it was used and deleted meanwhile.
+ */
+const MARKED_MS = 604_800_000;
+
+/** The members of a schedule's note that mean something in another KV. The layout is that of `SlotNote`. */
+const isNote = shape({ v: (value) => value === 1, plan: isText, at: isTime });
+
+/** The entry of a KV that an entry becomes. */
+interface Place {
+  readonly key: Deno.KvKey;
+  readonly value: unknown;
+  readonly expireIn?: number | undefined;
+}
+
+/** Lists everything beside the events that an export takes along. */
+export async function* portableEntries(
+  parts: StoreParts,
+): AsyncGenerator<PortableEntry | UnreadableEntry> {
+  for await (const { isUnreadable, intake, key, value, expiresAt } of listStates(parts)) {
+    yield isUnreadable
+      ? { kind: "unreadable", name: `the state ${JSON.stringify(key)}` }
+      : { kind: "state", intake, key, value, expiresAt };
+  }
+  for await (const { name, at, value, eventId } of new Waits(parts).answers()) {
+    // An event that has its answer takes it along.
+    if (eventId === undefined) yield { kind: "answer", name, at, value };
+  }
+  for await (const { key, value } of listAround(parts.kv, parts.keys.schedules)) {
+    const name = String(key.at(-1));
+    const { plan, at } = Object(value);
+    yield isNote(value)
+      ? { kind: "schedule", name, plan, at }
+      : { kind: "unreadable", name: `the note of the schedule ${JSON.stringify(name)}` };
+  }
+}
+
+/** Stores an entry that comes from another store. What is there already, or has been, is left as it is. */
+export async function restoreEntry(
+  { kv, keys }: StoreParts,
+  given: PortableEntry,
+): Promise<RestoreOutcome> {
+  const entry = checkedEntry(given);
+  if (entry.kind === "state") await loadStateCodec();
+  const { key, value, expireIn = Infinity } = placeOf(keys, entry);
+  if (expireIn <= 0) return "expired";
+  const mark = keys.restored(key);
+  for (const { versionstamp } of await readAll(kv, [key, mark])) {
+    if (versionstamp !== null) return "known";
+  }
+  const operation = kv.atomic()
+    .check({ key, versionstamp: null }, { key: mark, versionstamp: null })
+    .set(key, value, Number.isFinite(expireIn) ? { expireIn } : {})
+    .set(mark, true, { expireIn: MARKED_MS });
+  return (await commit(operation)).ok ? "restored" : "known";
+}
+
+function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {
+  const now = Date.now();
+  switch (entry.kind) {
+    case "state": {
+      const { intake = "", key, value, expiresAt } = entry;
+      const { bytes, expireIn } = entryUntil(value, expiresAt, now);
+      return { key: keys.state(intake.toWellFormed(), key.toWellFormed()), value: bytes, expireIn };
+    }
+    case "answer": {
+      const { name, at, value } = entry;
+      // By a clock that was ahead, it would have come in the future.
+      const expireIn = Math.min(KEPT_MS, at + KEPT_MS - now);
+      return { key: keys.waiter(name.toWellFormed()), value: storedAnswer(at, value), expireIn };
+    }
+    case "schedule": {
+      const { name, plan, at } = entry;
+      return { key: keys.slots(name.toWellFormed()), value: { v: 1, plan, at } };
+    }
+  }
+}

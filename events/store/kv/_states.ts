@@ -1,0 +1,116 @@
+import type { ListedState, StateListOptions, StoredState } from "../stored_state.ts";
+import {
+  checkState,
+  checkStateList,
+  entryOf,
+  isOver,
+  loadStateCodec,
+  readEntry,
+  type SetStateOptions,
+  type StateChange,
+  type StateOptions,
+  valueOf,
+} from "../stored_state.ts";
+import type { StoreParts } from "./_parts.ts";
+import { commit } from "./_write.ts";
+
+/** The number of states that are read at a time: each takes up to 65,536 bytes. */
+const BATCH_SIZE = 50;
+
+/** Reads a state. */
+export async function readState<TValue>(
+  { kv, keys }: StoreParts,
+  key: string,
+  options: StateOptions = {},
+): Promise<StoredState<TValue>> {
+  checkState(key, options);
+  await loadStateCodec();
+  const kvKey = keys.state(options.intake ?? "", key.toWellFormed());
+  const { value, versionstamp } = await kv.get(kvKey);
+  return new KvState<TValue>(kv, kvKey, versionstamp, valueOf(value) as TValue | undefined);
+}
+
+/** Lists states in the order of their intakes and keys. */
+export function listStates(
+  parts: StoreParts,
+  options: StateListOptions = {},
+): AsyncIterableIterator<ListedState> {
+  checkStateList(options);
+  return statesOf(parts, options);
+}
+
+async function* statesOf(
+  { kv, keys }: StoreParts,
+  { intake, prefix = "" }: StateListOptions,
+): AsyncGenerator<ListedState> {
+  await loadStateCodec();
+  const all = keys.states(intake);
+  const isOrdered = intake !== undefined && prefix !== "";
+  const selector = isOrdered ? { ...all, start: [...all.prefix, prefix] } : all;
+  for await (const entry of kv.list(selector, { batchSize: BATCH_SIZE })) {
+    const key = String(entry.key.at(-1));
+    if (key.startsWith(prefix)) {
+      const state = listedOf(kv, key, entry);
+      if (state) yield state;
+    } else if (isOrdered) return;
+  }
+}
+
+/** Reads a state that was listed; undefined if it has expired. */
+function listedOf(
+  kv: Deno.Kv,
+  key: string,
+  { key: kvKey, value, versionstamp }: Deno.KvEntry<unknown>,
+): ListedState | undefined {
+  const entry = readEntry(value);
+  if (entry && isOver(entry)) return undefined;
+  const state = new KvState(kv, kvKey, versionstamp, undefined);
+  return {
+    ...{ intake: String(kvKey.at(-2)) || undefined, key, kvKey, versionstamp },
+    ...{ value: entry?.value, expiresAt: entry?.until ?? undefined, isUnreadable: !entry },
+    delete: () => state.delete(),
+  };
+}
+
+class KvState<TValue> implements StoredState<TValue> {
+  readonly kvKey: Deno.KvKey;
+  versionstamp: string | null;
+  value: TValue | undefined;
+  readonly #kv: Deno.Kv;
+
+  constructor(
+    kv: Deno.Kv,
+    kvKey: Deno.KvKey,
+    versionstamp: string | null,
+    value: TValue | undefined,
+  ) {
+    this.#kv = kv;
+    this.kvKey = kvKey;
+    this.versionstamp = versionstamp;
+    this.value = value;
+  }
+
+  async set(value: TValue, options?: SetStateOptions): Promise<boolean> {
+    return await this.#change(entryOf(value, options), value);
+  }
+
+  async delete(): Promise<boolean> {
+    return await this.#change(null, undefined);
+  }
+
+  async #change(change: StateChange, value: TValue | undefined): Promise<boolean> {
+    const { kvKey: key, versionstamp } = this;
+    const operation = this.#kv.atomic().check({ key, versionstamp });
+    if (change) operation.set(key, change.bytes, expiring(change.expireIn));
+    else operation.delete(key);
+    const result = await commit(operation);
+    if (!result.ok) return false;
+    this.versionstamp = change ? result.versionstamp : null;
+    this.value = value;
+    return true;
+  }
+}
+
+function expiring(expireIn: number | undefined): { expireIn?: number } {
+  return expireIn === undefined ? {} : { expireIn };
+}

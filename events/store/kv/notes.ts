@@ -1,0 +1,63 @@
+import { storeKeys } from "./_layout.ts";
+import { listAround, read, UNKNOWN_VERSION } from "./_reads.ts";
+import { commit } from "./_write.ts";
+
+/** A note that was read. */
+export interface StoredNote {
+  /** Its value; undefined if there is none, or it cannot be decoded. */
+  readonly value: unknown;
+  /** Its version, for writing it; null if there is none. */
+  readonly version: string | null;
+}
+
+/** Notes that outlive a process, beside the events of a namespace. */
+export interface Notes {
+  /**
+   * Reads a note.
+   *
+   * @param name Its name.
+   * @returns The note.
+   */
+  read(name: string): Promise<StoredNote>;
+  /**
+   * Writes a note, unless somebody else has written it meanwhile.
+   *
+   * @param name Its name.
+   * @param value Its value.
+   * @param version The version that it must have.
+   * @returns Its new version; null if it has another one.
+   */
+  write(name: string, value: unknown, version: string | null): Promise<string | null>;
+  /** Lists all notes by their names, around those that cannot be decoded. */
+  list(): AsyncIterableIterator<{ readonly name: string; readonly value: unknown }>;
+}
+
+/**
+ * Opens the notes on the slots of schedules: one key for each schedule.
+ *
+ * @param kv The KV.
+ * @param namespace The namespace of the events.
+ * @returns The notes.
+ */
+export function openSlotNotes(kv: Deno.Kv, namespace: string): Notes {
+  const { slots, schedules } = storeKeys(namespace);
+  return {
+    async read(name) {
+      const { value, versionstamp: version } = await read(kv, slots(name));
+      return { value: value ?? undefined, version };
+    },
+    async write(name, value, version) {
+      const key = slots(name);
+      const operation = kv.atomic().set(key, value);
+      // The version of what cannot be decoded is not known.
+      if (version !== UNKNOWN_VERSION) operation.check({ key, versionstamp: version });
+      const result = await commit(operation);
+      return result.ok ? result.versionstamp : null;
+    },
+    async *list() {
+      for await (const { key, value } of listAround(kv, schedules)) {
+        yield { name: String(key.at(-1)), value };
+      }
+    },
+  };
+}

@@ -1,0 +1,291 @@
+/**
+ * Looks into a store that its contract has no part for: cheap counts, and what surrounds an event.
+ *
+ * @module
+ */
+import { childIdOf } from "../emission.ts";
+import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
+import { isEventRef } from "../record_shape.ts";
+import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
+import { isOpenState } from "./_open_events.ts";
+import { sizeOfGroup } from "./_ordering_groups.ts";
+import {
+  FIRST,
+  isUndecodable,
+  LAST,
+  listAround,
+  NumberedEntries,
+  read,
+  readAll,
+} from "./_reads.ts";
+import { isShared, readableEntry } from "./_schedule.ts";
+
+/** The number of entries read at a time. */
+const BATCH_SIZE = 500;
+
+/** The number of records read at a time. */
+const RECORDS = 100;
+
+/** The lease that nearly no worker exceeds, in milliseconds: the leases of running events end within it. */
+const MAX_LEASE_MS = 3_600_000;
+
+/** The number of sources that are looked for. */
+const MAX_SOURCES = 50;
+
+/** A number of events, counted up to a largest one. */
+export interface BoundedCount {
+  /** The number. */
+  readonly count: number;
+  /** True if there are more. */
+  readonly isMore: boolean;
+}
+
+/** The numbers of open events. */
+export type OpenCounts = Readonly<Record<"queued" | "running" | "parked", BoundedCount>>;
+
+/** Options of {@linkcode StoreInspector.countDead}. */
+export interface CountOptions {
+  /** The times of receipt: from the first one on, and before the second. */
+  readonly range?: readonly [number, number] | undefined;
+  /** The time after which no more is counted, in milliseconds. */
+  readonly maxMs?: number | undefined;
+}
+
+/** A view into a store. */
+export interface StoreInspector {
+  /**
+   * Counts open events by the schedule and the ordering groups. A record is read only if its schedule entry
+   * does not tell the state.
+   *
+   * @param max The largest number that is counted, of events and of entries read.
+   * @param signal Ends the counting.
+   * @returns The numbers.
+   */
+  countOpen(max: number, signal?: AbortSignal): Promise<OpenCounts>;
+  /**
+   * Counts dead events by their index.
+   *
+   * @param max The largest number that is counted.
+   * @param options The times of receipt, from the first one on and before the second, and a limit of time.
+   * @returns The number.
+   */
+  countDead(max: number, options?: CountOptions): Promise<BoundedCount>;
+  /**
+   * Counts the events before another one in its ordering group.
+   *
+   * @param event The event.
+   * @param max The largest number that is counted.
+   * @returns The number; undefined if it does not wait in a group.
+   */
+  countBefore(event: EventRecord, max: number): Promise<BoundedCount | undefined>;
+  /**
+   * Reads the first event of the ordering group in which another one waits.
+   *
+   * @param event The other event.
+   * @returns The event; undefined if the other one does not wait, or it cannot be read.
+   */
+  firstBefore(event: EventRecord): Promise<EventRecord | undefined>;
+  /**
+   * Finds the events that have generated ids of the follow-ups of another.
+   *
+   * @param event The other event.
+   * @param max The largest number of them.
+   * @returns Their ids, in the order in which they were emitted.
+   */
+  emittedBy(event: EventRecord, max: number): Promise<string[]>;
+  /**
+   * Finds those of some events whose payloads are kept although they are done.
+   *
+   * @param events The events.
+   * @returns The ids of those, as far as their payloads are in the index.
+   */
+  keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>>;
+}
+
+/**
+ * Opens a view into the store with a namespace.
+ *
+ * @param kv The KV.
+ * @param namespace The namespace.
+ * @returns The view.
+ */
+export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspector {
+  const keys = storeKeys(namespace);
+  return {
+    countOpen: (max, signal) => new OpenCounter(kv, keys, max, signal).count(),
+    countDead(max, { range: [from, before] = [FIRST, LAST], maxMs } = {}) {
+      const selector = keys.deadBetween(Math.max(FIRST, from), Math.min(LAST, before));
+      return countKeys(kv, selector, max, maxMs);
+    },
+    async countBefore(event, max) {
+      const before = positionsBefore(keys, event);
+      return before && await countKeys(kv, before, max);
+    },
+    async firstBefore(event) {
+      const before = positionsBefore(keys, event);
+      if (!before) return undefined;
+      const [first] = await Array.fromAsync(kv.list(before, { limit: 1 }));
+      if (!isEventRef(first?.value)) return undefined;
+      return knownOf(await read(kv, keys.event(first.value))).record;
+    },
+    async emittedBy({ id, emitted = 0 }, max) {
+      const count = Math.min(emitted, max);
+      if (count === 0) return [];
+      const sources = await sourcesIn(kv, keys);
+      const numbers = Array.from({ length: count }, (_, i) => i + 1);
+      const ids = numbers.flatMap((number) =>
+        sources.map((source) => childIdOf(source, id, number))
+      );
+      const entries = await readAll(kv, ids.map((each) => keys.id(each)));
+      return ids.filter((_, i) => entries[i]!.versionstamp !== null);
+    },
+    async keptAmong(events) {
+      const done = events.filter((event) => event.state === "done") as EventRecord[];
+      const entries = await readAll(kv, done.map((each) => keys.kept(each.settledAt!, each.id)));
+      return new Set(
+        done.filter((_, i) => entries[i]!.versionstamp !== null).map(({ id }) => id),
+      );
+    },
+  };
+}
+
+/** Selects the positions before an event in its ordering group; undefined unless it waits there. */
+function positionsBefore(
+  keys: StoreKeys,
+  { group, dueAt, state }: EventRecord,
+): Deno.KvListSelector | undefined {
+  if (!group || dueAt !== null || state !== "queued") return undefined;
+  const { key, position } = group;
+  return { start: keys.position(key, 0), end: keys.position(key, position) };
+}
+
+async function countKeys(
+  kv: Deno.Kv,
+  selector: Deno.KvListSelector,
+  max: number,
+  maxMs = Infinity,
+): Promise<BoundedCount> {
+  const until = performance.now() + maxMs;
+  let count = 0;
+  try {
+    const options = { limit: max + 1, batchSize: BATCH_SIZE };
+    for await (const _ of kv.list(selector, options)) {
+      if (++count % BATCH_SIZE === 0 && performance.now() > until) return bounded(count, max, true);
+    }
+  } catch (error) {
+    // What is behind such a value is not counted.
+    if (!isUndecodable(error)) throw error;
+    return { count, isMore: true };
+  }
+  return bounded(count, max);
+}
+
+function bounded(count: number, max: number, isMore = false): BoundedCount {
+  return { count: Math.min(count, max), isMore: isMore || count > max };
+}
+
+/** Finds the sources of all ids, each with one read. */
+async function sourcesIn(kv: Deno.Kv, { ids: { prefix } }: StoreKeys): Promise<string[]> {
+  const found: string[] = [];
+  let start: Deno.KvKey = [...prefix, ""];
+  const end = [...prefix, -Infinity];
+  for (let i = 0; i < MAX_SOURCES; i++) {
+    const [entry] = await Array.fromAsync(kv.list({ start, end }, { limit: 1 }));
+    if (!entry) break;
+    const id = String(entry.key.at(-1));
+    const colon = id.indexOf(":");
+    if (colon >= 0) found.push(id.slice(0, colon));
+    // A semicolon follows a colon: the next source, or the next id without one.
+    start = [...prefix, colon < 0 ? `${id}\0` : `${id.slice(0, colon)};`];
+  }
+  return found;
+}
+
+/** A count of open events. */
+class OpenCounter {
+  readonly #kv: Deno.Kv;
+  readonly #keys: StoreKeys;
+  readonly #max: number;
+  readonly #signal: AbortSignal | undefined;
+  /** The states of the events that the schedule names, as far as they are known without their records. */
+  readonly #states = new Map<string, EventRecord["state"]>();
+  /** The events whose records are read. */
+  #unknown: EventRef[] = [];
+  #inGroups = 0;
+
+  constructor(kv: Deno.Kv, keys: StoreKeys, max: number, signal: AbortSignal | undefined) {
+    this.#kv = kv;
+    this.#keys = keys;
+    this.#max = max;
+    this.#signal = signal;
+  }
+
+  async count(): Promise<OpenCounts> {
+    const now = Date.now();
+    const groupsAreMore = await this.#countGroups();
+    const due = await this.#walk(FIRST, now + 1);
+    const later = await this.#walk(now + 1, LAST);
+    await this.#readUnknown();
+    const counts = { queued: this.#inGroups, running: 0, parked: 0 };
+    for (const state of this.#states.values()) {
+      if (state === "queued" || state === "running" || state === "parked") counts[state]++;
+    }
+    const max = this.#max;
+    const isMoreLater = later !== undefined;
+    const isQueuedMore = groupsAreMore || due !== undefined || isMoreLater;
+    return {
+      queued: bounded(counts.queued, max, isQueuedMore),
+      running: bounded(counts.running, max, isMoreLater && later < now + MAX_LEASE_MS),
+      parked: bounded(counts.parked, max, isMoreLater),
+    };
+  }
+
+  /** Counts those that wait behind the first one of their group. Returns true if there may be more. */
+  async #countGroups(): Promise<boolean> {
+    let count = 0;
+    for await (const { value } of listAround(this.#kv, this.#keys.orderingGroups, BATCH_SIZE)) {
+      if (this.#isEnded || count++ >= this.#max || this.#inGroups > this.#max) return true;
+      this.#inGroups += Math.max(0, sizeOfGroup(value) - 1);
+    }
+    return false;
+  }
+
+  /** Walks a part of the schedule. Returns the time that it has come to, if there is more. */
+  async #walk(from: number, before: number): Promise<number | undefined> {
+    const entries = new NumberedEntries(this.#kv, this.#keys.schedule);
+    let left = this.#max;
+    for await (const entry of entries.list(from, before, BATCH_SIZE)) {
+      const { receivedAt: dueAt, id } = refOf(entry.key);
+      if (this.#isEnded || left <= 0) return dueAt;
+      const due = readableEntry(entry);
+      if (!due) continue;
+      const { value } = due;
+      if (isShared(value)) {
+        left -= value.events.length;
+        this.#unknown.push(...value.events);
+      } else {
+        left--;
+        // Without a planned delay it was due at once: it neither runs nor waits for a name.
+        if (value.delayMs || this.#states.has(id)) this.#unknown.push({ ...value, id });
+        else this.#states.set(id, "queued");
+      }
+      if (this.#unknown.length >= BATCH_SIZE) await this.#readUnknown();
+    }
+    return undefined;
+  }
+
+  async #readUnknown(): Promise<void> {
+    const refs = this.#unknown;
+    this.#unknown = [];
+    for (let i = 0; i < refs.length && !this.#isEnded; i += RECORDS) {
+      const wanted = refs.slice(i, i + RECORDS).map((ref) => this.#keys.event(ref));
+      for (const { record } of (await readAll(this.#kv, wanted)).map(knownOf)) {
+        if (record && isOpenState(record.state)) this.#states.set(record.id, record.state);
+      }
+    }
+  }
+
+  get #isEnded(): boolean {
+    return this.#signal?.aborted ?? false;
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * Notes of a record about the handling of its event: the parts that are done, the attempts, the results of
+ * its waits, the time of its first put-off, and that it was cancelled. A value of a KV holds 64 KiB, so each
+ * has its room.
+ *
+ * @module
+ */
+import { textOf } from "../../core/text_of.ts";
+import type { EndedWait, EventRecord, PutOff, RecordedAttempt } from "./event_record.ts";
+
+/** The number of attempts that a record keeps. */
+const MAX_ATTEMPTS = 10;
+
+/** The number of characters of an attempt's error that a record keeps. */
+const MAX_ERROR_LENGTH = 1000;
+
+/** The time for which its handler can put an event off, from the first time in its run, in milliseconds. */
+export const MAX_PUT_OFF_MS = 604_800_000;
+
+/** The number of bytes that the names of an event's done parts take in its record, at most. */
+const MAX_PROGRESS_BYTES = 32_768;
+
+/** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
+export const MAX_WOKEN_BYTES = 18_432;
+
+/** The number of bytes of the value that an event is woken with, at most. */
+export const MAX_WAKE_BYTES = 8_192;
+
+/** The number of bytes that these, the attempts and the reason to put it off take, at most: a KV value holds 64 KiB, and the rest 8. */
+const MAX_NOTES_BYTES = 57_344;
+
+/**
+ * Bytes of a part and of an attempt beside their text, in V8's serialization. A list that was read from a
+ * KV is written with the index of each member, in up to 3 bytes more than the list that was stored.
+ */
+const [PART_BYTES, ATTEMPT_BYTES] = [8, 112] as const;
+
+/** Bytes of the result of a wait beside its name and its value. */
+const WOKEN_BYTES = 64;
+
+/**
+ * Notes that a part of an event's handling is done.
+ *
+ * @param record The record.
+ * @param part The part's name.
+ * @returns The record.
+ * @throws {TypeError} If the name is not a string.
+ * @throws {RangeError} If the names would take more than 32,768 bytes.
+ * @throws {Error} If the event was cancelled.
+ */
+export function progressed(record: EventRecord, part: string): EventRecord {
+  if (typeof part !== "string") {
+    throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
+  }
+  if (isCancelRequested(record)) throw new Error("Cannot note progress: the event was cancelled");
+  const progress = [...record.progress ?? [], part];
+  const bytes = progressBytes(progress);
+  if (bytes <= MAX_PROGRESS_BYTES) return { ...record, progress };
+  throw new RangeError(
+    `Cannot note progress: the names of the event's ${progress.length} parts would take ${bytes} ` +
+      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the KV`,
+  );
+}
+
+/**
+ * Adds the attempt that ends to a record's last ten, and fewer if the record has no room for them.
+ *
+ * @param record The record.
+ * @param outcome The way in which the attempt ended.
+ * @param endedAt The time, milliseconds since the epoch.
+ * @param thrown The error with which it ended, if it did.
+ * @returns The attempts.
+ */
+export function withAttempt(
+  record: EventRecord,
+  outcome: RecordedAttempt["outcome"],
+  endedAt: number,
+  thrown?: unknown,
+): RecordedAttempt[] {
+  const { progress = [], putOff, woken } = record;
+  let room = MAX_NOTES_BYTES - progressBytes(progress) - ATTEMPT_BYTES;
+  if (woken) room -= wokenBytes(woken);
+  if (putOff) room -= textBytes(putOff.reason) + ATTEMPT_BYTES;
+  const startedAt = record.lease?.startedAt ?? endedAt;
+  const ended = { attempt: record.attempt, startedAt, endedAt, outcome };
+  const error = thrown === undefined ? undefined : errorWithin(room, thrown);
+  const kept: RecordedAttempt[] = [error === undefined ? ended : { ...ended, error }];
+  room -= textBytes(error ?? "");
+  for (const earlier of record.attempts.slice(1 - MAX_ATTEMPTS).reverse()) {
+    room -= textBytes(earlier.error ?? "") + ATTEMPT_BYTES;
+    if (room < 0) break;
+    kept.unshift(earlier);
+  }
+  return kept;
+}
+
+/**
+ * Notes the result of a wait.
+ *
+ * @param record The record.
+ * @param result The result.
+ * @returns The record.
+ */
+export function waited(record: EventRecord, result: EndedWait): EventRecord {
+  return { ...record, woken: [...record.woken ?? [], result] };
+}
+
+/**
+ * Checks whether an event has had the result of a wait, in its current run.
+ *
+ * @param record The record.
+ * @returns True if it has.
+ */
+export function hasBeenAnswered({ woken = [] }: EventRecord): boolean {
+  return woken.length > 0;
+}
+
+/**
+ * Checks that an event's record has room for the result of a wait, whatever that is.
+ *
+ * @param record The record.
+ * @param name The name that the event waits for.
+ * @throws {RangeError} If it has not.
+ */
+export function checkRoomFor({ woken = [] }: EventRecord, name: string): void {
+  const bytes = wokenBytes(woken);
+  if (bytes + wokenBytes([{ name, at: 0 }]) + MAX_WAKE_BYTES <= MAX_WOKEN_BYTES) return;
+  throw new RangeError(
+    `Cannot wait: the results of the event's ${woken.length} waits take ${bytes} bytes, and with a ` +
+      `value of ${MAX_WAKE_BYTES} they would take over ${MAX_WOKEN_BYTES}. Wake it with smaller ones`,
+  );
+}
+
+/**
+ * Notes that an event is put off. By a clock that was ahead, it would have been put off first in the future.
+ *
+ * @param record The record.
+ * @param reason The reason.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function withPutOff(record: EventRecord, reason: unknown, now: number): EventRecord {
+  const { since = now, times = 0 } = record.putOff ?? {};
+  const text = textOf(reason).slice(0, MAX_ERROR_LENGTH);
+  const putOff: PutOff = { since: Math.min(since, now), at: now, times: times + 1, reason: text };
+  return { ...record, putOff };
+}
+
+/**
+ * Checks whether a handler can put an event off: not without an end, since its ordering group waits.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns False once seven days have passed since it was put off first, in its current run.
+ */
+export function canBePutOff({ putOff }: EventRecord, now: number): boolean {
+  return putOff === undefined || now - putOff.since < MAX_PUT_OFF_MS;
+}
+
+/**
+ * Flags an event as cancelled while it runs. Its lease stays, so that its ordering group goes on only
+ * when its handler has ended or its lease has expired.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function cancelRequested(record: EventRecord, now: number): EventRecord {
+  return { ...record, cancelRequestedAt: now };
+}
+
+/**
+ * Checks whether an event was cancelled while it ran.
+ *
+ * @param record The record.
+ * @returns True if it was, and is not settled yet.
+ */
+export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord): boolean {
+  return cancelRequestedAt !== undefined && settledAt === null;
+}
+
+/**
+ * Checks whether the handling of an event has begun before, so that there is something left to do: it is not
+ * ignored then, even if there is no handler any more.
+ *
+ * @param record The record.
+ * @returns True if an attempt has ended since it was done last, a part is done, or a handler had begun.
+ */
+export function hasBegun({ attempts, progress = [], isBegun = false }: EventRecord): boolean {
+  const last = attempts.at(-1)?.outcome;
+  const isOver = last === undefined || last === "handled" || last === "ignored";
+  return isBegun || !isOver || progress.length > 0;
+}
+
+function errorWithin(room: number, thrown: unknown): string {
+  const text = textOf(thrown).slice(0, MAX_ERROR_LENGTH);
+  // A character takes two bytes at most.
+  return textBytes(text) > room ? text.slice(0, Math.max(0, room / 2)) : text;
+}
+
+/**
+ * Counts the bytes that the names of done parts take in a record.
+ *
+ * @param progress The names.
+ * @returns The number of bytes.
+ */
+export function progressBytes(progress: readonly string[]): number {
+  return progress.reduce((sum, part) => sum + textBytes(part) + PART_BYTES, 0);
+}
+
+function wokenBytes(woken: readonly EndedWait[]): number {
+  return woken.reduce(
+    (sum, { name, value = "" }) => sum + textBytes(name) + textBytes(value) + WOKEN_BYTES,
+    0,
+  );
+}
+
+/**
+ * Counts bytes: V8 writes a text with one for each character, or with two if one of them needs that.
+ *
+ * @param text The text.
+ * @returns The number of bytes.
+ */
+export function textBytes(text: string): number {
+  return /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length;
+}

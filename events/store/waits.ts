@@ -1,0 +1,197 @@
+/**
+ * The waits of events for something from outside: a name is waited for by one event at a time, and whoever
+ * knows the name wakes the event with a value.
+ *
+ * @module
+ */
+import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { MAX_WAKE_BYTES, textBytes } from "./record_notes.ts";
+
+/** Largest number of characters of a name. */
+const MAX_NAME_LENGTH = 256;
+
+/** Time for which an event waits unless its handler says otherwise, in milliseconds: seven days. */
+const DEFAULT_TIMEOUT_MS = 604_800_000;
+
+/** Longest time for which an event waits, in milliseconds: a year. */
+const MAX_TIMEOUT_MS = 31_536_000_000;
+
+/** Largest number of names that one settlement wakes: a remote KV takes 10 checks per commit. */
+const MAX_WAKES = 3;
+
+/**
+ * Options of `waitFor`.
+ *
+ * @category Flows
+ */
+export interface WaitOptions {
+  /**
+   * Longest time to wait, in milliseconds: from 1 to 31,536,000,000, which is a year.
+   *
+   * @default {604_800_000} 7 days.
+   */
+  readonly timeoutMs?: number | undefined;
+}
+
+/**
+ * Wait for a name.
+ *
+ * @category Flows
+ */
+export interface Wait {
+  /** The name. */
+  readonly name: string;
+  /** The longest time to wait, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * Name that is woken, with a value.
+ *
+ * @category Flows
+ */
+export interface Wake {
+  /** The name. */
+  readonly name: string;
+  /** The value, as JSON; undefined for none. */
+  readonly value?: string | undefined;
+}
+
+/**
+ * Result of {@linkcode EventOperations.wake}.
+ *
+ * @category Flows
+ */
+export interface WakeResult {
+  /**
+   * The fate of the value: an event has waited for it and gets it (`woken`), no event waits yet and it is kept
+   * for seven days (`kept`), or it is dropped, because an earlier one is there that counts (`late`).
+   */
+  readonly outcome: "woken" | "kept" | "late";
+  /** The id of the event that gets it. */
+  readonly eventId?: string | undefined;
+}
+
+/**
+ * A value that a name was woken with, and that no event has taken yet.
+ *
+ * @category Flows
+ */
+export interface UntakenAnswer {
+  /** The name. */
+  readonly name: string;
+  /** The time at which it was woken, milliseconds since the epoch. */
+  readonly at: number;
+  /** The value; undefined for none. */
+  readonly value: unknown;
+  /** The id of the parked event that takes it when it is claimed; undefined if no event waits. */
+  readonly eventId: string | undefined;
+  /** The time until which it is kept, milliseconds since the epoch; undefined if an event takes it. */
+  readonly keptUntil: number | undefined;
+  /**
+   * Deletes it, so that another value can be given.
+   *
+   * @returns False if an event takes it, or has taken it meanwhile.
+   */
+  delete(): Promise<boolean>;
+}
+
+/**
+ * Thrown if an event cannot wait for a name: another one does, or the event is not alone in its batch.
+ *
+ * @category Flows
+ */
+export class WaitRefusedError extends Error {
+  /** The class's name. */
+  override readonly name = "WaitRefusedError";
+}
+
+/**
+ * Checks what is to be waited for.
+ *
+ * @param name The name.
+ * @param options The longest time to wait.
+ * @returns The wait.
+ * @throws {TypeError} If the name or the options are something else.
+ * @throws {RangeError} If the time is out of range.
+ */
+export function waitOf(name: string, options: WaitOptions = {}): Wait {
+  checkName("wait", name);
+  const doing = `wait for ${met(name)}`;
+  checkObject(doing, options);
+  checkKeys(doing, options, ["timeoutMs"]);
+  const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  checkInteger(doing, "timeoutMs", timeoutMs, { max: MAX_TIMEOUT_MS });
+  return { name, timeoutMs };
+}
+
+/**
+ * Checks what is to be woken, and writes its value as JSON.
+ *
+ * @param name The name.
+ * @param value The value.
+ * @returns The name and the value.
+ * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+ * @throws {RangeError} If the value is too large.
+ */
+export function wakeOf(name: string, value: unknown): Wake {
+  checkName("wake an event", name);
+  if (value === undefined) return { name };
+  const json = jsonOf(name, value);
+  const bytes = textBytes(json);
+  if (bytes <= MAX_WAKE_BYTES) return { name, value: json };
+  throw new RangeError(
+    `Cannot wake ${met(name)}: the value takes ${bytes} bytes as JSON, over ${MAX_WAKE_BYTES}`,
+  );
+}
+
+/**
+ * Adds a name to those that one settlement wakes. Of two values for a name, the first one counts.
+ *
+ * @param wakes The names so far.
+ * @param wake The name, with its value.
+ * @returns All of them.
+ * @throws {RangeError} If there are too many.
+ */
+export function withWake(wakes: readonly Wake[] = [], wake: Wake): Wake[] {
+  if (wakes.some(({ name }) => name === wake.name)) return [...wakes];
+  if (wakes.length < MAX_WAKES) return [...wakes, wake];
+  throw new RangeError(
+    `Cannot wake ${met(wake.name)}: a handler can wake ${MAX_WAKES} names at most`,
+  );
+}
+
+/** Puts names to wake back in front that were taken out for a commit which failed. The first value of each counts. */
+export function withWakesBack(
+  taken: readonly Wake[] | undefined,
+  later: readonly Wake[] | undefined,
+): Wake[] | undefined {
+  if (!taken) return later && [...later];
+  const names = new Set(taken.map(({ name }) => name));
+  return [...taken, ...(later ?? []).filter(({ name }) => !names.has(name))];
+}
+
+function jsonOf(name: string, value: unknown): string {
+  let cause: unknown;
+  try {
+    const json: string | undefined = JSON.stringify(value);
+    if (json !== undefined) return json;
+  } catch (error) {
+    cause = error;
+  }
+  throw new TypeError(
+    `Cannot wake ${met(name)}: the value must be one that JSON has, got ${met(value)}`,
+    { cause },
+  );
+}
+
+function checkName(doing: string, name: unknown): void {
+  const isName = typeof name === "string" && name.length > 0 && name.length <= MAX_NAME_LENGTH;
+  // A KV would store half of a surrogate pair as another character.
+  if (isName && name.isWellFormed()) return;
+  throw new TypeError(
+    `Cannot ${doing}: the name must be a well-formed text of 1 to ${MAX_NAME_LENGTH} characters, got ${
+      met(name)
+    }`,
+  );
+}

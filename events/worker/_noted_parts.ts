@@ -1,0 +1,160 @@
+import type { CommitEffects, EventStore, Lease, NoteOptions } from "../store/mod.ts";
+import { withWakesBack } from "../store/waits.ts";
+import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
+import type { Adder } from "./event.ts";
+
+/** A part that is to be noted, and what is stored with it. */
+interface Part {
+  readonly name: string;
+  readonly effects: CommitEffects | undefined;
+  readonly added: NoteOptions;
+  /** The one that has added that. */
+  readonly adder: Adder;
+}
+
+/** A commit that was not answered. */
+interface Unanswered extends Part {
+  /** Number of times that the part was noted before. */
+  readonly before: number;
+}
+
+/**
+ * Notes the parts of an event's handling that are done, one after the other. If a commit is not answered,
+ * nothing else is committed until it is known whether it was stored. What was not stored goes into the next
+ * commit of its adder, in front, so that a part never counts as done without what came before it.
+ */
+export class NotedParts {
+  readonly #store: EventStore;
+  readonly #leaseMs: number;
+  readonly #lease: HeldLease;
+  #turn: Promise<unknown> = Promise.resolve();
+  #unanswered: Unanswered | undefined;
+  /** Events and names that were not stored, until the next commit of its adder. */
+  readonly #left = new Map<Adder, NoteOptions>();
+  /** Names of the parts that are stored although their calls have failed: these may be repeated. */
+  readonly #stored = new Set<string>();
+
+  /**
+   * Creates it for one run of an event's handlers.
+   *
+   * @param parts The store, and the length of its leases.
+   * @param lease The lease of the event.
+   */
+  constructor(
+    { store, leaseMs }: { readonly store: EventStore; readonly leaseMs: number },
+    lease: HeldLease,
+  ) {
+    this.#store = store;
+    this.#leaseMs = leaseMs;
+    this.#lease = lease;
+  }
+
+  /** Notes a part. */
+  note(part: Part): Promise<void> {
+    return this.#inTurn(() => this.#note(part));
+  }
+
+  /** Finds out what is not known yet, and gives back to an adder what was not stored; undefined if all is known. */
+  resolved(adder: Adder): Promise<void> | undefined {
+    if (!this.#unanswered && this.#left.size === 0) return undefined;
+    return this.#inTurn(async () => {
+      await this.#resolve();
+      adder.putBack(this.#takeLeft(adder));
+    });
+  }
+
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(run);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  async #note({ name, effects, added, adder }: Part): Promise<void> {
+    try {
+      await this.#resolve();
+    } catch (error) {
+      this.#leave(adder, added);
+      throw error;
+    }
+    const all = joined(this.#takeLeft(adder), added);
+    if (!this.#stored.delete(name)) return await this.#commit({ name, effects, added: all, adder });
+    // This call repeats one whose effects are committed.
+    if (!all.emits && !all.wakes) return;
+    try {
+      await this.#commit({ name, effects: undefined, added: all, adder });
+    } catch (error) {
+      this.#stored.add(name);
+      throw error;
+    }
+  }
+
+  async #commit(part: Part): Promise<void> {
+    const { name, effects, added, adder } = part;
+    let before: number | undefined;
+    const note = async (lease: Lease, signal: AbortSignal) => {
+      if (this.#lease.isCancelled) throw new Error("Cannot note progress: the event was cancelled");
+      before ??= timesNoted(lease, name);
+      if (timesNoted(lease, name) > before) return lease;
+      return await this.#store.checkpoint(lease, name, effects, { ...added, signal });
+    };
+    try {
+      await this.#change(note);
+    } catch (error) {
+      if (before === undefined) {
+        this.#leave(adder, added);
+        throw error;
+      }
+      this.#unanswered = { ...part, before };
+      // If the KV is not reached, asking again would only hold the handler up.
+      if (error instanceof NoAnswerError) throw error;
+      await this.#resolve().catch(() => {});
+      if (!this.#unanswered && this.#stored.delete(name)) return;
+      throw error;
+    }
+  }
+
+  /**
+   * Finds out whether the part was noted whose commit was not answered. A renewal makes a new version of the
+   * record: it tells, and the commit, which is for an older version, cannot be stored after it.
+   */
+  async #resolve(): Promise<void> {
+    if (!this.#unanswered) return;
+    const { name, added, adder, before } = this.#unanswered;
+    await this.#change((lease) => this.#store.renew(lease, this.#leaseMs));
+    this.#unanswered = undefined;
+    if (timesNoted(this.#lease.lease, name) > before) this.#stored.add(name);
+    // In front: what is left of this adder has come after it.
+    else this.#left.set(adder, joined(added, this.#takeLeft(adder)));
+  }
+
+  #leave(adder: Adder, added: NoteOptions): void {
+    this.#left.set(adder, joined(this.#takeLeft(adder), added));
+  }
+
+  #takeLeft(adder: Adder): NoteOptions {
+    const left = this.#left.get(adder) ?? {};
+    this.#left.delete(adder);
+    return left;
+  }
+
+  async #change(
+    action: (lease: Lease, signal: AbortSignal) => Promise<Lease | null>,
+  ): Promise<void> {
+    if (await this.#lease.change(action, this.#leaseMs / 3)) return;
+    this.#lease.lose("lease lost, handler aborted");
+    throw new Error("Cannot note progress: the lease was lost");
+  }
+}
+
+/** Joins what one commit adds: what was added first, then the rest. */
+function joined(first: NoteOptions, then: NoteOptions): NoteOptions {
+  const emits = [...first.emits ?? [], ...then.emits ?? []];
+  return {
+    emits: emits.length > 0 ? emits : undefined,
+    wakes: withWakesBack(first.wakes, then.wakes),
+  };
+}
+
+function timesNoted({ record: { progress = [] } }: Lease, name: string): number {
+  return progress.filter((each) => each === name).length;
+}

@@ -1,0 +1,239 @@
+import type {
+  CommitEffects,
+  HandlerState,
+  SetStateOptions,
+  StateOptions,
+  StoredState,
+} from "../store/mod.ts";
+import { StateConflictError } from "../store/mod.ts";
+import {
+  bytesFromNow,
+  checkState,
+  entryOf,
+  loadStateCodec,
+  type StateChange,
+} from "../store/stored_state.ts";
+
+/** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
+const MAX_STATES = 3;
+
+/** Reads a state of the event's store. */
+export type ReadState = <TValue>(
+  key: string,
+  options?: StateOptions,
+) => Promise<StoredState<TValue>>;
+
+/** Key of a {@linkcode StatefulContext}. */
+export const STATES = Symbol("states");
+
+/** A handler's context with the states that it commits, for a router whose handlers have their own. */
+export interface StatefulContext {
+  /** Makes the states of one of several handlers. */
+  readonly [STATES]?: undefined | (() => HandlerStates);
+}
+
+/**
+ * The states that a handler has opened. Those that it has changed become effects of the commit that settles
+ * its event: each is written, and its version checked, so of two that change the same one the second fails.
+ * One that is only read is not checked.
+ *
+ * A router gives each of its handlers states of their own. What a handler changes is committed when that
+ * handler is noted as done. The last one hands its changes to the states of the whole event, which settle
+ * with it; there they meet those of a handler that has called the router.
+ */
+export class HandlerStates {
+  readonly #read: ReadState;
+  /** The intake of the event. */
+  readonly #intake: string | undefined;
+  readonly #parent: HandlerStates | undefined;
+  readonly #states = new Map<string, OpenState>();
+  /** The states that are being read, by the same names. */
+  readonly #opening = new Map<string, Promise<OpenState>>();
+  #isEnded = false;
+
+  constructor(read: ReadState, intake: string | undefined, parent?: HandlerStates) {
+    this.#read = read;
+    this.#intake = intake;
+    this.#parent = parent;
+  }
+
+  /** Opens a state: the same one each time. */
+  readonly open = async <TValue>(
+    key: string,
+    options: StateOptions = {},
+  ): Promise<HandlerState<TValue>> => {
+    this.#checkOpen("read the state");
+    checkState(key, options);
+    const { intake = this.#intake } = options;
+    const name = nameOf(key, intake);
+    if (!this.#opening.has(name)) {
+      checkCount(this.#opening.size + 1);
+      const opening = this.#open(key, { intake }, name);
+      this.#opening.set(name, opening);
+      opening.catch(() => this.#opening.delete(name));
+    }
+    return (await this.#opening.get(name)!) as HandlerState<unknown> as HandlerState<TValue>;
+  };
+
+  /** The effects that commit what was changed; undefined if nothing was. */
+  get effects(): CommitEffects | undefined {
+    const changed = this.#changed;
+    if (changed.length === 0) return undefined;
+    return (commit) => {
+      for (const state of changed) state.addTo(commit);
+    };
+  }
+
+  /** Makes the states of a handler that this one has called. */
+  readonly child = (): HandlerStates => new HandlerStates(this.#read, this.#intake, this);
+
+  /** Refuses changes from now on: the handler has ended. */
+  end(): void {
+    this.#isEnded = true;
+  }
+
+  /** Hands what was changed to the states of the handler around this one, to settle with them. */
+  handOver(): void {
+    if (!this.#parent) return;
+    for (const [name, state] of this.#states) {
+      if (state.change !== undefined) this.#parent.#adopt(name, state);
+    }
+  }
+
+  /**
+   * Finds the state that was changed by somebody else, once a commit has failed.
+   *
+   * @param error The error of the commit.
+   * @returns The error that names it, or else the same one.
+   */
+  async conflictOr(error: unknown): Promise<unknown> {
+    for (const state of this.#changed) {
+      const { versionstamp } = await this.#read(state.key, state.options);
+      if (versionstamp === state.versionstamp) continue;
+      const conflict = new StateConflictError(state.key);
+      conflict.cause = error;
+      return conflict;
+    }
+    return error;
+  }
+
+  get #changed(): OpenState[] {
+    return [...this.#states.values()].filter(({ change }) => change !== undefined);
+  }
+
+  async #open(key: string, options: StateOptions, name: string): Promise<OpenState> {
+    await loadStateCodec();
+    const pending = this.#pending(name);
+    const base = pending ?? await this.#read<unknown>(key, options);
+    const state = new OpenState(key, options, base, this.#checkOpen);
+    this.#states.set(name, state);
+    return state;
+  }
+
+  /** Finds a state that a handler around this one has changed already. */
+  #pending(name: string): OpenState | undefined {
+    if (!this.#parent) return undefined;
+    const state = this.#parent.#states.get(name);
+    return state?.change === undefined ? this.#parent.#pending(name) : state;
+  }
+
+  #adopt(name: string, changed: OpenState): void {
+    const own = this.#states.get(name);
+    if (!own) {
+      checkCount(this.#opening.size + 1);
+      const state = changed.copy(this.#checkOpen);
+      this.#states.set(name, state);
+      this.#opening.set(name, Promise.resolve(state));
+    } else if (
+      (own.change ?? own.base) !== changed.base || own.versionstamp !== changed.versionstamp
+    ) {
+      throw new StateConflictError(own.key);
+    } else own.become(changed);
+  }
+
+  readonly #checkOpen = (doing: string): void => {
+    if (this.#isEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
+  };
+}
+
+/** Beginning of a state: what is stored, or what a handler around has made of it. */
+type Base = Pick<StoredState<unknown>, "kvKey" | "versionstamp" | "value"> & {
+  readonly change?: StateChange | undefined;
+};
+
+/** A state that was opened, and its change. */
+class OpenState implements HandlerState<unknown> {
+  readonly key: string;
+  readonly options: StateOptions;
+  readonly kvKey: Deno.KvKey;
+  versionstamp: string | null;
+  value: unknown;
+  /** The change that it is to get; undefined for none. */
+  change: StateChange | undefined;
+  /** The change of the handler around that this one has begun with. */
+  base: StateChange | undefined;
+  readonly #checkOpen: (doing: string) => void;
+
+  constructor(
+    key: string,
+    options: StateOptions,
+    { kvKey, versionstamp, value, change }: Base,
+    checkOpen: (doing: string) => void,
+  ) {
+    this.key = key;
+    this.options = options;
+    this.kvKey = kvKey;
+    this.versionstamp = versionstamp;
+    this.value = value;
+    this.base = change;
+    this.#checkOpen = checkOpen;
+  }
+
+  set(value: unknown, options?: SetStateOptions): void {
+    this.#checkOpen("set the state");
+    this.change = entryOf(value, options);
+    this.value = value;
+  }
+
+  delete(): void {
+    this.#checkOpen("delete the state");
+    this.change = null;
+    this.value = undefined;
+  }
+
+  /** Makes the same state of another handler. */
+  copy(checkOpen: (doing: string) => void): OpenState {
+    const state = new OpenState(this.key, this.options, this, checkOpen);
+    state.change = this.change;
+    state.base = this.base;
+    return state;
+  }
+
+  /** Takes the change of the same state of another handler. */
+  become({ versionstamp, value, change }: OpenState): void {
+    this.versionstamp = versionstamp;
+    this.value = value;
+    this.change = change;
+  }
+
+  /** Adds the change to a commit. */
+  addTo(commit: Deno.AtomicOperation): void {
+    const { kvKey: key, versionstamp, change } = this;
+    commit.check({ key, versionstamp });
+    if (!change) return void commit.delete(key);
+    const { expireIn } = change;
+    commit.set(key, bytesFromNow(change), expireIn === undefined ? {} : { expireIn });
+  }
+}
+
+function nameOf(key: string, intake = ""): string {
+  return JSON.stringify([intake, key.toWellFormed()]);
+}
+
+function checkCount(count: number): void {
+  if (count <= MAX_STATES) return;
+  throw new RangeError(
+    `Cannot read the state: an event can have up to ${MAX_STATES}, got ${count}. A remote KV takes 10 ` +
+      "checks per commit",
+  );
+}

@@ -1,0 +1,256 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Octokit } from "@octokit/core";
+import { catchUp, type CatchUpOptions } from "../../catch_up/mod.ts";
+import { type EventStore, openEventStore, type Telemetry } from "../../events/mod.ts";
+import { startIntakeApp } from "../cli/_connect.ts";
+import { testWith } from "../_permissions.ts";
+import { recordTelemetry } from "../telemetry/_recording.ts";
+import { HeldGithub, problem, TOKEN } from "./_fake_github.ts";
+
+const HOUR_MS = 3_600_000;
+
+interface Sut {
+  readonly github: HeldGithub;
+  readonly store: EventStore;
+  readonly run: (options?: Partial<CatchUpOptions>) => ReturnType<typeof catchUp>;
+}
+
+/** Registers a test whose calls and answers must all be as GitHub describes them. */
+function testCatchUp(name: string, fn: (sut: Sut) => Promise<void>): void {
+  testWith(["net", "read", "env"], name, async () => {
+    await using github = new HeldGithub();
+    using kv = await Deno.openKv(":memory:");
+    const store = await openEventStore(kv);
+    const run = (options: Partial<CatchUpOptions> = {}) =>
+      catchUp(store, {
+        ...{ hooks: [{ repository: "acme/site" }], github: { token: TOKEN, api: github.url } },
+        ...{ sinceMs: HOUR_MS, paceMs: 0, ...options },
+      });
+    await fn({ github, store, run });
+    assertEquals(github.deviations, []);
+  });
+}
+
+async function accept(store: EventStore, deliveryId: string): Promise<void> {
+  await store.accept({
+    ...{ platform: "forge", intake: "github", source: "github", type: "push", deliveryId },
+    ...{ payload: {}, body: new TextEncoder().encode("{}") },
+  });
+}
+
+testCatchUp(
+  "asks for what failed and is not stored, the oldest first, with whole ids",
+  async (sut) => {
+    const { github, store, run } = sut;
+    await accept(store, "stored");
+    const newer = github.push("newer", 503, 60_000);
+    const older = github.push("older", 502, 90_000);
+    for (const status of [200, 202]) github.push(`ok-${status}`, status);
+    for (const status of [400, 401, 404]) github.push(`refused-${status}`, status);
+    const [slow, busy] = [github.push("slow", 408, 40_000), github.push("busy", 429, 30_000)];
+    github.push("stored", 500);
+    github.push("pending", 0, 1_000);
+    github.push("before", 503, 2 * HOUR_MS);
+    const result = await run();
+    assertEquals(github.asked, [older, newer, slow, busy].map(String));
+    assertEquals(result.asked, ["older", "newer", "slow", "busy"]);
+    assertEquals(result.stored, ["stored"]);
+    assertEquals(result.delivered, 2);
+    assertEquals(result.refused.toSorted(), ["refused-400", "refused-401", "refused-404"]);
+    assertEquals(result.underWay, ["pending"]);
+    assertEquals([result.failed, result.left, result.problems, result.tooOld], [[], [], [], []]);
+  },
+);
+
+testCatchUp("takes all attempts of a delivery together, over pages", async ({ github, run }) => {
+  github.pageSize = 2;
+  github.push("a", 200, 60_000, true);
+  for (const ageMs of [70_000, 80_000, 90_000]) github.push("a", 503, ageMs);
+  for (const ageMs of [50_000, 65_000]) github.push("b", 503, ageMs);
+  const result = await run();
+  assertEquals([result.asked, result.delivered], [["b"], 1]);
+});
+
+testCatchUp(
+  "leaves alone what was delivered before, if asking for it again has failed",
+  async ({ github, run }) => {
+    github.pageSize = 2;
+    for (const [guid, status] of [["delivered", 200], ["failed", 503]] as const) {
+      github.push(guid, 502, 60_000, true);
+      github.push(guid, status, 5 * HOUR_MS);
+    }
+    for (let i = 2; i < 8; i++) github.push(`between-${i}`, 503, i * HOUR_MS);
+    for (let i = 6; i < 20; i++) github.push(`old-${i}`, 503, i * HOUR_MS);
+    const result = await run();
+    assertEquals([result.asked, result.delivered], [["failed"], 1]);
+    // Each page has two, and those are looked for until both are found.
+    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 4);
+  },
+);
+
+testCatchUp(
+  "reads 20 pages more for a first attempt, and asks all the same",
+  async ({ github, run }) => {
+    github.pageSize = 1;
+    github.push("a", 502, 60_000, true);
+    for (let i = 0; i < 30; i++) github.push(`old-${i}`, 200, 2 * HOUR_MS);
+    assertEquals((await run()).asked, ["a"]);
+    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 22);
+  },
+);
+
+testCatchUp("reads as far back as it is asked to", async ({ github, run }) => {
+  github.pageSize = 2;
+  for (let day = 1; day < 7; day++) github.push(`day-${day}`, 503, day * 25 * HOUR_MS);
+  const { asked, tooOld } = await run({ sinceMs: 7 * 24 * HOUR_MS });
+  assertEquals([asked, tooOld.toSorted()], [["day-2", "day-1"], [
+    "day-3",
+    "day-4",
+    "day-5",
+    "day-6",
+  ]]);
+});
+
+testCatchUp("stops reading at the time asked for", async ({ github, run }) => {
+  github.pageSize = 1;
+  github.push("a", 503);
+  for (let i = 2; i < 8; i++) github.push(`old-${i}`, 503, i * HOUR_MS);
+  assertEquals((await run()).asked, ["a"]);
+  assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 2);
+});
+
+testCatchUp("tells what is too old to be delivered again", async ({ github, run }) => {
+  github.push("old", 503, 80 * HOUR_MS);
+  assertEquals((await run({ sinceMs: 100 * HOUR_MS })).tooOld, ["old"]);
+  assertEquals(github.asked, []);
+});
+
+testCatchUp("asks for nothing in a dry run, and for no more than the limit", async (sut) => {
+  const { github, run } = sut;
+  for (let i = 0; i < 5; i++) github.push(`d${i}`, 503, 90_000 - i * 1_000);
+  assertEquals((await run({ dryRun: true })).asked.length, 5);
+  assertEquals(github.asked, []);
+  const { asked, left } = await run({ limit: 2 });
+  assertEquals([asked, left], [["d0", "d1"], ["d2", "d3", "d4"]]);
+});
+
+testCatchUp(
+  "waits for rate limits, and goes on after errors of the API",
+  async ({ github, run }) => {
+    github.push("a", 503);
+    const now = new Date().toUTCString();
+    github.insteadOf.push([/^POST/, () => problem(429, "secondary", { "Retry-After": now })]);
+    github.insteadOf.push([/^POST/, () =>
+      problem(403, "limit", {
+        ...{ "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1" },
+      })]);
+    github.insteadOf.push([/deliveries/, () => problem(502, "Bad Gateway")]);
+    assertEquals((await run()).asked, ["a"]);
+  },
+);
+
+testCatchUp("ends at a limit that lasts too long, and says how long", async ({ github, run }) => {
+  github.push("a", 503, 90_000);
+  github.push("b", 503, 80_000);
+  github.insteadOf.push([/^POST/, () => problem(429, "slow down", { "Retry-After": "3000" })]);
+  const { asked, failed, left } = await run();
+  assertEquals([asked, left, github.asked.length], [[], ["b"], 1]);
+  assertStringIncludes(failed[0]!.reason, "it takes calls in 3000 s");
+});
+
+testCatchUp("names the permission that is missing, and the webhook", async ({ github, run }) => {
+  const of = async (status: number) => {
+    github.insteadOf.push([/./, () => problem(status, "no")]);
+    return (await run()).problems[0]!;
+  };
+  assertStringIncludes(await of(401), "the token is wrong or has expired");
+  assertStringIncludes(await of(403), "Webhooks (read and write)");
+  assertStringIncludes(await of(404), "it was deleted, or the token may not see it");
+});
+
+testCatchUp("finds the webhook by its URL, and goes on if one was deleted", async (sut) => {
+  const { github, run } = sut;
+  github.hooks.push({ id: 8, url: "https://other.test/" });
+  github.push("a", 503);
+  assertStringIncludes((await run()).problems[0]!, "7 (bot.test), 8 (other.test)");
+  const url = "https://bot.test/webhook";
+  const hooks = [{ repository: "acme/site", id: 99 }, { repository: "acme/site", url }];
+  const { asked, problems } = await run({ hooks });
+  assertEquals([asked, problems.length], [["a"], 1]);
+});
+
+testCatchUp("knows organizations, apps, and the caller's own octokit", async ({ github, run }) => {
+  github.push("a", 503);
+  const own = new Octokit({ baseUrl: github.url, auth: TOKEN });
+  for (const hook of [{ organization: "acme", id: 7 }, { app: true as const }]) {
+    assertEquals((await run({ hooks: [hook], github: own })).asked, ["a"]);
+  }
+});
+
+testCatchUp("ends with a summary at its signal", async ({ github, run }) => {
+  for (const guid of ["a", "b", "c"]) github.push(guid, 503);
+  const ending = new AbortController();
+  const running = run({ signal: ending.signal, paceMs: 60_000 });
+  while (github.asked.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  ending.abort();
+  const { asked, left, interrupted } = await running;
+  assertEquals([asked.length, left.length, interrupted], [1, 2, true]);
+});
+
+testWith(["net", "read", "env"], "two catch-ups at once leave each event stored once", async () => {
+  await using github = new HeldGithub();
+  for (let i = 0; i < 5; i++) github.push(`d${i}`, 503);
+  await using app = await startIntakeApp("forge");
+  github.app = `${app.url}/webhook`;
+  const run = () =>
+    catchUp(app.store, {
+      ...{ hooks: [{ repository: "acme/site" }], github: { token: TOKEN, api: github.url } },
+      ...{ sinceMs: HOUR_MS, paceMs: 1, intake: "forge" },
+    });
+  await Promise.all([run(), run()]);
+  assertEquals((await app.events()).length, 5);
+  assertEquals((await run()).asked, []);
+});
+
+testCatchUp("a delivery that got a 2xx before the time is not asked for", async (sut) => {
+  sut.github.push("a", 200, 61 * 60_000);
+  sut.github.push("a", 503, 60_000, true);
+  const result = await sut.run();
+  assertEquals([result.asked, result.delivered], [[], 1]);
+});
+
+testCatchUp(
+  "calls that fail are paced, and end it after five in a row",
+  async ({ github, run }) => {
+    for (let i = 0; i < 7; i++) github.push(`d${i}`, 503, 90_000 - i);
+    for (let i = 0; i < 7; i++) github.insteadOf.push([/^POST/, () => problem(422, "no")]);
+    const start = performance.now();
+    const { asked, failed, left } = await run({ paceMs: 20 });
+    assertEquals([asked, failed.length, left, github.asked.length], [[], 5, ["d5", "d6"], 5]);
+    assert(performance.now() - start >= 75);
+  },
+);
+
+testCatchUp("counts what it does, but not in a dry run", async ({ github, store, run }) => {
+  await accept(store, "stored");
+  for (const guid of ["a", "b"]) github.push(guid, 503);
+  github.push("stored", 500);
+  github.push("refused", 404);
+  const telemetry = recordTelemetry();
+  await run({ telemetry, dryRun: true });
+  assertEquals(telemetry.steps, []);
+  await run({ telemetry, limit: 1 });
+  const of = (outcome: "asked" | "stored" | "refused" | "left") =>
+    ({ is: "caught_up", outcome, count: 1 }) as const;
+  assertEquals(telemetry.steps, [of("asked"), of("stored"), of("refused"), of("left")]);
+});
+
+testCatchUp("refuses a telemetry that is something else", async ({ run }) => {
+  const telemetry = {} as unknown as Telemetry;
+  await assertRejects(
+    () => run({ telemetry }),
+    TypeError,
+    "Cannot catch up: 'telemetry' must be what openTelemetry() resolves with, got",
+  );
+});

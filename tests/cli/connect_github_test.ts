@@ -1,0 +1,318 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { TEST_SECRETS } from "../../testing/mod.ts";
+import { testWith } from "../_permissions.ts";
+import { connect, startConnect, startIntakeApp } from "./_connect.ts";
+import { FakeGithub, GITHUB_TOKEN, type LoggedDelivery, problem } from "./_github_api.ts";
+
+const URL_HERE = "https://bot.example.com/webhook";
+
+/** Runs a test with an API, and the webhooks that the repository has. */
+function testGithub(name: string, urls: string[], fn: (github: FakeGithub) => Promise<void>): void {
+  testWith(["net"], name, async () => {
+    await using github = new FakeGithub(...urls);
+    await fn(github);
+  });
+}
+
+const apiOf = ({ url }: FakeGithub) => ["github", "acme/site", "--api", url];
+
+/** Delivery of an issue. */
+function logged(number: number, more: Partial<LoggedDelivery> = {}): LoggedDelivery {
+  const guid = `0b989ba4-242f-11e5-81e1-${String(number).padStart(12, "0")}`;
+  const payload = `{"action":"opened","issue":{"number":${number}}}`;
+  return { id: `38040046231722393${number + 10}`, guid, event: "issues", payload, ...more };
+}
+
+testGithub("connect github URL creates the webhook, and shows all", [], async (github) => {
+  const { code, out, err } = await connect([...apiOf(github), "https://bot.example.com"]);
+  assertEquals([code, err], [0, []]);
+  assertEquals(out, [
+    `created  ${URL_HERE}`,
+    `12345678  active  ${URL_HERE}  *  last response: unused`,
+  ]);
+  const { body, headers } = github.callsOf(/hooks$/, "POST")[0]!;
+  assertEquals(body, {
+    ...{ name: "web", active: true, events: ["*"] },
+    config: {
+      ...{ url: URL_HERE, content_type: "json", insecure_ssl: "0" },
+      secret: TEST_SECRETS.signing,
+    },
+  });
+  assertEquals(headers.get("X-GitHub-Api-Version"), "2022-11-28");
+  assertEquals(headers.get("Accept"), "application/vnd.github+json");
+});
+
+testGithub("connect github URL changes the webhook that has it", [
+  "https://other.example.com/",
+  URL_HERE,
+], async (github) => {
+  const other = structuredClone(github.hooks[0]);
+  await connect([...apiOf(github), "https://bot.example.com"]);
+  assertEquals(github.hooks.map(({ events }) => events), [["push"], ["push"]]);
+  const args = [...apiOf(github), "https://bot.example.com", "--events", "issues,push"];
+  const { code, out } = await connect(args);
+  assertEquals([code, out[0]], [0, `changed  12345679  ${URL_HERE}`]);
+  assertEquals(github.hooks[0], other);
+  assertEquals(github.hooks[1]?.events, ["issues", "push"]);
+  assertEquals(github.hooks[1]?.config.secret, TEST_SECRETS.signing);
+  assertEquals(github.callsOf(/./, "POST"), []);
+});
+
+testGithub("connect github finds a webhook on a later page", [
+  ...["https://a.example/w", "https://b.example/w"],
+  URL_HERE,
+], async (github) => {
+  github.pageSize = 1;
+  const { out } = await connect([...apiOf(github), "https://bot.example.com", "--json"]);
+  assertEquals(github.callsOf(/12345680$/, "PATCH").length, 1);
+  assertEquals(out.map((line) => JSON.parse(line).url).at(-1), URL_HERE);
+});
+
+testGithub("connect github without a URL only shows", [], async (github) => {
+  const variables = { GITHUB_TOKEN };
+  const { code, out } = await connect(apiOf(github), variables);
+  assertEquals([code, out], [0, ["acme/site has no webhook"]]);
+  assertEquals((await connect([...apiOf(github), "--json"], variables)).out, []);
+});
+
+const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
+  [
+    "401",
+    () => problem(401, "Bad credentials"),
+    "401 Bad credentials: the token in GITHUB_TOKEN is wrong",
+  ],
+  [
+    "403",
+    () => problem(403, "Resource not accessible"),
+    "403 Resource not accessible: the token in",
+  ],
+  [
+    "404",
+    () => problem(404, "Not Found"),
+    "404 Not Found: there is no such repository, or the token",
+  ],
+  ["301", () => new Response(null, { status: 301 }), "the repository has another name now"],
+  [
+    "422",
+    () => problem(422, "Validation Failed", [{ resource: "Hook", field: "url", code: "invalid" }]),
+    "422 Validation Failed, url invalid: GitHub refuses the webhook's settings",
+  ],
+  ["a page", () => new Response("<html>", { status: 503 }), "503 with text/plain instead of JSON"],
+  ["no list", () => Response.json({ id: 1 }), "in an unknown form, with no list"],
+  ["no hooks", () => Response.json([1, null]), "with a webhook without id or events"],
+  [
+    "a rate limit",
+    () => {
+      const headers = { "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000090" };
+      const date = "Tue, 14 Nov 2023 22:13:20 GMT";
+      const body = { message: "API rate limit exceeded" };
+      return Response.json(body, { status: 403, headers: { ...headers, Date: date } });
+    },
+    "403 API rate limit exceeded: it takes calls again in 90 s",
+  ],
+  [
+    "another host's page",
+    () => new Response("[]", { headers: { Link: '<https://evil.example/hooks>; rel="next"' } }),
+    "with a next page at another address",
+  ],
+];
+
+for (const [what, answer, expected] of REFUSALS) {
+  testGithub(`connect github explains ${what}`, [], async (github) => {
+    github.insteadOf.push([/hooks/, answer]);
+    const { code, err } = await connect([...apiOf(github), "https://bot.example.com"]);
+    assertEquals([code, err.length], [1, 1]);
+    assertStringIncludes(err[0]!, "GitHub's API answers ");
+    assertStringIncludes(err[0]!, expected);
+    assertEquals(err[0]!.includes(GITHUB_TOKEN), false);
+  });
+}
+
+testGithub("connect github explains a webhook that is there already", [], async (github) => {
+  const errors = [{ resource: "Hook", code: "custom", message: "Hook already exists" }];
+  github.insteadOf.push([/hooks$/, () => problem(422, "Validation Failed", errors)]);
+  const { err } = await connect([...apiOf(github), "https://bot.example.com"]);
+  assertStringIncludes(err[0]!, "422 Validation Failed, Hook already exists: GitHub refuses");
+});
+
+testGithub("connect github takes values of no kind that it knows", [URL_HERE], async (github) => {
+  const odd = { toString: 1, valueOf: 1 };
+  const hook = { id: 7, events: [odd, "push"], config: { url: odd }, last_response: { code: odd } };
+  github.insteadOf.push([/hooks/, () => Response.json([hook])]);
+  const { code, out } = await connect(apiOf(github));
+  assertEquals([code, out], [0, ["7  inactive  ***  ,push  last response: none"]]);
+  const entry = { id: 1, guid: "guid", event: "push", delivered_at: odd };
+
+  github.insteadOf.push([/deliveries\?per_page=100/, () => Response.json([entry])]);
+  const { err } = await connect([...apiOf(github), "--forward"]);
+  assertStringIncludes(err[0]!, "in an unknown form, with a delivery without id, guid");
+});
+
+testGithub(
+  "connect github --forward hands on new deliveries, signed anew",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    github.push(logged(1));
+    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+    await forward.line("New deliveries go to the app at");
+    const payload =
+      `{"action": "opened",  "issue":{"id":12345678901234567890,"title":"\\u0041ä😀"} }`;
+    github.push(logged(2, { payload }));
+    github.push(logged(3, { event: "ping", payload: `{"zen":"."}` }));
+    await forward.line("ping 0b989ba4-242f-11e5-81e1-000000000003  200 OK");
+    assertEquals((await forward.interrupt()).code, 130);
+    assertEquals(forward.out.at(-1), "2 forwarded, 0 refused, interrupted");
+    assertEquals(await app.events(), [{ type: "issues", body: payload }, {
+      ...{ type: "ping", body: `{"zen":"."}` },
+    }]);
+    const { headers } = app.seen[0]!;
+    assertEquals(headers.get("X-GitHub-Delivery"), logged(2).guid);
+    assertEquals(headers.get("X-GitHub-Hook-ID"), "12345678");
+    assertEquals(headers.get("User-Agent"), "GitHub-Hookshot/044aadd");
+    assertEquals(forward.pauses[0], 5_000);
+  },
+);
+
+testGithub(
+  "connect github --forward reads all pages, the oldest delivery first",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    github.pageSize = 3;
+    const now = Date.now();
+    github.push(logged(0, { deliveredAt: now - 700_000 }));
+    for (let i = 1; i <= 10; i++) github.push(logged(i, { deliveredAt: now - 100_000 + i }));
+    // It came into the log late.
+    github.push(logged(11, { deliveredAt: now - 100_000 }));
+    const forward = startConnect([
+      ...apiOf(github),
+      "--forward",
+      "--since",
+      "10m",
+      "--url",
+      app.url,
+    ]);
+    await forward.line("-000000000010  200");
+    assertEquals((await forward.interrupt()).code, 130);
+    const numbers = app.seen.map(({ headers }) =>
+      Number(headers.get("X-GitHub-Delivery")!.slice(-2))
+    );
+    assertEquals(numbers, [11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert(github.callsOf(/cursor=9/).length > 0);
+  },
+);
+
+testGithub(
+  "connect github --forward hands on redeliveries, which are duplicates",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+    await forward.line("New deliveries go to");
+    github.push(logged(1));
+    await forward.line("000000000001  200 OK");
+    github.push({ ...logged(1), id: "9999999999999999999", redelivery: true });
+    await forward.line("000000000001  200 OK");
+    github.push(logged(2));
+    await forward.line("000000000002  200 OK");
+    await forward.interrupt();
+    assertEquals(app.seen.length, 3);
+    assertEquals((await app.events()).length, 2);
+  },
+);
+
+testGithub(
+  "connect github --forward asks for what has changed, as late as asked",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+    await forward.line("New deliveries go to");
+    const interval = { headers: { "X-Poll-Interval": "60" } };
+    github.insteadOf.push([/per_page=100/, () => new Response("[]", interval)]);
+    const limited = { status: 429, headers: { "Retry-After": "33" } };
+    github.insteadOf.push([/per_page=100/, () => Response.json({ message: "Slow" }, limited)]);
+    github.push(logged(1));
+    await forward.line("000000000001  200 OK");
+    await forward.interrupt();
+    assert(forward.pauses.includes(60_000) && forward.pauses.includes(33_000), `${forward.pauses}`);
+    const unchanged = github.callsOf(/per_page=100/).filter(({ headers }) =>
+      headers.has("If-None-Match")
+    );
+    assert(unchanged.length > 0);
+  },
+);
+
+testGithub(
+  "connect github --forward passes over what the log no longer has",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+    await forward.line("New deliveries go to");
+    github.insteadOf.push([/deliveries\/\d+$/, () => problem(404, "Not Found")]);
+    github.push(logged(1));
+    await forward.line("(issues) is passed over: GitHub no longer has it");
+    github.push(logged(2, { payload: "null" }));
+    await forward.line("(issues) is passed over: the log has no payload of it");
+    github.push(logged(3));
+    await forward.line("000000000003  200 OK");
+    await forward.interrupt();
+    assertEquals(forward.out.length, 2);
+  },
+);
+
+testGithub("connect github --forward reads on after a delivery of the future", [
+  URL_HERE,
+], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+  await forward.line("New deliveries go to");
+  github.push(logged(1, { deliveredAt: Date.UTC(9999, 1) }));
+  await forward.line("000000000001  200 OK");
+  github.push(logged(2));
+  await forward.line("000000000002  200 OK");
+  await forward.interrupt();
+});
+
+testGithub(
+  "connect github --forward ends if the token is taken back",
+  [URL_HERE],
+  async (github) => {
+    await using app = await startIntakeApp("forge");
+    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+    await forward.line("New deliveries go to");
+    github.insteadOf.push([/deliveries/, () => problem(401, "Bad credentials")]);
+    const { code, err } = await forward.ended;
+    assertEquals(code, 1);
+    assertStringIncludes(err.at(-1)!, "the token in GITHUB_TOKEN is wrong or expired");
+  },
+);
+
+testGithub("connect github --forward needs a webhook to read", [], async (github) => {
+  const { code, err } = await connect([...apiOf(github), "--forward"]);
+  assertEquals([code, err], [1, [
+    "acme/site has no webhook, and so no delivery log: create one with connect github acme/site URL",
+  ]]);
+});
+
+testGithub("connect github --forward reads the webhook that is chosen", [
+  "https://a.example/w",
+  "https://b.example/w",
+], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const args = [...apiOf(github), "--forward", "--url", app.url];
+  const several = await connect(args);
+  assertEquals([several.code, several.err], [2, [
+    "acme/site has several webhooks, choose one with --hook: 12345678 (a.example), 12345679 (b.example)",
+  ]]);
+  assertStringIncludes(
+    (await connect([...args, "--hook", "7"])).err[0]!,
+    "has no webhook 7, only 123",
+  );
+  const forward = startConnect([...args, "--hook", "12345679"]);
+  await forward.line("New deliveries go to");
+  await forward.interrupt();
+  assertEquals(github.callsOf(/\/12345678\//), []);
+});

@@ -1,0 +1,202 @@
+import { assert, assertEquals } from "@std/assert";
+import { openSlotNotes } from "../../events/store/kv/notes.ts";
+import { claimOne, delivery } from "../events/store/_events.ts";
+import { until } from "../events/worker/_worker.ts";
+import { recordKey, type Sut, testCli } from "./_cli.ts";
+
+const iso = (time: number) => new Date(time).toISOString();
+
+async function setStates({ store }: Sut): Promise<void> {
+  // The tool finds the namespace by its events.
+  await store.accept(delivery("d1"));
+  await (await store.state("chat:1", { intake: "telegram" })).set({ step: 1 });
+  await (await store.state("chat:1")).set(new Map([["a", 1n]]));
+  await (await store.state("chat:2", { intake: "telegram" })).set("x", { expireAfterMs: 60_000 });
+}
+
+testCli("events states lists states without their values", async (sut) => {
+  await setStates(sut);
+  const { code, out } = await sut.cli("states");
+  const [, , last] = await Array.fromAsync(sut.store.states());
+  assertEquals([code, out], [0, [
+    "-  chat:1",
+    "telegram  chat:1",
+    `telegram  chat:2  until ${iso(last!.expiresAt!)}`,
+  ]]);
+  const lines = async (...args: string[]) => (await sut.cli("states", ...args)).out;
+  assertEquals(await lines("--intake", "telegram", "--limit", "1"), [out[1]!]);
+  assertEquals(await lines("--prefix", "chat:2"), [out[2]!]);
+  const [first] = (await lines("--json")).map((line) => JSON.parse(line));
+  assertEquals(Object.keys(first), ["key", "versionstamp"]);
+});
+
+testCli("events states shows the value and the version of states with a key", async (sut) => {
+  await setStates(sut);
+  const { code, out } = await sut.cli("states", "chat:1");
+  const { versionstamp } = await sut.store.state("chat:1", { intake: "telegram" });
+  assertEquals([code, out.length], [0, 2]);
+  assertEquals(JSON.parse(out[0]!).value, [["a", "1n"]]);
+  assertEquals(JSON.parse(out[1]!), {
+    ...{ intake: "telegram", key: "chat:1", versionstamp, value: { step: 1 } },
+  });
+  const [shown] = (await sut.cli("states", "chat:2", "--json")).out;
+  assertEquals([JSON.parse(shown!).value, shown!.includes("\n")], ["x", false]);
+  const missing = await sut.cli("states", "chat:1", "chat:9", "--intake", "telegram");
+  assertEquals([missing.code, missing.out.length, missing.err], [1, 1, [
+    "There is no state chat:9",
+  ]]);
+});
+
+testCli("events states shows a value that has no end, and what it cannot read", async (sut) => {
+  await sut.store.accept(delivery("d1"));
+  const endless: Record<string, unknown> = {};
+  endless.self = endless;
+  await (await sut.store.state("a")).set(endless);
+  assert((await sut.cli("states", "a")).out[0]!.includes("Circular"));
+  const [state] = await Array.fromAsync(sut.store.states());
+  await sut.kv.set(state!.kvKey, "text");
+  assertEquals((await sut.cli("states")).out, ["-  a  unreadable"]);
+  assertEquals((await sut.cli("delete-states", "a")).out, ["1 deleted"]);
+});
+
+testCli("events delete-states deletes those that are chosen", async (sut) => {
+  await setStates(sut);
+  const { code, err } = await sut.cli("delete-states");
+  assertEquals([code, err], [2, ["Give keys, --intake, --prefix, or --all"]]);
+  const one = await sut.cli("delete-states", "chat:1", "chat:9", "--intake", "telegram");
+  assertEquals([one.code, one.out, one.err], [1, ["1 deleted"], [
+    "not deleted: chat:9 (there is none)",
+  ]]);
+  assertEquals((await sut.cli("states")).out.length, 2);
+  const prefixed = await sut.cli("delete-states", "--prefix", "chat:2", "--json");
+  assertEquals(JSON.parse(prefixed.out[0]!), { deleted: 1, left: [] });
+  assertEquals((await sut.cli("delete-states", "--all")).out, ["1 deleted"]);
+  assertEquals((await sut.cli("states")).out, []);
+  const both = await sut.cli("delete-states", "a", "--all");
+  assertEquals([both.code, both.err], [2, ["--all goes with no other choice"]]);
+});
+
+testCli("events answers lists the answers that no event has taken", async ({ cli, store }) => {
+  await store.wake("approval:1", { text: "\x1b[31m" });
+  await store.wake("other");
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "approval:2", timeoutMs: 60_000 });
+  await store.wake("approval:2", true);
+  const [first, second] = await Array.fromAsync(store.answers());
+  const { code, out } = await cli("answers", "--prefix", "approval:");
+  assertEquals([code, out], [0, [
+    `${iso(first!.at)}  approval:1  {"text":"\\u001b[31m"}  kept until ${iso(first!.keptUntil!)}`,
+    `${iso(second!.at)}  approval:2  true  for d1`,
+  ]]);
+  const [json] = (await cli("answers", "approval:2", "--json")).out.map((line) => JSON.parse(line));
+  assertEquals([json.name, json.value, json.eventId, json.at], [
+    "approval:2",
+    true,
+    "d1",
+    second!.at,
+  ]);
+  const missing = await cli("answers", "approval:9");
+  assertEquals([missing.code, missing.err], [1, ["There is no answer for approval:9"]]);
+});
+
+testCli("events delete-answers deletes what no event takes", async ({ cli, store }) => {
+  await store.wake("early", 1);
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "waited", timeoutMs: 60_000 });
+  await store.wake("waited", 1);
+  assertEquals((await cli("delete-answers")).err, ["Give names, --prefix, or --all"]);
+  const { code, out, err } = await cli("delete-answers", "--all");
+  assertEquals([code, out, err], [1, ["1 deleted"], ["not deleted: waited (an event takes it)"]]);
+  assertEquals((await claimOne(store)).record.woken?.[0]?.value, "1");
+  assertEquals((await cli("answers")).out, []);
+});
+
+testCli("events schedules tells up to when slots are made", async ({ cli, kv, store }) => {
+  await store.accept(delivery("d1"));
+  assertEquals((await cli("schedules")).out, []);
+  const notes = openSlotNotes(kv, "bot");
+  const now = Date.parse("2026-11-23T10:00:00Z");
+  await notes.write("digest", { v: 1, plan: "0 7 * * 1-5 UTC", at: now }, null);
+  const making = { owner: "o", until: now, since: now + 1_000, firstTriedAt: now };
+  await notes.write("hourly", { v: 1, plan: "0 * * * * UTC", at: now, making }, null);
+  await notes.write("newer", { v: 99 }, null);
+  const { code, out } = await cli("schedules");
+  assertEquals([code, out], [0, [
+    "digest  made up to 2026-11-23T10:00:00.000Z  0 7 * * 1-5 UTC",
+    "hourly  made up to 2026-11-23T10:00:00.000Z  0 * * * * UTC  being made since 2026-11-23T10:00:01.000Z",
+    "newer  unreadable",
+  ]]);
+  const json = (await cli("schedules", "--json")).out.map((line) => JSON.parse(line));
+  assertEquals([json[0].name, json[0].at, json[2]], ["digest", now, {
+    name: "newer",
+    unreadable: true,
+  }]);
+  assertEquals((await cli("schedules", "digest")).err, ["events schedules takes no names"]);
+});
+
+const last = async ({ cli }: Sut, ...args: string[]) =>
+  (await cli("list", ...args)).out.map((line) => line.split("  ").at(-1));
+
+testCli("events list tells when a delayed event is due", async (sut) => {
+  const { id } = await sut.store.emit("jobs", "item", {}, { delayMs: 60_000 });
+  const { dueAt } = (await sut.store.get(id))!;
+  assertEquals(await last(sut), [`due at ${iso(dueAt!)}`]);
+  const soon = await sut.store.emit("jobs", "item", {}, { delayMs: 10 });
+  const due = (await sut.store.get(soon.id))!.dueAt!;
+  await until(() => Date.now() >= due);
+  assertEquals((await last(sut)).at(-1), soon.id);
+});
+
+testCli("events list and show tell that a parked event was woken", async (sut) => {
+  const { cli, store } = sut;
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "approval:1", timeoutMs: 60_000 });
+  await store.wake("approval:1", { at: 1 });
+  const { at } = (await Array.fromAsync(store.answers()))[0]!;
+  assertEquals(await last(sut, "--state", "parked"), [`woken at ${iso(at)}, not claimed yet`]);
+  const shown = async (...args: string[]) => JSON.parse((await cli("show", "d1", ...args)).out[0]!);
+  assertEquals((await shown()).answer, { at: iso(at), value: { at: 1 } });
+  assertEquals((await shown("--json")).answer, { at, value: { at: 1 } });
+  const lease = await claimOne(store);
+  const { at: takenAt } = lease.record.woken![0]!;
+  const woken = { name: "approval:1", value: { at: 1 } };
+  assertEquals((await shown()).woken, [{ ...woken, at: iso(takenAt) }]);
+  assertEquals((await shown("--json")).woken, [{ ...woken, at: takenAt }]);
+  const [listed] = (await cli("list", "--json")).out.map((line) => JSON.parse(line));
+  assertEquals([listed.woken, (await shown()).answer], [[{ ...woken, at: takenAt }], undefined]);
+});
+
+testCli("events list tells which run a member of a batch belongs to", async (sut) => {
+  const { store } = sut;
+  await store.accept(delivery("a", "{}", "key"));
+  const before = await claimOne(store);
+  for (const id of ["b", "c", "d"]) {
+    await store.accept({ ...delivery(id, "{}", "key"), quietMs: 0 });
+  }
+  await store.complete(before);
+  await claimOne(store);
+  await store.accept({ ...delivery("e", "{}", "key"), quietMs: 0 });
+  const members = ["together with 2 more", "together with b", "together with b"];
+  assertEquals(await last(sut), ["a", ...members, "e"]);
+});
+
+testCli("events stats tells how many are due later", async ({ cli, store }) => {
+  await store.emit("jobs", "item", {}, { delayMs: 60_000 });
+  const { out } = await cli("stats");
+  assertEquals([out[0], out.length], ["queued     1 (1 due later)", 6]);
+  assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).dueLater, 1);
+});
+
+testCli("events list and show write a value that is damaged as it is", async (sut) => {
+  const { cli, kv, store } = sut;
+  await store.accept(delivery("d1"));
+  await store.park(await claimOne(store), { name: "a", timeoutMs: 60_000 });
+  await store.wake("a", 1);
+  await claimOne(store);
+  const key = await recordKey(kv, "d1");
+  const { value } = await kv.get<object>(key);
+  await kv.set(key, { ...value, woken: [{ name: "a", at: 1, value: "{" }] });
+  for (const args of [["list", "--json"], ["show", "d1"], ["show", "d1", "--json"]]) {
+    assertEquals(JSON.parse((await cli(...args)).out[0]!).woken[0].value, "{");
+  }
+});

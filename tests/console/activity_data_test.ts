@@ -1,0 +1,322 @@
+import { assert, assertEquals } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import type { Activity, Period } from "../../console/_console_data.ts";
+import type { Telemetry } from "../../telemetry/mod.ts";
+import { type DataUnderTest, openData, recordKeys, until, written } from "./_data.ts";
+
+const MINUTE = 60_000;
+
+/** Beginning of a minute, of a quarter of an hour and of an hour. */
+const START = 1_800_000_000_000 - 1_800_000_000_000 % 3_600_000;
+
+const RECEIVED = {
+  platform: "forge",
+  intake: "github",
+  outcome: "accepted",
+  type: "push",
+} as const;
+
+/** Tells a telemetry of an event that was received a while ago, and of its end. */
+function settle(
+  telemetry: Telemetry,
+  outcome: "handled" | "retried" | "dead" | "lost",
+  ms = 0,
+  event: object = {},
+): void {
+  const receivedAt = Date.now() - ms;
+  const record = { id: "a", platform: "forge", intake: "github", type: "push", attempt: 1 };
+  telemetry.attempt({ ...record, receivedAt, ...event }).settled(outcome);
+}
+
+/** Reads the activity. */
+function activityOf({ data }: DataUnderTest, period: Period = "hour"): Promise<Activity> {
+  return until(async () => (await data.overview(period)).activity);
+}
+
+/** Sums up the slots of a chart. */
+function sums({ slots }: Activity): number[] {
+  return (["received", "refused", "handled", "failed"] as const)
+    .map((name) => slots.reduce((sum, slot) => sum + slot[name], 0));
+}
+
+/** Lets a clock pass minutes, and what is written then be written. */
+async function minutes(time: FakeTime, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    await time.tickAsync(MINUTE);
+    await written();
+  }
+}
+
+Deno.test("the overview shows what was counted in this minute", async () => {
+  using _time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  const { telemetry } = sut.data;
+  telemetry.countDelivery(RECEIVED);
+  telemetry.countDelivery({ ...RECEIVED, outcome: "duplicate" });
+  telemetry.countDelivery({ platform: "forge", outcome: "rejected", code: "AUTH_001" });
+  for (const ms of [100, 100, 100, 8_000]) settle(telemetry, "handled", ms);
+  settle(telemetry, "handled", 1_000_000, { run: 1 });
+  settle(telemetry, "retried");
+  settle(telemetry, "dead", 0, { batch: { events: 3 } });
+  settle(telemetry, "lost");
+  const activity = await activityOf(sut);
+  assertEquals(activity.slots.length, 60);
+  const [last] = activity.slots.slice(-1);
+  assertEquals(last, { at: START, received: 1, refused: 1, handled: 5, failed: 4 });
+  assertEquals(sums(activity), [1, 1, 5, 4]);
+  assertEquals(activity.refusedBy, [{ code: "AUTH_001", count: 1 }]);
+  assertEquals(activity.types, [
+    { source: "github", type: "push", received: 1, handled: 5, failed: 4 },
+  ]);
+  const { p50, p99 } = activity.latency!;
+  assert(Math.abs(p50 / 100 - 1) <= 0.1 && Math.abs(p99 / 8_000 - 1) <= 0.1, `${p50} ${p99}`);
+});
+
+Deno.test("one record is written each minute while a worker runs, and none otherwise", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  const { data, kv } = sut;
+  await minutes(time, 3);
+  assertEquals(await recordKeys(kv), []);
+  const end = data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await minutes(time, 3);
+  assertEquals((await recordKeys(kv, "minute")).length, 3);
+  assertEquals((await recordKeys(kv, "quarter")).length, 0);
+  end();
+  await minutes(time, 3);
+  assertEquals((await recordKeys(kv)).length, 3);
+});
+
+Deno.test("the activity of several instances adds up, also of those that are gone", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  a.data.telemetry.countDelivery(RECEIVED);
+  b.data.telemetry.countDelivery(RECEIVED);
+  await minutes(time, 1);
+  b.data.telemetry.countDelivery({ ...RECEIVED, type: "issues" });
+  await minutes(time, 20);
+  b.data.telemetry.countDelivery({ ...RECEIVED, outcome: "rejected", code: "X" });
+  await b.data.stop();
+  for (const period of ["hour", "day"] as const) {
+    const activity = await activityOf(a, period);
+    assertEquals(sums(activity), [3, 1, 0, 0], period);
+    assertEquals(activity.types.map(({ type, received }) => [type, received]), [
+      ["push", 2],
+      ["issues", 1],
+    ]);
+  }
+});
+
+Deno.test("the charts keep the counts as time goes on, and forget what is too old", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  const seen = { hour: [] as number[], day: [] as number[] };
+  for (let i = 0; i < 100; i++) {
+    for (const { data } of [a, b]) if (i < 50) data.telemetry.countDelivery(RECEIVED);
+    await minutes(time, 1);
+    if (i % 7 > 0 && i < 95) continue;
+    for (const period of ["hour", "day"] as const) {
+      seen[period].push(sums(await activityOf(a, period))[0]!);
+    }
+  }
+  assertEquals(seen.day, [2, 16, 30, 44, 58, 72, 86, ...Array(12).fill(100)]);
+  assertEquals(seen.hour.at(-1), 18);
+  assertEquals(seen.hour.slice(0, 8), seen.day.slice(0, 8));
+});
+
+Deno.test("an instance whose worker has ended, or died, does not count", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  const b = await openData(a.kv);
+  const c = await openData(a.kv);
+  for (const { data } of [b, c]) data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await minutes(time, 1);
+  const workers = async () => {
+    await time.tickAsync(1_100);
+    return (await a.data.overview("day")).workers;
+  };
+  assertEquals(await workers(), 2);
+  assertEquals((await c.data.overview("hour")).workers, 2);
+  await b.data.stop();
+  assertEquals(await workers(), 1);
+  // As a process that was killed: nothing is written any more.
+  using _frozen = freeze(c.kv);
+  await minutes(time, 4);
+  assertEquals(await workers(), 0);
+  await c.data.stop();
+});
+
+/** Makes the wall clock movable, while the timers go on as before, which set `Date` anew with each tick. */
+function movable(): Disposable & { advance(ms: number): void } {
+  const before = Object.getOwnPropertyDescriptor(globalThis, "Date")!;
+  let [date, aheadMs] = [Date, 0];
+  const moved: ProxyHandler<DateConstructor> = {
+    get: (date, name) => name === "now" ? () => date.now() + aheadMs : Reflect.get(date, name),
+  };
+  Object.defineProperty(globalThis, "Date", {
+    configurable: true,
+    get: () => new Proxy(date, moved),
+    set: (value: DateConstructor) => void (date = value),
+  });
+  return {
+    advance: (ms) => void (aheadMs += ms),
+    [Symbol.dispose]: () => Object.defineProperty(globalThis, "Date", { ...before, value: date }),
+  };
+}
+
+/** Makes a KV refuse all writes, until it goes out of scope. */
+function freeze(kv: Deno.Kv): Disposable {
+  const { atomic } = kv;
+  kv.atomic = () => {
+    throw new Error("no");
+  };
+  return { [Symbol.dispose]: () => void (kv.atomic = atomic) };
+}
+
+Deno.test("counts that could not be written are written with the next", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  b.data.telemetry.countDelivery(RECEIVED);
+  {
+    using _frozen = freeze(a.kv);
+    await minutes(time, 1);
+  }
+  assertEquals(b.logged.map(({ message }) => message), ["console counts not written"]);
+  await minutes(time, 1);
+  assertEquals(sums(await activityOf(a)), [1, 0, 0, 0]);
+});
+
+Deno.test("a clock that is set back loses no counts", async () => {
+  using time = new FakeTime(START + 40 * MINUTE + 3_000);
+  using wall = movable();
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  const count = async () => {
+    b.data.telemetry.countDelivery(RECEIVED);
+    await minutes(time, 1);
+    const seen = await Promise.all([a, b].map((each) => activityOf(each)));
+    return seen.map((activity) => sums(activity)[0]);
+  };
+  assertEquals(await count(), [1, 1]);
+  assertEquals(await count(), [2, 2]);
+  // Into a minute that has counts already.
+  wall.advance(-2 * MINUTE);
+  assertEquals(await count(), [3, 3]);
+  // Far: what was counted later is of no minute that is shown.
+  wall.advance(-30 * MINUTE);
+  assertEquals(await count(), [1, 1]);
+  wall.advance(31 * MINUTE);
+  assertEquals(await count(), [5, 5]);
+});
+
+Deno.test("records of another version, and damaged ones, are skipped", async () => {
+  using time = new FakeTime(START + 5 * MINUTE);
+  await using a = await openData();
+  const { kv } = a;
+  const minute = START / MINUTE;
+  const good = { v: 1, at: START, n: [1, 0, 0, 0], codes: [], types: [], buckets: [] };
+  const bad = [
+    null,
+    "x",
+    { ...good, v: 2 },
+    { ...good, n: [1] },
+    { ...good, n: [1, -1, 0, 0] },
+    { ...good, n: [1, NaN, 0, 0] },
+    { ...good, types: [["a", "b", 1]] },
+    { ...good, types: Array(1_000).fill(["a", "b", 1, 1, 1]) },
+    { ...good, buckets: [[1e9, 1], ["x", 1]] },
+    { ...good, codes: {} },
+    { ...good, at: "now" },
+  ];
+  for (const [i, value] of bad.entries()) {
+    await kv.set(["bot", "console", "minute", minute, `bad${i}`], value);
+  }
+  await kv.set(["bot", "console", "minute", minute, "good"], good);
+  await kv.set(["bot", "console", "minute", "x", 5, 6], good);
+  const activity = await activityOf(a);
+  assertEquals(sums(activity), [1, 0, 0, 0]);
+  await time.tickAsync(0);
+});
+
+Deno.test("names of types cannot make records large, or do harm", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  const { data, kv } = sut;
+  const { telemetry } = data;
+  for (let i = 0; i < 200; i++) {
+    const type = `${i}\u0000\u202e${"\ud800".repeat(1_000_000)}`;
+    telemetry.countDelivery({ ...RECEIVED, type, intake: "\n".repeat(500) });
+    telemetry.countDelivery({ ...RECEIVED, outcome: "rejected", code: `${i}${"y".repeat(5_000)}` });
+  }
+  await minutes(time, 1);
+  const [entry] = await Array.fromAsync(kv.list({ prefix: ["bot", "console", "minute"] }));
+  assert(JSON.stringify(entry!.value).length < 40_000);
+  const activity = await activityOf(sut);
+  assertEquals(sums(activity), [200, 200, 0, 0]);
+  assertEquals(activity.types.length, 20);
+  for (const { source, type } of activity.types) {
+    assert(!/\p{Cc}|\p{Cf}/u.test(source + type) && source.length + type.length <= 200);
+  }
+  assertEquals(activity.types[0], {
+    source: "",
+    type: "other",
+    received: 160,
+    handled: 0,
+    failed: 0,
+  });
+});
+
+Deno.test("the types that are not shown are counted, and added up", async () => {
+  using _time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  const { telemetry } = sut.data;
+  for (let i = 0; i < 23; i++) {
+    for (let j = 0; j <= i; j++) telemetry.countDelivery({ ...RECEIVED, type: `type-${i}` });
+  }
+  const { types, moreTypes } = await activityOf(sut);
+  assertEquals([types.length, types.at(-1)?.type], [20, "type-3"]);
+  assertEquals(moreTypes, { count: 3, received: 6, handled: 0, failed: 0 });
+});
+
+Deno.test("a worker is known to other instances as soon as it has started", async () => {
+  using _time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  a.data.telemetry.countDelivery(RECEIVED);
+  a.data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await written();
+  assertEquals((await b.data.overview("hour")).workers, 1);
+  assertEquals(sums(await activityOf(b)), [1, 0, 0, 0]);
+});
+
+Deno.test("what was not read yet is not known, and neither is what could not be read", async () => {
+  await using sut = await openData();
+  const { data, kv, logged } = sut;
+  const { list } = kv;
+  const { promise: held, resolve } = Promise.withResolvers<void>();
+  const next = () => held.then(() => Promise.reject(new Error("no")));
+  Object.assign(kv, { list: () => ({ next, [Symbol.asyncIterator]: () => ({ next }) }) });
+  Object.assign(sut.store, { oldestDueAt: () => Promise.resolve(null) });
+  const look = async () => {
+    const { workers, activity } = await data.overview("hour");
+    return [workers, activity];
+  };
+  assertEquals(await look(), [null, null]);
+  resolve();
+  await until(() => Promise.resolve(logged.length > 0));
+  assertEquals(await look(), [null, null]);
+  Object.assign(kv, { list });
+  await until(async () => (await data.overview("hour")).workers === 0);
+});
+
+Deno.test("a worker of the app counts until it stops", async () => {
+  await using sut = await openData();
+  const end = sut.data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await until(async () => (await sut.data.overview("hour")).workers === 1);
+  end();
+  end();
+  await until(async () => (await sut.data.overview("hour")).workers === 0);
+});

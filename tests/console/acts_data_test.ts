@@ -1,0 +1,455 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { newActId } from "../../console/_act_record.ts";
+import type { Act } from "../../console/_console_data.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { testKv } from "../_kvs.ts";
+import { WallClock } from "../_wall_clock.ts";
+import { buryAll, claimAll, claimOne, delivery, listed } from "../events/store/_events.ts";
+import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
+
+/** Waits until an act has ended. */
+function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {
+  return until(async () => {
+    const act = await data.getAct(id);
+    return act && act.state !== "running" && act;
+  });
+}
+
+/** Takes in events. */
+async function accept({ store }: DataUnderTest, count: number): Promise<void> {
+  await Promise.all(Array.from({ length: count }, (_, i) => store.accept(delivery(`q${i}`))));
+}
+
+testKv("an act on one event changes it, and is recorded", async (kv) => {
+  await using sut = await openData(kv);
+  const { data, store } = sut;
+  await buryAll(store, ["a"]);
+  const replayed = await data.act("replay", "a", "operator 1 from ::1");
+  assertEquals((await store.get("a"))!.state, "queued");
+  const { id, at, ...rest } = replayed;
+  assertEquals(rest, {
+    ...{ kind: "replay", eventId: "a", about: "push", by: "operator 1 from ::1" },
+    ...{ changed: 1, seen: 1, state: "finished" },
+  });
+  assert(Math.abs(Date.now() - at) < 60_000);
+  assertEquals(await data.getAct(id), replayed);
+  assertEquals((await data.act("cancel", "a", "me")).changed, 1);
+  assertEquals((await data.act("cancel", "a", "me")).changed, 0);
+  assertEquals((await data.act("purge", "a", "me")).changed, 1);
+  assertEquals((await data.act("replay", "a", "me")).changed, 0);
+  const changed = (await data.acts()).acts.map(({ changed }) => changed);
+  assertEquals(changed, [1, 1, 1]);
+});
+
+Deno.test("an act purges an event that cannot be read", async () => {
+  await using sut = await openData();
+  await sut.kv.set(["bot", "event", 5, "x"], { v: 99 });
+  await sut.kv.set(["bot", "id", "x"], 5);
+  assertEquals((await sut.data.act("purge", "x", "me")).changed, 1);
+});
+
+testKv("an act on many changes all that match, and shows its progress", async (kv, other) => {
+  await using sut = await openData(kv);
+  await using elsewhere = await openData(await other());
+  const { data, store } = sut;
+  await buryAll(store, ["a", "b", "c"]);
+  await store.accept({ ...delivery("d"), type: "issues" });
+  await store.bury(await claimOne(store), "no");
+  assertEquals(await data.countFor("replay", { type: "push" }), { count: 3, isMore: false });
+  const act = await data.actOnAll("replay", { type: "push" }, "me");
+  assertEquals([act.state, act.query, act.eventId], ["running", { type: "push" }, undefined]);
+  const end = await ended(sut, act);
+  assertEquals([end.state, end.changed, end.seen], ["finished", 3, 3]);
+  assertEquals(await ended(elsewhere, act), end);
+  assertEquals(await listed(store, { state: "dead" }), ["d"]);
+});
+
+Deno.test("acts choose the states that they can change", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await buryAll(store, ["dead"]);
+  await store.accept(delivery("done"));
+  await store.complete(await claimOne(store));
+  await store.accept(delivery("running"));
+  await claimOne(store);
+  await store.accept(delivery("queued"));
+  const counts = {
+    replay: [{}, { state: "dead" }, { state: "done" }, { state: "queued" }],
+    cancel: [{}, { state: "queued" }, { state: "running" }, { state: "dead" }],
+    purge: [{}, { state: "dead" }, { state: "done" }, { state: "running" }],
+  } as const;
+  const expected = { replay: [1, 1, 0, 0], cancel: [2, 1, 1, 0], purge: [2, 1, 1, 0] };
+  for (const kind of ["replay", "cancel", "purge"] as const) {
+    const found = await Promise.all(counts[kind].map((query) => data.countFor(kind, query)));
+    assertEquals(found.map(({ count }) => count), expected[kind], kind);
+  }
+  const none = await ended(sut, await data.actOnAll("purge", { state: "queued" }, "me"));
+  assertEquals([none.state, none.seen], ["finished", 0]);
+  const cancelled = await ended(sut, await data.actOnAll("cancel", {}, "me"));
+  assertEquals(cancelled.changed, 2);
+  const purged = await ended(sut, await data.actOnAll("purge", {}, "me"));
+  assertEquals(purged.changed, 3);
+  assertEquals(await listed(store), ["running"]);
+});
+
+Deno.test("an act leaves the events that came after it began", async () => {
+  await using sut = await openData();
+  await accept(sut, 60);
+  const act = await sut.data.actOnAll("cancel", { type: "push" }, "me");
+  using clock = new WallClock();
+  clock.advance(10);
+  await sut.store.accept(delivery("later"));
+  const { changed, state } = await ended(sut, act);
+  assertEquals([changed, state], [60, "finished"]);
+  assertEquals((await sut.store.get("later"))!.state, "queued");
+});
+
+Deno.test("an act takes its time", async () => {
+  await using sut = await openData();
+  await accept(sut, 160);
+  const start = performance.now();
+  const { changed } = await ended(
+    sut,
+    await sut.data.actOnAll("cancel", { state: "queued" }, "me"),
+  );
+  assertEquals(changed, 160);
+  // 200 events a second: three steps of 50 before the last.
+  assert(performance.now() - start > 700);
+});
+
+Deno.test("an act that is stopped is interrupted, and has done what it says", async () => {
+  await using sut = await openData();
+  await accept(sut, 160);
+  const { id } = await sut.data.actOnAll("cancel", {}, "me");
+  await until(async () => (await sut.data.getAct(id))!.changed > 0);
+  await sut.data.stop();
+  const act = (await sut.data.getAct(id))!;
+  assertEquals(act.state, "interrupted");
+  assertEquals(act.changed, (await sut.store.stats()).dead);
+  assert(act.changed < 160);
+});
+
+Deno.test("an act whose process died is interrupted", async () => {
+  await using sut = await openData();
+  await using other = await openData(sut.kv);
+  const { data, kv } = sut;
+  await accept(sut, 1);
+  const { id } = await data.act("cancel", "q0", "me");
+  const [key] = await recordKeys(kv, "act");
+  const { value } = await kv.get<object>(key!);
+  await kv.set(key!, { ...value, state: "running" });
+  assertEquals((await other.data.getAct(id))!.state, "running");
+  using clock = new WallClock();
+  clock.advance(61_000);
+  assertEquals((await other.data.getAct(id))!.state, "interrupted");
+  assertEquals((await other.data.acts()).acts.map(({ state }) => state), ["interrupted"]);
+});
+
+Deno.test("an act that fails says so", async () => {
+  await using sut = await openData();
+  await accept(sut, 1);
+  const cancelAll = () => Promise.reject(new Error("KV down"));
+  Object.assign(sut.store, { cancelAll });
+  const { state, error } = await ended(sut, await sut.data.actOnAll("cancel", {}, "me"));
+  assertEquals([state, error], ["failed", "KV down"]);
+});
+
+Deno.test("an act is not begun if it cannot be recorded", async () => {
+  await using sut = await openData();
+  await accept(sut, 1);
+  const { kv, data, store } = sut;
+  const { atomic } = kv;
+  kv.atomic = () => {
+    throw new Error("no");
+  };
+  const result = await data.act("cancel", "q0", "me").catch((error) => error.message);
+  kv.atomic = atomic;
+  assertEquals(result, "no");
+  assertEquals((await store.get("q0"))!.state, "queued");
+});
+
+Deno.test("acts with long texts, and ids of none, do no harm", async () => {
+  await using sut = await openData();
+  const { data, kv } = sut;
+  const long = "\ud800".repeat(1_000_000);
+  assertEquals((await data.act("replay", long, long)).changed, 0);
+  const query = { type: long, source: long, place: long, group: long };
+  const act = await ended(sut, await data.actOnAll("replay", query, "me"));
+  assertEquals([act.state, act.changed], ["finished", 0]);
+  for (const key of await recordKeys(kv, "act")) {
+    assert(JSON.stringify((await kv.get(key)).value).length < 10_000);
+  }
+  for (const id of ["", "x", long, "0-12345678", "zzzzzzzzzz-12345678", "../act"]) {
+    assertEquals(await data.getAct(id), null);
+  }
+});
+
+Deno.test("records of acts that cannot be read are skipped", async () => {
+  await using sut = await openData();
+  const { data, kv } = sut;
+  await accept(sut, 1);
+  const { id } = await data.act("cancel", "q0", "me");
+  assertMatch(id, /^[0-9a-z]+-[0-9a-f]{8}$/);
+  const [key] = await recordKeys(kv, "act");
+  const { value } = await kv.get<object>(key!);
+  const bad = [
+    ...[null, 5, { ...value, v: 2 }, { ...value, kind: "x" }, { ...value, query: 5 }],
+    ...[{ ...value, changed: -1 }, { ...value, by: undefined }, {
+      ...value,
+      query: { state: "x" },
+    }],
+    value,
+  ];
+  for (const [i, each] of bad.entries()) {
+    await kv.set(["bot", "console", "act", 4_000_000_000_000 + i, `${i}`], each);
+  }
+  assertEquals((await data.acts()).acts.map((act) => act.id), [id]);
+});
+
+Deno.test("at most 2,000 acts are kept, the latest", async () => {
+  await using sut = await openData();
+  const { data, kv } = sut;
+  for (let i = 0; i < 2_050; i += 50) {
+    const write = kv.atomic();
+    for (let k = 0; k < 50; k++) write.set(["bot", "console", "act", i + k, "x"], {});
+    await write.commit();
+  }
+  await accept(sut, 1);
+  await data.act("cancel", "q0", "me");
+  const keys = await until(async () => {
+    const keys = await recordKeys(kv, "act");
+    return keys.length <= 2_000 && keys;
+  });
+  assertEquals([keys.length, keys[0]![3]], [2_000, 51]);
+});
+
+Deno.test("a replay of many keeps the order of their group", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  const ids = Array.from({ length: 60 }, (_, i) => `e${String(i).padStart(2, "0")}`);
+  for (const id of ids) {
+    await store.accept(delivery(id, "{}", "key"));
+    await store.bury(await claimOne(store), "no");
+  }
+  assertEquals((await ended(sut, await data.actOnAll("replay", {}, "me"))).changed, 60);
+  for (const id of ids) {
+    const lease = await claimOne(store);
+    assertEquals(lease.record.id, id);
+    await store.complete(lease);
+  }
+});
+
+for (const kind of ["purge", "replay"] as const) {
+  Deno.test(`an act leaves what died after the question: ${kind}`, async () => {
+    await using sut = await openData();
+    const { data, store } = sut;
+    await store.accept(delivery("older"));
+    const lease = await claimOne(store);
+    await buryAll(store, ["dead"]);
+    const question = newActId();
+    using clock = new WallClock();
+    clock.advance(10);
+    await store.bury(lease, "no");
+    const { changed, seen } = await ended(
+      sut,
+      await data.actOnAll(kind, { state: "dead" }, "me", question),
+    );
+    assertEquals([changed, seen], [1, 1]);
+    assertEquals((await store.get("older"))!.state, "dead");
+    assert((await store.get("dead"))?.state !== "dead");
+  });
+}
+
+Deno.test("an act leaves open events that were in another state at the question", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await store.accept(delivery("ran"));
+  const lease = await claimOne(store);
+  await store.accept(delivery("waited"));
+  const question = newActId();
+  using clock = new WallClock();
+  clock.advance(10);
+  await claimOne(store);
+  const running = await data.actOnAll("cancel", { state: "running" }, "me", question);
+  assertEquals((await ended(sut, running)).changed, 1);
+  assertEquals((await store.get("waited"))!.cancelRequestedAt, undefined);
+  await store.accept(delivery("retried"));
+  const retried = await claimOne(store);
+  const next = newActId();
+  clock.advance(10);
+  await store.retry(retried, 3_600_000, "not now");
+  const queued = await data.actOnAll("cancel", { state: "queued" }, "me", next);
+  assertEquals((await ended(sut, queued)).seen, 0);
+  assertEquals((await store.get("retried"))!.state, "queued");
+  await store.complete(lease);
+});
+
+testKv("an act is done once, however often it is asked for", async (kv, other) => {
+  await using sut = await openData(kv);
+  await using elsewhere = await openData(await other());
+  const { data, store } = sut;
+  await buryAll(store, ["a", "b"]);
+  const question = newActId();
+  const answers = await Promise.all(
+    [data, elsewhere.data, data].map((each) => each.actOnAll("replay", {}, "me", question)),
+  );
+  assertEquals(answers.map(({ id }) => id), [question, question, question]);
+  assertEquals((await ended(sut, answers[0]!)).changed, 2);
+  assertEquals((await ended(elsewhere, answers[0]!)).changed, 2);
+  for (const lease of await claimAll(store)) await store.bury(lease, "again");
+  await data.actOnAll("replay", {}, "me", question);
+  await elsewhere.data.actOnAll("replay", {}, "me", question);
+  assertEquals((await data.acts()).acts.length, 1);
+  assertEquals((await store.stats()).dead, 2);
+  const one = newActId();
+  assertEquals((await data.act("replay", "a", "me", one)).changed, 1);
+  for (const lease of await claimAll(store)) await store.bury(lease, "again");
+  assertEquals((await data.act("replay", "a", "me", one)).changed, 1);
+  assertEquals((await store.get("a"))!.state, "dead");
+});
+
+Deno.test("the record of an act says how far it has come, at any time", async () => {
+  await using sut = await openData();
+  await using other = await openData(sut.kv);
+  const { data, store } = sut;
+  await buryAll(store, Array.from({ length: 120 }, (_, i) => `d${i}`));
+  const { purge } = store;
+  const dead = Promise.withResolvers<never>();
+  dead.promise.catch(() => {});
+  using _ = { [Symbol.dispose]: () => dead.reject(new Error("The test has ended")) };
+  const steps: (readonly string[])[] = [];
+  store.purge = (filter, options) => {
+    steps.push(filter.ids ?? []);
+    return steps.length < 3 ? purge(filter, options) : dead.promise;
+  };
+  const { id } = await data.actOnAll("purge", { state: "dead" }, "me");
+  const record = await until(async () => {
+    const act = (await other.data.getAct(id))!;
+    return steps.length === 3 && act;
+  });
+  assertEquals([record.changed, record.seen, record.underway], [100, 120, 20]);
+  using clock = new WallClock();
+  clock.advance(61_000);
+  const { state, changed, underway } = (await other.data.getAct(id))!;
+  assertEquals([state, changed, underway], ["interrupted", 100, 20]);
+  dead.reject(new Error("KV down"));
+  const failed = await ended(sut, record);
+  assertEquals([failed.state, failed.changed, failed.underway], ["failed", 100, 20]);
+});
+
+Deno.test("an act that takes long to find its events gives signs of life", async () => {
+  await using sut = await openData();
+  const { store, data, kv } = sut;
+  const finding = Promise.withResolvers<void>();
+  const { list } = store;
+  store.list = ((options) => {
+    const found = list(options);
+    const { next } = found;
+    found.next = async () => {
+      await finding.promise;
+      return await next.call(found);
+    };
+    return found;
+  }) as typeof list;
+  const act = await data.actOnAll("cancel", { state: "queued" }, "me");
+  const [key] = await recordKeys(kv, "act");
+  const { versionstamp } = await kv.get(key!);
+  await until(async () => (await kv.get(key!)).versionstamp !== versionstamp);
+  finding.resolve();
+  assertEquals((await ended(sut, act)).state, "finished");
+});
+
+Deno.test("an act on many is logged with its filter, and at its end with its result", async () => {
+  await using sut = await openData();
+  const { data, store, logged } = sut;
+  await buryAll(store, ["a", "b"]);
+  const query = { state: "dead", type: "push" } as const;
+  const { id } = await ended(sut, await data.actOnAll("purge", query, "me"));
+  const [begun, end] = await until(() =>
+    Promise.resolve(logged.length > 1 && logged.filter(({ message }) => /act/.test(message)))
+  );
+  const { level: _, time: _time, ...first } = begun as unknown as Record<string, unknown>;
+  assertEquals([first.message, first.kind, first.actId], ["console act", "purge", id]);
+  assertEquals([first.query, first.by], [query, "me"]);
+  const { message, state, changed, seen, actId } = end as unknown as Record<string, unknown>;
+  assertEquals([message, state, changed, seen], ["console act ended", "finished", 2, 2]);
+  assertEquals(actId, id);
+});
+
+Deno.test("an act that changes nothing on one event is only logged", async () => {
+  await using sut = await openData();
+  const { data, store, kv, logged } = sut;
+  await buryAll(store, ["dead"]);
+  await store.accept(delivery("done"));
+  await store.complete(await claimOne(store));
+  await store.accept(delivery("running"));
+  await claimOne(store);
+  assertEquals((await data.act("cancel", "running", "me")).changed, 1);
+  const acts = [["cancel", "unknown"], ["cancel", "dead"], ["cancel", "running"]] as const;
+  for (const [kind, id] of [...acts, ["replay", "done"] as const]) {
+    const { changed, state } = await data.act(kind, id, "me");
+    assertEquals([changed, state], [0, "finished"], id);
+  }
+  assertEquals((await recordKeys(kv, "act")).length, 1);
+  assertEquals(logged.filter(({ message }) => message === "console act").length, 5);
+});
+
+Deno.test("acts on one event do not push out the record of an act on many", async () => {
+  await using sut = await openData();
+  const { data, store, kv } = sut;
+  await buryAll(store, ["a"]);
+  const many = await ended(sut, await data.actOnAll("purge", {}, "me"));
+  await accept(sut, 101);
+  await data.act("cancel", "q0", "me");
+  const key = (await recordKeys(kv, "act")).at(-1)!;
+  const { value } = await kv.get<object>(key);
+  const idle = { ...value, eventId: undefined, query: {}, changed: 0 };
+  for (let i = 0; i < 2_100; i += 50) {
+    const write = kv.atomic();
+    for (let k = i; k < i + 50; k++) {
+      const id = newActId(Date.now() + 1_000 + k);
+      const at = parseInt(id.split("-")[0]!, 36);
+      write.set(["bot", "console", "act", at, id], { ...(k < 100 ? idle : value), id });
+    }
+    await write.commit();
+  }
+  for (let i = 1; i < 100; i++) await data.act("cancel", `q${i}`, "me");
+  await until(async () => (await recordKeys(kv, "act")).length <= 2_000);
+  assertEquals((await data.getAct(many.id))?.changed, 1);
+  const kept = await Array.fromAsync(kv.list({ prefix: ["bot", "console", "act"] }));
+  const isIdle = ({ value }: Deno.KvEntry<unknown>) => (value as Act).changed === 0;
+  assertEquals(kept.filter(isIdle).length, 0);
+});
+
+testKv("acts are listed by pages", async (kv) => {
+  await using sut = await openData(kv);
+  const { data } = sut;
+  await accept(sut, 120);
+  for (let i = 0; i < 120; i++) await data.act("cancel", `q${i}`, "me");
+  const first = await data.acts();
+  const second = await data.acts(first.cursor);
+  const third = await data.acts(second.cursor);
+  const pages = [first, second, third];
+  assertEquals(pages.map(({ acts }) => acts.length), [50, 50, 20]);
+  assertEquals(third.cursor, undefined);
+  const ids = pages.flatMap(({ acts }) => acts.map(({ eventId }) => eventId));
+  assertEquals(new Set(ids).size, 120);
+  await assertRejects(() => data.acts("x"), TypeError, "'cursor' must be");
+});
+
+Deno.test("a replay of done events counts those whose payloads are kept", async () => {
+  await using sut = await openData();
+  const { data, store, kv } = sut;
+  const keepPayloads = { maxBytes: 1_000_000, forMs: 3_600_000 };
+  const keeping = await openEventStore(kv, { namespace: NAMESPACE, keepPayloads });
+  for (const [i, each] of [store, keeping, store].entries()) {
+    await each.accept(delivery(`e${i}`));
+    await each.complete(await claimOne(each));
+  }
+  const query = { state: "done" } as const;
+  assertEquals(await data.countFor("replay", query), { count: 1, isMore: false, notKept: 2 });
+  assertEquals(await data.countFor("purge", query), { count: 3, isMore: false });
+  const end = await ended(sut, await data.actOnAll("replay", query, "me"));
+  assertEquals([end.changed, end.seen, end.notKept], [1, 3, 2]);
+  assertEquals((await store.get("e1"))!.state, "queued");
+});

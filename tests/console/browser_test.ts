@@ -1,0 +1,564 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { AxeResults } from "axe-core";
+import { startApp } from "../../app/mod.ts";
+import { consoleMount } from "../../console/mod.ts";
+import type { EventStore } from "../../events/mod.ts";
+import { findChromium, startBrowser } from "../../dev/harness/browser.ts";
+import { defineApp, github } from "../../mod.ts";
+import { forgeDelivery, TEST_SECRETS } from "../../testing/mod.ts";
+import { OPERATOR, VIEWER } from "./_board.ts";
+
+/**
+ * True with all permissions: playwright asks for a file in `/proc/sys`, which Deno gives to nobody else. A
+ * permission that nothing else here needs tells that.
+ */
+const isAllAllowed = Deno.permissions.querySync({ name: "ffi" }).state === "granted";
+
+const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>`;
+
+const chromium = isAllAllowed ? findChromium() : undefined;
+
+/** App with a console, and a browser that looks at it. */
+interface World {
+  readonly url: string;
+  readonly store: EventStore;
+  /** Set to false to have handlers fail. */
+  works: boolean;
+  /** Handlers wait for it. */
+  held: Promise<void> | undefined;
+  send(type: string, payload?: object): Promise<string>;
+  /** Opens a page in a context of its own. Its errors and its requests elsewhere are noted. */
+  open(path: string, options?: BrowserContextOptions): Promise<Page>;
+  /** Logs in, and waits for the page behind the login. */
+  login(page: Page, token?: string): Promise<void>;
+  readonly flaws: readonly string[];
+}
+
+async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
+  const flaws: string[] = [];
+  const bot = defineApp({
+    ...{ name: "browsed", rateLimit: false, mounts: [consoleMount()] },
+    platform: github({ groupBy: ({ payload }) => (payload as { key?: string }).key }),
+    worker: { retry: { maxAttempts: 1 } },
+  });
+  bot.onAny(async () => {
+    await world.held;
+    if (!world.works) throw new Error(`no luck ${HOSTILE}`);
+  });
+  const env = {
+    ...{
+      GITHUB_WEBHOOK_SECRET: TEST_SECRETS.signing,
+      KV_URL: ":memory:",
+      HOST: "127.0.0.1",
+      PORT: "0",
+    },
+    ...{
+      CONSOLE_TOKEN: VIEWER,
+      CONSOLE_OPERATOR_TOKEN: OPERATOR,
+      CONSOLE_ENVIRONMENT: "development",
+    },
+  };
+  const app = await startApp(bot, { env, log: () => {} });
+  let browser: Browser | undefined;
+  const world: World = {
+    ...{ url: app.url, store: app.store!, works: true, held: undefined, flaws },
+    async send(type, payload = { action: "opened" }) {
+      const id = crypto.randomUUID();
+      const { headers, body } = forgeDelivery(type, payload, { id });
+      const response = await fetch(`${app.url}/webhook`, { method: "POST", headers, body });
+      assertEquals(await response.text(), "OK");
+      return `github:${id}`;
+    },
+    async open(path, options = {}) {
+      const context = await browser!.newContext(options);
+      const page = await context.newPage();
+      page.setDefaultTimeout(90_000);
+      page.on("console", (message) => {
+        if (message.type() === "error") flaws.push(message.text());
+      });
+      page.on("pageerror", (error) => flaws.push(String(error)));
+      page.on("dialog", (dialog) => flaws.push(`dialog ${dialog.message()}`));
+      page.on("request", (request) => {
+        if (!request.url().startsWith(`${app.url}/console`)) flaws.push(`asks ${request.url()}`);
+      });
+      await page.goto(`${app.url}/console/${path}`);
+      return page;
+    },
+    async login(page, token = OPERATOR) {
+      await page.fill("#token", token);
+      await follow(page, "main button", /^(?!.*\/login)/);
+    },
+  };
+  try {
+    browser = await startBrowser(chromium!);
+    await run(world);
+    assertEquals(flaws, []);
+  } catch (error) {
+    const pages = browser?.contexts().flatMap((context) => context.pages()) ?? [];
+    for (const page of pages) console.log(page.url(), await textOf(page).catch(String));
+    console.log({ flaws, events: await Array.fromAsync(app.store!.list()) });
+    throw error;
+  } finally {
+    await browser?.close();
+    await app.stop();
+  }
+}
+
+function browse(name: string, run: (world: World) => Promise<void>): void {
+  const reason = isAllAllowed ? "there is no chromium" : "needs --allow-all";
+  if (chromium) Deno.test(name, () => withWorld(run));
+  else Deno.test({ name: `${name} (skipped: ${reason})`, ignore: true, fn: () => {} });
+}
+
+/** Clicks on what leads to another page, and waits for that page. */
+async function follow(page: Page, selector: string, url: RegExp): Promise<void> {
+  await Promise.all([page.waitForURL(url), page.click(selector)]);
+}
+
+const textOf = (page: Page) => page.textContent("main").then((text) => text ?? "");
+
+/** Waits until a table has a number of rows. */
+async function rows(page: Page, count: number): Promise<void> {
+  const [last, more] = [`tr:nth-child(${count})`, `tr:nth-child(${count + 1})`];
+  await page.waitForSelector(`tbody:has(${last}):not(:has(${more}))`);
+}
+
+browse(
+  "an operator sees an event arrive, opens it, and replays a dead one until it is handled",
+  async (world) => {
+    const page = await world.open("");
+    assertMatch(page.url(), /\/console\/login\?next=/);
+    await world.login(page);
+    await page.waitForSelector("text=No delivery yet");
+    await world.send("push");
+    await page.waitForSelector('.tiles a:nth-child(4) b:text-is("1")');
+    world.works = false;
+    const id = await world.send("issues");
+    await page.waitForSelector('.tiles a:nth-child(5) b:text-is("1")');
+    await follow(page, "text=dead", /deliveries\?state=dead$/);
+    await follow(page, "table a", /delivery\?id=/);
+    assertStringIncludes(await textOf(page), "no luck");
+    assertStringIncludes(await textOf(page), id);
+    world.works = true;
+    await follow(page, "text=Replay…", /act\?kind=replay&id=/);
+    await follow(page, "main form button", /delivery\?id=/);
+    await page.waitForSelector(".head .state.done");
+    await follow(page, "nav >> text=Acts", /acts$/);
+    assertMatch(await textOf(page), /Replay.*operator [0-9a-f]{4} from 127\.0\.0\.1/s);
+  },
+);
+
+browse("an operator filters, pages, and acts on all that match", async (world) => {
+  world.works = false;
+  const page = await world.open("deliveries");
+  await world.login(page);
+  for (let i = 0; i < 55; i++) await world.send(i % 5 === 0 ? "release" : "push");
+  await page.selectOption("select[name=state]", "dead");
+  await page.fill("input[name=type]", "push");
+  await follow(page, "form.filter button", /\?state=dead&type=push$/);
+  await rows(page, 44);
+  await follow(page, "text=Clear", /deliveries$/);
+  await rows(page, 50);
+  await follow(page, "text=Older", /cursor=/);
+  await rows(page, 5);
+  world.works = true;
+  await page.goto(`${world.url}/console/deliveries?state=dead&type=push`);
+  await follow(page, "text=Replay…", /act\?kind=replay/);
+  assertStringIncludes(await textOf(page), "Replay 44 events?");
+  await follow(page, "main form button", /progress\?id=/);
+  await page.waitForSelector("text=44 changed");
+  await page.waitForSelector("text=finished");
+  await page.goto(`${world.url}/console/deliveries?state=done&type=push`);
+  await rows(page, 44);
+});
+
+browse("an operator acts on a group whose key has a line break", async (world) => {
+  world.works = false;
+  for (let i = 0; i < 2; i++) await world.send("push", { key: "a\nb" });
+  const page = await world.open("deliveries?state=dead");
+  await world.login(page);
+  await rows(page, 2);
+  await page.goto(`${world.url}/console/act?kind=purge&state=dead&group=a%0Ab`);
+  assertStringIncludes(await textOf(page), "Purge 2 events?");
+  await follow(page, "main form button", /progress\?id=/);
+  await page.waitForSelector("text=2 changed");
+});
+
+browse("a viewer sees all and may not act", async (world) => {
+  world.works = false;
+  const id = await world.send("push");
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page, VIEWER);
+  await page.waitForSelector(".state.dead");
+  assertEquals(await page.locator("text=Replay").count(), 0);
+  assertEquals(await page.locator("nav >> text=Send").count(), 0);
+  const refused = page.waitForResponse((response) => response.status() === 403);
+  await page.goto(`${world.url}/console/act?kind=replay&id=${encodeURIComponent(id)}`);
+  await refused;
+  assertStringIncludes(await textOf(page), "operator's token");
+  (world.flaws as string[]).splice(0); // Chromium reports the 403.
+});
+
+browse("a wrong token and an expired session lead to the login", async (world) => {
+  const page = await world.open("deliveries?state=dead");
+  await page.fill("#token", "wrong");
+  await page.click("main button");
+  await page.waitForSelector("[role=alert]");
+  (world.flaws as string[]).splice(0); // Chromium reports the 403.
+  await world.login(page);
+  await page.waitForURL("**/deliveries?state=dead");
+  await page.context().clearCookies();
+  await page.waitForURL("**/login?next=*", { timeout: 10_000 });
+});
+
+browse("a link from elsewhere opens its page in a session that is there", async (world) => {
+  const page = await world.open("");
+  await world.login(page);
+  await page.waitForSelector("text=Overview");
+  for (const path of ["deliveries?state=dead", "?period=day", ""]) {
+    // Chromium sends no strict cookie along with a link on a page of another site.
+    await page.goto("data:text/html,<a href>elsewhere</a>");
+    await page.evaluate(`document.querySelector("a").href = "${world.url}/console/${path}"`);
+    await page.click("a");
+    await page.waitForURL((url) => url.href === `${world.url}/console/${path}`);
+    await page.waitForSelector("nav");
+  }
+  await page.goto(`${world.url}/console/?period=day`);
+  await page.context().clearCookies();
+  await page.waitForURL((url) => url.searchParams.get("next") === "./?period=day");
+});
+
+browse("hostile names and payloads stay text", async (world) => {
+  const repository = { id: 1, full_name: `a/${HOSTILE}`, name: HOSTILE, owner: { login: "a" } };
+  world.works = false;
+  const id = await world.send("issues", {
+    ...{ action: "opened", repository, [HOSTILE]: [HOSTILE, { deep: HOSTILE }] },
+    sender: { id: 1, login: HOSTILE, type: "User" },
+  });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  await page.waitForSelector(".state.dead");
+  assertStringIncludes(await textOf(page), HOSTILE);
+  await page.fill("#find", "deep");
+  await page.waitForSelector("text=1 found");
+  assertEquals(await page.locator("main img, main script").count(), 0);
+  await page.goto(`${world.url}/console/deliveries?place=${encodeURIComponent(HOSTILE)}`);
+  assertEquals(await page.inputValue("input[name=place]"), HOSTILE);
+});
+
+browse("in development an operator sends an example, and finds its event", async (world) => {
+  const page = await world.open("send");
+  await world.login(page);
+  await page.click("text=pull_request");
+  await page.click("main form button");
+  await follow(page, "text=Open it", /delivery\?id=/);
+  await page.waitForSelector(".state.done");
+  assertStringIncludes(await textOf(page), "pull_request.opened");
+});
+
+browse("the pages work without JavaScript", async (world) => {
+  world.works = false;
+  const id = await world.send("push");
+  const page = await world.open("", { javaScriptEnabled: false });
+  await world.login(page);
+  await page.goto(`${world.url}/console/delivery?id=${encodeURIComponent(id)}`);
+  await follow(page, "text=Replay…", /act\?kind=replay&id=/);
+  await follow(page, "main form button", /delivery\?id=/);
+  assertEquals(await page.locator("[data-pause]").isVisible(), false);
+  assertMatch(await textOf(page), /UTC/);
+});
+
+browse("a page rests while it is paused, and shows times in the reader's zone", async (world) => {
+  const page = await world.open("", { timezoneId: "Asia/Kolkata" });
+  await world.login(page);
+  await page.waitForSelector(".axis time");
+  const [shown, utc] = await page.$eval(
+    ".axis time",
+    (each) => [each.textContent, each.getAttribute("datetime")],
+  );
+  const local = new Date(Date.parse(utc!) + 5.5 * 3_600_000).toISOString().slice(11, 16);
+  assertEquals(shown, local);
+  await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
+  await page.click("[data-pause]");
+  let polls = 0;
+  page.on("request", () => polls++);
+  await page.waitForTimeout(2_500);
+  assertEquals(polls, 0);
+  await page.click("[data-pause]");
+  await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
+});
+
+browse("axe finds nothing, in both themes and at the width of a phone", async (world) => {
+  // On loading it reads a variable, which a test without permissions may not.
+  const { default: axe } = await import("axe-core");
+  world.works = false;
+  const id = await world.send("issues", {
+    action: "opened",
+    issue: { id: 1, labels: [{ name: "bug" }] },
+  });
+  const paths = [
+    ...["", "deliveries", "deliveries?state=dead", "deliveries?type=none", "acts", "send"],
+    ...[
+      `delivery?id=${id}`,
+      `act?kind=purge&id=${id}`,
+      "act?kind=replay&state=dead",
+      "delivery?id=none",
+    ],
+  ];
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const width of [1280, 390]) {
+      const options = { colorScheme, bypassCSP: true, viewport: { width, height: 800 } };
+      const page = await world.open("", options);
+      for (const path of ["login", ...paths]) {
+        if (path !== "login") await page.goto(`${world.url}/console/${path}`);
+        await page.evaluate("document.querySelector('.values')?.setAttribute('open', '')");
+        await page.evaluate(axe.source);
+        const { violations } = await page.evaluate("axe.run()") as AxeResults;
+        const found = violations.map((each) => `${each.id}: ${each.nodes.map(({ html }) => html)}`);
+        assertEquals(found, [], `${path} ${colorScheme} ${width}`);
+        const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+        assert(!isWide, `${path} is wider than ${width}`);
+        if (path === "login") await world.login(page);
+      }
+      await page.context().close();
+    }
+  }
+  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+});
+
+browse(
+  "a refresh keeps focus, scroll positions, a selection and where the reader is",
+  async (world) => {
+    for (let i = 0; i < 30; i++) await world.send("push");
+    const page = await world.open("deliveries", { viewport: { width: 700, height: 400 } });
+    await world.login(page);
+    await rows(page, 30);
+    const top = "tbody tr:nth-last-child(9) a";
+    await page.evaluate(`{
+    const link = document.querySelector("${top}");
+    link.scrollIntoView();
+    link.focus();
+    document.querySelector(".scroll").scrollLeft = 40;
+    getSelection().selectAllChildren(document.querySelector("tbody tr:nth-last-child(8) .id"));
+    window.kept = [link, link.getBoundingClientRect().top, String(getSelection())];
+  }`);
+    await world.send("release");
+    await rows(page, 31);
+    const [isFocused, moved, isSelected, left] = await page.evaluate(`[
+    document.activeElement === kept[0],
+    Math.abs(document.querySelector("${top}").getBoundingClientRect().top - kept[1]),
+    String(getSelection()) === kept[2] && kept[2].startsWith("github:"),
+    document.querySelector(".scroll").scrollLeft,
+  ]`) as [boolean, number, boolean, number];
+    assertEquals([isFocused, isSelected, left], [true, true, 40]);
+    assert(moved < 2, `moved by ${moved}`);
+  },
+);
+
+browse("an event that ends leaves the reader's search in its payload as it is", async (world) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  world.held = promise;
+  const id = await world.send("issues", { action: "opened", issue: { deep: { deeper: 1 } } });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  await page.waitForSelector(".state.running");
+  await page.fill("#find", "deeper");
+  await page.click(".json > details > summary");
+  resolve();
+  await page.waitForSelector(".state.done");
+  await page.waitForSelector("text=Not kept");
+  assertEquals(await page.inputValue("#find"), "deeper");
+  assertEquals(
+    await page.evaluate("document.activeElement.id || document.activeElement.tagName"),
+    "SUMMARY",
+  );
+  assertEquals(await page.evaluate("document.querySelector('.json > details').open"), false);
+  assertEquals(await page.locator("main >> text=Replay").count(), 0);
+});
+
+browse(
+  "the values of the charts are read by keyboard, and stay open at a refresh",
+  async (world) => {
+    const page = await world.open("");
+    await world.login(page);
+    await page.focus(".values summary");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".values[open] >> text=Nothing in this time.");
+    await world.send("push");
+    await page.waitForSelector(".values[open] tbody [data-at]");
+    await page.hover(".plot svg", { position: { x: 5, y: 5 } });
+    await page.waitForSelector("output >> text=/\\d\\d:\\d\\d {2}0 received, 0 refused/");
+    await page.hover(".plot svg", {
+      position: { x: await page.$eval(".plot svg", (svg) => svg.clientWidth - 1), y: 5 },
+    });
+    await page.waitForSelector("output >> text=1 received, 0 refused");
+    assertEquals(await page.evaluate("document.activeElement.tagName"), "SUMMARY");
+  },
+);
+
+browse("the page of an event that is gone says so, and asks no more", async (world) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  world.held = promise;
+  const id = await world.send("issues", { action: "opened", issue: { title: "kept in view" } });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  await page.waitForSelector(".state.running");
+  await page.click("[data-pause]");
+  const other = await world.open(`act?kind=cancel&id=${encodeURIComponent(id)}`);
+  await world.login(other);
+  await other.goto(`${world.url}/console/act?kind=cancel&id=${encodeURIComponent(id)}`);
+  await follow(other, "main form button", /delivery\?id=/);
+  resolve();
+  await other.waitForSelector(".state.dead");
+  await follow(other, "text=Purge…", /act\?kind=purge/);
+  await follow(other, "main form button", /progress\?id=/);
+  await page.click("[data-pause]");
+  await page.waitForSelector("[role=alert] >> text=No event with this id is stored");
+  assertStringIncludes(await textOf(page), "kept in view");
+  assertEquals(await page.locator("[data-pause]").isVisible(), false);
+  assertEquals(await page.locator("text=Cancel…").count(), 0);
+  let polls = 0;
+  page.on("request", () => polls++);
+  await page.waitForTimeout(2_500);
+  assertEquals(polls, 0);
+  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+});
+
+browse("the page of an event that has ended shows what becomes of it elsewhere", async (world) => {
+  world.works = false;
+  const id = await world.send("issues", { action: "opened", issue: { title: "kept in view" } });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  await page.waitForSelector(".state.dead");
+  await page.fill("#find", "title");
+  const { promise, resolve } = Promise.withResolvers<void>();
+  world.held = promise;
+  assert(await world.store.replay(id));
+  await page.waitForSelector(".state.running");
+  resolve();
+  await page.waitForSelector(".state.dead");
+  await page.waitForSelector("text=Purge…");
+  assertEquals(await page.inputValue("#find"), "title");
+  assertEquals((await world.store.purge({ ids: [id] })).changed, 1);
+  await page.waitForSelector("[role=alert] >> text=No event with this id is stored");
+  assertEquals(await page.locator("text=Purge…").count(), 0);
+  assertStringIncludes(await textOf(page), "kept in view");
+  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+});
+
+browse("going back shows the filter of the list", async (world) => {
+  const page = await world.open("deliveries?from=2026-01-31T14:03", { timezoneId: "Asia/Kolkata" });
+  await world.login(page);
+  const look = async () => [
+    await page.inputValue("select[name=state]"),
+    await page.inputValue("input[name=from]"),
+  ];
+  const shown = ["", "2026-01-31T19:33"];
+  assertEquals(await look(), shown);
+  await page.selectOption("select[name=state]", "dead");
+  await follow(page, "form.filter button", /\?state=dead&from=2026-01-31T14%3A03$/);
+  await page.goBack();
+  await page.waitForURL(/deliveries\?from=[^&]+$/);
+  assertEquals(await look(), shown);
+  await page.selectOption("select[name=state]", "dead");
+  await page.fill("input[name=from]", "2026-02-01T00:00");
+  // Browsers that keep whole pages show this one as it was left.
+  await page.evaluate(`dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`);
+  assertEquals(await look(), shown);
+});
+
+browse("a filter has room for its times, and takes none that no address has", async (world) => {
+  const page = await world.open("deliveries", { locale: "en-US" });
+  await world.login(page);
+  for (const width of [1280, 700, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const name of ["from", "before"]) {
+      const box = await page.locator(`input[name=${name}]`).boundingBox();
+      assert(box!.width >= 215, `${name} takes ${box!.width} of ${width}`);
+    }
+  }
+  await page.fill("input[name=from]", "12345-01-01T00:00");
+  await page.click("form.filter button");
+  await page.waitForSelector("input[name=from]:invalid");
+  await page.fill("input[name=from]", "2026-01-01T00:00");
+  await follow(page, "form.filter button", /deliveries\?from=/);
+});
+
+browse("a search in a payload counts the names of its parts", async (world) => {
+  world.works = false;
+  const issue = { labels: [{ name: "bug" }, { name: "old" }, { name: "odd" }], label: 1 };
+  const id = await world.send("issues", { action: "opened", issue });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  for (const [text, count] of [["labels", 1], ["label", 2], ["name", 3], ["[3]", 0], ["", ""]]) {
+    await page.fill("#find", `${text}`);
+    const found = await page.textContent("#find + [role=status]");
+    assertEquals(found, text === "" ? "" : `${count} found`, `${text}`);
+  }
+});
+
+browse("pointing at a chart moves nothing", async (world) => {
+  for (const width of [1280, 980, 480, 360]) {
+    const page = await world.open("", { viewport: { width, height: 800 } });
+    await world.login(page);
+    const height = () => page.evaluate("document.documentElement.scrollHeight");
+    await page.click("[data-pause]");
+    const before = await height();
+    for (const chart of await page.locator(".plot svg").all()) {
+      await chart.hover({ position: { x: 40, y: 5 } });
+    }
+    await page.waitForSelector("output >> text=0 handled, 0 failed");
+    assertEquals(await height(), before, `${width}`);
+    const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+    assert(!isWide, `wider than ${width}`);
+  }
+});
+
+browse("an example that is too long for a form is not sent, and stays", async (world) => {
+  const page = await world.open("send");
+  await world.login(page);
+  const long = JSON.stringify({ text: "漢".repeat(40_000) });
+  await page.fill("#payload", long);
+  await page.click("main form button");
+  await page.waitForSelector("#payload:invalid");
+  assertEquals(await page.inputValue("#payload"), long);
+  const ofLength = (length: number) => `{\n"text": "${"x".repeat(length)}"}`;
+  const encoded = (text: string) =>
+    new URLSearchParams([["", text.replaceAll("\n", "\r\n")]]).toString().length;
+  const longest = ofLength(261_000 - encoded(ofLength(0)));
+  await page.fill("#payload", `${longest} `);
+  await page.waitForSelector("#payload:invalid");
+  await page.fill("#payload", longest);
+  await page.click("main form button");
+  await page.waitForSelector("text=Answered 200");
+});
+
+browse("a row opens that was pressed while another one came", async (world) => {
+  const first = await world.send("push");
+  const page = await world.open("deliveries");
+  await world.login(page);
+  await rows(page, 1);
+  await page.hover("tbody a");
+  await page.mouse.down();
+  const second = await world.send("release");
+  const isRefreshed = async () => {
+    const response = await page.waitForResponse((each) =>
+      each.request().headers()["x-poll"] === "1"
+    );
+    return (await response.text()).includes(encodeURIComponent(second));
+  };
+  while (!await isRefreshed());
+  await isRefreshed();
+  await Promise.all([
+    page.waitForURL((url) => url.searchParams.get("id") === first),
+    page.mouse.up(),
+  ]);
+  await page.goBack();
+  await rows(page, 2);
+  // The menu of a choice takes the release of the button away.
+  await page.hover("h1");
+  await page.mouse.down();
+  await world.send("issues");
+  await rows(page, 3);
+});

@@ -1,0 +1,273 @@
+import { assert, assertEquals } from "@std/assert";
+import type { Period } from "../../console/_console_data.ts";
+import type { EventState } from "../../events/mod.ts";
+import { testKv } from "../_kvs.ts";
+import { MonotonicClock } from "../_monotonic_clock.ts";
+import { claimAll, claimOne, delivery } from "../events/store/_events.ts";
+import { type DataUnderTest, NAMESPACE, openData, until } from "./_data.ts";
+
+const NONE = { count: 0, isMore: false };
+
+/** Reads the overview once its events are counted. */
+function counted({ data }: DataUnderTest, period: Period = "hour") {
+  return until(async () => {
+    const overview = await data.overview(period);
+    const { counts, activity } = overview;
+    const isCounted = counts && overview.doneCountedAt !== null;
+    return isCounted && activity && { ...overview, counts, activity };
+  });
+}
+
+testKv("the overview counts events by state", async (kv) => {
+  await using sut = await openData(kv);
+  const { store } = sut;
+  await store.accept(delivery("done"));
+  await store.complete(await claimOne(store));
+  await store.accept(delivery("dead"));
+  await store.bury(await claimOne(store), new Error("no"));
+  await store.accept(delivery("parked"));
+  assert(await store.park(await claimOne(store), { name: "a", timeoutMs: 60_000 }));
+  await Promise.all(["r1", "r2", "r3"].map((id) => store.accept(delivery(id))));
+  await claimAll(store);
+  await store.accept(delivery("r4", "{}", "key"));
+  await claimOne(store);
+  await store.accept(delivery("later"));
+  await store.retry(await claimOne(store), 60_000, "no");
+  for (const id of ["q1", "q2"]) await store.accept(delivery(id, "{}", "key"));
+  await store.accept(delivery("q3"));
+  const { counts, oldestDueAt } = await counted(sut);
+  const numbers = Object.entries(counts).map(([state, { count }]) => [state, count]);
+  const expected = { queued: 4, running: 4, parked: 1, dead: 1, done: 1 };
+  assertEquals(Object.fromEntries(numbers), expected);
+  assert(Object.values(counts).every(({ isMore }) => !isMore));
+  assertEquals(oldestDueAt, (await store.get("q3"))!.dueAt);
+});
+
+Deno.test("the overview of an empty store has nothing", async () => {
+  await using sut = await openData();
+  const overview = await counted(sut, "day");
+  const states: EventState[] = ["queued", "running", "parked", "dead", "done"];
+  assertEquals(overview.counts, Object.fromEntries(states.map((state) => [state, NONE])) as never);
+  assertEquals([overview.oldestDueAt, overview.workers], [null, 0]);
+  assertEquals(overview.activity.slots.length, 96);
+  assertEquals(overview.activity.latency, null);
+});
+
+/** Looks until a queued event is counted: the count before may just be ending, and one may take its time. */
+async function countsOneQueued({ data }: DataUnderTest): Promise<void> {
+  await until(async () => (await data.overview("hour")).counts!.queued.count === 1);
+}
+
+Deno.test("a page that looks again after two seconds counts what has come meanwhile", async () => {
+  await using sut = await openData();
+  using clock = new MonotonicClock();
+  await counted(sut);
+  clock.advance(2_000);
+  await sut.store.accept(delivery("a"));
+  await countsOneQueued(sut);
+});
+
+Deno.test("a long count of done events does not hold up the count of others", async () => {
+  await using sut = await openData();
+  const list = sut.store.list.bind(sut.store);
+  using clock = new MonotonicClock();
+  const slowList = (options: Parameters<typeof list>[0]) => {
+    if (options?.state === "done") clock.advance(10_000);
+    return list(options);
+  };
+  Object.assign(sut.store, { list: slowList });
+  await counted(sut);
+  clock.advance(2_000);
+  await sut.store.accept(delivery("a"));
+  await countsOneQueued(sut);
+});
+
+Deno.test("what is counted first is shown while those that are done are counted", async () => {
+  await using sut = await openData();
+  const { store, data } = sut;
+  await store.accept(delivery("a"));
+  await store.complete(await claimOne(store));
+  await store.accept(delivery("b"));
+  const list = store.list.bind(store);
+  const { promise: held, resolve } = Promise.withResolvers<void>();
+  const heldList = (options: Parameters<typeof list>[0]) => {
+    const found = list(options);
+    if (options?.state !== "done") return found;
+    const next = found.next.bind(found);
+    return Object.assign(found, { next: () => held.then(() => next()) });
+  };
+  Object.assign(store, { list: heldList });
+  const first = await until(async () => (await data.overview("hour")).counts);
+  assertEquals([first.queued, first.done], [{ count: 1, isMore: false }, {
+    count: 0,
+    isMore: true,
+  }]);
+  resolve();
+  assertEquals((await counted(sut)).counts.done, { count: 1, isMore: false });
+});
+
+Deno.test("events that wait are counted to 10,000, whatever else is on the schedule", async () => {
+  await using sut = await openData();
+  const { store, kv } = sut;
+  await store.accept(delivery("a"));
+  const [{ key, value }] = await Array.fromAsync(
+    kv.list<object>({ prefix: [NAMESPACE, "due"] }),
+  ) as [Deno.KvEntry<object>];
+  const due = Number(key.at(-2));
+  for (let i = 0; i < 10_500; i += 500) {
+    const operation = kv.atomic();
+    for (let j = i; j < i + 500; j++) {
+      operation.set([NAMESPACE, "due", due, `e${j}`], { ...value, delayMs: j < 100 ? 1 : 0 });
+    }
+    await operation.commit();
+  }
+  const { counts } = await counted(sut);
+  assertEquals(counts.queued, { count: 10_000, isMore: true });
+});
+
+Deno.test("a parked event counts once, also after it was woken", async () => {
+  await using sut = await openData();
+  const { store } = sut;
+  await store.accept(delivery("a"));
+  await store.park(await claimOne(store), { name: "n", timeoutMs: 60_000 });
+  assertEquals((await store.wake("n")).outcome, "woken");
+  const { counts } = await counted(sut);
+  assertEquals(counts.parked.count + counts.queued.count, 1);
+});
+
+testKv("a search shows 50 events, the newest first, and goes on", async (kv) => {
+  await using sut = await openData(kv);
+  const { data, store } = sut;
+  const ids = Array.from({ length: 60 }, (_, i) => `e${String(i).padStart(2, "0")}`);
+  for (const id of ids) await store.accept(delivery(id));
+  const first = await data.search({});
+  assertEquals(first.events.length, 50);
+  assertEquals(first.searchedTo, undefined);
+  const second = await data.search({}, first.cursor);
+  assertEquals(second.cursor, undefined);
+  const found = [...first.events, ...second.events].map(({ id }) => id);
+  assertEquals(found.toSorted(), ids);
+  assertEquals((await data.search({ type: "rare" })).events, []);
+});
+
+Deno.test("a search chooses by all that a query has", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  const repository = { id: 1, fullName: "o/r", owner: "o", name: "r" };
+  await store.accept({ ...delivery("a", "{}", "key"), repository });
+  await store.accept({
+    ...delivery("b"),
+    chat: { id: -7, type: undefined },
+    type: "message",
+    action: "sent",
+  });
+  await store.accept({ ...delivery("c"), chat: { id: -1_001_234_567_890_123, type: undefined } });
+  const { receivedAt } = (await store.get("a"))!;
+  const cases = [
+    [{ place: "o/r" }, ["a"]],
+    [{ place: "-7" }, ["b"]],
+    [{ place: "7" }, []],
+    [{ group: "key" }, ["a"]],
+    [{ source: "github", type: "message" }, ["b"]],
+    [{ type: "message.sent" }, ["b"]],
+    [{ type: "message.read" }, []],
+    [{ place: "-1001234567890123" }, ["c"]],
+    [{ state: "queued" }, ["a", "b", "c"]],
+    [{ state: "dead" }, []],
+    [{ before: receivedAt }, []],
+    [{ from: receivedAt, place: "o/r" }, ["a"]],
+  ] as const;
+  for (const [query, expected] of cases) {
+    const { events } = await data.search(query);
+    assertEquals(events.map(({ id }) => id).toSorted(), [...expected], JSON.stringify(query));
+  }
+});
+
+testKv("details tell what waits before an event, and what it has emitted", async (kv) => {
+  await using sut = await openData(kv);
+  const { data, store } = sut;
+  for (const id of ["a", "b", "c"]) await store.accept(delivery(id, "{}", "key"));
+  assertEquals((await data.details("c"))!.before, { count: 2, isMore: false });
+  assertEquals((await data.details("a"))!.before, undefined);
+  const body = new TextEncoder().encode("{}");
+  const own = { source: "jobs", type: "t", delayMs: 3_600_000, body };
+  const lease = await claimOne(store);
+  await store.complete(lease, {
+    emits: [own, { ...own, source: "mails" }, { ...own, id: "mine" }],
+  });
+  assertEquals((await data.details("a"))!.emitted, [
+    "jobs:a/0001",
+    "mails:a/0002",
+    "jobs:mine",
+  ]);
+  assertEquals((await data.details("jobs:mine"))!.emitted, []);
+});
+
+Deno.test("details of an id that no event can have are null", async () => {
+  await using sut = await openData();
+  for (const id of ["", "x", "\ud800", "x".repeat(1_000_000), "\0"]) {
+    assertEquals(await sut.data.details(id), null);
+  }
+});
+
+Deno.test("an event that cannot be read is shown as such", async () => {
+  await using sut = await openData();
+  await sut.kv.set(["bot", "event", 5, "x"], { v: 99 });
+  await sut.kv.set(["bot", "id", "x"], 5);
+  const details = await sut.data.details("x");
+  assertEquals(details!.event, { id: "x", receivedAt: 5, state: "unreadable", v: 99 });
+  assertEquals((await sut.data.search({})).events.length, 1);
+});
+
+Deno.test("the payload of an event is null once it is not kept", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await store.accept(delivery("a", `{"id":9007199254740993}`));
+  const event = (await store.get("a"))!;
+  const text = new TextDecoder().decode((await data.payload(event))!);
+  assertEquals(text, `{"id":9007199254740993}`);
+  await store.complete(await claimOne(store));
+  assertEquals(await data.payload((await store.get("a"))!), null);
+});
+
+Deno.test("nothing is read while nobody looks", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  const list = sut.kv.list.bind(sut.kv);
+  let reads = 0;
+  Object.assign(sut.kv, { list: (...args: Parameters<typeof list>) => (reads++, list(...args)) });
+  await store.accept(delivery("a"));
+  data.telemetry.countDelivery({ platform: "forge", outcome: "accepted", type: "push" });
+  assertEquals(reads, 0);
+});
+
+Deno.test("the question before an act on many counts for longer than a page searches", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  const types = Array.from({ length: 300 }, (_, i) => i % 100 === 0 ? "rare" : "often");
+  await Promise.all(types.map((type, i) => store.accept({ ...delivery(`e${i}`), type })));
+  let now = performance.now();
+  Object.defineProperty(performance, "now", { configurable: true, value: () => now += 1 });
+  try {
+    const query = { state: "queued", type: "rare" } as const;
+    assertEquals(await data.countFor("cancel", query), { count: 3, isMore: false });
+  } finally {
+    Reflect.deleteProperty(performance, "now");
+  }
+});
+
+Deno.test("a page finds what is there, and counts it, however busy the app is", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  for (let i = 0; i < 60; i++) await store.accept(delivery(`e${i}`));
+  // Each look at the clock takes longer than a page may search.
+  let now = performance.now();
+  Object.defineProperty(performance, "now", { configurable: true, value: () => now += 60 });
+  try {
+    assertEquals((await data.search({})).events.length, 50);
+    assertEquals((await data.search({ state: "queued" })).events.length, 50);
+    assertEquals(await data.countFor("cancel", { state: "queued" }), { count: 60, isMore: false });
+  } finally {
+    Reflect.deleteProperty(performance, "now");
+  }
+});

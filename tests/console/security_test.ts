@@ -1,0 +1,421 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { Sessions } from "../../console/_session.ts";
+import { delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
+
+const PAGES = ["/", "/deliveries", "/delivery?id=x", "/payload?id=x", "/acts", "/progress?id=x"];
+const HOSTILE = `"><script>alert(1)</script><img src=x onerror=alert(2)>'`;
+
+Deno.test("the console leads who has not logged in to the login", async () => {
+  await using board = await openBoard();
+  for (const page of [...PAGES, "/act?kind=replay&id=x", "/nothing", "/send"]) {
+    const response = await board.get(page);
+    assertEquals(response.status, 303, page);
+    assertMatch(response.headers.get("Location")!, /^login(\?next=[\w%.+-]+)?$/);
+  }
+});
+
+Deno.test("the login leads on to the page that was asked for", async () => {
+  await using board = await openBoard();
+  for (const page of ["./", "./?period=day", "deliveries?state=dead", "send"]) {
+    const response = await board.get(`/${page.replace("./", "")}`);
+    assertEquals(
+      response.headers.get("Location"),
+      `login?${new URLSearchParams({ next: page })}`,
+    );
+    const login = await (await board.get(`/${response.headers.get("Location")}`)).text();
+    assertStringIncludes(login, `<a data-next href="${page}">`);
+  }
+  assertEquals((await board.get("/payload?id=x")).headers.get("Location"), "login");
+});
+
+Deno.test("the console turns a token into a signed cookie that scripts and other sites do not get", async () => {
+  await using board = await openBoard();
+  const response = await board.post("/login", { token: OPERATOR });
+  assertEquals([response.status, response.headers.get("Location")], [303, "./"]);
+  const cookie = response.headers.get("Set-Cookie")!;
+  assertMatch(
+    cookie,
+    /^console-bot-[0-9a-f]{8}=operator\.[\w]+\.[0-9a-f]{16}\.[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+  );
+  assertEquals((await board.get("/", { Cookie: cookie.split(";")[0]! })).status, 200);
+});
+
+Deno.test("the console has browsers send the cookie over https only, if they came that way", async () => {
+  await using board = await openBoard({ trustedProxyHops: 1 });
+  const proxied = { "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.7" };
+  const response = await board.post("/login", { token: VIEWER }, proxied);
+  assertMatch(
+    response.headers.get("Set-Cookie")!,
+    /^__Secure-console-bot-[0-9a-f]{8}=viewer\..*; Secure$/,
+  );
+});
+
+Deno.test("the console believes no proxy that is not trusted", async () => {
+  await using board = await openBoard();
+  const spoofed = { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example" };
+  const response = await board.post("/login", { token: VIEWER }, spoofed);
+  assert(!response.headers.get("Set-Cookie")!.includes("Secure"));
+  const evil = { ...spoofed, Origin: "http://evil.example" };
+  assertEquals((await board.post("/login", { token: VIEWER }, evil)).status, 403);
+});
+
+Deno.test("the console takes no wrong token, and says so alike for all", async () => {
+  await using board = await openBoard();
+  const texts = new Set<string>();
+  for (const token of ["", "x", `${OPERATOR}x`, OPERATOR.slice(1), "é".repeat(2_000)]) {
+    const response = await board.post("/login", { token }, { remote: crypto.randomUUID() });
+    assertEquals([response.status, response.headers.get("Set-Cookie")], [403, null]);
+    texts.add(await response.text());
+  }
+  assertEquals(texts.size, 1);
+});
+
+Deno.test("the console limits the tries of an address, also with the right token", async () => {
+  await using board = await openBoard();
+  for (let i = 0; i < 10; i++) await board.post("/login", { token: "wrong" });
+  const response = await board.post("/login", { token: OPERATOR });
+  assertEquals([response.status, response.headers.get("Set-Cookie")], [429, null]);
+  assertMatch(response.headers.get("Retry-After")!, /^\d{1,2}$/);
+  const other = await board.post("/login", { token: OPERATOR }, { remote: "192.0.2.2" });
+  assertEquals(other.status, 303);
+});
+
+Deno.test("wrong tokens of others keep nobody from logging in", async () => {
+  await using board = await openBoard({ trustedProxyHops: 1 });
+  const from = (i: number) => ({ "X-Forwarded-For": `203.0.113.${i}` });
+  for (let i = 0; i < 250; i++) await board.post("/login", { token: "wrong" }, from(i));
+  assertEquals((await board.post("/login", { token: OPERATOR }, from(250))).status, 303);
+});
+
+Deno.test("apps and environments on one host have cookies of their own", async () => {
+  const nameOf = async (options: Parameters<typeof openBoard>[0]) => {
+    await using board = await openBoard(options);
+    return (await board.login()).split("=")[0];
+  };
+  const names = [{}, { name: "a.b" }, { name: "a-b" }, { viewerToken: OPERATOR.toUpperCase() }];
+  const found = await Promise.all(names.map(nameOf));
+  assertEquals(new Set(found).size, 4);
+});
+
+Deno.test("over https the console takes no cookie that came without it, and deletes both", async () => {
+  await using board = await openBoard({ trustedProxyHops: 1 });
+  const plain = await board.login();
+  const https = { "X-Forwarded-Proto": "https", Origin: "https://bot.example" };
+  const secure = (await board.post("/login", { token: OPERATOR }, https)).headers
+    .get("Set-Cookie")!.split(";")[0]!;
+  const statusOf = async (Cookie: string) =>
+    (await board.get("/", { "X-Forwarded-Proto": "https", Cookie })).status;
+  assertEquals([await statusOf(plain), await statusOf(secure)], [303, 200]);
+  const logout = await board.post("/logout", {}, { ...https, Cookie: secure });
+  const deleted = logout.headers.getSetCookie().map((each) => each.split("=")[0]);
+  assertEquals(deleted, [secure.split("=")[0], plain.split("=")[0]]);
+});
+
+Deno.test("a session ends after twelve hours", () => {
+  using time = new FakeTime(Date.UTC(2026, 0, 1));
+  const sessions = new Sessions("bot", { operatorToken: OPERATOR });
+  const value = sessions.begin("operator");
+  time.tick(12 * 3_600_000 - 1);
+  assertEquals(sessions.read(value)?.role, "operator");
+  time.tick(1);
+  assertEquals(sessions.read(value), undefined);
+});
+
+Deno.test("a session ends when a token changes, and is of no use at another app", () => {
+  const tokens = { viewerToken: VIEWER, operatorToken: OPERATOR };
+  const value = new Sessions("bot", tokens).begin("viewer");
+  assertEquals(new Sessions("bot", tokens).read(value)?.role, "viewer");
+  assertEquals(
+    new Sessions("bot", { ...tokens, operatorToken: VIEWER + "x" }).read(value),
+    undefined,
+  );
+  assertEquals(new Sessions("bot", { viewerToken: VIEWER }).read(value), undefined);
+  assertEquals(new Sessions("other", tokens).read(value), undefined);
+});
+
+Deno.test("the console takes no cookie that was changed", async () => {
+  await using board = await openBoard();
+  const cookie = await board.login(VIEWER);
+  const value = cookie.slice("console-bot=".length);
+  const changed = [
+    value.replace("viewer", "operator"),
+    value.replace(/\.[0-9a-z]{8}\./, ".zzzzzzzz."),
+    value.slice(0, -1),
+    `${value}x`,
+    value.replace(/[\w-]{43}$/, "A".repeat(43)),
+    "",
+    "x".repeat(5_000),
+  ];
+  for (const each of changed) {
+    assertEquals((await board.get("/", { Cookie: `console-bot=${each}` })).status, 303, each);
+  }
+  assertEquals((await board.get("/", { Cookie: cookie })).status, 200);
+});
+
+Deno.test("the console takes forms from its own pages only", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const Cookie = await board.login();
+  const others: Record<string, string | undefined>[] = [
+    { Origin: undefined },
+    { Origin: "null" },
+    { Origin: "http://evil.example" },
+    { Origin: "http://bot.example.evil.example" },
+    { Origin: "http://bot.example:8080" },
+    { Origin: "file://bot.example" },
+    { "Sec-Fetch-Site": "cross-site" },
+    { "Sec-Fetch-Site": "same-site" },
+    { "Sec-Fetch-Site": "none" },
+  ];
+  for (const headers of others) {
+    const fields = { kind: "purge", id };
+    const response = await board.post("/act", fields, { Cookie, ...headers });
+    assertEquals(response.status, 403, JSON.stringify(headers));
+    assertEquals((await board.post("/login", { token: OPERATOR }, headers)).status, 403);
+  }
+  assertEquals((await board.store.get(id))?.state, "dead");
+  const own = { Cookie, "Sec-Fetch-Site": "same-origin" };
+  assertEquals((await board.post("/act", { kind: "purge", id }, own)).status, 303);
+  assertEquals(await board.store.get(id), null);
+});
+
+Deno.test("the console takes forms behind a proxy that ends TLS, and for hosts with a port", async () => {
+  await using board = await openBoard();
+  const tls = { Origin: "https://bot.example", Host: "bot.example:443" };
+  assertEquals((await board.post("/login", { token: OPERATOR }, tls)).status, 303);
+});
+
+Deno.test("the console changes nothing by a GET", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const Cookie = await board.login();
+  for (const kind of ["replay", "cancel", "purge"]) {
+    for (const what of [`id=${id}`, "state=dead", "state=queued"]) {
+      for (const page of ["act", "progress", "delivery", "logout", "send"]) {
+        await (await board.get(`/${page}?kind=${kind}&${what}`, { Cookie })).text();
+      }
+    }
+  }
+  assertEquals((await board.store.get(id))?.state, "dead");
+  assertEquals((await board.get("/", { Cookie })).status, 200);
+  const logout = await board.get("/logout", { Cookie });
+  assertEquals([logout.status, logout.headers.get("Allow")], [405, "POST"]);
+});
+
+Deno.test("a viewer may not act", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const Cookie = await board.login(VIEWER);
+  const forms = [{ kind: "replay", id }, { kind: "purge", state: "dead", before: "9999999999999" }];
+  for (const fields of forms) {
+    const query = new URLSearchParams(fields as Record<string, string>);
+    assertEquals((await board.get(`/act?${query}`, { Cookie })).status, 403);
+    const form = fields as Record<string, string>;
+    assertEquals((await board.post("/act", form, { Cookie })).status, 403);
+  }
+  assertEquals((await board.store.get(id))?.state, "dead");
+  const page = await (await board.get(`/delivery?id=${id}`, { Cookie })).text();
+  assert(!page.includes("Replay"));
+});
+
+Deno.test("each page forbids what a page could be abused for", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  for (const page of [...PAGES, "/login", "/nothing", "/deliveries?state=x"]) {
+    const { headers } = await board.get(page, { Cookie });
+    const policy = headers.get("Content-Security-Policy")!;
+    assertStringIncludes(policy, "default-src 'none'");
+    assertStringIncludes(policy, "frame-ancestors 'none'");
+    assert(!/unsafe|\*|data:|http/.test(policy), policy);
+    assertEquals(headers.get("Referrer-Policy"), "same-origin");
+    assertEquals(headers.get("X-Content-Type-Options"), "nosniff");
+    assertEquals(headers.get("Cache-Control"), "no-store");
+    assertEquals(headers.get("Access-Control-Allow-Origin"), null);
+  }
+});
+
+Deno.test("pages have no script, style or handler of their own", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const Cookie = await board.login();
+  for (const page of [...PAGES, `/delivery?id=${id}`, `/act?kind=replay&id=${id}`, "/login"]) {
+    const html = await (await board.get(page, { Cookie })).text();
+    assert(
+      !/<style|\sstyle=|\son\w+=|javascript:|<script(?! src="script-[0-9a-f]{12}\.js" defer>)/i
+        .test(html),
+    );
+  }
+});
+
+// CVE-2024-32887 (Sidekiq: `substr`), CVE-2023-1892 (Sidekiq: `period`), CVE-2022-44303 (Resque: names of
+// queues and classes in the path), CVE-2024-25122 (sidekiq-unique-jobs: `filter`), CVE-2017-12097
+// (delayed_job_web: `queues`).
+Deno.test("the console reflects no parameter as markup", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  const names = [
+    ...["state", "type", "source", "place", "group", "from", "before", "id", "cursor", "period"],
+    ...["kind", "of", "next", "substr", "filter", "queues", "refresh", "page", "platform"],
+  ];
+  for (
+    const page of ["", "deliveries", "delivery", "payload", "acts", "act", "progress", "login"]
+  ) {
+    for (const name of names) {
+      const query = new URLSearchParams({ [name]: HOSTILE });
+      const html = await (await board.get(`/${page}?${query}`, { Cookie })).text();
+      assert(!/<script>|<img/.test(html), `${page} ${name}`);
+    }
+    const path = await board.get(`/${page}${encodeURIComponent(HOSTILE)}`, { Cookie });
+    assert(!(await path.text()).includes("alert("));
+  }
+});
+
+Deno.test("the console shows names that senders chose as text", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  const id = await storeDead(board.store, HOSTILE, {
+    ...{ type: HOSTILE, action: HOSTILE, source: HOSTILE, orderingKey: HOSTILE },
+    repository: { id: 1, fullName: HOSTILE, owner: HOSTILE, name: HOSTILE },
+    sender: { id: 1, name: `\u202e${HOSTILE}`, isBot: false },
+    body: new TextEncoder().encode(
+      JSON.stringify({ [HOSTILE]: HOSTILE, "\u202e": "\u2028</pre>" }),
+    ),
+  }, new Error(HOSTILE));
+  const query = new URLSearchParams({ id });
+  const pages = ["/deliveries", `/delivery?${query}`, `/act?kind=purge&${query}`];
+  for (const page of pages) {
+    const html = await (await board.get(page, { Cookie })).text();
+    assertStringIncludes(html, "alert(1)");
+    assert(!/<script>|<img|\u202e|\u2028/.test(html), page);
+  }
+});
+
+// CVE-2023-26141 (Sidekiq: a poll interval that the page took from its address).
+Deno.test("the console has no parameter for how often it refreshes", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  const names = ["refresh", "poll", "interval", "pollInterval", "live"];
+  const plain = await (await board.get("/deliveries", { Cookie })).text();
+  for (const name of names) {
+    for (const value of ["0", "1", "-1", "1e99"]) {
+      const page = await (await board.get(`/deliveries?${name}=${value}`, { Cookie })).text();
+      assertEquals(page, plain);
+    }
+  }
+  const [, script] = /src="(script-[^"]+)"/.exec(plain)!;
+  const code = await (await board.get(`/${script}`)).text();
+  assert(!/searchParams|location\.(search|hash)/.test(code));
+});
+
+Deno.test("the console bounds every parameter, and repeats none that is wrong", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  const wrong = [
+    "deliveries?state=zombie",
+    `deliveries?type=${"x".repeat(101)}`,
+    `deliveries?group=${"x".repeat(601)}`,
+    `deliveries?cursor=${"x".repeat(2_001)}`,
+    "deliveries?cursor=zombie",
+    "deliveries?from=zombie",
+    "deliveries?before=2026-99-99T00:00",
+    "deliveries?before=2026-02-31T00:00",
+    "act?kind=purge&state=dead&from=99999999999999&before=1",
+    "deliveries?before=999999999999999",
+    "deliveries?type=a%00b",
+    "deliveries?type=a&type=b",
+    "?period=zombie",
+    "act?kind=zombie&id=x",
+    "act?kind=replay",
+    "act?kind=replay&state=queued",
+    `delivery?id=${"x".repeat(1_001)}`,
+  ];
+  for (const page of wrong) {
+    const response = await board.get(`/${page}`, { Cookie });
+    assertEquals(response.status, 400, page);
+    assert(!/zombie|xxxx/.test(await response.text()), page);
+  }
+});
+
+Deno.test("the console reads no form that is too large, and none that is something else", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  const large = await board.post("/act", { kind: "replay", id: "x".repeat(20_000) }, { Cookie });
+  assertEquals(large.status, 400);
+  const json = { Cookie, "Content-Type": "application/json" };
+  assertEquals((await board.post("/act", { kind: "replay", id: "x" }, json)).status, 400);
+});
+
+Deno.test("a form that does not arrive is answered 408, and is no failure", async () => {
+  await using board = await openBoard();
+  using time = new FakeTime();
+  const body = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1)) });
+  const answer = board.send("/login", { method: "POST", body });
+  await time.tickAsync(10_001);
+  assertEquals([(await answer).status, board.logs], [408, []]);
+});
+
+Deno.test("a login leads to no other site", async () => {
+  await using board = await openBoard();
+  const others = [
+    ...["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"],
+    ...["deliveries/../../x", "x", "payload?id=1", "delivery\r\nSet-Cookie: a=b", "../deliveries"],
+    ...[".//evil.example", "././", "./deliveries", "./\\evil.example", "..//", "./?a#//b", ".", ""],
+  ];
+  for (const next of others) {
+    const response = await board.post("/login", { token: OPERATOR, next });
+    assertEquals(response.headers.get("Location"), "./", next);
+    const page = await (await board.get(`/login?${new URLSearchParams({ next })}`)).text();
+    assert(!page.includes("data-next"), next);
+  }
+  for (const next of ["deliveries?state=dead", "./", "./?period=day"]) {
+    const response = await board.post("/login", { token: OPERATOR, next });
+    assertEquals(response.headers.get("Location"), next);
+  }
+});
+
+Deno.test("a payload is downloaded as text that no browser runs", async () => {
+  await using board = await openBoard();
+  const body = new TextEncoder().encode(`{"a":"<script>alert(1)</script>"}`);
+  const id = await storeDead(board.store, "1", { body });
+  const Cookie = await board.login();
+  const response = await board.get(`/payload?id=${id}`, { Cookie });
+  assertEquals(response.headers.get("Content-Type"), "text/plain; charset=utf-8");
+  assertMatch(response.headers.get("Content-Disposition")!, /^attachment;/);
+  assertStringIncludes(response.headers.get("Content-Security-Policy")!, "sandbox");
+  assertEquals(new Uint8Array(await response.arrayBuffer()), body);
+});
+
+Deno.test("the console shows no payload if they are hidden", async () => {
+  await using board = await openBoard({ hidesPayloads: true });
+  const body = new TextEncoder().encode(`{"a":"secret"}`);
+  const sender = { id: 1, name: "secret", isBot: false };
+  const id = await storeDead(board.store, "1", { body, sender }, new RangeError("of a secret"));
+  await board.store.accept(delivery("2"));
+  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
+  await board.store.release(lease!, { delayMs: 60_000, reason: "secret" });
+  const Cookie = await board.login(VIEWER);
+  const page = await (await board.get(`/delivery?id=${id}`, { Cookie })).text();
+  const list = await (await board.get("/deliveries", { Cookie })).text();
+  const other = await board.get(`/delivery?id=${lease!.record.id}`, { Cookie });
+  assertStringIncludes(page, "<pre>RangeError</pre>");
+  const thrown = await storeDead(board.store, "3", {}, "Secret1" as unknown as Error);
+  const plain = await (await board.get(`/delivery?id=${thrown}`, { Cookie })).text();
+  assertStringIncludes(plain, "<pre>Error</pre>");
+  assert(!`${page}${list}${await other.text()}`.includes("secret"));
+  assertEquals((await board.get(`/payload?id=${id}`, { Cookie })).status, 403);
+});
+
+Deno.test("nothing of the tokens is logged or shown", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  await board.post("/login", { token: "a-wrong-token" });
+  const page = await (await board.get("/", { Cookie })).text();
+  const all = JSON.stringify(board.logs) + page;
+  assert(![OPERATOR, VIEWER, "a-wrong-token"].some((each) => all.includes(each)));
+  assertEquals(board.logs.map(({ message }) => message), [
+    "console login",
+    "console login refused",
+  ]);
+  assert(ORIGIN.startsWith("http"));
+});

@@ -1,0 +1,26 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import config from "../../../deno.json" with { type: "json" };
+import { testWith } from "../../_permissions.ts";
+
+const FILE = "dev/development.vars";
+
+testWith(
+  ["run"],
+  "on one's own machine the apps run in development, unless told else",
+  async () => {
+    for (const name of ["forge", "messenger"] as const) {
+      assertStringIncludes(config.tasks[name].command, ` --env-file=${FILE} -P=${name} `);
+    }
+    const environment = async (env: Record<string, string>) => {
+      const code = 'console.log(Deno.env.get("CONSOLE_ENVIRONMENT"))';
+      const { stdout } = await new Deno.Command(Deno.execPath(), {
+        args: ["eval", `--env-file=${FILE}`, code],
+        cwd: new URL("../../../", import.meta.url),
+        env,
+      }).output();
+      return new TextDecoder().decode(stdout).trim();
+    };
+    assertEquals(await environment({}), "development");
+    assertEquals(await environment({ CONSOLE_ENVIRONMENT: "staging" }), "staging");
+  },
+);

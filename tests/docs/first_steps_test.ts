@@ -1,0 +1,141 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import config from "../../deno.json" with { type: "json" };
+import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
+import { runHere } from "../cli/_cli.ts";
+import { withFolder } from "../_folder.ts";
+import { testWith } from "../_permissions.ts";
+import { blocks, read, ROOT } from "./_documents.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+/** The packages that a user adds are those of the repository here. */
+const CONFIG = `--config=${new URL("deno.json", ROOT).pathname}`;
+
+/** Output of a command that makes a random text. */
+const RANDOM = "4b1c7f0e9d2a5836c0f1e2d3b4a59687";
+
+/** A bot of the README, and how that tells the reader to run and to try it. */
+interface Steps {
+  readonly code: string;
+  readonly file: string;
+  readonly flags: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly send: readonly string[];
+}
+
+/** The bots that a reader begins with, and what each writes about its first event. */
+const BOTS = {
+  "bot.ts": {
+    platform: "github",
+    says: "Without a token, no label for: Spelling error in the README file",
+  },
+  "echo.ts": {
+    platform: "telegram",
+    says: "Without a token, not sent: You said: hello",
+  },
+} as const;
+
+/** Reads the steps of the bot that is saved in a file. */
+async function stepsOf(file: keyof typeof BOTS): Promise<Steps> {
+  const { platform } = BOTS[file];
+  const text = await read("README.md");
+  const shell = blocks(text, "sh");
+  const at = shell.findIndex((block) => block.includes(` ${file}\n`));
+  const [first, second] = [shell[at]!, shell[at + 1]!];
+  const env = [...first.matchAll(/\b([A-Z_]+)=(?:'([^']*)'|\$\(([^)]*)\)|(\S+))/g)]
+    .map(([, name, text, command, word]) => [name!, command ? RANDOM : text ?? word!]);
+  const [, send] = /task send (.*)\n/.exec(second)!;
+  return {
+    code: blocks(text, "ts").find((block) => block.includes(`platform: ${platform}(`))!,
+    file,
+    flags: first.match(/--allow-\S+/g)!.map((flag) => flag.replace("0.0.0.0:8000", "127.0.0.1")),
+    env: Object.fromEntries(env),
+    send: send!.split(" "),
+  };
+}
+
+/** Starts a bot as the README tells, in a folder of its own. */
+async function startIn(folder: string, { code, file, flags, env }: Steps): Promise<RunningApp> {
+  await Deno.mkdir(`${folder}/data`, { recursive: true });
+  await Deno.writeTextFile(`${folder}/${file}`, code);
+  return startApp({ script: file, flags: [...flags, CONFIG], env, cwd: folder, text: true });
+}
+
+for (const file of ["bot.ts", "echo.ts"] as const) {
+  const { says } = BOTS[file];
+  testWith(
+    NEEDS,
+    `README.md: ${file} handles the event that it is sent`,
+    () =>
+      withFolder(async (folder) => {
+        const steps = await stepsOf(file);
+        {
+          await using app = await startIn(folder, steps);
+          const args = ["send", ...steps.send, "--url", await app.url];
+          const { code, err } = await runHere(args, { env: (name) => steps.env[name] });
+          assertEquals([code, err], [0, []]);
+          await app.line(({ message }) => message === "event handled");
+          assert(app.output.some((line) => line.includes(says)), app.output.join("\n"));
+          const page = await fetch(`${await app.url}/console/login`);
+          await page.body?.cancel();
+          assertEquals(page.status, "CONSOLE_OPERATOR_TOKEN" in steps.env ? 200 : 404);
+        }
+        const { out } = await runHere([
+          "events",
+          "list",
+          "--kv",
+          `${folder}/${steps.env["KV_URL"]}`,
+        ]);
+        assertMatch(out.join("\n"), /^\S+ +done +1 /);
+      }),
+  );
+}
+
+/** Runs the test of a document on a bot, as the document tells. */
+async function runTest(document: string, code: string): Promise<Deno.CommandOutput> {
+  return await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/bot.ts`, code);
+    const [test] = blocks(await read(document), "ts ignore");
+    await Deno.writeTextFile(`${folder}/bot_test.ts`, test!);
+    const args = ["test", "--cached-only", "--no-check", "--allow-net=127.0.0.1", CONFIG];
+    return await new Deno.Command(Deno.execPath(), {
+      args: [...args, "bot_test.ts"],
+      cwd: folder,
+      env: { NO_COLOR: "1" },
+    }).output();
+  });
+}
+
+for (const document of ["README.md", "docs/tutorial.md"]) {
+  testWith(NEEDS, `${document}: the test passes with the bot of the README`, async () => {
+    const { code, stdout } = await runTest(document, (await stepsOf("bot.ts")).code);
+    assertEquals(code, 0, new TextDecoder().decode(stdout));
+  });
+
+  testWith(NEEDS, `${document}: the test fails with a bot that has no handler for it`, async () => {
+    const bot = (await stepsOf("bot.ts")).code;
+    const { code, stdout } = await runTest(document, bot.replace("issues.opened", "issues.closed"));
+    assertEquals(code, 1);
+    assertMatch(new TextDecoder().decode(stdout), /AssertionError[^]*\b1 failed/);
+  });
+}
+
+testWith(["read"], "docs/configuration.md shows the whole deno.json for a checkout", async () => {
+  const jsonOf = async (document: string) =>
+    blocks(await read(document), "json").map((block) => JSON.parse(block));
+  const [installed] = await jsonOf("README.md");
+  const linked = (await jsonOf("docs/configuration.md")).find(({ links }) => links);
+  const folders = await Array.fromAsync(Deno.readDir(new URL("dev/links/", ROOT)));
+  const links = folders.map(({ name }) => `../edge-base/dev/links/${name}`).toSorted();
+  assertEquals(linked, { ...installed, links: ["../edge-base", ...links] });
+});
+
+testWith(["read"], "README.md installs the version and the tasks that there are", async () => {
+  const [installed] = blocks(await read("README.md"), "json").map((block) => JSON.parse(block));
+  const specifier = `jsr:${config.name}@^${config.version}`;
+  assertEquals(installed.imports[config.name], specifier);
+  const tool = ["connect", "events", "send"];
+  assertEquals(
+    installed.tasks,
+    Object.fromEntries(tool.map((task) => [task, `deno run -A ${specifier}/cli ${task}`])),
+  );
+});

@@ -1,0 +1,161 @@
+import { assert, assertEquals } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import type { EventStore } from "../../../events/mod.ts";
+import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
+import {
+  openStoreInspector,
+  type StoreInspector,
+} from "../../../events/store/kv/store_inspector.ts";
+import { withFolder } from "../../_folder.ts";
+import { testKv } from "../../_kvs.ts";
+import { testWith } from "../../_permissions.ts";
+import { openSqlite } from "../../_sqlite.ts";
+import { openEventStore } from "../../../events/mod.ts";
+import { buryAll, claimAll, claimOne, delivery } from "./_events.ts";
+import { testStoreInOneProcess } from "./_stores.ts";
+
+function testInspector(
+  name: string,
+  fn: (store: EventStore, inspector: StoreInspector, kv: Deno.Kv) => Promise<void>,
+): void {
+  testStoreInOneProcess(
+    name,
+    ({ store, kv }) => fn(store, openStoreInspector(kv, "events"), kv),
+  );
+}
+
+/** The numbers of open events, with a plus where there are more. */
+async function open(inspector: StoreInspector, max = 10): Promise<string> {
+  const { queued, running, parked } = await inspector.countOpen(max);
+  return [queued, running, parked].map(({ count, isMore }) => `${count}${isMore ? "+" : ""}`)
+    .join(" ");
+}
+
+testInspector("countOpen() counts as stats() does", async (store, inspector) => {
+  await buryAll(store, ["dead"]);
+  await Promise.all(["a", "b", "c"].map((id) => store.accept(delivery(id))));
+  const leases = await claimAll(store);
+  await store.park(leases[0]!, { name: "n", timeoutMs: 60_000 });
+  await store.complete(leases[1]!);
+  await store.accept(delivery("later"));
+  await store.retry(await claimOne(store), 60_000, "no");
+  for (const id of ["g1", "g2", "g3"]) await store.accept(delivery(id, "{}", "key"));
+  await claimOne(store);
+  await store.accept(delivery("due"));
+  await store.emit("jobs", "report", {}, { delayMs: 60_000, group: "team" });
+  const { queued, running, parked } = await store.stats();
+  assertEquals([queued, running, parked], [5, 2, 1]);
+  assertEquals(await open(inspector), "5 2 1");
+});
+
+testInspector(
+  "countOpen() counts an event once that the schedule names twice",
+  async (store, inspector, kv) => {
+    await store.accept(delivery("a"));
+    const [entry] = await Array.fromAsync(kv.list({ prefix: ["events", "due"] }));
+    const [namespace, kind, dueAt, ...rest] = entry!.key;
+    await kv.set([namespace!, kind!, Number(dueAt) + 1, ...rest], entry!.value);
+    assertEquals(await open(inspector), "1 0 0");
+    await kv.set([namespace!, kind!, Date.now() + 60_000, ...rest], entry!.value);
+    assertEquals(await open(inspector), "1 0 0");
+  },
+);
+
+testInspector("countOpen() stops counting at a largest number", async (store, inspector) => {
+  for (let i = 0; i < 6; i++) await store.accept(delivery(`q${i}`));
+  assertEquals(await open(inspector, 6), "6 0 0");
+  assertEquals(await open(inspector, 5), "5+ 0 0");
+  await claimAll(store);
+  assertEquals(await open(inspector, 6), "0 6 0");
+  assertEquals(await open(inspector, 3), "0 3+ 0");
+  for (let i = 0; i < 6; i++) await store.accept(delivery(`g${i}`, "{}", `key${i % 2}`));
+  assertEquals(await open(inspector, 20), "6 6 0");
+  assertEquals((await open(inspector, 1)).split(" ")[0], "1+");
+});
+
+testInspector("countOpen() ends when it is told to", async (store, inspector) => {
+  await store.accept(delivery("a"));
+  const { queued } = await inspector.countOpen(10, AbortSignal.abort());
+  assert(queued.isMore);
+});
+
+testInspector("countDead() counts all, or those of a time", async (store, inspector) => {
+  await buryAll(store, ["a", "b", "c"]);
+  assertEquals(await inspector.countDead(3), { count: 3, isMore: false });
+  assertEquals(await inspector.countDead(2), { count: 2, isMore: true });
+  const { receivedAt } = (await store.get("c"))!;
+  const range = [receivedAt + 1, Infinity] as const;
+  assertEquals(await inspector.countDead(3, { range }), { count: 0, isMore: false });
+  await store.replay("a");
+  assertEquals(await inspector.countDead(3), { count: 2, isMore: false });
+});
+
+testInspector("emittedBy() finds generated ids of all sources", async (store, inspector) => {
+  await store.accept(delivery("a"));
+  await store.accept({ ...delivery("b"), intake: "forge" });
+  const leases = await claimAll(store);
+  const body = new TextEncoder().encode("{}");
+  const of = (source: string) => ({ source, type: "t", delayMs: 60_000, body });
+  for (const lease of leases) {
+    await store.complete(lease, { emits: [of("zoo"), of("jobs"), of("a-b")] });
+  }
+  const { record } = leases.find(({ record }) => record.intake === "forge")!;
+  const parent = (await store.get(record.id))!;
+  const ids = ["zoo:forge:b/0001", "jobs:forge:b/0002", "a-b:forge:b/0003"];
+  assertEquals(await inspector.emittedBy(parent, 50), ids);
+  assertEquals(await inspector.emittedBy(parent, 2), ids.slice(0, 2));
+  assertEquals(await inspector.emittedBy((await store.get(ids[0]!))!, 50), []);
+});
+
+testWith(
+  ["read", "write"],
+  "the inspector counts around what cannot be decoded",
+  () =>
+    withFolder(async (folder) => {
+      using time = new FakeTime();
+      using kv = await Deno.openKv(`${folder}/kv.db`);
+      const store = await openEventStore(kv, { log: () => {} });
+      const inspector = openStoreInspector(kv, "events");
+      const records = openConsoleRecords(kv, "events");
+      await buryAll(store, ["dead"]);
+      for (const id of ["a", "b", "c"]) {
+        await store.accept(delivery(id, "{}", id === "a" ? "key" : undefined));
+        time.tick(1);
+      }
+      for (const number of [1, 2, 3]) {
+        await records.write([{ kind: "act", number, id: "x", value: number, expireIn: 60_000 }]);
+      }
+      using file = openSqlite(`${folder}/kv.db`);
+      const damaged = "hex(k) like '%' || hex('due') || '00%' || hex('b') || '00'";
+      file.database.exec(`update kv set v = x'ff63' where ${damaged}`);
+      const kinds =
+        "hex(k) like '%' || hex('lane') || '00%' or hex(k) like '%' || hex('dead') || '00%'";
+      assertEquals(await open(inspector), "2 0 0");
+      file.database.exec(`update kv set v = x'ff63' where ${kinds}`);
+      assertEquals((await open(inspector)).split(" ").slice(1), ["0", "0"]);
+      assert((await inspector.countDead(5)).isMore);
+      file.database.exec(
+        "update kv set v = x'ff63' where v = (select v from kv where hex(k) like '%' || hex('act') || '00%' limit 1 offset 1)",
+      );
+      const last = await Array.fromAsync(records.last("act", 10), ({ value }) => value);
+      assertEquals(last, [3, 1]);
+      const all = await Array.fromAsync(records.between("act", 0, 10), ({ value }) => value);
+      assertEquals(all, [1, 3]);
+    }),
+);
+
+testKv("records of a console are read in their order", async (kv) => {
+  const records = openConsoleRecords(kv, "bot");
+  for (const number of [3, 1, 2]) {
+    await records.write([{ kind: "minute", number, id: "x", value: { number }, expireIn: 60_000 }]);
+  }
+  await records.write([{ kind: "quarter", number: 2, id: "x", value: 0, expireIn: 60_000 }]);
+  const numbers = async (list: AsyncIterable<{ readonly number: number }>) =>
+    await Array.fromAsync(list, ({ number }) => number);
+  assertEquals(await numbers(records.between("minute", 1, 3)), [1, 2]);
+  assertEquals(await numbers(records.last("minute", 2)), [3, 2]);
+  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), { number: 2 });
+  await records.delete({ kind: "minute", number: 2, id: "x" });
+  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), undefined);
+  assertEquals(await numbers(openConsoleRecords(kv, "other").last("minute", 9)), []);
+});

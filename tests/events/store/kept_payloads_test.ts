@@ -1,0 +1,393 @@
+import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { type EventStore, NotKeptError, openEventStore } from "../../../events/mod.ts";
+import { toEvent } from "../../../events/worker/event.ts";
+import { until } from "../worker/_worker.ts";
+import { claimOne, delivery, keysOf, later, listed } from "./_events.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+
+const DAY_MS = 86_400_000;
+
+const keepPayloads = { forMs: DAY_MS, maxBytes: 1_000_000 };
+
+/** Takes an event in, and settles it as done. */
+async function settle(store: EventStore, id: string, text = `{"a":1}`, key?: string) {
+  await store.accept(delivery(id, text, key));
+  assert(await store.complete(await claimOne(store)));
+}
+
+/** Reads the payload of an event; undefined if it is not kept. */
+async function keptOf(store: EventStore, id: string): Promise<string | undefined> {
+  const record = await store.get(id);
+  try {
+    return new TextDecoder().decode(await store.load({ record: record! }));
+  } catch (error) {
+    assertEquals((error as Error).name, "NotKeptError");
+    return undefined;
+  }
+}
+
+/** The sum of the sizes, as it is stored. */
+async function sumOf(kv: Deno.Kv): Promise<number> {
+  return Number((await kv.get<Deno.KvU64>(["events", "keptBytes"])).value?.value ?? 0n);
+}
+
+/** Checks that nothing is kept any more. */
+async function assertNothingKept(kv: Deno.Kv): Promise<void> {
+  assertEquals(await keysOf(kv, "kept"), []);
+  assertEquals(await keysOf(kv, "payload"), []);
+  assertEquals(await sumOf(kv), 0);
+}
+
+/** Waits for what settlements trim in passing: for what is on its way, and for what waits for that. */
+async function trimmed(store: EventStore): Promise<void> {
+  await store.trimPayloads();
+  await store.trimPayloads();
+}
+
+function testKeeping(name: string, fn: Parameters<typeof testStore>[1]): void {
+  const untilTrimmed: typeof fn = async (sut) => {
+    await fn(sut);
+    await trimmed(sut.store);
+  };
+  testStore(name, untilTrimmed, { keepPayloads });
+}
+
+testStore("a store keeps no payload of done events unless it is asked to", async (sut) => {
+  await settle(sut.store, "d1");
+  assertEquals(await keptOf(sut.store, "d1"), undefined);
+  assertEquals(await sut.store.replay("d1"), false);
+  await assertNothingKept(sut.kv);
+});
+
+testKeeping("load() reads the payload of a done event that is kept", async ({ kv, store }) => {
+  await settle(store, "d1");
+  assertEquals((await store.get("d1"))?.payload, null);
+  assertEquals(await keptOf(store, "d1"), `{"a":1}`);
+  assertEquals(await sumOf(kv), 7);
+});
+
+testKeeping("a payload of several parts is kept, and dropped by a purge", async ({ kv, store }) => {
+  const text = `{"a":"${"x".repeat(200_000)}"}`;
+  await settle(store, "d1", text);
+  assertEquals(await keptOf(store, "d1"), text);
+  assertEquals((await store.purge({})).changed, 1);
+  await assertNothingKept(kv);
+});
+
+testKeeping("replay() handles a done event again, as a new run", async ({ kv, store }) => {
+  await store.accept(delivery("d1"));
+  const first = await claimOne(store);
+  const noted = await store.checkpoint(first, "part");
+  assert(await store.complete(noted!));
+  assert(await store.replay("d1"));
+  const { record, body } = await claimOne(store);
+  const { attempt, progress, run, keyRun, attempts } = record;
+  assertEquals(
+    { attempt, progress, run, keyRun },
+    { attempt: 1, progress: undefined, run: 1, keyRun: 1 },
+  );
+  assertEquals(attempts.map(({ outcome }) => outcome), ["handled"]);
+  assertEquals(new TextDecoder().decode(body), `{"a":1}`);
+  assertEquals([await keysOf(kv, "kept"), await sumOf(kv)], [[], 0]);
+});
+
+testKeeping("a done event can be replayed again and again", async ({ kv, store }) => {
+  await settle(store, "d1");
+  const keys = new Set<string>();
+  for (let run = 0; run < 3; run++) {
+    assert(await store.replay("d1"));
+    const lease = await claimOne(store);
+    keys.add(toEvent(lease.record, lease.body!).idempotencyKey());
+    assert(await store.complete(lease));
+  }
+  assertEquals(keys.size, 3);
+  assertEquals([await keptOf(store, "d1"), await sumOf(kv)], [`{"a":1}`, 7]);
+});
+
+testKeeping("a dead event goes on with its run, also after a replay", async ({ store }) => {
+  await settle(store, "d1");
+  assert(await store.replay("d1"));
+  const lease = await claimOne(store);
+  const key = toEvent(lease.record, lease.body!).idempotencyKey();
+  assert(await store.bury((await store.checkpoint(lease, "part"))!, new Error("no")));
+  assert(await store.replay("d1"));
+  const again = await claimOne(store);
+  assertEquals([again.record.keyRun, again.record.run], [1, 2]);
+  assertEquals(again.record.progress, ["part"]);
+  assertEquals(toEvent(again.record, again.body!).idempotencyKey(), key);
+});
+
+testKeeping("a replayed event joins the end of its ordering group", async ({ store }) => {
+  await settle(store, "d1", "{}", "key");
+  await store.accept(delivery("d2", "{}", "key"));
+  assert(await store.replay("d1"));
+  const order = [];
+  for (let i = 0; i < 2; i++) {
+    const lease = await claimOne(store);
+    order.push(lease.record.id);
+    assert(await store.complete(lease));
+  }
+  assertEquals(order, ["d2", "d1"]);
+});
+
+testKeeping("of two replays of a done event one succeeds", async ({ kv, store }) => {
+  await settle(store, "d1");
+  const results = await Promise.all(Array.from({ length: 4 }, () => store.replay("d1")));
+  assertEquals(results.filter(Boolean).length, 1);
+  assertEquals(await sumOf(kv), 0);
+});
+
+testKeeping("replayAll() takes done events only if it is asked to", async ({ store }) => {
+  await settle(store, "d1");
+  await store.accept(delivery("d2"));
+  assert(await store.bury(await claimOne(store), new Error("no")));
+  assertEquals((await store.replayAll({ ids: ["d1"] })).left, ["d1"]);
+  assertEquals((await store.replayAll({})).changed, 1);
+  assertEquals((await store.replayAll({ state: "done" })).changed, 1);
+  assertEquals(await listed(store, { state: "queued" }), ["d1", "d2"]);
+});
+
+testKeeping("replayAll() leaves done events whose payload is gone", async ({ kv, store }) => {
+  await settle(store, "d1");
+  await settle(store, "d2");
+  const [key] = await keysOf(kv, "kept");
+  await kv.delete(key!);
+  assertEquals(await store.replayAll({ state: "done", ids: ["d1", "d2"] }), {
+    changed: 1,
+    left: ["d1"],
+  });
+});
+
+testKeeping("a delivery of a done event is a duplicate while it is kept", async ({ store }) => {
+  await settle(store, "d1");
+  assertEquals(await store.accept(delivery("d1")), { id: "d1", duplicate: true });
+  assertEquals(await keptOf(store, "d1"), `{"a":1}`);
+});
+
+testKeeping("a delivery of an ignored event takes the place of what is kept", async (sut) => {
+  const { kv, store } = sut;
+  await store.accept(delivery("d1"));
+  assert(await store.complete(await claimOne(store), { outcome: "ignored" }));
+  assertEquals(await keptOf(store, "d1"), `{"a":1}`);
+  assertEquals((await store.accept(delivery("d1", `{"b":2}`))).duplicate, false);
+  assertEquals([await keysOf(kv, "kept"), await sumOf(kv)], [[], 0]);
+  assertEquals((await keysOf(kv, "payload")).length, 1);
+  assert(await store.complete(await claimOne(store)));
+  assertEquals(await keptOf(store, "d1"), `{"b":2}`);
+});
+
+testKeeping("a dead event's payload is not counted", async ({ kv, store }) => {
+  await store.accept(delivery("d1"));
+  assert(await store.bury(await claimOne(store), new Error("no")));
+  assertEquals([await keysOf(kv, "kept"), await sumOf(kv)], [[], 0]);
+  assertEquals((await store.purge({})).changed, 1);
+  await assertNothingKept(kv);
+});
+
+testKeeping("a purge and a trim at the same time drop a payload once", async ({ kv, store }) => {
+  for (let i = 0; i < 20; i++) await settle(store, `d${i}`);
+  const other = await openEventStore(kv, { keepPayloads: { forMs: 1, maxBytes: 1 } });
+  const [purged] = await Promise.all([
+    store.purge({}),
+    other.trimPayloads(),
+    store.replayAll({ state: "done" }),
+  ]);
+  const queued = await listed(store, { state: "queued" });
+  assertEquals(purged.changed + queued.length >= 20, true);
+  for (const { id } of await Array.fromAsync(store.list({ state: "queued" }))) {
+    assertEquals(await keptOf(store, id), `{"a":1}`);
+  }
+  await store.cancelAll({});
+  await store.purge({});
+  await assertNothingKept(kv);
+});
+
+const small = { forMs: DAY_MS, maxBytes: 30 };
+
+testStore("the oldest payloads are dropped when all take too much", async ({ kv, store }) => {
+  for (let i = 0; i < 8; i++) await settle(store, `d${i}`, `{"n":${i}}`);
+  await store.trimPayloads();
+  await store.trimPayloads();
+  const kept = [];
+  for (let i = 0; i < 8; i++) if (await keptOf(store, `d${i}`)) kept.push(i);
+  assertEquals(kept, [4, 5, 6, 7]);
+  assertEquals([await sumOf(kv), (await keysOf(kv, "payload")).length], [28, 4]);
+}, { keepPayloads: small });
+
+testKeeping(
+  "processes that trim at the same time do not drop more than one would",
+  async ({ kv, store }) => {
+    for (let i = 0; i < 120; i++) await settle(store, `d${i}`);
+    const limits = { keepPayloads: { forMs: DAY_MS, maxBytes: 70 } };
+    const others = await Promise.all(Array.from({ length: 4 }, () => openEventStore(kv, limits)));
+    await Promise.all(others.map(async (other, i) => {
+      await later(i * 3);
+      await other.trimPayloads();
+    }));
+    assertEquals([await sumOf(kv), (await keysOf(kv, "payload")).length], [70, 10]);
+  },
+);
+
+testStore("a payload that is larger than the limit is not kept", async ({ kv, store }) => {
+  await settle(store, "d1", `{"text":"${"x".repeat(30)}"}`);
+  await assertNothingKept(kv);
+}, { keepPayloads: small });
+
+testStoreInOneProcess("the settling process drops what is too much, in passing", async (sut) => {
+  for (let i = 0; i < 8; i++) await settle(sut.store, `d${i}`, `{"n":${i}}`);
+  await until(async () => await sumOf(sut.kv) <= 30);
+  assertEquals((await keysOf(sut.kv, "kept")).length, (await keysOf(sut.kv, "payload")).length);
+  await trimmed(sut.store);
+}, { keepPayloads: small });
+
+testStore("payloads are dropped that are too old", async ({ kv, store }) => {
+  await settle(store, "d1");
+  await later(30);
+  const other = await openEventStore(kv, { keepPayloads: { forMs: 20, maxBytes: 1_000 } });
+  assertEquals(await other.trimPayloads(), 1);
+  assertEquals(await store.replay("d1"), false);
+  await assertNothingKept(kv);
+}, { keepPayloads });
+
+testStore("a store that keeps none drops what another has kept", async ({ kv, store }) => {
+  await settle(store, "d1");
+  const off = await openEventStore(kv);
+  assertEquals(await keptOf(off, "d1"), `{"a":1}`);
+  assertEquals(await off.trimPayloads(), 1);
+  assertEquals(await keptOf(store, "d1"), undefined);
+  await assertNothingKept(kv);
+}, { keepPayloads });
+
+testStore("a payload in a record is kept if the option comes later", async ({ kv }) => {
+  const off = await openEventStore(kv);
+  const lease = Promise.withResolvers<Parameters<EventStore["complete"]>[0]>();
+  const room = { owner: "me", leaseMs: 30_000, cancel: () => {} };
+  off.listen({ wake: () => {}, reserve: () => ({ ...room, take: lease.resolve }) });
+  await off.accept(delivery("d1"));
+  const on = await openEventStore(kv, { keepPayloads });
+  assert(await on.complete(await lease.promise));
+  assertEquals(await keptOf(on, "d1"), `{"a":1}`);
+  kv.close();
+});
+
+Deno.test("a payload goes with the record whose retention is over", async () => {
+  await using sut = await memoryStore({
+    retentionMs: 100,
+    keepPayloads: { forMs: 100, maxBytes: 9_000 },
+  });
+  await settle(sut.store, "d1");
+  await later(110);
+  assertEquals(await sut.store.trimPayloads(), 1);
+  await assertNothingKept(sut.kv);
+});
+
+Deno.test("a replayed event does not expire", async () => {
+  await using sut = await memoryStore({
+    retentionMs: 50,
+    keepPayloads: { forMs: 50, maxBytes: 9_000 },
+  });
+  await settle(sut.store, "d1");
+  assert(await sut.store.replay("d1"));
+  await later(100);
+  await sut.store.trimPayloads();
+  const lease = await claimOne(sut.store);
+  assertEquals(new TextDecoder().decode(await sut.store.load(lease)), `{"a":1}`);
+});
+
+Deno.test("payloads that a clock ahead has settled do not stay for longer", async () => {
+  await using sut = await memoryStore({ keepPayloads });
+  {
+    using _ahead = new FakeTime(Date.now() + 10 * DAY_MS);
+    await settle(sut.store, "d1");
+  }
+  await sut.store.trimPayloads();
+  await assertNothingKept(sut.kv);
+});
+
+for (
+  const [name, damage] of [
+    ["wrong", new Deno.KvU64(5n)],
+    ["below zero", new Deno.KvU64(2n ** 64n - 5n)],
+    ["no number", "text"],
+  ] as const
+) {
+  Deno.test(`a sum that is ${name} is counted anew`, async () => {
+    await using sut = await memoryStore({ keepPayloads: { forMs: DAY_MS, maxBytes: 20 } });
+    await settle(sut.store, "d1");
+    await settle(sut.store, "d2");
+    await sut.kv.set(["events", "keptBytes"], damage);
+    await sut.kv.delete(["events", "keptCounted"]);
+    // Opened anew, as after a start.
+    const store = await openEventStore(sut.kv, { keepPayloads: { forMs: DAY_MS, maxBytes: 20 } });
+    assertEquals(await store.trimPayloads(), 0);
+    assertEquals(await sumOf(sut.kv), 14);
+    await settle(store, "d3");
+    await until(async () => await sumOf(sut.kv) <= 20);
+    assertEquals((await keysOf(sut.kv, "kept")).length, 2);
+  });
+}
+
+Deno.test("an entry that another version wrote is left to it", async () => {
+  await using sut = await memoryStore({ keepPayloads });
+  await sut.kv.set(["events", "kept", 1, "d1"], { v: 2 });
+  await sut.kv.set(["events", "kept", 2, "d2"], "damaged");
+  await settle(sut.store, "d3");
+  const store = await openEventStore(sut.kv);
+  assertEquals(await store.trimPayloads(), 1);
+  assertEquals((await keysOf(sut.kv, "kept")).length, 2);
+});
+
+Deno.test("idempotencyKey() of an event that was not replayed is the one of earlier versions", async () => {
+  await using sut = await memoryStore({ keepPayloads });
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store);
+  const event = toEvent(lease.record, lease.body!);
+  assertEquals(event.idempotencyKey("call"), "c68fe22c-46a8-8a57-b3b4-635f4ea53441");
+  assertNotEquals(
+    toEvent({ ...lease.record, keyRun: 1 }, lease.body!).idempotencyKey("call"),
+    event.idempotencyKey("call"),
+  );
+});
+
+Deno.test("load() of a done event without a payload rejects with a NotKeptError", async () => {
+  await using sut = await memoryStore();
+  await settle(sut.store, "d1");
+  const record = await sut.store.get("d1");
+  await assertRejects(
+    () => sut.store.load({ record: record! }),
+    NotKeptError,
+    "Cannot load event d1: it is done, and its payload is not kept",
+  );
+});
+
+const DEFAULT_MS = 604_800_000;
+for (
+  const [options, message] of [
+    [
+      { forMs: 0, maxBytes: 1 },
+      `'keepPayloads.forMs' must be from 1 to ${DEFAULT_MS}, the retention, got 0`,
+    ],
+    [
+      { forMs: DEFAULT_MS + 1, maxBytes: 1 },
+      `'keepPayloads.forMs' must be from 1 to ${DEFAULT_MS}, the retention, got ${DEFAULT_MS + 1}`,
+    ],
+    [
+      { forMs: "1d", maxBytes: 1 },
+      `'keepPayloads.forMs' must be from 1 to ${DEFAULT_MS}, the retention, got "1d"`,
+    ],
+    [
+      { forMs: 1, maxBytes: 0 },
+      `'keepPayloads.maxBytes' must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}, got 0`,
+    ],
+  ] as const
+) {
+  Deno.test(`openEventStore() refuses to keep payloads with ${JSON.stringify(options)}`, async () => {
+    using kv = await Deno.openKv(":memory:");
+    await assertRejects(
+      () => openEventStore(kv, { keepPayloads: options as never }),
+      RangeError,
+      `Cannot open the event store: ${message}`,
+    );
+  });
+}

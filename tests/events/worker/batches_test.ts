@@ -1,0 +1,140 @@
+import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import {
+  type Delivery,
+  type EventHandler,
+  GiveUpError,
+  type HandlerContext,
+  RetryLaterError,
+  type WebhookEvent,
+} from "../../../events/mod.ts";
+import type { LogRecord } from "../../../core/mod.ts";
+import { writeLog } from "../../../core/mod.ts";
+import { claimOne, delivery } from "../store/_events.ts";
+import { reach, simulated, until, withWorker } from "./_worker.ts";
+import type { OpenedStore } from "./_worker.ts";
+
+/** A delivery that is handled together with others of its key. */
+function quiet(id: string, text = "{}"): Delivery {
+  return { ...delivery(id, text, "key"), quietMs: 1_000, payload: JSON.parse(text) };
+}
+
+/** Events as a handler got them: the earlier ones, and the latest. */
+const idsOf = ({ id, earlier }: WebhookEvent) => [...earlier.map(({ id }) => id), id];
+
+/** Takes events in, handles them, and tells what was handled and logged. */
+async function handling(
+  sut: OpenedStore,
+  ids: readonly string[],
+  handle: (event: WebhookEvent, context: HandlerContext) => unknown,
+  state: "done" | "dead" = "done",
+) {
+  const [seen, logs]: [WebhookEvent[], LogRecord[]] = [[], []];
+  const handler: EventHandler = async (event, context) => {
+    seen.push(event);
+    await handle(event, context);
+  };
+  const log = (record: LogRecord) => void logs.push(record);
+  const retry = { minDelayMs: 10, maxAttempts: 2 };
+  for (const id of ids) await sut.store.accept(quiet(id, JSON.stringify({ text: id })));
+  await withWorker(sut, handler, { log, retry }, async () => {
+    for (const id of ids) await reach(sut.store, id, state);
+  });
+  return { seen, logs };
+}
+
+Deno.test(
+  "a handler gets the latest event with the earlier ones",
+  simulated(async (sut) => {
+    const { seen, logs } = await handling(sut, ["a", "b", "c"], (_, { log }) => {
+      writeLog(log, "info", "seen");
+    });
+    assertEquals(seen.map(idsOf), [["a", "b", "c"]]);
+    const [event] = seen;
+    assertEquals([event!.payload.text, event!.deliveryId, event!.attempt], ["c", "c", 1]);
+    assertEquals(event!.earlier.map(({ payload }) => payload.text), ["a", "b"]);
+    assertEquals(event!.earlier.flatMap(({ earlier }) => earlier), []);
+    assertEquals(logs.find(({ message }) => message === "seen")?.eventId, "c");
+    const handled = logs.filter(({ message }) => message === "event handled");
+    assertEquals(handled.map(({ eventId }) => eventId), ["a", "b", "c"]);
+    assertEquals(handled.map(({ handledWith }) => handledWith), [undefined, "a", "a"]);
+  }),
+);
+
+Deno.test(
+  "a batch that fails is tried again as it was, with the same key for calls",
+  simulated(async (sut) => {
+    const { store } = sut;
+    const { seen, logs } = await handling(sut, ["a", "b"], async ({ attempt }) => {
+      if (attempt > 1) return;
+      await store.accept(quiet("c"));
+      throw new Error("not yet");
+    });
+    assertEquals(seen.slice(0, 2).map(idsOf), [["a", "b"], ["a", "b"]]);
+    assertEquals(seen.slice(0, 2).map(({ attempt }) => attempt), [1, 2]);
+    assertEquals(seen[0]!.idempotencyKey(), seen[1]!.idempotencyKey());
+    assertNotEquals(seen[0]!.idempotencyKey(), seen[0]!.earlier[0]!.idempotencyKey());
+    const failed = logs.filter(({ message }) => message === "event failed, to be tried again");
+    assertEquals(failed.map(({ eventId }) => eventId), ["a"]);
+  }),
+);
+
+Deno.test(
+  "a batch dies with its first event, and each of them is logged",
+  simulated(async (sut) => {
+    const give = () => {
+      throw new GiveUpError("no use");
+    };
+    const { seen, logs } = await handling(sut, ["a", "b"], give, "dead");
+    assertEquals(seen.length, 1);
+    const dead = logs.filter(({ message }) => message === "event given up, now dead");
+    assertEquals(dead.map(({ eventId }) => eventId), ["a", "b"]);
+    assertStringIncludes((await sut.store.get("b"))!.attempts[0]!.error!, "no use");
+  }),
+);
+
+Deno.test(
+  "a batch is put off together",
+  simulated(async (sut) => {
+    const seen: string[][] = [];
+    await handling(sut, ["a", "b"], (event) => {
+      seen.push(idsOf(event));
+      if (seen.length === 1) throw new RetryLaterError("night", { afterMs: 20_000 });
+    });
+    assertEquals(seen, [["a", "b"], ["a", "b"]]);
+    const { putOff, attempt } = (await sut.store.get("a"))!;
+    assertEquals([putOff?.times, attempt], [1, 1]);
+  }),
+);
+
+Deno.test(
+  "effects are committed once for a batch, and progress is of all its events",
+  simulated(async (sut) => {
+    const { kv } = sut;
+    await handling(sut, ["a", "b"], async ({ attempt }, { checkpoint, progress, settleWith }) => {
+      if (!progress.includes("half")) await checkpoint("half");
+      if (attempt === 1) throw new Error("not yet");
+      settleWith((commit) => commit.check({ key: ["sum"], versionstamp: null }).set(["sum"], 1));
+    });
+    assertEquals((await kv.get(["sum"])).value, 1);
+    assertEquals((await sut.store.get("a"))?.progress, ["half"]);
+  }),
+);
+
+Deno.test(
+  "an event whose record was deleted is left out of its batch",
+  simulated(async (sut) => {
+    const { store, kv } = sut;
+    await store.accept(delivery("first", "{}", "key"));
+    const first = await claimOne(store);
+    for (const id of ["a", "b", "c"]) await store.accept({ ...quiet(id), quietMs: 0 });
+    await store.complete(first);
+    const { receivedAt } = (await store.get("b"))!;
+    await kv.atomic().delete(["events", "event", receivedAt, "b"]).commit();
+    const seen: string[][] = [];
+    await withWorker(sut, (event) => seen.push(idsOf(event)), {}, async () => {
+      await until(() => seen.length > 1);
+      await reach(store, "c", "done");
+    });
+    assertEquals(seen, [["a"], ["c"]]);
+  }),
+);

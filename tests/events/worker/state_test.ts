@@ -1,0 +1,375 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  createEventRouter,
+  type EventHandler,
+  type HandlerContext,
+  openEventStore,
+  RetryLaterError,
+  StateConflictError,
+} from "../../../events/mod.ts";
+import { claimOne, delivery, later } from "../store/_events.ts";
+import { WallClock } from "../../_wall_clock.ts";
+import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../store/_stores.ts";
+import { reach, until, withWorker } from "./_worker.ts";
+
+const RETRY = { retry: { minDelayMs: 1, maxDelayMs: 1, maxAttempts: 3 } };
+
+/** Handles events, to their end, and then checks what is stored. */
+async function handleThen(
+  sut: StoreUnderTest,
+  handler: EventHandler,
+  check: () => Promise<void>,
+  state: "done" | "dead" = "done",
+  ids: readonly string[] = ["d1"],
+): Promise<void> {
+  await withWorker(sut, handler, RETRY, async () => {
+    for (const id of ids) {
+      await sut.store.accept(delivery(id));
+      await reach(sut.store, id, state);
+    }
+    await check();
+  });
+}
+
+/** Handles events, to their end. */
+async function handle(sut: StoreUnderTest, handler: EventHandler, ...ids: string[]): Promise<void> {
+  await handleThen(sut, handler, () => Promise.resolve(), "done", ids);
+}
+
+async function valueOf(sut: StoreUnderTest, key = "chat"): Promise<unknown> {
+  return (await sut.store.state(key)).value;
+}
+
+testStoreInOneProcess(
+  "state() is committed with the event, and read by the next one",
+  async (sut) => {
+    const seen: unknown[] = [];
+    const handler: EventHandler = async (_, { state }) => {
+      const chat = await state<{ n: number }>("chat");
+      seen.push(chat.value);
+      chat.set({ n: (chat.value?.n ?? 0) + 1 });
+      seen.push(chat.value, (await sut.store.state("chat")).value);
+    };
+    await handle(sut, handler, "d1", "d2");
+    assertEquals(seen, [undefined, { n: 1 }, undefined, { n: 1 }, { n: 2 }, { n: 1 }]);
+  },
+);
+
+testStoreInOneProcess("state() can be deleted", async (sut) => {
+  await (await sut.store.state("chat")).set("x");
+  await handleThen(sut, async (_, { state }) => (await state("chat")).delete(), async () => {
+    assertEquals(await valueOf(sut), undefined);
+    assertEquals((await sut.store.state("chat")).versionstamp, null);
+  });
+});
+
+testStoreInOneProcess(
+  "state() is not committed if the handler fails or is put off",
+  async (sut) => {
+    let calls = 0;
+    const handler: EventHandler = async (_, { state }) => {
+      const chat = await state<number>("chat");
+      assertEquals(chat.value, undefined);
+      chat.set(1);
+      if (++calls === 1) throw new RetryLaterError("later", { afterMs: 0 });
+      throw new Error("no");
+    };
+    await handleThen(sut, handler, async () => {
+      assertEquals([calls, await valueOf(sut)], [4, undefined]);
+    }, "dead");
+  },
+);
+
+testStoreInOneProcess("state() is not committed if the event is cancelled", async (sut) => {
+  const handler: EventHandler = async ({ id }, { state }) => {
+    (await state("chat")).set(1);
+    await sut.store.cancel(id);
+  };
+  await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), undefined), "dead");
+});
+
+testStoreInOneProcess("state() that is changed meanwhile fails the attempt", async (sut) => {
+  const other = await openEventStore(sut.kv);
+  const seen: unknown[] = [];
+  const handler: EventHandler = async (_, { state }) => {
+    const chat = await state<string>("chat");
+    seen.push(chat.value);
+    if (seen.length === 1) assert(await (await other.state("chat")).set("theirs"));
+    chat.set(`${chat.value}, mine`);
+  };
+  await handleThen(sut, handler, async () => {
+    assertEquals(seen, [undefined, "theirs"]);
+    assertEquals(await valueOf(sut), "theirs, mine");
+    const { attempts } = (await sut.store.get("d1"))!;
+    assertEquals(attempts.map(({ outcome }) => outcome), ["failed", "handled"]);
+    assertEquals(
+      attempts[0]!.error,
+      "StateConflictError: A state that the handler has changed was changed by another one meanwhile",
+    );
+  });
+});
+
+testStoreInOneProcess(
+  "state() that is only read is not checked, and settles as ever",
+  async (sut) => {
+    const handler: EventHandler = async (_, { state }) => {
+      await state("chat");
+      assert(await (await sut.store.state("chat")).set("theirs"));
+    };
+    await handleThen(sut, handler, async () => {
+      assertEquals((await sut.store.get("d1"))!.attempts.length, 1);
+    });
+  },
+);
+
+testStoreInOneProcess(
+  "state() of two handlers of one event: the second sees the first",
+  async (sut) => {
+    const router = createEventRouter();
+    let calls = 0;
+    for (const name of ["a", "b"]) {
+      router.onAny(async (_, { state }) => {
+        calls++;
+        const chat = await state<string[]>("chat");
+        // Both have read it before one is noted.
+        await later(20);
+        chat.set([...chat.value ?? [], name]);
+      }, { id: name });
+    }
+    await handleThen(sut, router.handle, async () => {
+      assertEquals((await valueOf(sut) as string[]).toSorted(), ["a", "b"]);
+      // The one that was second has run again, and the first one has not.
+      assertEquals(calls, 3);
+      assert((await sut.store.get("d1"))!.attempts[0]!.error!.includes("StateConflictError"));
+    });
+  },
+);
+
+testStoreInOneProcess("state() of each handler commits with its own part", async (sut) => {
+  const router = createEventRouter();
+  let fails = true;
+  router.onAny(async (_, { state }) => (await state("first")).set(1), { id: "first" });
+  router.onAny(async (_, { state }) => {
+    (await state("second")).set(2);
+    await later(20);
+    if (fails) assertEquals((await sut.store.state("first")).value, 1);
+    if (fails) {
+      fails = false;
+      throw new Error("no");
+    }
+  }, { id: "second" });
+  await handleThen(sut, router.handle, async () => {
+    assertEquals([await valueOf(sut, "first"), await valueOf(sut, "second")], [1, 2]);
+  });
+});
+
+Deno.test("state() of routers that are called one after the other is one", async () => {
+  await using sut = await memoryStore();
+  const router = createEventRouter();
+  router.onAny(async (_, { state }) => {
+    const chat = await state<number>("chat");
+    chat.set((chat.value ?? 0) + 1);
+  });
+  const handler: EventHandler = async (event, context) => {
+    const chat = await context.state<number>("chat");
+    chat.set(10);
+    await router.handle(event, context);
+    await router.handle(event, context);
+    assertEquals(chat.value, 12);
+  };
+  await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), 12));
+});
+
+Deno.test("state() of a router within a router is that of the handler around both", async () => {
+  for (const isOpened of [false, true]) {
+    await using sut = await memoryStore();
+    const inner = createEventRouter().onAny(async (_, { state }) => {
+      const chat = await state<number>("chat");
+      chat.set(chat.value! + 1);
+    });
+    const outer = createEventRouter().onAny(async (event, context) => {
+      if (isOpened) assertEquals((await context.state("chat")).value, 10);
+      await inner.handle(event, context);
+      await inner.handle(event, context);
+    });
+    const handler: EventHandler = async (event, context) => {
+      (await context.state<number>("chat")).set(10);
+      await outer.handle(event, context);
+    };
+    await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), 12));
+  }
+});
+
+Deno.test("state() of routers that are called beside each other is in conflict", async () => {
+  await using sut = await memoryStore();
+  const router = createEventRouter();
+  router.onAny(async (_, { state }) => {
+    const chat = await state<number>("chat");
+    await later(5);
+    chat.set(1);
+  });
+  let error: unknown;
+  const handler: EventHandler = async (event, context) => {
+    try {
+      await Promise.all([router.handle(event, context), router.handle(event, context)]);
+    } catch (thrown) {
+      error = thrown;
+      throw thrown;
+    }
+  };
+  await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), undefined), "dead");
+  assert(error instanceof StateConflictError);
+  assertEquals(error.key, "chat");
+});
+
+Deno.test("state() of each intake is its own", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = async ({ intake }, { state }) => {
+    (await state("chat")).set(intake);
+    assertEquals(await state("chat"), await state("chat", { intake }));
+    (await state("of all", { intake: "" })).set(intake);
+  };
+  await withWorker(sut, handler, {}, async () => {
+    for (const intake of ["one", "two"]) {
+      await sut.store.accept({ ...delivery("d1"), intake });
+      await reach(sut.store, `${intake}:d1`, "done");
+    }
+    const of = async (intake: string) => (await sut.store.state("chat", { intake })).value;
+    assertEquals([await of("one"), await of("two"), await valueOf(sut)], ["one", "two", undefined]);
+    assertEquals(await valueOf(sut, "of all"), "two");
+  });
+});
+
+Deno.test("state() refuses what a KV cannot hold at the call", async () => {
+  await using sut = await memoryStore();
+  const errors: unknown[] = [];
+  const handler: EventHandler = async (_, { state }) => {
+    const chat = await state<unknown>("chat");
+    const refused = (value: unknown, type: typeof TypeError | typeof RangeError, message: string) =>
+      assertThrows(() => chat.set(value), type, `Cannot set the state: 'value' ${message}`);
+    refused("a".repeat(64_995), RangeError, "must take up to 65000 bytes, takes 65001");
+    refused("ä€".repeat(40_000), RangeError, "must take up to 65000 bytes, takes 160");
+    refused(undefined, TypeError, "must not be undefined: delete the state");
+    refused(() => {}, TypeError, "cannot be cloned");
+    assertThrows(
+      () => chat.set(1, { expireAfterMs: 0 }),
+      RangeError,
+      "'expireAfterMs' must be a whole",
+    );
+    const views = Array.from({ length: 2_000 }, () => new Uint8Array(new ArrayBuffer(9_000), 7, 2));
+    chat.set(views);
+    for (const key of ["b", "c"]) await state(key);
+    const fourth = "Cannot read the state: an event can have up to 3, got 4.";
+    await assertRejects(() => state("d"), RangeError, fourth);
+    const text = "Cannot read the state: 'key' must be a text that is not empty, got ";
+    await assertRejects(() => state(1 as never), TypeError, `${text}1`);
+    await assertRejects(() => state(""), TypeError, `${text}""`);
+    await assertRejects(() => state("x".repeat(257)), RangeError, "up to 256 characters");
+    errors.push("none");
+  };
+  await handleThen(sut, handler, async () => {
+    assertEquals(errors, ["none"]);
+    assertEquals((await valueOf(sut) as Uint8Array[]).length, 2_000);
+  });
+});
+
+Deno.test("state() takes the largest value that is allowed, of each kind", async () => {
+  await using sut = await memoryStore();
+  for (const value of ["a".repeat(64_980), "€".repeat(32_490), new Uint8Array(64_980)]) {
+    assert(await (await sut.store.state("chat")).set(value));
+    assertEquals((await sut.store.state<typeof value>("chat")).value?.length, value.length);
+  }
+});
+
+Deno.test("set() of a state copies the value", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = async (_, { state }) => {
+    const chat = await state<number[]>("chat");
+    const value = [1];
+    chat.set(value);
+    value.push(2);
+  };
+  await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), [1]));
+});
+
+Deno.test("a state expires", async () => {
+  await using sut = await memoryStore();
+  const handler: EventHandler = async (_, { state }) =>
+    (await state("chat")).set(1, { expireAfterMs: 2_000 });
+  await handleThen(sut, handler, async () => {
+    assertEquals(await valueOf(sut), 1);
+    await until(async () => await valueOf(sut) === undefined);
+    // The entry may still be there, and can be replaced.
+    assert(await (await sut.store.state("chat")).set(2));
+    await later(300);
+    assertEquals(await valueOf(sut), 2);
+  });
+});
+
+Deno.test("a state that expires stays for its time from the commit on", async () => {
+  await using sut = await memoryStore();
+  using clock = new WallClock();
+  const handler: EventHandler = async (_, { state }) => {
+    (await state("chat")).set([1], { expireAfterMs: 60_000 });
+    clock.advance(90_000);
+  };
+  await handleThen(sut, handler, async () => {
+    assertEquals(await valueOf(sut), [1]);
+    clock.advance(60_000);
+    assertEquals(await valueOf(sut), undefined);
+  });
+});
+
+Deno.test("state() refuses changes once its handler has ended", async () => {
+  for (const isRouted of [false, true]) {
+    await using sut = await memoryStore();
+    let late: HandlerContext | undefined;
+    let chat: { set(value: unknown): void; delete(): void } | undefined;
+    const handler: EventHandler = async (_, context) => {
+      late = context;
+      chat = await context.state("chat");
+    };
+    const router = createEventRouter().onAny(handler, { id: "a" }).onAny(() => {}, { id: "b" });
+    await handle(sut, isRouted ? router.handle : handler, "d1");
+    const ended = "the handler has ended";
+    assertThrows(() => chat!.set(1), TypeError, `Cannot set the state: ${ended}`);
+    assertThrows(() => chat!.delete(), TypeError, `Cannot delete the state: ${ended}`);
+    await assertRejects(() => late!.state("x"), TypeError, `Cannot read the state: ${ended}`);
+  }
+});
+
+testStoreInOneProcess(
+  "a store's state is set unless it was changed meanwhile",
+  async ({ kv, store }) => {
+    const other = await openEventStore(kv);
+    const [mine, theirs] = [await store.state<number>("chat"), await other.state<number>("chat")];
+    assert(await mine.set(1));
+    assertEquals([await theirs.set(2), theirs.value], [false, undefined]);
+    assert(await mine.set(3));
+    assertEquals([mine.value, (await other.state("chat")).value], [3, 3]);
+    assertEquals(await theirs.delete(), false);
+    assert(await mine.delete());
+    assert(await mine.set(4));
+  },
+);
+
+Deno.test("a state that cannot be read says so", async () => {
+  await using sut = await memoryStore();
+  for (const damage of ["text", { v: 2 }, new Uint8Array([1, 2]), new Uint8Array()]) {
+    await sut.kv.set(["events", "state", "", "chat"], damage);
+    await assertRejects(
+      () => sut.store.state("chat"),
+      Error,
+      "Cannot read the state: another version wrote it, or it is damaged",
+    );
+  }
+});
+
+Deno.test("states outlive their events", async () => {
+  await using sut = await memoryStore();
+  await (await sut.store.state("chat")).set(1);
+  await sut.store.accept(delivery("d1"));
+  await sut.store.complete(await claimOne(sut.store));
+  await sut.store.purge({});
+  assertEquals(await valueOf(sut), 1);
+});

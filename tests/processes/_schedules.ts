@@ -1,0 +1,69 @@
+/**
+ * Schedules in a process of its own. Its argument is JSON, see `ScheduleProcess`. It logs each slot that is
+ * handled.
+ */
+import { consoleSink, defineApp, github, openApp, openEventStore, startWorker } from "../../mod.ts";
+import { writeLog } from "../../core/mod.ts";
+import { loadCron, Scheduler } from "../../events/schedules/mod.ts";
+import { openSlotNotes } from "../../events/store/kv/notes.ts";
+import { TestClock } from "../../testing/_test_clock.ts";
+
+/** Options of the process. */
+export interface ScheduleProcess {
+  /** Path of its KV. */
+  readonly kv: string;
+  /** Makes it an app with a schedule of each minute, whose clock reaches a full one in so many milliseconds. */
+  readonly minuteInMs?: number;
+  /** Makes the app's clock pass that minute once it is open, so that no timer is set for it. */
+  readonly jumps?: boolean;
+  /** Makes it tick at each of these times, without an app. */
+  readonly ticks?: readonly number[];
+  /** Makes it kill itself after the events of a tick are stored, and before that is noted. */
+  readonly dies?: boolean;
+}
+
+const options: ScheduleProcess = JSON.parse(Deno.args[0]!);
+
+const log = (message: string, fields: Record<string, unknown>) =>
+  writeLog(consoleSink, "info", message, fields);
+
+if (options.minuteInMs === undefined) await tickAll(options);
+else await runApp(options.minuteInMs);
+
+async function runApp(minuteInMs: number): Promise<void> {
+  const now = Date.now();
+  const clock = new TestClock();
+  clock.advance(60_000 - now % 60_000 + 60_000 - minuteInMs);
+  const bot = defineApp({ name: "events", platform: github() });
+  bot.schedule("digest", "* * * * *", ({ payload }) => {
+    log("slot", { id: payload.at, lateMs: Date.now() - Date.parse(payload.at) });
+  });
+  const secret = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
+  const env = { ...secret, ...Deno.env.toObject(), KV_URL: options.kv };
+  const app = await openApp(bot, { env, log: consoleSink });
+  if (!options.jumps) return;
+  // Begun, with the timer set.
+  while ((await app.kv.get(["events", "cron", "digest"])).value === null);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  clock.advance(minuteInMs);
+}
+
+async function tickAll({ kv: path, ticks = [], dies }: ScheduleProcess): Promise<void> {
+  const kv = await Deno.openKv(path);
+  const store = await openEventStore(kv);
+  const times = (await loadCron())("test", "0 * * * *", "UTC");
+  const schedule = { name: "digest", expression: "0 * * * *", timeZone: "UTC", times };
+  const notes = openSlotNotes(kv, "events");
+  let writes = 0;
+  const write: typeof notes.write = (...args) => {
+    if (dies && ++writes === 2) Deno.kill(Deno.pid, "SIGKILL");
+    return notes.write(...args);
+  };
+  const scheduler = new Scheduler({
+    ...{ schedules: [{ ...schedule, missed: "all" }], store, notes: { ...notes, write } },
+    log: consoleSink,
+  });
+  if (!dies) startWorker(store, ({ id }) => log("slot", { id }), { log: () => {} });
+  for (const tick of ticks) await scheduler.tick(tick);
+  log("ticked", {});
+}

@@ -1,0 +1,64 @@
+import { assertEquals } from "@std/assert";
+import { openEventStore } from "../../mod.ts";
+import { withFolder } from "../_folder.ts";
+import { byLength } from "../_length.ts";
+import { testWith } from "../_permissions.ts";
+import { until } from "../../dev/harness/until.ts";
+import { startProcess } from "./_process.ts";
+
+const NEEDS = ["net", "read", "write", "run", "env"] as const;
+
+const KILLS = byLength(12, 3);
+const EVENTS = byLength(2_000, 300);
+const LEASE_MS = 2_000;
+
+testWith(NEEDS, `each wait has one result over ${KILLS} kills between park and wake`, async () => {
+  await withFolder(async (folder) => {
+    const options = { kv: `${folder}/kv.db`, leaseMs: LEASE_MS, waits: true };
+    using kv = await Deno.openKv(options.kv);
+    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+    const ids = Array.from({ length: EVENTS }, (_, i) => `e${i}`);
+    const [unsent, unanswered] = [new Set(ids), new Set(ids)];
+    const woken = new Map<string, string>();
+    const answer = async () => {
+      for (const id of [...unanswered].filter((id) => !unsent.has(id)).slice(0, 100)) {
+        const value = crypto.randomUUID();
+        const { outcome } = await store.wake(`answer:${id}`, value);
+        // Of a wake whose answer is lost, nobody knows: the next one is late then.
+        if (outcome !== "late") woken.set(id, value);
+        unanswered.delete(id);
+      }
+    };
+    for (let kills = 0; kills < KILLS || unanswered.size > 0; kills++) {
+      await using app = await startProcess(options);
+      const killed = new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 700));
+      let isGone = false;
+      const sending = (async () => {
+        for (const id of [...unsent]) {
+          if (isGone || unsent.size < (EVENTS / KILLS) * (KILLS - kills - 1)) return;
+          if (await app.deliver(id) === 200) unsent.delete(id);
+        }
+      })();
+      const answering = (async () => {
+        while (!isGone) {
+          await answer();
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+      })();
+      await killed;
+      app.signal("SIGKILL");
+      isGone = true;
+      await Promise.all([sending, answering]);
+    }
+    await using _app = await startProcess(options);
+    await until(async () => (await store.stats()).done === EVENTS, 60_000);
+    const results = new Map<string, string>();
+    for await (const { key, value } of kv.list<string>({ prefix: ["result"] })) {
+      results.set(String(key[1]), value);
+    }
+    assertEquals([...results].sort(), [...woken].sort());
+    assertEquals((await store.stats()).parked, 0);
+    const left = kv.list({ prefix: ["events", "waiter"] });
+    assertEquals(await Array.fromAsync(left), []);
+  });
+});

@@ -1,0 +1,108 @@
+import { checkKeys, isPromise, met } from "../core/check_options.ts";
+import type { Delivery } from "../events/store/mod.ts";
+import { repositoryKeyOf } from "./platforms/forge.ts";
+import { chatKeyOf } from "./platforms/messenger.ts";
+
+/**
+ * Group that a delivery belongs to, with the time for which it waits for others.
+ *
+ * @category Platforms
+ */
+export interface DeliveryGroup {
+  /** Key of the group: events with the same one are handled one at a time and in the order received. */
+  readonly key: string;
+  /**
+   * Time without a new event of the group, in milliseconds, after which one call of the handler gets all that
+   * wait: the latest one, with the others as {@linkcode WebhookEvent.earlier}. From 0 to 86,400,000, a day. With
+   * 0 nothing waits for others, but what has come together is handled together.
+   *
+   * Events of another type or action have handlers of their own, and are not handled together. A call gets up
+   * to 100 events, and up to 8 MB of payloads.
+   *
+   * @default {undefined} Each event is handled by itself.
+   */
+  readonly quietMs?: number | undefined;
+  /**
+   * Longest time for which the first event waits, in milliseconds: from `quietMs` to 604,800,000, a week.
+   *
+   * @default {10 * quietMs}
+   */
+  readonly maxWaitMs?: number | undefined;
+}
+
+/**
+ * Returns the group of a delivery, or its key. Deliveries of one group are handled one at a time and in the
+ * order received, or together; those without a group as they come.
+ *
+ * @category Platforms
+ */
+export type GroupBy = (delivery: Delivery) => string | DeliveryGroup | undefined;
+
+/** Longest time to wait until it is quiet: a day. */
+const MAX_QUIET_MS = 86_400_000;
+
+/** Longest time to wait for that: a week, for which done events are remembered. */
+const MAX_WAIT_MS = 604_800_000;
+
+/**
+ * Groups a forge's events by repository.
+ *
+ * @param delivery The delivery.
+ * @returns The repository's id or full name; undefined for an event without a repository.
+ * @category Platforms
+ */
+export function byRepository({ payload }: Delivery): string | undefined {
+  return repositoryKeyOf(payload);
+}
+
+/**
+ * Groups a messenger's updates by chat.
+ *
+ * @param delivery The delivery.
+ * @returns The chat's id; undefined for an update without a chat.
+ * @category Platforms
+ */
+export function byChat({ chat, payload }: Delivery): string | undefined {
+  return chat ? String(chat.id) : chatKeyOf(payload);
+}
+
+/**
+ * Puts a delivery into its group.
+ *
+ * @param delivery The delivery.
+ * @param groupBy The function that chooses the group.
+ * @returns The delivery with the key of its group, and the times for which it waits.
+ * @throws {TypeError} If the function returns something else.
+ * @throws {RangeError} If a time is out of range.
+ */
+export function grouped(delivery: Delivery, groupBy: GroupBy): Delivery {
+  const group: unknown = groupBy(delivery);
+  if (group === undefined) return delivery;
+  if (typeof group === "string") return { ...delivery, orderingKey: group };
+  if (typeof group !== "object" || group === null || Array.isArray(group) || isPromise(group)) {
+    const got = isPromise(group) ? "a promise: it must not be async" : met(group);
+    throw new TypeError(
+      `groupBy must return a key, a group with a 'key', or undefined, got ${got}`,
+    );
+  }
+  checkKeys("group the delivery", group, ["key", "quietMs", "maxWaitMs"]);
+  const { key, quietMs, maxWaitMs } = group as { readonly [name: string]: unknown };
+  if (typeof key !== "string") {
+    throw new TypeError(`The 'key' of a group must be a text, got ${met(key)}`);
+  }
+  if (quietMs === undefined && maxWaitMs === undefined) return { ...delivery, orderingKey: key };
+  checkMs("quietMs", quietMs, 0, MAX_QUIET_MS);
+  if (maxWaitMs !== undefined) checkMs("maxWaitMs", maxWaitMs, quietMs as number, MAX_WAIT_MS);
+  return {
+    ...delivery,
+    orderingKey: key,
+    quietMs: quietMs as number,
+    maxWaitMs: maxWaitMs as number | undefined,
+  };
+}
+
+function checkMs(name: string, value: unknown, min: number, max: number): void {
+  if (typeof value === "number" && value >= min && value <= max) return;
+  const message = `The '${name}' of a group must be from ${min} to ${max}, got ${met(value)}`;
+  throw new RangeError(message);
+}

@@ -1,0 +1,541 @@
+/**
+ * Platforms as values: everything that an intake has to know about a sender of deliveries. Those of the
+ * package are made like yours; only what they read of a delivery needs no further check.
+ *
+ * @module
+ */
+import {
+  checkFunctions,
+  checkInteger,
+  checkKeys,
+  checkObject,
+  isPromise,
+  MAX_TIMER_MS,
+  met,
+} from "../core/check_options.ts";
+import {
+  checkEnvSpec,
+  type EnvOf,
+  type EnvSpec,
+  readEnv,
+  VariableError,
+  type Variables,
+} from "../core/env.ts";
+import type { JsonObject } from "../core/parse_json.ts";
+import type { Delivery } from "../events/store/mod.ts";
+import type { BodyBudget, BodyShare } from "./body_budget.ts";
+import { checkDelivery } from "./check_delivery.ts";
+import type { GroupBy } from "./grouping.ts";
+import type { ParsedDelivery } from "./platforms/readers.ts";
+
+/**
+ * Options that all platforms have.
+ *
+ * @category Platforms
+ */
+export interface PlatformOptions {
+  /**
+   * Name of the platform in this app. It begins the ids of its events (`forge:72d3162e`), and in capitals
+   * the names of its variables (`FORGE_WEBHOOK_SECRET`). Two platforms of one app need different names.
+   *
+   * @default {"forge" | "github" | "telegram"} That of the function that makes the platform.
+   */
+  readonly name?: string | undefined;
+  /**
+   * Path that deliveries are posted to, in this spelling only. Two platforms of one app need different ones.
+   *
+   * @default {"/webhook"}
+   */
+  readonly path?: string | undefined;
+  /**
+   * Largest body, in bytes.
+   *
+   * @default {1_048_576} 1 MiB; for code hosts 26_214_400, the 25 MiB that GitHub sends at most.
+   */
+  readonly maxBodyBytes?: number | undefined;
+  /**
+   * Time in which a body must have arrived, in milliseconds.
+   *
+   * @default {10_000}
+   */
+  readonly bodyTimeoutMs?: number | undefined;
+  /**
+   * Bytes that all bodies together may hold until they are stored. A body beyond that is answered 503
+   * `OVERLOADED`: {@linkcode BodyBudget} describes which one.
+   *
+   * @default {134_217_728} 128 MiB.
+   */
+  readonly maxTotalBodyBytes?: number | undefined;
+  /**
+   * Returns a delivery's group, or the group's key: deliveries of one group are handled one at a time and in
+   * the order received. With {@linkcode DeliveryGroup.quietMs}, those that come in quick succession are handled
+   * together.
+   *
+   * @default {undefined} Events are handled as they come.
+   */
+  readonly groupBy?: GroupBy | undefined;
+  /**
+   * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has: it
+   * is answered 200, and does not create a second event. The signature of GitHub, Gitea and Forgejo covers
+   * only the body, so whoever has captured a delivery can send it again with a fresh id. At most the store's
+   * {@linkcode EventStoreOptions.retentionMs}: for a longer window, set a longer retention.
+   *
+   * Off by default, because forges send equal documents on purpose, such as test deliveries. A document
+   * whose event has died is accepted again.
+   *
+   * @default {undefined} Only the delivery id counts.
+   */
+  readonly replayWindowMs?: number | undefined;
+}
+
+/**
+ * Body of a request, to be verified.
+ *
+ * @category Platforms
+ */
+export interface ReceivedBody {
+  /** Bytes as they were sent. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Its share of the intake's budget, for verification that takes a while: it may be evicted meanwhile. */
+  readonly share?: BodyShare | undefined;
+  /** Budget of the intake, for verification that works on a copy. */
+  readonly budget?: BodyBudget | undefined;
+}
+
+/**
+ * Verifies a request's body.
+ *
+ * @param body The body.
+ * @returns A name for the log of the secret that has verified it, such as `secret 2`; undefined for none.
+ * @throws {HttpError} 401 if the request is not genuine.
+ * @category Platforms
+ */
+export type VerifyBody = (
+  body: ReceivedBody,
+) => string | undefined | void | Promise<string | undefined | void>;
+
+/**
+ * Checks what can be checked before a request's body is read, such as the form of its signature.
+ *
+ * @param headers The request's headers.
+ * @returns The function that verifies the body.
+ * @throws {HttpError} 401 if the request cannot be genuine.
+ * @category Platforms
+ */
+export type VerifyHead = (headers: Headers) => VerifyBody;
+
+/**
+ * Definition of a platform.
+ *
+ * @typeParam TEvents The payloads of its events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @category Platforms
+ */
+export interface PlatformDefinition<TEvents extends object, TSpec extends EnvSpec>
+  extends PlatformOptions {
+  /** Name of the platform, see {@linkcode PlatformOptions.name}. */
+  readonly name: string;
+  /**
+   * Kind of the platform, in records and metrics: `forge`, `messenger`, or one of your own.
+   *
+   * @default {name} The platform's name.
+   */
+  readonly kind?: string | undefined;
+  /**
+   * Variables that it reads at the start.
+   *
+   * @default {{}} None.
+   */
+  readonly env?: TSpec | undefined;
+  /**
+   * Makes the function that verifies requests, once, from the values of the variables. Decode keys here.
+   *
+   * @param env The values.
+   * @returns The function.
+   * @throws {VariableError} If the values cannot be used together.
+   */
+  readonly createVerifier: (env: EnvOf<TSpec>) => VerifyHead;
+  /**
+   * Reads the delivery of a verified request, or answers it: a challenge, a ping. An answered request is
+   * not stored.
+   *
+   * @param headers The request's headers.
+   * @param body The request's body.
+   * @returns The delivery, or the response.
+   * @throws {HttpError} 400 or 415 if the request is not one of the platform's.
+   * @throws {SyntaxError} If the body is malformed, as `JSON.parse` does: it is answered 400 `INVALID_BODY`.
+   */
+  readonly parse: (headers: Headers, body: Uint8Array<ArrayBuffer>) => ParsedDelivery | Response;
+  /**
+   * Decides whether a delivery may reach the bot. If it throws, the delivery is answered 500. If it throws
+   * again for the same delivery, that is not allowed, and an error is logged. If it takes longer than 5 s,
+   * the delivery is answered 503.
+   *
+   * @param delivery The delivery.
+   * @param env The values of the platform's variables, and the bindings of the app.
+   * @returns True if it may.
+   *
+   * @default {undefined} Every verified delivery may.
+   */
+  readonly isAllowed?:
+    | ((
+      delivery: Delivery,
+      env: EnvOf<TSpec> & Readonly<Record<string, unknown>>,
+    ) => boolean | Promise<boolean>)
+    | undefined;
+  /**
+   * Answer to a delivery that is not allowed: `reject` is 403 `AUTH_001`, `ignore` is 200, and the delivery
+   * is logged but not stored.
+   *
+   * @default {"reject"}
+   */
+  readonly unauthorized?: "reject" | "ignore" | undefined;
+  /**
+   * Makes the answer to a delivery that was stored.
+   *
+   * @param delivery The delivery.
+   * @returns The response. If it throws, the answer is 500, and the event stays stored.
+   *
+   * @default {undefined} 200 with the text `OK`.
+   */
+  readonly respond?: ((delivery: Delivery) => Response) | undefined;
+  /**
+   * Values of the variables for {@linkcode startTestBot}, so that a test need not give any.
+   *
+   * @default {{}} None.
+   */
+  readonly testEnv?: Readonly<Record<string, string>> | undefined;
+  /** Payloads of its events, for the compiler only. */
+  readonly events?: TEvents | undefined;
+}
+
+/**
+ * Platform that sends deliveries. {@linkcode definePlatform} makes one, and so do `github`, `telegram` and
+ * the others.
+ *
+ * @typeParam TEvents The payloads of its events, by type.
+ * @category Platforms
+ */
+export interface Platform<TEvents extends object = object> {
+  /** Name of the platform in its app. */
+  readonly name: string;
+  /** Kind of the platform. */
+  readonly kind: string;
+  /** Path that deliveries are posted to. */
+  readonly path: string;
+  /** Names of the variables that it reads. */
+  readonly variables: readonly string[];
+  /** Values of the variables for tests. */
+  readonly testEnv: Readonly<Record<string, string>>;
+  /** Variables that the test kit fills with the secrets that it signs with. */
+  readonly testSecrets: Readonly<Record<string, TestSecretName>>;
+  /**
+   * Reads its variables, and makes what verifies and reads its requests.
+   *
+   * @param variables The variables.
+   * @returns The platform, ready for an intake.
+   * @throws {VariableError} If variables are missing or wrong: the message has all of them.
+   */
+  prepare(variables: Variables): ReadyPlatform;
+  /** Payloads of its events, for the compiler only. */
+  readonly events?: TEvents | undefined;
+}
+
+/**
+ * Name of a secret that the test kit signs with. The secrets themselves are no part of an app that runs.
+ *
+ * @category Platforms
+ */
+export type TestSecretName = "signing" | "gitlab" | "gitlabToken" | "messenger";
+
+/**
+ * Platform whose variables have been read.
+ *
+ * @category Platforms
+ */
+export interface ReadyPlatform {
+  /** Limits of its intake. */
+  readonly limits: Readonly<Record<LimitName, number>>;
+  /** Ordering of its events; undefined for none. */
+  readonly groupBy: GroupBy | undefined;
+  /** Time during which the same document is a duplicate; undefined for none. */
+  readonly replayWindowMs: number | undefined;
+  /** Name of the platform in its app. */
+  readonly name: string;
+  /** Kind of the platform. */
+  readonly kind: string;
+  /** Path that deliveries are posted to. */
+  readonly path: string;
+  /** Verifies requests. */
+  readonly verifyHead: VerifyHead;
+  /** Reads the delivery of a verified request, or answers it. */
+  readonly parse: PlatformDefinition<object, EnvSpec>["parse"];
+  /** Decides whether a delivery may reach the bot, by it and the app's bindings; undefined for all. */
+  readonly isAllowed:
+    | ((delivery: Delivery, bindings: object) => boolean | Promise<boolean>)
+    | undefined;
+  /** Answer to a delivery that is not allowed. */
+  readonly unauthorized: "reject" | "ignore";
+  /** Makes the answer to a delivery that was stored; undefined for `OK`. */
+  readonly respond: ((delivery: Delivery) => Response) | undefined;
+}
+
+/**
+ * Names of the limits of an intake.
+ *
+ * @category Platforms
+ */
+export type LimitName = "maxBodyBytes" | "bodyTimeoutMs" | "maxTotalBodyBytes";
+
+const DOING = "define the platform";
+
+/** Names of the options that all platforms have. */
+const SHARED_KEYS = [
+  ...["name", "path", "maxBodyBytes", "bodyTimeoutMs", "maxTotalBodyBytes", "groupBy"],
+  "replayWindowMs",
+];
+
+const DEFINITION_KEYS = [
+  ...SHARED_KEYS,
+  ...["kind", "env", "createVerifier", "parse", "isAllowed", "unauthorized", "respond"],
+  ...["testEnv", "events"],
+];
+
+/** Platforms have short names: they begin each event's id, up to the first colon. */
+const NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
+
+/** Kinds that records of events may not name if the platform is another one. */
+const KINDS: ReadonlySet<string> = new Set(["forge", "messenger"]);
+
+/** Paths that no encoding changes, and that Hono does not take for a pattern. */
+const PATH = /^(?:\/[\w-]+(?:\.[\w-]+)*){1,16}$/;
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** A quarter of the memory of the smallest instances of hosting platforms. */
+const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
+
+/**
+ * Defines a platform: how its requests are verified and read. Nothing is read or opened by that.
+ *
+ * @typeParam TEvents The payloads of its events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @param definition The definition.
+ * @returns The platform, for {@linkcode defineApp} or {@linkcode createIntake}.
+ * @throws {TypeError} If a part of the definition has the wrong type.
+ * @throws {RangeError} If a limit is out of range.
+ *
+ * @example
+ * ```ts
+ * import { definePlatform, HttpError, type Platform, secrets } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * type MeterEvents = { reading: { type: "reading"; value: number } };
+ *
+ * function meter(): Platform<MeterEvents> {
+ *   return definePlatform({
+ *     name: "meter",
+ *     env: { METER_KEY: secrets },
+ *     createVerifier: ({ METER_KEY }) => (headers) => {
+ *       if (!METER_KEY.includes(headers.get("X-Key") ?? "")) {
+ *         throw new HttpError(401, "Invalid key", { code: "INVALID_TOKEN" });
+ *       }
+ *       return () => {};
+ *     },
+ *     parse: (headers, body) => {
+ *       const payload = JSON.parse(new TextDecoder().decode(body));
+ *       return { type: payload.type, deliveryId: headers.get("X-Id") ?? undefined, payload };
+ *     },
+ *   });
+ * }
+ *
+ * assertEquals(meter().variables, ["METER_KEY"]);
+ * ```
+ *
+ * @category Platforms
+ */
+export function definePlatform<
+  TEvents extends object = Readonly<Record<string, JsonObject>>,
+  const TSpec extends EnvSpec = EnvSpec,
+>(
+  definition: PlatformDefinition<TEvents, TSpec>,
+): Platform<TEvents> {
+  checkObject(DOING, definition);
+  checkKeys(DOING, definition, DEFINITION_KEYS);
+  const { parse = null } = definition;
+  checkFunctions(DOING, { parse });
+  return makePlatform({
+    ...definition,
+    parse: (headers, body) => {
+      const parsed = definition.parse(headers, body);
+      return parsed instanceof Response ? parsed : checkDelivery(parsed, body);
+    },
+  });
+}
+
+/**
+ * Makes a platform whose deliveries need no further check, as {@linkcode definePlatform} does.
+ *
+ * @typeParam TEvents The payloads of its events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @param definition The definition.
+ * @param testSecrets The variables that the test kit fills with the secrets that it signs with.
+ * @returns The platform.
+ * @throws {TypeError} If a part of the definition has the wrong type.
+ * @throws {RangeError} If a limit is out of range.
+ */
+export function makePlatform<TEvents extends object, const TSpec extends EnvSpec>(
+  definition: PlatformDefinition<TEvents, TSpec>,
+  testSecrets: Platform["testSecrets"] = {},
+): Platform<TEvents> {
+  checkDefinition(definition as unknown as PlatformDefinition<object, EnvSpec>);
+  const { name, kind = name, path = "/webhook", env = {} as TSpec, testEnv = {} } = definition;
+  const { createVerifier, parse, isAllowed, unauthorized = "reject", respond } = definition;
+  const { groupBy, replayWindowMs } = definition;
+  const limits = limitsOf(definition);
+  const shared = { name, kind, path };
+  return {
+    ...shared,
+    variables: Object.keys(env),
+    testEnv,
+    testSecrets,
+    prepare(variables) {
+      const values = readEnv(env, variables);
+      const known = Object.fromEntries(
+        Object.entries(values).filter(([, value]) => value !== undefined),
+      );
+      return {
+        ...shared,
+        limits,
+        groupBy,
+        replayWindowMs,
+        verifyHead: verifierOf(name, () => createVerifier(values)),
+        parse,
+        isAllowed: isAllowed &&
+          ((delivery, bindings) =>
+            isAllowed(delivery, { ...bindings, ...known } as Parameters<typeof isAllowed>[1])),
+        unauthorized,
+        respond,
+      };
+    },
+  };
+}
+
+/**
+ * Makes the start of the names of a platform's variables.
+ *
+ * @param name The platform's name: `my-forge`.
+ * @returns The start: `MY_FORGE`.
+ */
+export function prefixOf(name: string): string {
+  return String(name).toUpperCase().replaceAll("-", "_");
+}
+
+/**
+ * Checks the options of a platform of this package.
+ *
+ * @param product The name of the function that makes it, for the message.
+ * @param options The options.
+ * @param own The names of the options that only this platform has.
+ * @throws {TypeError} If they are not an object, or there is another option.
+ */
+export function checkPlatformOptions(
+  product: string,
+  options: PlatformOptions,
+  own: readonly string[],
+): void {
+  const doing = `define the platform '${product}'`;
+  checkObject(doing, options);
+  checkKeys(doing, options, [...SHARED_KEYS, ...own]);
+}
+
+/**
+ * Checks a platform.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param platform The platform.
+ * @throws {TypeError} If it is something else.
+ */
+export function checkPlatform(doing: string, platform: Platform): void {
+  if (typeof (platform as Partial<Platform> | null | undefined)?.prepare === "function") return;
+  const got = typeof platform === "function" ? "the function itself: call it" : met(platform);
+  throw new TypeError(
+    `Cannot ${doing}: the platform must be what github(), telegram() or another such function returns, ` +
+      `got ${got}`,
+  );
+}
+
+/** Makes the verifier. The message of an error from elsewhere may quote a secret. */
+function verifierOf(name: string, create: () => unknown): VerifyHead {
+  const doing = `define the platform '${name}'`;
+  let verifyHead: unknown;
+  try {
+    verifyHead = create();
+  } catch (error) {
+    if (error instanceof VariableError) throw error;
+    const what = error instanceof Error ? error.name : typeof error;
+    throw new VariableError(
+      `The platform '${name}' cannot use its variables: a ${what} was thrown`,
+    );
+  }
+  if (typeof verifyHead === "function") return verifyHead as VerifyHead;
+  const got = isPromise(verifyHead) ? "a promise: it must not be async" : met(verifyHead);
+  throw new TypeError(`Cannot ${doing}: 'createVerifier' must return a function, got ${got}`);
+}
+
+function checkDefinition(definition: PlatformDefinition<object, EnvSpec>): void {
+  const doing = DOING;
+  checkObject(doing, definition);
+  const { name, kind = name, path = "/webhook", env = {}, unauthorized = "reject" } = definition;
+  if (typeof name !== "string" || !NAME.test(name)) {
+    throw new TypeError(
+      `Cannot ${doing}: 'name' must be a letter, then up to 31 letters, digits, _ and -, got ${
+        met(name)
+      }`,
+    );
+  }
+  if (KINDS.has(name) && kind !== name) {
+    throw new TypeError(
+      `Cannot ${doing}: 'name' must not be ${met(name)}, which is another platform's`,
+    );
+  }
+  if (typeof path !== "string" || !PATH.test(path)) {
+    throw new TypeError(
+      `Cannot define the platform '${name}': 'path' must be a slash, then letters, digits, _, -, . and ` +
+        `slashes, got ${met(path)}`,
+    );
+  }
+  const of = `define the platform '${name}'`;
+  const { createVerifier = null, parse = null, isAllowed, respond, groupBy } = definition;
+  checkFunctions(of, { createVerifier, parse, isAllowed, respond, groupBy });
+  checkObject(of, env, "'env'");
+  checkEnvSpec(of, env);
+  if (unauthorized !== "reject" && unauthorized !== "ignore") {
+    throw new TypeError(
+      `Cannot ${of}: 'unauthorized' must be "reject" or "ignore", got ${met(unauthorized)}`,
+    );
+  }
+}
+
+function checkReplayWindow(doing: string, windowMs: number | undefined): void {
+  if (windowMs === undefined || (Number.isFinite(windowMs) && windowMs >= 1)) return;
+  throw new RangeError(
+    `Cannot ${doing}: 'replayWindowMs' must be a number of milliseconds from 1 on, got ${
+      met(windowMs)
+    }`,
+  );
+}
+
+/** Reads the limits of an intake, and checks them. */
+function limitsOf(options: PlatformOptions & { readonly name: string }): ReadyPlatform["limits"] {
+  const doing = `define the platform '${options.name}'`;
+  const { maxBodyBytes = MAX_BODY_BYTES, bodyTimeoutMs = 10_000 } = options;
+  const { maxTotalBodyBytes = MAX_TOTAL_BYTES } = options;
+  const max = Number.MAX_SAFE_INTEGER;
+  checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max });
+  checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
+  checkReplayWindow(doing, options.replayWindowMs);
+  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
+  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, { min: maxBodyBytes, max });
+  return { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
+}

@@ -1,0 +1,326 @@
+import { checkFunctions } from "../core/check_options.ts";
+import { type EnvSpec, type EnvVariable, readSecrets } from "../core/env.ts";
+import { HttpError } from "../core/mod.ts";
+import type { JsonObject } from "../core/parse_json.ts";
+import { overloaded } from "./body_budget.ts";
+import { checkEach, checkSecrets } from "./check_intake.ts";
+import {
+  checkPlatformOptions,
+  makePlatform,
+  type Platform,
+  type PlatformOptions,
+  prefixOf,
+  type ReceivedBody,
+  type VerifyBody,
+  type VerifyHead,
+} from "./platform.ts";
+import {
+  checkDeliveryId,
+  checkEventType,
+  mediaTypeOf,
+  type ParsedDelivery,
+  parseJsonObject,
+} from "./platforms/readers.ts";
+import { type Credentials, Verifier } from "./verifier.ts";
+import {
+  bytesOf,
+  isRecent,
+  joined,
+  standardHeadersOf,
+  standardHeadOf,
+  standardKeyOf,
+  standardScheme,
+} from "./verify_signature.ts";
+
+/**
+ * Payloads of the events of {@linkcode standard} by default: JSON objects, whatever the type.
+ *
+ * @category Platforms
+ */
+export type StandardEvents = Readonly<Record<string, JsonObject>>;
+
+/**
+ * Options of {@linkcode standard}.
+ *
+ * @category Platforms
+ */
+export interface StandardOptions extends PlatformOptions {
+  /** Name of the platform in this app, such as `clerk`, see {@linkcode PlatformOptions.name}. */
+  readonly name: string;
+  /**
+   * Keys that deliveries are verified with: several while one is being replaced. Public keys begin with
+   * `whpk_`. All others are secrets, in base64, with or without `whsec_` before it.
+   *
+   * @default {undefined} Those of the variable.
+   */
+  readonly secrets?: readonly string[] | undefined;
+  /**
+   * Returns the type of an event.
+   *
+   * @default {(payload) => payload.type} The field `type`, as the specification recommends.
+   */
+  readonly typeOf?: ((payload: JsonObject) => string | undefined) | undefined;
+}
+
+/** Kind of these platforms. */
+const KIND = "standard";
+
+/** Starts of the names of the signed headers: that of the specification, and the older one of Svix. */
+const PREFIXES = ["webhook", "svix"];
+
+/** Start of a public key. The key follows, in base64. */
+const PUBLIC_KEY = "whpk_";
+
+/** Start of a private key, which only the sender has. */
+const PRIVATE_KEY = "whsk_";
+
+const PUBLIC_KEY_BYTES = 32;
+
+/** The form of a signature that a public key verifies. */
+const PUBLIC_SIGNATURE = /^v1a,[A-Za-z0-9+/]{86}==$/;
+
+/**
+ * Most signatures of a request that are checked by public keys. Each takes 2.5 ms for a body of 1 MiB, also
+ * if its sender knows no key.
+ */
+const MAX_PUBLIC_SIGNATURES = 4;
+
+/** Largest body that is verified without regard to the budget: it is copied twice. */
+const MAX_UNCOUNTED_BYTES = 262_144;
+
+const ED25519 = "Ed25519";
+
+const CREDENTIALS: Credentials = {
+  schemes: [standardScheme((secret) => !isPublicKey(secret), PREFIXES)],
+  tokens: [],
+  tokenName: "token",
+};
+
+/**
+ * Makes the platform of any sender that signs as the Standard Webhooks specification says: Svix and its
+ * customers (Clerk, Resend, ...), OpenAI, and many others. It reads `<NAME>_WEBHOOK_SECRET` (`clerk`:
+ * `CLERK_WEBHOOK_SECRET`), during a rotation also with `_PREVIOUS`.
+ *
+ * A delivery is verified by one of its signatures over id, time and body: `v1` under a secret, or `v1a` under
+ * a public key. It must not be older than 5 minutes. Its id is that of `webhook-id` or `svix-id`, and its type
+ * the field `type` of the payload.
+ *
+ * @typeParam TEvents The payloads by type. By default any type with a JSON object.
+ * @param options Its name, path, limits and ordering, keys in code, and the place of the type.
+ * @returns The platform.
+ * @throws {TypeError} If an option has the wrong type, or a key cannot be used.
+ * @throws {RangeError} If a limit is out of range.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, standard } from "@org/edge-base";
+ * import { standardDelivery, startTestBot } from "@org/edge-base/testing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * type Invoice = { type: "invoice"; data: { total: number } };
+ *
+ * const totals: number[] = [];
+ * const bot = defineApp({ name: "my-bot", platform: standard<{ invoice: Invoice }>({ name: "shop" }) });
+ * bot.on("invoice", ({ payload }) => totals.push(payload.data.total));
+ *
+ * await using test = await startTestBot(bot);
+ * await test.deliver(standardDelivery({ type: "invoice", data: { total: 42 } }));
+ * assertEquals(totals, [42]);
+ * ```
+ *
+ * @category Platforms
+ */
+export function standard<TEvents extends object = StandardEvents>(
+  options: StandardOptions,
+): Platform<TEvents> {
+  checkPlatformOptions("standard", options, ["secrets", "typeOf"]);
+  const { name, secrets, typeOf = typeIn, ...shared } = options;
+  const doing = `define the platform '${name}'`;
+  if (secrets !== undefined) {
+    checkSecrets(doing, secrets);
+    checkEach(doing, secrets, "secrets", flawOfKey);
+  }
+  checkFunctions(doing, { typeOf });
+  const variable = `${prefixOf(name)}_WEBHOOK_SECRET`;
+  return makePlatform<TEvents, EnvSpec>({
+    ...{ ...shared, name, kind: KIND },
+    env: secrets === undefined ? { [variable]: keys } : {},
+    createVerifier: ({ [variable]: read }) => verifierOf(secrets ?? read as readonly string[]),
+    parse: (headers, body) => readDelivery(headers, body, typeOf),
+  }, { [variable]: "gitlab" });
+}
+
+const keys: EnvVariable<readonly string[]> = {
+  read: (name, variables) => readSecrets(name, variables, flawOfKey),
+};
+
+function typeIn({ type }: JsonObject): string | undefined {
+  return type as string | undefined;
+}
+
+/** The signed id is the delivery's id: with another one a captured delivery could be sent again. */
+function readDelivery(
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+  typeOf: (payload: JsonObject) => string | undefined,
+): ParsedDelivery {
+  mediaTypeOf(headers, ["application/json"]);
+  const deliveryId = standardHeadersOf(headers, PREFIXES)?.id;
+  // The specification forbids it: `a.1.2.{}` would be signed for the id `a` and for `a.1`.
+  if (!deliveryId || deliveryId.includes(".")) {
+    throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
+  }
+  const payload = parseJsonObject(body);
+  const type = typeOf(payload);
+  if (type !== undefined) {
+    return { type: checkEventType(type), deliveryId: checkDeliveryId(deliveryId), payload };
+  }
+  throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
+}
+
+function isPublicKey(secret: string): boolean {
+  return typeof secret === "string" && secret.startsWith(PUBLIC_KEY);
+}
+
+/** Finds out why a key cannot be used. */
+function flawOfKey(key: string): string | undefined {
+  if (/\s$/.test(key)) return "ends with white space, such as a line break";
+  if (key.startsWith(PRIVATE_KEY)) {
+    return "is a private key, which only the sender may have: it must be the public key, with whpk_";
+  }
+  if (!isPublicKey(key)) {
+    return standardKeyOf(key) ? undefined : "is not base64, with or without whsec_ before it";
+  }
+  const bytes = publicBytesOf(key);
+  if (bytes?.byteLength !== PUBLIC_KEY_BYTES) return "begins with whpk_ and is not an Ed25519 key";
+  return isOfSmallOrder(bytes) ? "is a public key that anybody can sign for" : undefined;
+}
+
+function publicBytesOf(key: string): Uint8Array<ArrayBuffer> | undefined {
+  return bytesOf(key.slice(PUBLIC_KEY.length));
+}
+
+/**
+ * Points whose multiples are only up to 8 others, in all their encodings (libsodium,
+ * `ge25519_has_small_order`). Web Crypto in Deno accepts such a key, and for one message in 8 anybody can
+ * name the signature. All zeros, a likely placeholder, is one of them.
+ */
+const SMALL_ORDER: ReadonlySet<string> = new Set([
+  "00".repeat(32),
+  `01${"00".repeat(31)}`,
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  ...["ec", "ed", "ee"].map((first) => `${first}${"ff".repeat(30)}7f`),
+]);
+
+function isOfSmallOrder(key: Uint8Array): boolean {
+  // The highest bit is the sign of the other coordinate.
+  const unsigned = key.with(31, key[31]! & 0x7f);
+  const hex = Array.from(unsigned, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return SMALL_ORDER.has(hex);
+}
+
+/** Makes the function that verifies requests by secrets, public keys, or both. */
+function verifierOf(all: readonly string[]): VerifyHead {
+  const publicKeys = all.some(isPublicKey) ? new PublicKeys(all).verifyHead : undefined;
+  if (publicKeys && all.every(isPublicKey)) return publicKeys;
+  const secrets = new Verifier(CREDENTIALS, all, []).verifyHead;
+  if (!publicKeys) return secrets;
+  return (headers) => {
+    const [bySecret, byPublicKey] = [secrets(headers), publicKeys(headers)];
+    return async (body) => {
+      try {
+        return await bySecret(body);
+      } catch (error) {
+        if (!(error instanceof HttpError) || error.code !== "INVALID_SIG") throw error;
+        return await byPublicKey(body);
+      }
+    };
+  };
+}
+
+/** Public keys, and their positions among all keys. */
+class PublicKeys {
+  readonly #keys: readonly PublicKey[];
+  readonly #hasSeveral: boolean;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /** @param all All keys. Those that are not public are left out. */
+  constructor(all: readonly string[]) {
+    this.#hasSeveral = all.length > 1;
+    this.#keys = all.flatMap((key, i) => isPublicKey(key) ? [new PublicKey(key, i + 1)] : []);
+  }
+
+  /** Reads the signatures, and returns the function that verifies the body by them. It is bound. */
+  readonly verifyHead = (headers: Headers): VerifyBody => {
+    const signed = standardHeadersOf(headers, PREFIXES);
+    if (signed === undefined) throw refused("Missing signature", "MISSING_SIG");
+    if (signed === null) throw refused("Invalid signature", "INVALID_SIG");
+    const { timestamp } = signed;
+    const signatures = signed.signatures.filter((text) => PUBLIC_SIGNATURE.test(text))
+      .slice(0, MAX_PUBLIC_SIGNATURES).map((text) => bytesOf(text.slice("v1a,".length))!);
+    const head = standardHeadOf(signed);
+    return async (body) => {
+      const position = signatures.length > 0 ? await this.#verify(signatures, head, body) : 0;
+      if (!position) throw refused("Invalid signature", "INVALID_SIG");
+      // Checked last, so that a captured delivery reveals nothing but its age.
+      if (!isRecent(timestamp)) throw refused("Stale signature", "STALE_SIG");
+      return this.#hasSeveral ? `secret ${position}` : undefined;
+    };
+  };
+
+  /** Verifies a large body when there is room for its copies, or else when its turn comes. */
+  async #verify(
+    signatures: readonly Uint8Array<ArrayBuffer>[],
+    head: Uint8Array<ArrayBuffer>,
+    { bytes, share, budget }: ReceivedBody,
+  ): Promise<number> {
+    const verify = () => this.#positionOf(signatures, joined(head, bytes));
+    if (bytes.byteLength <= MAX_UNCOUNTED_BYTES) return await verify();
+    const release = budget?.reserveFree(2 * bytes.byteLength);
+    if (release) return await verify().finally(release);
+    const turn = this.#turn.then(() => {
+      if (share?.isEvicted) throw overloaded();
+      return verify();
+    });
+    this.#turn = turn.catch(() => {});
+    return await turn;
+  }
+
+  async #positionOf(
+    signatures: readonly Uint8Array<ArrayBuffer>[],
+    content: Uint8Array<ArrayBuffer>,
+  ): Promise<number> {
+    for (const { imported, position } of this.#keys) {
+      for (const signature of signatures) {
+        if (await crypto.subtle.verify(ED25519, await imported, signature, content)) {
+          return position;
+        }
+      }
+    }
+    return 0;
+  }
+}
+
+class PublicKey {
+  /** The key's position among all keys, from 1. */
+  readonly position: number;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  #imported: Promise<CryptoKey> | undefined;
+
+  constructor(key: string, position: number) {
+    this.#bytes = publicBytesOf(key)!;
+    this.position = position;
+  }
+
+  /** The key for Web Crypto, imported for the first delivery. */
+  get imported(): Promise<CryptoKey> {
+    return this.#imported ??= crypto.subtle.importKey("raw", this.#bytes, ED25519, false, [
+      "verify",
+    ]);
+  }
+}
+
+function refused(message: string, code: "MISSING_SIG" | "INVALID_SIG" | "STALE_SIG"): HttpError {
+  return new HttpError(401, message, { code });
+}
