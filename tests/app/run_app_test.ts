@@ -170,7 +170,7 @@ testWith(
   APP_NEEDS,
   "runApp() gives handlers the grace that was asked",
   () =>
-    assertWithin(2_000, () =>
+    assertWithin(20_000, () =>
       withOwnApp(briefly, async (app, kvPath) => {
         await deliver(app, "d1");
         await app.line(isMessage("start"));

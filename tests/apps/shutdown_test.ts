@@ -4,7 +4,7 @@ import { sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
+import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
 const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =>
@@ -16,11 +16,14 @@ type WithApp<T> = (
   stateOf: (id: string) => Promise<string | undefined>,
 ) => Promise<T>;
 
-/** Runs an app whose handler takes a time of its own. */
-function withSlowApp<T>(handlerMs: number, fn: WithApp<T>): Promise<T> {
+/** Runs an app whose handler takes a time of its own, with a grace that is its own or the default. */
+function withSlowApp<T>(
+  options: Pick<OwnAppOptions, "handlerMs" | "graceMs">,
+  fn: WithApp<T>,
+): Promise<T> {
   return withFolder(async (folder) => {
     const kvPath = `${folder}/kv.db`;
-    await using app = spawnOwnApp({ handlerMs }, { KV_URL: kvPath });
+    await using app = spawnOwnApp(options, { KV_URL: kvPath });
     const stateOf = async (id: string) => {
       using kv = await Deno.openKv(kvPath);
       const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
@@ -31,12 +34,13 @@ function withSlowApp<T>(handlerMs: number, fn: WithApp<T>): Promise<T> {
 }
 
 function testSlowApp(name: string, handlerMs: number, fn: WithApp<void>): void {
-  testWith(APP_NEEDS, name, () => withSlowApp(handlerMs, fn));
+  testWith(APP_NEEDS, name, () => withSlowApp({ handlerMs, graceMs: 30_000 }, fn));
 }
 
 /** Tests that an app whose handler takes a minute ends in time: `fn` returns how long it took. */
-function testEnd(name: string, limitMs: number, fn: WithApp<number>): void {
-  testWith(APP_NEEDS, name, () => assertWithin(limitMs, () => withSlowApp(60_000, fn)));
+function testEnd(name: string, limitMs: number, fn: WithApp<number>, graceMs = 4_000): void {
+  const options = { handlerMs: 60_000, graceMs };
+  testWith(APP_NEEDS, name, () => assertWithin(limitMs, () => withSlowApp(options, fn)));
 }
 
 /** Delivers an event, and waits until its handler runs. */
@@ -51,7 +55,7 @@ async function assertNotReady(app: RunningApp): Promise<void> {
 }
 
 const waits = "runApp() waits for a handler, not ready meanwhile, and ends with 0";
-testSlowApp(waits, 1_000, async (app, stateOf) => {
+testSlowApp(waits, 3_000, async (app, stateOf) => {
   await startHandling(app, "d1");
   app.process.kill("SIGTERM");
   await app.line(isMessage("stopping"));
@@ -103,7 +107,8 @@ testEnd(gives, 5_000, async (app, stateOf) => {
   return ms;
 });
 
-testEnd("runApp() ends at once on a second signal", 1_000, async (app) => {
+const second = "runApp() ends at once on a second signal";
+testEnd(second, 10_000, async (app) => {
   await startHandling(app, "d1");
   app.process.kill("SIGTERM");
   await app.line(isMessage("stopping"));
@@ -111,12 +116,12 @@ testEnd("runApp() ends at once on a second signal", 1_000, async (app) => {
   app.process.kill("SIGTERM");
   assertEquals((await app.process.status).code, 1);
   return performance.now() - start;
-});
+}, 30_000);
 
 for (const busy of [true, false]) {
   const when = busy ? "a handler runs" : "nothing else runs";
   const name = `runApp() answers a request whose body still arrives, when ${when}`;
-  testSlowApp(name, 1_000, async (app, stateOf) => {
+  testSlowApp(name, 3_000, async (app, stateOf) => {
     if (busy) await startHandling(app, "d1");
     const { hostname, port } = new URL(await app.url);
     using peer = await Deno.connect({ hostname, port: Number(port) });
