@@ -11,17 +11,25 @@ export interface PublishedHere {
   readonly url: string;
 }
 
+/** Options of {@linkcode publishHere}. */
+export interface PublishHereOptions {
+  /** Variables for `deno publish`, beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** False to leave out the types, which take most of the time. */
+  readonly areTypesChecked?: boolean;
+}
+
 /**
  * Publishes the package to a registry on this machine: a copy of it, without `links`. All that `deno
  * publish` checks is checked.
  *
  * @param fn Is given what was published, while the registry serves it.
- * @param env Variables for `deno publish`, beside those of this process.
+ * @param options Variables, and whether the types are checked.
  * @throws {Error} If `deno publish` refuses.
  */
 export async function publishHere<T>(
   fn: (published: PublishedHere) => Promise<T>,
-  env: Readonly<Record<string, string>> = {},
+  { env = {}, areTypesChecked = true }: PublishHereOptions = {},
 ): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "edge-base-publish-" });
   try {
@@ -33,16 +41,21 @@ export async function publishHere<T>(
     }
     await removeLinks(staged);
     await using registry = await startRegistry();
-    await publish(staged, { ...env, JSR_URL: registry.url, NO_COLOR: "1" });
+    const flags = areTypesChecked ? [] : ["--no-check"];
+    await publish(staged, flags, { ...env, JSR_URL: registry.url, NO_COLOR: "1" });
     return await fn({ publication: registry.published.get(config.name)!, url: registry.url });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-async function publish(staged: URL, env: Record<string, string>): Promise<void> {
+async function publish(
+  staged: URL,
+  flags: readonly string[],
+  env: Record<string, string>,
+): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["publish", "--allow-dirty", "--token", "none", "--quiet"],
+    args: ["publish", "--allow-dirty", "--token", "none", "--quiet", ...flags],
     cwd: staged,
     env,
   }).output();

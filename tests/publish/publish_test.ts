@@ -1,10 +1,10 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { publishHere } from "../../dev/tools/_publish_here.ts";
 import { dependenciesOf, reachableFrom } from "../../dev/tools/_published_modules.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { installWithNpm, missingForNpm, run, succeeds } from "./_installed.ts";
-import { OFFLINE } from "./_packages.ts";
+import { run } from "./_installed.ts";
+import { QUICKLY } from "./_packages.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -37,7 +37,7 @@ testWith(
         "/examples/prometheus/alerts.yml",
       ]);
       return Promise.resolve();
-    }, OFFLINE);
+    }, QUICKLY);
   },
 );
 
@@ -55,30 +55,5 @@ testWith(NEEDS, "the package runs on Deno as JSR hands it out", async () => {
       assertStringIncludes(await deno("run", "--quiet", "--no-lock", "use.ts"), "200 false");
       const help = await deno("run", "--quiet", "-A", "jsr:@org/edge-base/cli", "send", "--help");
       assertStringIncludes(help, "send");
-    }), OFFLINE);
+    }), QUICKLY);
 });
-
-const NAME = "the middleware, the health routes and the verification run from npm on";
-const missing = await missingForNpm();
-const hasBun = missing === undefined && await succeeds("bun", "--version");
-const runtimes = missing === undefined ? ["node", ...hasBun ? ["bun"] : []] : [];
-
-for (const [name, why] of [["Node", missing], ["Bun", hasBun ? undefined : "there is no bun"]]) {
-  if (why === undefined) continue;
-  Deno.test({ name: `${NAME} ${name} (skipped: ${why})`, ignore: true, fn: () => {} });
-}
-
-if (runtimes.length > 0) {
-  testWith(NEEDS, `${NAME} ${runtimes.join(" and ")}`, async () => {
-    await publishHere((published) =>
-      withFolder(async (folder) => {
-        const project = await installWithNpm(published, folder);
-        const script = new URL("./_elsewhere.mjs", import.meta.url);
-        await Deno.copyFile(script, `${project}/elsewhere.mjs`);
-        for (const runtime of runtimes) {
-          const output = await run(project, {}, runtime, "elsewhere.mjs");
-          assert(output.includes("all of it runs"), `${runtime}: ${output}`);
-        }
-      }), OFFLINE);
-  });
-}
