@@ -40,10 +40,10 @@ async function stepsOf(file: keyof typeof BOTS): Promise<Steps> {
   const text = await read("README.md");
   const shell = blocks(text, "sh");
   const at = shell.findIndex((block) => block.includes(` ${file}\n`));
-  const [first, second] = [shell[at]!, shell[at + 1]!];
+  const first = shell[at]!;
   const env = [...first.matchAll(/\b([A-Z_]+)=(?:'([^']*)'|\$\(([^)]*)\)|(\S+))/g)]
     .map(([, name, text, command, word]) => [name!, command ? RANDOM : text ?? word!]);
-  const [, send] = /task send (.*)\n/.exec(second)!;
+  const [, send] = new RegExp(`task send (${platform} [^\`\n]*)`).exec(text)!;
   return {
     code: blocks(text, "ts").find((block) => block.includes(`platform: ${platform}(`))!,
     file,
