@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { runHere } from "../cli/_cli.ts";
@@ -138,4 +138,8 @@ testWith(["read"], "README.md installs the version and the tasks that there are"
     installed.tasks,
     Object.fromEntries(tool.map((task) => [task, `deno run -A ${specifier}/cli ${task}`])),
   );
+});
+
+testWith(["read"], "README.md is short enough to be read to its end", async () => {
+  assertLessOrEqual((await read("README.md")).trimEnd().split("\n").length, 180);
 });
