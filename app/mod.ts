@@ -1,9 +1,9 @@
 /**
- * An app is defined once, with {@linkcode defineApp}. Then it is run ({@linkcode runApp}), served
- * ({@linkcode startApp}), opened for a server of your own ({@linkcode openApp}), or tested.
+ * Defines apps ({@linkcode defineApp}), and runs them ({@linkcode runApp}), serves them ({@linkcode startApp})
+ * or opens them for a server of your own ({@linkcode openApp}).
  *
- * You need this entry point for more than the root has: events of the app's own ({@linkcode events}), running
- * a schedule by hand ({@linkcode runSchedule}), and the types of all parts.
+ * The root exports these as well. You need this entry point for the rest: events of the app's own
+ * ({@linkcode events}), running a schedule by hand ({@linkcode runSchedule}), and the types of all parts.
  *
  * @example
  * ```ts

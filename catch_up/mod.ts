@@ -1,6 +1,6 @@
 /**
- * Catching up with what GitHub sent while the app was down: GitHub does not send again by itself, and is asked
- * to. The command `events catch-up` does the same.
+ * Asks GitHub to send again what it could not deliver while your app was down, since it does not do so by
+ * itself. The command `events catch-up` does the same.
  *
  * @example
  * ```ts

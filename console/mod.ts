@@ -1,6 +1,6 @@
 /**
- * Console of an app: a page that shows what it has received and what became of it, for looking, and for
- * acting on it. It is absent unless a token for it is set.
+ * Web page of an app, the console: it shows what the app has received and what became of that, and operators
+ * replay, cancel and purge events there. It is absent unless a token for it is set.
  *
  * @example
  * ```ts

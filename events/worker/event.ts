@@ -363,9 +363,9 @@ export interface RetryLaterOptions {
 }
 
 /**
- * Thrown by a handler to put its event off: a rate limit, a lock, the night. That is no failure. The attempt
- * does not count, and the event is due again after the delay. It keeps its place in its ordering group,
- * which waits for it.
+ * Thrown by a handler to put its event off, such as until a rate limit is over or a lock is free. That is no
+ * failure. The attempt does not count, and the event is due again after the delay. It keeps its place in its
+ * ordering group, which waits for it.
  *
  * The parts that are noted as done stay so, and effects of `settleWith` are not committed. Seven days after
  * the handler has put its event off for the first time, this error counts as any other. The days begin anew

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { runHere } from "../cli/_cli.ts";
@@ -40,10 +40,10 @@ async function stepsOf(file: keyof typeof BOTS): Promise<Steps> {
   const text = await read("README.md");
   const shell = blocks(text, "sh");
   const at = shell.findIndex((block) => block.includes(` ${file}\n`));
-  const [first, second] = [shell[at]!, shell[at + 1]!];
+  const first = shell[at]!;
   const env = [...first.matchAll(/\b([A-Z_]+)=(?:'([^']*)'|\$\(([^)]*)\)|(\S+))/g)]
     .map(([, name, text, command, word]) => [name!, command ? RANDOM : text ?? word!]);
-  const [, send] = /task send (.*)\n/.exec(second)!;
+  const [, send] = new RegExp(`task send (${platform} [^\`\n]*)`).exec(text)!;
   return {
     code: blocks(text, "ts").find((block) => block.includes(`platform: ${platform}(`))!,
     file,
@@ -138,4 +138,8 @@ testWith(["read"], "README.md installs the version and the tasks that there are"
     installed.tasks,
     Object.fromEntries(tool.map((task) => [task, `deno run -A ${specifier}/cli ${task}`])),
   );
+});
+
+testWith(["read"], "README.md is short enough to be read to its end", async () => {
+  assertLessOrEqual((await read("README.md")).trimEnd().split("\n").length, 180);
 });
