@@ -45,7 +45,9 @@ testWith(APP_NEEDS, "a host that no URL can have is refused in the one error sha
 
 testWith(APP_NEEDS, "hosts that no URL can have are summed up in the log", async () => {
   await using app = spawnApp("forge", ENV);
-  for (let i = 0; i < 150; i++) assertEquals((await ask(app, "a b")).status, 400);
+  // At once: the log writes the first hundred of a time out in full, and then begins anew.
+  const answers = await Promise.all(Array.from({ length: 150 }, () => ask(app, "a b")));
+  assertEquals(new Set(answers.map(({ status }) => status)), new Set([400]));
   app.process.kill("SIGTERM");
   await app.ended;
   assertEquals(app.lines.filter(({ code }) => code === "INVALID_HOST").length, 101);
