@@ -39,7 +39,7 @@ export function deliveriesPage(
                 <th scope="col">state</th>
                 <th scope="col">received</th>
                 <th scope="col">from</th>
-                <th scope="col">id</th>
+                <th scope="col" class="id">id</th>
                 <th scope="col" class="num">attempts</th>
               </tr>
             </thead>
