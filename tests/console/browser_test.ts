@@ -247,6 +247,30 @@ browse("hostile names and payloads stay text", async (world) => {
   assertEquals(await page.inputValue("input[name=place]"), HOSTILE);
 });
 
+browse(
+  "a page that is hidden asks for nothing, and looks again once it is shown",
+  async (world) => {
+    const page = await world.open("", { reducedMotion: "reduce" });
+    await page.clock.install();
+    await world.login(page);
+    let polls = 0;
+    page.on("request", (request) => polls += request.headers()["x-poll"] === "1" ? 1 : 0);
+    const poll = () => page.waitForResponse((each) => each.request().headers()["x-poll"] === "1");
+    const turn = (isHidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, "hidden", { configurable: true, value: ${isHidden} });
+      document.dispatchEvent(new Event("visibilitychange"))`,
+      );
+    await Promise.all([poll(), page.clock.runFor(2_100)]);
+    await page.clock.runFor(500);
+    await turn(true);
+    polls = 0;
+    await page.clock.runFor(60_000);
+    assertEquals(polls, 0);
+    await Promise.all([poll(), turn(false)]);
+  },
+);
+
 browse("names of any script stay in their places, and widen no page", async (world) => {
   world.works = false;
   const long = `${"Z\u0335\u0321".repeat(60)}${"w".repeat(300)}`;
