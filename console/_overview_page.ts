@@ -156,9 +156,9 @@ const moreCell = (count: number): Html =>
 
 /** Names a type; those beyond the limit of a record have no source, and are not to be found by their name. */
 function typeCell(source: string, type: string): Html {
-  if (source === "") return html`<td class="dim wrap">${shown(type, 60)}</td>`;
+  if (source === "") return html`<td class="dim">${shown(type, 60)}</td>`;
   const name = html`<a href="${link("deliveries", { source, type })}">${shown(type, 60)}</a>`;
-  return html`<td class="wrap">${name} <span class="dim">${shown(source, 40)}</span></td>`;
+  return html`<td>${name} <span class="dim">${shown(source, 40)}</span></td>`;
 }
 
 function numberCell(value: number, style = "num"): Html {

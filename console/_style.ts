@@ -53,10 +53,12 @@ path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}
 table{border-collapse:collapse;width:100%}th{font-weight:550;color:var(--dim);font-size:12.5px;text-align:left}
 th,td{padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:baseline}tbody tr:last-child>*{border-bottom:0}
 tbody tr:hover{background:var(--soft)}.num{text-align:right;white-space:nowrap}td time{white-space:nowrap}
-td .mono,.wrap{overflow-wrap:anywhere}.list .id{max-width:230px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+td .mono,.wrap,.cols td:first-child{overflow-wrap:anywhere}.list .id{max-width:230px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .list td.wrap{min-width:220px}.list td:nth-child(2) .dim{white-space:nowrap}
 .why{display:block;white-space:normal;overflow-wrap:anywhere;font-size:12.5px}
-form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-bottom:16px}
+form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-top:8px}
+.filters{margin-bottom:16px}.filters summary{cursor:pointer;width:max-content;color:var(--dim);padding:4px 0}
+@media (min-width:641px){@supports selector(::details-content){.filters summary{display:none}.filters::details-content{content-visibility:visible}form.filter{margin-top:0}}}
 label{display:block;font-size:12.5px;color:var(--dim)}
 input[type=datetime-local]{font-size:13px!important}
 input,select,textarea{font:inherit;color:var(--text);background:var(--bg);border:1px solid color-mix(in srgb,var(--dim) 75%,transparent);border-radius:6px;padding:5px 8px;width:100%;min-height:32px}

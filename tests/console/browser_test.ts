@@ -528,11 +528,26 @@ browse("going back shows the filter of the list", async (world) => {
   assertEquals(await look(), shown);
 });
 
+browse("a phone shows the list first, and the filter if it is used", async (world) => {
+  const page = await world.open("deliveries", { viewport: { width: 360, height: 640 } });
+  await world.login(page);
+  const isOpen = () => page.locator("select[name=state]").isVisible();
+  assertEquals(await isOpen(), false);
+  await page.click("text=Filter");
+  await page.selectOption("select[name=state]", "dead");
+  await follow(page, "form.filter button", /\?state=dead$/);
+  assertEquals(await isOpen(), true);
+  await page.setViewportSize({ width: 700, height: 640 });
+  await follow(page, "text=Clear", /deliveries$/);
+  assertEquals(await isOpen(), true);
+});
+
 browse("a filter has room for its times, and takes none that no address has", async (world) => {
   const page = await world.open("deliveries", { locale: "en-US" });
   await world.login(page);
   for (const width of [1280, 700, 360]) {
     await page.setViewportSize({ width, height: 800 });
+    if (width === 360) await page.click("text=Filter");
     for (const name of ["from", "before"]) {
       const box = await page.locator(`input[name=${name}]`).boundingBox();
       assert(box!.width >= 215, `${name} takes ${box!.width} of ${width}`);
