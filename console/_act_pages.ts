@@ -269,7 +269,7 @@ const submit = (kind: ActKind, text: string): Html =>
 
 /** Makes the body of the page of one act. */
 export function progressPage(act: Act, of: number | undefined): Html {
-  const { kind, changed, state, eventId, error } = act;
+  const { kind, seen, notKept = 0, state, eventId, error } = act;
   const isRunning = state === "running";
   return html`
     <div
@@ -281,7 +281,7 @@ export function progressPage(act: Act, of: number | undefined): Html {
         (of === undefined
           ? html`<progress aria-label="Progress"></progress>`
           : html`<progress aria-label="Progress" max="${of}" value="${
-            Math.min(changed, of)
+            Math.min(seen - notKept, of)
           }"></progress>`)}<p role="status">${resultOf(act)}</p>${error !== undefined &&
         html`
           <div class="note bad" role="alert">

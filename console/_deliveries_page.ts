@@ -39,7 +39,7 @@ export function deliveriesPage(
                 <th scope="col">state</th>
                 <th scope="col">received</th>
                 <th scope="col">from</th>
-                <th scope="col">id</th>
+                <th scope="col" class="id">id</th>
                 <th scope="col" class="num">attempts</th>
               </tr>
             </thead>
@@ -58,6 +58,10 @@ export function deliveriesPage(
   `;
 }
 
+const isFiltered = (query: DeliveryQuery): boolean =>
+  Object.values(query).some((each) => each !== undefined);
+
+/** Makes the form of the filter, which phones fold unless it is in use. */
 function filterForm(query: DeliveryQuery): Html {
   const field = (name: "type" | "source" | "place" | "group", label: string, max: number) =>
     html`<label>${label}<input name="${name}" value="${
@@ -69,22 +73,25 @@ function filterForm(query: DeliveryQuery): Html {
     return html`<label>${label} <span data-zone>(UTC)</span><input type="datetime-local" name="${name}" value="${value}" max="${LAST_TIME}" data-utc></label>`;
   };
   return html`
-    <form class="filter" autocomplete="off"
-      action="deliveries"><label>State<select name="state"><option value="">any</option>${FILTER_STATES
-        .map((state) =>
-          html`
-            <option value="${state}" ${raw(
-              state === query.state ? " selected" : "",
-            )}>${STATE_NAMES[state]}</option>
-          `
-        )}</select></label>${field("type", "Type", 100)}${field("source", "Source", 100)}${field(
-          "place",
-          "Repository or chat",
-          300,
-        )}${field("group", "Ordering key", 600)}${timeField("from", "Received from")}${timeField(
-          "before",
-          "Before",
-        )}<div class="row"><button class="go">Filter</button><a href="deliveries">Clear</a></div></form>
+    <details class="filters" ${raw(isFiltered(query) ? " open" : "")}>
+      <summary>Filter</summary>
+      <form class="filter" autocomplete="off"
+        action="deliveries"><label>State<select name="state"><option value="">any</option>${FILTER_STATES
+          .map((state) =>
+            html`
+              <option value="${state}" ${raw(
+                state === query.state ? " selected" : "",
+              )}>${STATE_NAMES[state]}</option>
+            `
+          )}</select></label>${field("type", "Type", 100)}${field("source", "Source", 100)}${field(
+            "place",
+            "Repository or chat",
+            300,
+          )}${field("group", "Ordering key", 600)}${timeField("from", "Received from")}${timeField(
+            "before",
+            "Before",
+          )}<div class="row"><button class="go">Filter</button><a href="deliveries">Clear</a></div></form>
+    </details>
   `;
 }
 
@@ -122,12 +129,11 @@ function lastError({ state, attempts }: EventRecord): Html | undefined {
 }
 
 function nothing({ searchedTo }: DeliveryPage, query: DeliveryQuery): Html {
-  const isFiltered = Object.values(query).some((each) => each !== undefined);
   if (searchedTo !== undefined) return html`<p class="dim">Nothing found so far.</p>`;
   return html`<div class="empty"><h2 class="first">${
-    isFiltered ? "Nothing matches" : "No delivery yet"
+    isFiltered(query) ? "Nothing matches" : "No delivery yet"
   }</h2>${
-    isFiltered
+    isFiltered(query)
       ? html`<p>No stored delivery has all of these. Done ones are forgotten after the retention.
 <a href="deliveries">Show all</a></p>`
       : html`<p>Set the address of this app's webhook and its secret at the sender, then cause an event there.</p>`

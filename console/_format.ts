@@ -62,7 +62,7 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
   const text = form === "minute"
     ? iso.slice(11, 16)
     : form === "short"
-    ? `${iso.slice(5, 10)} ${iso.slice(11, 19)}`
+    ? `${iso.slice(5, 10)} ${iso.slice(11, 19)} UTC`
     : `${iso.slice(0, 10)} ${iso.slice(11, 19)}.${iso.slice(20, 23)} UTC`;
   return html`<time datetime="${iso}" data-form="${form}" title="${iso}">${text}</time>`;
 }

@@ -10,8 +10,8 @@ export const MAX_SHOWN_BYTES = 131_072;
 /** Most values that are shown. */
 const MAX_VALUES = 4_000;
 
-/** Deepest nesting that is shown. */
-const MAX_DEPTH = 60;
+/** Deepest nesting that is shown: no intake accepts a deeper payload. */
+const MAX_DEPTH = 64;
 
 /** Longest text that is shown. */
 const MAX_TEXT = 4_000;
@@ -69,6 +69,7 @@ class JsonView {
   readonly #isPart: boolean;
   #at = 0;
   #values = 0;
+  #isMarked = false;
 
   constructor(text: string, isPart: boolean) {
     this.#text = text;
@@ -82,6 +83,8 @@ class JsonView {
   /** Renders the document; undefined if it is not JSON. */
   render(): string | undefined {
     try {
+      // An intake accepts a byte order mark before the document.
+      if (this.#text.startsWith("\ufeff")) this.#at = 1;
       const html = this.#value("", 0);
       this.#space();
       return this.#isCut || this.#at === this.#text.length ? html : undefined;
@@ -113,7 +116,14 @@ class JsonView {
     const isOpen = depth < 2 || this.#text.length <= MAX_UNFOLDED;
     const count = `<i>${open}${number(members.length)}${this.#isCut ? "+" : ""}${close}</i>`;
     return `<details${isOpen ? " open" : ""}><summary>${label}${count}</summary>` +
-      `${members.join("")}${this.#isCut ? "<div>…</div>" : ""}</details>`;
+      `${members.join("")}${this.#mark()}</details>`;
+  }
+
+  /** Marks where the document was cut, once: in the innermost part. */
+  #mark(): string {
+    if (!this.#isCut || this.#isMarked) return "";
+    this.#isMarked = true;
+    return "<div>…</div>";
   }
 
   /** Steps over the comma before the next member, or over the end. */
@@ -143,7 +153,10 @@ class JsonView {
     const start = this.#at++;
     for (;;) {
       const code = this.#text.charCodeAt(this.#at);
-      if (Number.isNaN(code)) return this.#ended() ? `<span class="${kind}">…</span>` : "";
+      if (Number.isNaN(code)) {
+        this.#ended();
+        return `<span class="${kind}">${beginningOf(this.#text.slice(start))}</span>`;
+      }
       if (code < 0x20) throw new SyntaxError("A control character");
       this.#at += code === 0x5c ? 2 : 1;
       if (code === 0x22) break;
@@ -173,6 +186,22 @@ class JsonView {
     this.#at = this.#text.length;
     this.limit = `${number(MAX_SHOWN_BYTES)} bytes`;
     return true;
+  }
+}
+
+/** Longest part of an escape, which a cut string may end with: `\\u12f`. */
+const MAX_ESCAPE_PART = 5;
+
+/** Shows the beginning of a string of JSON that was cut. */
+function beginningOf(source: string): string {
+  const part = source.slice(0, MAX_TEXT);
+  for (let less = 0;; less++) {
+    try {
+      const text = JSON.parse(`${part.slice(0, part.length - less)}"`);
+      return `${escaped(JSON.stringify(text).slice(0, -1))}…`;
+    } catch (error) {
+      if (less === Math.min(MAX_ESCAPE_PART, part.length - 1)) throw error;
+    }
   }
 }
 

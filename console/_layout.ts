@@ -104,6 +104,7 @@ ${
     html`<p class="dim">Logged in already? <a data-next href="${next}">Go on to the page</a></p>`
   }
 <form method="post" action="login">
+<input type="text" autocomplete="username" value="${name}" hidden>
 <label for="token">Token of a viewer or an operator</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="1024">
 ${next && html`<input type="hidden" name="next" value="${next}">`}

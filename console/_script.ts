@@ -84,5 +84,5 @@ if(kept)state.textContent="selected text is not refreshed";
 }catch{state.textContent="not reached"}finally{busy=false;again()}}
 button.addEventListener("click",()=>{paused=!paused;button.textContent=paused?"Resume":"Pause";
 button.setAttribute("aria-pressed",paused);if(paused)clearTimeout(timer);else refresh()});
-document.addEventListener("visibilitychange",()=>{if(!document.hidden&&!paused)refresh()});
+document.addEventListener("visibilitychange",()=>{if(document.hidden)clearTimeout(timer);else if(!paused)refresh()});
 again()})();`;

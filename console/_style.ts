@@ -8,6 +8,7 @@ export const STYLE =
 --dead:#ff8f85;--s0:#4f83e8;--s1:#e8695e;--string:#8fd6a6;--num:#8fb3ff;--word:#dda0ec;--name:#e3b873}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--text);font:14px/1.45 system-ui,sans-serif;font-variant-numeric:tabular-nums}
+a,b,span,code{unicode-bidi:isolate}
 a{color:var(--link);text-underline-offset:2px;text-decoration-thickness:1px}
 a:not(:hover){text-decoration-color:color-mix(in srgb,currentColor 35%,transparent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:3px}
@@ -16,7 +17,7 @@ code,pre,.mono,.json{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,
 .top{background:var(--card);border-bottom:1px solid var(--line)}
 .top>div,main{max-width:1200px;margin:auto;padding:0 20px}
 .top>div{display:flex;flex-wrap:wrap;align-items:center;gap:0 18px;min-height:48px}
-.brand{font-weight:650;font-size:15px;display:flex;gap:8px;align-items:center}
+.brand{font-weight:650;font-size:15px;display:flex;flex-wrap:wrap;gap:0 8px;align-items:center;min-width:0;overflow-wrap:anywhere}
 nav{display:flex;gap:2px;flex:1}
 nav a{padding:13px 10px 11px;color:var(--dim);text-decoration:none;border-bottom:2px solid transparent}
 nav a:hover{color:var(--text)}nav a[aria-current]{color:var(--text);border-color:var(--accent);font-weight:550}
@@ -52,9 +53,12 @@ path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}
 table{border-collapse:collapse;width:100%}th{font-weight:550;color:var(--dim);font-size:12.5px;text-align:left}
 th,td{padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:baseline}tbody tr:last-child>*{border-bottom:0}
 tbody tr:hover{background:var(--soft)}.num{text-align:right;white-space:nowrap}td time{white-space:nowrap}
-td .mono,.wrap{overflow-wrap:anywhere}.list .id{max-width:360px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+td .mono,.wrap,.cols td:first-child{overflow-wrap:anywhere}.list .id{max-width:230px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.list td.wrap{min-width:220px}.list td:nth-child(2) .dim{white-space:nowrap}
 .why{display:block;white-space:normal;overflow-wrap:anywhere;font-size:12.5px}
-form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-bottom:16px}
+form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-top:8px}
+.filters{margin-bottom:16px}.filters summary{cursor:pointer;width:max-content;color:var(--dim);padding:4px 0}
+@media (min-width:641px){@supports selector(::details-content){.filters summary{display:none}.filters::details-content{content-visibility:visible}form.filter{margin-top:0}}}
 label{display:block;font-size:12.5px;color:var(--dim)}
 input[type=datetime-local]{font-size:13px!important}
 input,select,textarea{font:inherit;color:var(--text);background:var(--bg);border:1px solid color-mix(in srgb,var(--dim) 75%,transparent);border-radius:6px;padding:5px 8px;width:100%;min-height:32px}
@@ -72,12 +76,12 @@ button.text{border:0;background:none;color:var(--link);padding:0 2px;min-height:
 .note,.empty{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 18px;margin:16px 0;max-width:72ch}.empty h2{margin-top:0}
 .note.bad{border-color:var(--dead)}.note p,.empty p{margin:0 0 8px}.note p:last-child,.empty p:last-child{margin:0}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:5px 18px;margin:0}dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}
-ol.line{list-style:none;margin:0;padding:0 0 0 5px}
+ol.line{overflow-wrap:anywhere;list-style:none;margin:0;padding:0 0 0 5px}
 ol.line>li{border-left:2px solid var(--line);padding:0 0 14px 18px;position:relative}ol.line>li:last-child{border-color:transparent;padding-bottom:0}
 ol.line>li::before{content:"";position:absolute;left:-6px;top:5px;width:10px;height:10px;border-radius:50%;background:currentColor;border:2px solid var(--bg)}
 ol.line b{font-weight:600}ol.line div,ol.line>li>:not(b){color:var(--text)}ol.line .dim{color:var(--dim)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--soft);border-radius:6px;padding:6px 10px}
-.row+.json{margin-top:8px}.json{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px;overflow-wrap:anywhere}
+.row+.json{margin-top:8px}.json{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px;overflow:auto;overflow-wrap:anywhere}
 .json pre{background:none;padding:0;margin:0}.json details details,.json details>div{margin-left:18px}.json>details>summary{margin-left:0}
 .json summary{cursor:pointer;width:max-content;max-width:100%}.json div{padding-left:13px}
 .json .k{color:var(--name)}.json .s{color:var(--string)}.json .n{color:var(--num)}.json .w{color:var(--word)}.json i{color:var(--dim);font-style:normal}
@@ -86,10 +90,11 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 .login{max-width:380px;margin:12vh auto 0}.login form{display:grid;gap:12px;margin-top:16px}
 [hidden]{display:none}
 @media (max-width:1080px){.tiles{grid-template-columns:repeat(4,1fr)}}
+@media (max-width:1180px){.list .id{display:none}}
 @media (max-width:640px){.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
-.who{margin-left:auto}.role{display:none}.brand{min-height:44px}main{padding-top:14px}th,td{padding:6px 10px}
+.who{margin-left:auto}.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
 .list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
-.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}
+.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap{min-width:0}
 .list tr:has(.why)>:is(:first-child,:nth-child(4)){grid-column:1/-1;text-align:left}.list tbody tr:has(.why)>:nth-child(2){text-align:left}.list tbody tr:has(.why)>:nth-child(3){text-align:right}
 .head form{width:100%}.head form input{flex:1}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}

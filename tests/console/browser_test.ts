@@ -247,6 +247,66 @@ browse("hostile names and payloads stay text", async (world) => {
   assertEquals(await page.inputValue("input[name=place]"), HOSTILE);
 });
 
+browse(
+  "a page that is hidden asks for nothing, and looks again once it is shown",
+  async (world) => {
+    const page = await world.open("", { reducedMotion: "reduce" });
+    await page.clock.install();
+    await world.login(page);
+    let polls = 0;
+    page.on("request", (request) => polls += request.headers()["x-poll"] === "1" ? 1 : 0);
+    const poll = () => page.waitForResponse((each) => each.request().headers()["x-poll"] === "1");
+    const turn = (isHidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, "hidden", { configurable: true, value: ${isHidden} });
+      document.dispatchEvent(new Event("visibilitychange"))`,
+      );
+    await Promise.all([poll(), page.clock.runFor(2_100)]);
+    await page.clock.runFor(500);
+    await turn(true);
+    polls = 0;
+    await page.clock.runFor(60_000);
+    assertEquals(polls, 0);
+    await Promise.all([poll(), turn(false)]);
+  },
+);
+
+browse("names of any script stay in their places, and widen no page", async (world) => {
+  world.works = false;
+  const long = `${"Z\u0335\u0321".repeat(60)}${"w".repeat(300)}`;
+  const repository = { id: 1, full_name: `שלום/${long}`, name: long, owner: { login: "שלום" } };
+  const id = await world.send("an_event_of_a_long_name_on_a_phone", {
+    action: long,
+    repository,
+    "مفتاح": "قيمة",
+    [long]: long,
+  });
+  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
+  await world.login(page);
+  await page.waitForSelector(".state.dead");
+  const [name, value] = await page.evaluate(`["k", "s"].map((kind) => {
+    const span = [...document.querySelectorAll(".json ." + kind)].find((each) => /م/.test(each.textContent));
+    const range = document.createRange();
+    range.setStart(span.firstChild, 1);
+    range.setEnd(span.firstChild, 4);
+    return range.getBoundingClientRect().x;
+  })`) as [number, number];
+  assert(name < value, `the name is at ${name}, its value at ${value}`);
+  for (const path of [page.url(), "deliveries", "./"]) {
+    await page.goto(new URL(path, page.url()).href);
+    for (const width of [1280, 980, 480, 360]) {
+      await page.setViewportSize({ width, height: 800 });
+      const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+      assert(!isWide, `${path} is wider than ${width}`);
+    }
+  }
+  await page.setViewportSize({ width: 360, height: 800 });
+  const hidden = await page.evaluate(
+    `(s => s.scrollWidth - s.clientWidth)(document.querySelector("[aria-label='By type']"))`,
+  );
+  assertEquals(hidden, 0);
+});
+
 browse("in development an operator sends an example, and finds its event", async (world) => {
   const page = await world.open("send");
   await world.login(page);
@@ -330,7 +390,7 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
 browse(
   "a refresh keeps focus, scroll positions, a selection and where the reader is",
   async (world) => {
-    for (let i = 0; i < 30; i++) await world.send("push");
+    for (let i = 0; i < 30; i++) await world.send("push", { action: "a".repeat(40) });
     const page = await world.open("deliveries", { viewport: { width: 700, height: 400 } });
     await world.login(page);
     await rows(page, 30);
@@ -340,7 +400,7 @@ browse(
     link.scrollIntoView();
     link.focus();
     document.querySelector(".scroll").scrollLeft = 40;
-    getSelection().selectAllChildren(document.querySelector("tbody tr:nth-last-child(8) .id"));
+    getSelection().selectAllChildren(document.querySelector("tbody tr:nth-last-child(8) a"));
     window.kept = [link, link.getBoundingClientRect().top, String(getSelection())];
   }`);
     await world.send("release");
@@ -348,7 +408,7 @@ browse(
     const [isFocused, moved, isSelected, left] = await page.evaluate(`[
     document.activeElement === kept[0],
     Math.abs(document.querySelector("${top}").getBoundingClientRect().top - kept[1]),
-    String(getSelection()) === kept[2] && kept[2].startsWith("github:"),
+    String(getSelection()) === kept[2] && kept[2].startsWith("push.a"),
     document.querySelector(".scroll").scrollLeft,
   ]`) as [boolean, number, boolean, number];
     assertEquals([isFocused, isSelected, left], [true, true, 40]);
@@ -468,11 +528,26 @@ browse("going back shows the filter of the list", async (world) => {
   assertEquals(await look(), shown);
 });
 
+browse("a phone shows the list first, and the filter if it is used", async (world) => {
+  const page = await world.open("deliveries", { viewport: { width: 360, height: 640 } });
+  await world.login(page);
+  const isOpen = () => page.locator("select[name=state]").isVisible();
+  assertEquals(await isOpen(), false);
+  await page.click("text=Filter");
+  await page.selectOption("select[name=state]", "dead");
+  await follow(page, "form.filter button", /\?state=dead$/);
+  assertEquals(await isOpen(), true);
+  await page.setViewportSize({ width: 700, height: 640 });
+  await follow(page, "text=Clear", /deliveries$/);
+  assertEquals(await isOpen(), true);
+});
+
 browse("a filter has room for its times, and takes none that no address has", async (world) => {
   const page = await world.open("deliveries", { locale: "en-US" });
   await world.login(page);
   for (const width of [1280, 700, 360]) {
     await page.setViewportSize({ width, height: 800 });
+    if (width === 360) await page.click("text=Filter");
     for (const name of ["from", "before"]) {
       const box = await page.locator(`input[name=${name}]`).boundingBox();
       assert(box!.width >= 215, `${name} takes ${box!.width} of ${width}`);

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
+import { parseJsonObject } from "../../core/parse_json.ts";
 import { MAX_SHOWN_BYTES, viewOf } from "../../console/_json_view.ts";
 
 const view = (text: string) => {
@@ -64,9 +65,32 @@ Deno.test("viewOf() shows a document that was cut anywhere", () => {
   }
 });
 
+Deno.test("viewOf() shows the beginning of a string that is cut, wherever", () => {
+  const text = String.raw`<b>"\\\n\u00e9`.repeat(MAX_SHOWN_BYTES);
+  for (let pad = 0; pad < 24; pad++) {
+    const { html, isJson } = view(JSON.stringify({ pad: "x".repeat(pad), text }));
+    assert(isJson, String(pad));
+    const shown = textOf(html);
+    assert(shown.length > 4_000 && shown.includes(JSON.stringify(text).slice(0, 3_900)), shown);
+  }
+  for (let pad = 0; pad < 24; pad++) {
+    const filler = `{"a":"${"x".repeat(MAX_SHOWN_BYTES - 14 - pad)}","b":"`;
+    assert(view(`${filler}${String.raw`\u00e9\\`.repeat(99)}`).isJson, String(pad));
+  }
+});
+
+Deno.test("viewOf() shows all levels and a byte order mark that an intake accepts", () => {
+  for (const text of [`${'{"a":'.repeat(64)}1${"}".repeat(64)}`, '\ufeff{"a":1}']) {
+    parseJsonObject(new TextEncoder().encode(text));
+    const { isJson, limit } = view(text);
+    assertEquals([isJson, limit], [true, undefined]);
+  }
+});
+
 Deno.test("viewOf() bounds what a document can cost", () => {
   const deep = view("[".repeat(60_000) + "]".repeat(60_000));
-  assertEquals(deep.limit, "60 levels deep");
+  assertEquals(deep.limit, "64 levels deep");
+  assertEquals(deep.html.match(/…/g)?.length, 1);
   assert(deep.html.length < 20_000);
   const wide = view(`[${"1,".repeat(50_000)}1]`);
   assertEquals(wide.limit, "4,000 values");

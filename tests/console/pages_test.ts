@@ -558,6 +558,22 @@ Deno.test("the page of an act that was interrupted claims nothing that is not kn
   assertStringIncludes(html, "Its process stopped before the act was finished.");
 });
 
+Deno.test("the bar of an act goes on where others have changed its events before", async () => {
+  await using board = await openBoard();
+  const id = newActId();
+  const act = { v: 1, id, kind: "replay", at: Date.now(), by: "me", query: { state: "done" } };
+  const value = {
+    ...act,
+    changed: 5,
+    seen: 60,
+    notKept: 10,
+    state: "running",
+    aliveAt: Date.now(),
+  };
+  await board.kv.set(["bot", "console", "act", askedAtOf(id)!, id], value);
+  assertStringIncludes(await page(board, `/progress?id=${id}&of=90`), 'max="90" value="50"');
+});
+
 Deno.test("the question about a replay says where events go on, and where they begin anew", async () => {
   await using board = await openBoard();
   const { store, kv } = board;
