@@ -15,7 +15,14 @@ import {
   notFoundHandler,
   type RateLimitOptions,
 } from "../middleware/mod.ts";
-import { checkFunctions, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
+import {
+  checkFunction,
+  checkFunctions,
+  checkKeys,
+  checkObject,
+  checkPart,
+  met,
+} from "../core/check_options.ts";
 import { checkAllowedUsers } from "../webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
@@ -138,7 +145,7 @@ export function createBaseApp<
       `Cannot ${DOING}: 'before' must be an array of middleware, got ${met(before)}`,
     );
   }
-  before.forEach((each, i) => checkFunctions(DOING, { [`before[${i}]`]: each ?? null }));
+  before.forEach((each, i) => checkFunction(DOING, `before[${i}]`, each));
   const wanted = "'telemetry' must be what openTelemetry() resolves with";
   if (telemetry !== undefined) checkPart(DOING, telemetry, "countDelivery", wanted);
   if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', if it is not a boolean,");

@@ -1,5 +1,6 @@
 import type { Hono } from "@hono/hono";
 import {
+  checkFunction,
   checkFunctions,
   checkInteger,
   checkKeys,
@@ -507,7 +508,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
 
   use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this {
     this.checkOpen("add the middleware");
-    checkFunctions("add the middleware", { middleware: middleware ?? null });
+    checkFunction("add the middleware", "middleware", middleware);
     this.#middleware.push(middleware);
     return this;
   }

@@ -1,5 +1,5 @@
 import type { Hono } from "@hono/hono";
-import { checkFunctions, checkObject, met } from "../core/check_options.ts";
+import { checkFunction, checkObject, met } from "../core/check_options.ts";
 import { readAll, type Variables } from "../core/env.ts";
 import type { LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
@@ -124,7 +124,7 @@ export function checkMounts(doing: string, mounts: readonly Mount[]): void {
   }
   mounts.forEach((mount, i) => {
     checkObject(doing, mount, `'mounts[${i}]'`);
-    checkFunctions(doing, { [`mounts[${i}].prepare`]: mount.prepare ?? null });
+    checkFunction(doing, `mounts[${i}].prepare`, mount.prepare);
     checkMountPath(doing, mount.path, `mounts[${i}].path`);
     const before = mounts.slice(0, i);
     if (before.some(({ path }) => overlap(path, mount.path))) {

@@ -1,5 +1,6 @@
 import type { Context, Hono } from "@hono/hono";
 import {
+  checkFunction,
   checkFunctions,
   checkKeys,
   checkObject,
@@ -303,7 +304,7 @@ async function openResources<TEvents extends object, TSpec extends EnvSpec, TRes
   },
 ): Promise<TResources> {
   const defer = (close: () => unknown) => {
-    checkFunctions("defer closing", { close: close ?? null });
+    checkFunction("defer closing", "close", close);
     closing.add(close);
   };
   return await definition.resources?.({ env, kv, log, defer }) as TResources;

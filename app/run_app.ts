@@ -54,6 +54,15 @@ interface StopSignal {
 /** Handlers do not end. The app has stopped by itself then. */
 const STUCK: StopReason = { exitCode: 1 };
 
+/** Frame of a stack: the address, line and column of a module that Deno has loaded. */
+const FRAME = /^ +at .*?((?:file|https?|data|blob):\S+?:\d+:\d+)\)?$/gm;
+
+/** Folders of this package that an app is opened by. */
+const OWN_FOLDER = /^(app|console|core|events|health|middleware|telemetry|webhook)\//;
+
+/** Address of an npm package: the line that calls it says more. */
+const LIBRARY = /\/(npm|node_modules)\//;
+
 /** Longest wait at the end for the reader of the log. */
 const DRAIN_LOG_MS = 250;
 
@@ -116,7 +125,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
     // The message about variables names all that are missing or wrong, however many.
     const reason = error instanceof VariableError
       ? error.message.replaceAll(/\s+/g, " ")
-      : reasonOf(error);
+      : `${reasonOf(error)}${placeOf(error)}`;
     console.error(`Cannot start ${name}: ${reason}`);
     return end(1);
   }
@@ -127,6 +136,26 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
   await stdout?.drain(DRAIN_LOG_MS);
   // It may have begun to stop by itself before it was told to.
   end(await started.finished.then(() => reason.exitCode, () => STUCK.exitCode));
+}
+
+/**
+ * Finds where the app's own code has thrown an error, such as in `resources`: its message alone seldom tells.
+ * Errors of this package say by themselves what is wrong.
+ *
+ * @param error The error.
+ * @returns The place for the message; empty if the error is the package's, or has no place.
+ */
+function placeOf(error: unknown): string {
+  const stack = error instanceof Error ? String(error.stack) : "";
+  // In a bundle this is none, and the frames of the package count as the app's.
+  const own = URL.parse("..", import.meta.url)?.href;
+  let library = "";
+  for (const [, url = ""] of stack.matchAll(FRAME)) {
+    if (own && url.startsWith(own) && OWN_FOLDER.test(url.slice(own.length))) break;
+    if (!LIBRARY.test(url)) return ` (at ${url})`;
+    library ||= ` (at ${url})`;
+  }
+  return library;
 }
 
 /**

@@ -75,9 +75,21 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
  */
 export function checkFunctions(doing: string, functions: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(functions)) {
-    if (value === undefined || typeof value === "function") continue;
-    throw new TypeError(`Cannot ${doing}: '${name}' must be a function, got ${met(value)}`);
+    if (value !== undefined) checkFunction(doing, name, value);
   }
+}
+
+/**
+ * Checks that something is a function.
+ *
+ * @param doing The action that fails otherwise, for the message, such as `create the app`.
+ * @param name The name of the option.
+ * @param value The value that was given.
+ * @throws {TypeError} If it is not a function, or is missing.
+ */
+export function checkFunction(doing: string, name: string, value: unknown): void {
+  if (typeof value === "function") return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a function, got ${met(value)}`);
 }
 
 /**

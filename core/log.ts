@@ -107,16 +107,23 @@ export function print(text: string): void {
  * @param log The log.
  * @param level The severity.
  * @param message A description of what happened, in a few constant words.
- * @param fields Further fields.
+ * @param fields Further fields. They cannot replace `level`, `time` and `message`: what somebody has sent, such
+ * as a messenger's `message`, must not be taken for the words of the app.
  * @category Log and telemetry
  */
 export function writeLog(
   log: LogSink,
   level: LogLevel,
   message: string,
-  fields: Readonly<Record<string, unknown>> = {},
+  fields: Readonly<Record<string, unknown>> & {
+    readonly level?: never;
+    readonly time?: never;
+    readonly message?: never;
+  } = {},
 ): void {
-  writeRecord(log, { level, time: new Date().toISOString(), message, ...fields });
+  const head = { level, time: new Date().toISOString(), message };
+  // The head twice: it begins the line, and prevails.
+  writeRecord(log, { ...head, ...fields, ...head });
 }
 
 /**

@@ -167,7 +167,7 @@ export class Timeouts {
  * Waits for a promise, but not forever: a remote KV that swallows a call never settles it.
  *
  * @param promise The promise. A late result is ignored.
- * @param ms The longest wait, in milliseconds.
+ * @param ms The longest wait, in milliseconds. It may be over already, and be negative.
  * @param signal A signal that ends the wait early.
  * @returns The promise's value.
  * @throws {Error} If the promise takes longer, or the signal is aborted.
@@ -180,7 +180,9 @@ export async function withDeadline<T>(
   // Not `Promise.withResolvers`: the intake also runs on Node 20.
   let giveUp!: (reason: Error) => void;
   const given = new Promise<never>((_resolve, reject) => giveUp = reject);
-  const timer = setTimeout(() => giveUp(new Error(`No answer within ${ms} ms`)), ms);
+  // Of a negative time Deno warns.
+  const leftMs = Math.max(0, ms);
+  const timer = setTimeout(() => giveUp(new Error(`No answer within ${leftMs} ms`)), leftMs);
   const onAbort = () => giveUp(new Error("Stopped waiting"));
   signal?.addEventListener("abort", onAbort, { once: true });
   try {

@@ -225,6 +225,9 @@ const MAX_ADVANCE_MS = 100 * 365 * 86_400_000;
 /** Steps that each lead to the next time at which something is due, and most steps after those. */
 const [EXACT_STEPS, MORE_STEPS] = [1_000, 200] as const;
 
+/** Most events that an error names. */
+const MAX_NAMED = 5;
+
 /** Makes the values of a platform's variables. */
 function envOf({ testEnv, testSecrets }: Platform): Readonly<Record<string, string>> {
   const secrets = Object.entries(testSecrets).map(([name, secret]) => [name, TEST_SECRETS[secret]]);
@@ -339,7 +342,7 @@ class LocalBot implements TestBot {
       this.#clock.advance(Math.max(Math.min(dueMs, slotMs, end - Date.now()), 0));
       if (slot !== undefined && slotMs <= dueMs) await this.#makeSlots(slot);
       await this.#handled();
-      if (performance.now() - start > this.timeoutMs) throw this.#late();
+      if (performance.now() - start > this.timeoutMs) throw await this.#late();
     }
     this.#slotTime = slotEnd;
     this.#clock.advance(Math.max(end - Date.now(), 0));
@@ -428,15 +431,22 @@ class LocalBot implements TestBot {
     try {
       await withDeadline(this.#opened.worker.poll(), timeoutMs);
     } catch (cause) {
-      throw this.#late(cause);
+      throw await this.#late(cause);
     }
   }
 
-  #late(cause?: unknown): Error {
-    const { timeoutMs } = this;
+  /** Makes the error of a call that has waited for too long. It names the events whose handlers still run. */
+  async #late(cause?: unknown): Promise<Error> {
+    const running = await Array.fromAsync(this.store.list({ state: "running" }));
+    const names = running.map(({ id, type }) => `${id} (${type})`);
+    const shown = names.slice(0, MAX_NAMED).join(", ");
+    const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : "";
+    const which = names.length === 0
+      ? "a handler takes longer, or never ends"
+      : `the handlers of ${shown}${more} still run`;
     return new Error(
-      `The events were not handled within ${timeoutMs} ms: a handler takes longer, or never ends. Give the test ` +
-        "bot a longer 'timeoutMs', or a fake of what the handler waits for",
+      `The events were not handled within ${this.timeoutMs} ms: ${which}. Give the test bot a longer ` +
+        "'timeoutMs', or a fake of what the handler waits for",
       { cause },
     );
   }

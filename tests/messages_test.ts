@@ -229,7 +229,7 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => github({ maxBodyBytes: wrong("1MB") }),
   ],
   [
-    "Cannot define the platform 'slack': 'createVerifier' must be a function, got null",
+    "Cannot define the platform 'slack': 'createVerifier' must be a function, got undefined",
     () => definePlatform(wrong({ name: "slack", parse: () => {} })),
   ],
   [
@@ -329,7 +329,7 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => defineApp(definition).from(gitlab()),
   ],
   [
-    "Cannot add the middleware: 'middleware' must be a function, got null",
+    "Cannot add the middleware: 'middleware' must be a function, got undefined",
     () => defineApp(definition).use(wrong(undefined)),
   ],
   [

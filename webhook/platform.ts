@@ -5,6 +5,7 @@
  * @module
  */
 import {
+  checkFunction,
   checkFunctions,
   checkInteger,
   checkKeys,
@@ -362,8 +363,7 @@ export function definePlatform<
 ): Platform<TEvents> {
   checkObject(DOING, definition);
   checkKeys(DOING, definition, DEFINITION_KEYS);
-  const { parse = null } = definition;
-  checkFunctions(DOING, { parse });
+  checkFunction(DOING, "parse", definition.parse);
   return makePlatform({
     ...definition,
     parse: (headers, body) => {
@@ -506,8 +506,9 @@ function checkDefinition(definition: PlatformDefinition<object, EnvSpec>): void 
     );
   }
   const of = `define the platform '${name}'`;
-  const { createVerifier = null, parse = null, isAllowed, respond, groupBy } = definition;
-  checkFunctions(of, { createVerifier, parse, isAllowed, respond, groupBy });
+  const { createVerifier, parse, isAllowed, respond, groupBy } = definition;
+  checkFunction(of, "createVerifier", createVerifier);
+  checkFunctions(of, { parse, isAllowed, respond, groupBy });
   checkObject(of, env, "'env'");
   checkEnvSpec(of, env);
   if (unauthorized !== "reject" && unauthorized !== "ignore") {

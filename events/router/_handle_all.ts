@@ -94,6 +94,7 @@ class HandlerLimits {
     this.#isAlone = handlers.length === 1;
     this.#longest = handlers.length === 0 ? usual : Math.max(...this.#running.values());
     if (this.#longest !== usual) limit?.change(this.#longest);
+    limit?.nameBy(() => this.#running.keys());
   }
 
   /** Makes the limit of a handler that starts. */

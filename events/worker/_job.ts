@@ -74,6 +74,8 @@ export class Job implements LoggedJob {
   /** Timeouts that a router has started for some of the event's handlers. */
   readonly #limits: Timeout[] = [];
   #limitMs: number;
+  /** Finds the names of the handlers that run; undefined if they have none. */
+  #running: (() => Iterable<string>) | undefined;
   #listener: JobListener | undefined;
   #isOverdue = false;
   #attempt: Attempt | undefined;
@@ -231,7 +233,10 @@ export class Job implements LoggedJob {
     const { signal } = this.#lease;
     this.#startedAt = performance.now();
     this.#limit = limits.start(this.#onLimit);
-    const limit = { ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit };
+    const limit = {
+      ...{ ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
+      nameBy: (running: () => Iterable<string>) => this.#running = running,
+    };
     const context = this.#commits.contextWith({ signal, log: this.#log, kv, [TIME_LIMIT]: limit });
     try {
       await handler(event, context);
@@ -294,7 +299,8 @@ export class Job implements LoggedJob {
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
   readonly #onLimit = (): void => {
     this.#limit = new Timeouts(Math.max(this.#limitMs, REMIND_MS)).start(this.#onLimit);
-    this.#report("error", "handler still running", { timeoutMs: this.#limitMs });
+    const handler = [...this.#running?.() ?? []].join(", ") || undefined;
+    this.#report("error", "handler still running", { handler, timeoutMs: this.#limitMs });
     if (this.#isOverdue) return;
     this.#isOverdue = true;
     this.#lease.abort(`The handler has reached its time limit of ${this.#limitMs} ms`);

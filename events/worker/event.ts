@@ -247,12 +247,14 @@ export const TIME_LIMIT = Symbol("timeLimit");
 export interface LimitedContext extends HandlerContext {
   /**
    * The worker's limit in milliseconds, a function that sets another one, which ends that long from now unless
-   * another time is given, and one that starts a further timeout, which the job cancels if it is given back.
+   * another time is given, one that starts a further timeout, which the job cancels if it is given back, and
+   * one that takes a finder of the names of the handlers that run, for the log.
    */
   readonly [TIME_LIMIT]?: undefined | {
     readonly ms: number;
     readonly change: (ms: number, inMs?: number) => void;
     readonly start: (ms: number, onLimit: () => void) => Timeout;
+    readonly nameBy: (running: () => Iterable<string>) => void;
   };
 }
 

@@ -160,7 +160,7 @@ Deno.test("defer() refuses what is no function, and the rest is closed", async (
       defer(undefined as never);
     },
   });
-  const message = "Cannot defer closing: 'close' must be a function, got null";
+  const message = "Cannot defer closing: 'close' must be a function, got undefined";
   await assertRejects(() => openApp(bot, quiet), TypeError, message);
   assertEquals(seen, ["closed"]);
 });

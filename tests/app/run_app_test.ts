@@ -24,31 +24,49 @@ Deno.test("runApp() refuses options that make no sense, and opens nothing", asyn
   }
 });
 
+/** Runs a script that runs an app and cannot start it, and returns what is said of that. */
+async function failToStart(script: string): Promise<string> {
+  const names = "defineApp, forge, required, runApp";
+  const imports = `import { ${names} } from "${new URL("../../mod.ts", import.meta.url)}";`;
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--cached-only", "--quiet", "--unstable-kv", `${imports}\n${script}`],
+    cwd: new URL("../..", import.meta.url),
+  }).output();
+  assertEquals(code, 1);
+  return new TextDecoder().decode(stderr).trimEnd();
+}
+
 testWith(
   ["run"],
   "runApp() names all variables that are missing or wrong, however many",
   async () => {
-    const script = `
-    import { defineApp, forge, required, runApp } from "${new URL(
-      "../../mod.ts",
-      import.meta.url,
-    )}";
-    const env = Object.fromEntries(Array.from({ length: 30 }, (_, i) => ["OWN_VARIABLE_" + i, required]));
-    await runApp(defineApp({ name: "own", platform: forge(), env }), { env: { LOG_FORMAT: "pretty" } });
-  `;
-    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["eval", "--cached-only", "--quiet", script],
-      cwd: new URL("../..", import.meta.url),
-    }).output();
-    const [line] = new TextDecoder().decode(stderr).split("\n");
+    const said = await failToStart(`
+      const env = Object.fromEntries(Array.from({ length: 30 }, (_, i) => ["OWN_VARIABLE_" + i, required]));
+      await runApp(defineApp({ name: "own", platform: forge(), env }), { env: { LOG_FORMAT: "pretty" } });
+    `);
     assertMatch(
-      line!,
+      said,
       /^Cannot start own: FORGE_WEBHOOK_SECRET is not set; OWN_VARIABLE_0 is not set; /,
     );
-    assertMatch(line!, /OWN_VARIABLE_29 is not set; .*LOG_FORMAT must be auto, json or text$/);
-    assertEquals(code, 1);
+    assertMatch(said, /OWN_VARIABLE_29 is not set; .*LOG_FORMAT must be auto, json or text$/);
   },
 );
+
+for (const part of ["resources", "routes"]) {
+  testWith(["run"], `runApp() says where ${part}() has failed, on the same line`, async () => {
+    const said = await failToStart(`
+      const platform = forge({ secrets: ["It's a Secret to Everybody"] });
+      const failing = () => {
+        undefined.open();
+      };
+      const app = defineApp({ name: "own", platform, ${part}: failing }).on("push", () => {});
+      await runApp(app, { env: { KV_URL: ":memory:" } });
+    `);
+    const reason = String.raw`Cannot read properties of undefined \(reading 'open'\)`;
+    // The fifth line of the script, below the imports.
+    assertMatch(said, new RegExp(String.raw`^Cannot start own: ${reason} \(at file:\S+:5:19\)$`));
+  });
+}
 
 /** Runs an app with options of its own, on a file. */
 function withOwnApp<T>(

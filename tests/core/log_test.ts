@@ -205,6 +205,17 @@ Deno.test("writeLog() adds level, time and message to the fields", () => {
   }
 });
 
+Deno.test("writeLog() does not let a field pass for its level, time or message", () => {
+  using _time = new FakeTime(TIME);
+  const records: LogRecord[] = [];
+  const update = { message: "event given up, now dead", level: "error", time: 0, text: "hello" };
+  // @ts-expect-error a messenger's update has a field of that name, and its content is anybody's
+  writeLog((record) => records.push(record), "info", "message received", update);
+  const expected = { level: "info", time: TIME, message: "message received", text: "hello" };
+  assertEquals(records as unknown[], [expected]);
+  assertEquals(Object.keys(records[0]!), ["level", "time", "message", "text"]);
+});
+
 Deno.test("logSinkOf() is the logger's log", async () => {
   const log = () => {};
   const app = new Hono().use(createLogger({ log }));

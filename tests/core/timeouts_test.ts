@@ -1,5 +1,6 @@
+import process from "node:process";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { SharedTimer, sleep, Timeouts } from "../../core/timeouts.ts";
+import { SharedTimer, sleep, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import { Simulation } from "../events/worker/_simulation.ts";
 
 const SIXTY = Array.from({ length: 60 }, (_, i) => i);
@@ -120,3 +121,14 @@ Deno.test("sleep() waits for a time, or until its signal is aborted", async () =
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+Deno.test("withDeadline() does not wait if the time is over, and has Deno warn of nothing", async () => {
+  const warnings: string[] = [];
+  const note = (warning: Error) => void warnings.push(warning.name);
+  process.on("warning", note);
+  const never = Promise.withResolvers<void>();
+  await assertRejects(() => withDeadline(never.promise, -5), Error, "No answer within 0 ms");
+  await pause(0); // warnings come a turn later
+  process.off("warning", note);
+  assertEquals(warnings, []);
+});

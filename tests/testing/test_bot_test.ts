@@ -125,11 +125,15 @@ Deno.test("startTestBot() gives the time back", async () => {
   assertEquals(globalThis.Date, before);
 });
 
-Deno.test("startTestBot() says when an event is not handled in time", async () => {
+Deno.test("startTestBot() says which event is not handled in time", async () => {
   const released = Promise.withResolvers<void>();
   await using bot = await startTestBot(botOf(() => released.promise), { timeoutMs: 20 });
-  const message = "The events were not handled within 20 ms";
-  await assertRejects(() => bot.deliver(forgeDelivery("push", {})), Error, message);
+  const message = "were not handled within 20 ms: the handlers of forge:d1 (push) still run";
+  await assertRejects(
+    () => bot.deliver(forgeDelivery("push", {}, { id: "d1" })),
+    Error,
+    message,
+  );
   released.resolve();
 });
 
