@@ -186,6 +186,7 @@ function checkWhole({ record, body }: PortableEvent): void {
   }
   checkBody(state, body);
   if (!isSettled) checkGroup(record);
+  if (state === "parked") checkWait(record);
 }
 
 function checkBody(state: EventRecord["state"], body: unknown): void {
@@ -197,8 +198,18 @@ function checkBody(state: EventRecord["state"], body: unknown): void {
   }
 }
 
-function checkGroup({ group, joinsLater, orderingKey }: PortableRecord): void {
+/** Refuses a parked event that nothing would ever wake. */
+function checkWait({ dueAt, waitingFor }: PortableRecord): void {
+  if (waitingFor && dueAt !== null) return;
+  const [name, value] = waitingFor ? ["dueAt", dueAt] : ["waitingFor", waitingFor];
+  throw refusal(`its '${name}' does not fit its state parked, got ${value}`);
+}
+
+function checkGroup({ state, group, joinsLater, orderingKey }: PortableRecord): void {
   if (group === null && !joinsLater) return;
+  if (group !== null && (joinsLater || state === "parked")) {
+    throw refusal("it is in its ordering group, which it is to join later");
+  }
   const isKey = orderingKey !== null && orderingKey.length <= MAX_ORDERING_KEY_LENGTH &&
     orderingKey.isWellFormed();
   if (!isKey) throw refusal(`its 'orderingKey' is not valid, got ${met(orderingKey)}`);

@@ -18,10 +18,18 @@ interface Unanswered extends Part {
   readonly before: number;
 }
 
+/** Events and names that were not stored, with the name of the part that they belong to. */
+interface Left {
+  readonly name: string;
+  readonly adder: Adder;
+  readonly added: NoteOptions;
+}
+
 /**
  * Notes the parts of an event's handling that are done, one after the other. If a commit is not answered,
- * nothing else is committed until it is known whether it was stored. What was not stored goes into the next
- * commit of its adder, in front, so that a part never counts as done without what came before it.
+ * nothing else is committed until it is known whether it was stored. What was not stored goes, in front, into
+ * the next commit of the same part, or into the settlement. Not into that of another part: if the attempt
+ * fails then, the next one repeats the part that was not noted, and would store that again.
  */
 export class NotedParts {
   readonly #store: EventStore;
@@ -29,8 +37,7 @@ export class NotedParts {
   readonly #lease: HeldLease;
   #turn: Promise<unknown> = Promise.resolve();
   #unanswered: Unanswered | undefined;
-  /** Events and names that were not stored, until the next commit of its adder. */
-  readonly #left = new Map<Adder, NoteOptions>();
+  #left: readonly Left[] = [];
   /** Names of the parts that are stored although their calls have failed: these may be repeated. */
   readonly #stored = new Set<string>();
 
@@ -56,7 +63,7 @@ export class NotedParts {
 
   /** Finds out what is not known yet, and gives back to an adder what was not stored; undefined if all is known. */
   resolved(adder: Adder): Promise<void> | undefined {
-    if (!this.#unanswered && this.#left.size === 0) return undefined;
+    if (!this.#unanswered && this.#left.length === 0) return undefined;
     return this.#inTurn(async () => {
       await this.#resolve();
       adder.putBack(this.#takeLeft(adder));
@@ -73,10 +80,10 @@ export class NotedParts {
     try {
       await this.#resolve();
     } catch (error) {
-      this.#leave(adder, added);
+      this.#leave(name, adder, added);
       throw error;
     }
-    const all = joined(this.#takeLeft(adder), added);
+    const all = joined(this.#takeLeft(adder, name), added);
     if (!this.#stored.delete(name)) return await this.#commit({ name, effects, added: all, adder });
     // This call repeats one whose effects are committed.
     if (!all.emits && !all.wakes) return;
@@ -101,7 +108,7 @@ export class NotedParts {
       await this.#change(note);
     } catch (error) {
       if (before === undefined) {
-        this.#leave(adder, added);
+        this.#leave(name, adder, added);
         throw error;
       }
       this.#unanswered = { ...part, before };
@@ -124,17 +131,20 @@ export class NotedParts {
     this.#unanswered = undefined;
     if (timesNoted(this.#lease.lease, name) > before) this.#stored.add(name);
     // In front: what is left of this adder has come after it.
-    else this.#left.set(adder, joined(added, this.#takeLeft(adder)));
+    else this.#left = [{ name, adder, added }, ...this.#left];
   }
 
-  #leave(adder: Adder, added: NoteOptions): void {
-    this.#left.set(adder, joined(this.#takeLeft(adder), added));
+  #leave(name: string, adder: Adder, added: NoteOptions): void {
+    this.#left = [...this.#left, { name, adder, added }];
   }
 
-  #takeLeft(adder: Adder): NoteOptions {
-    const left = this.#left.get(adder) ?? {};
-    this.#left.delete(adder);
-    return left;
+  /** Takes what is left of an adder, of one part or of all. */
+  #takeLeft(adder: Adder, name?: string): NoteOptions {
+    const isMeant = (left: Left) =>
+      left.adder === adder && (name === undefined || left.name === name);
+    const [meant, others] = [this.#left.filter(isMeant), this.#left.filter((x) => !isMeant(x))];
+    this.#left = others;
+    return meant.reduce<NoteOptions>((all, { added }) => joined(all, added), {});
   }
 
   async #change(

@@ -2,6 +2,7 @@ import type { RestoreOutcome } from "../event_operations.ts";
 import { isText, isTime, shape } from "../record_shape.ts";
 import { checkedEntry, type PortableEntry, type UnreadableEntry } from "../portable_entry.ts";
 import { entryUntil, loadStateCodec } from "../stored_state.ts";
+import { wakeOf } from "../waits.ts";
 import type { StoreParts } from "./_parts.ts";
 import { listAround, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
@@ -46,16 +47,25 @@ export async function* portableEntries(
   }
 }
 
-/** Stores an entry that comes from another store. What is there already, or has been, is left as it is. */
+/**
+ * Stores an entry that comes from another store. What is there already, or has been, is left as it is. An event
+ * that waits here for an answer gets it.
+ */
 export async function restoreEntry(
-  { kv, keys }: StoreParts,
+  parts: StoreParts,
   given: PortableEntry,
 ): Promise<RestoreOutcome> {
+  const { kv, keys } = parts;
   const entry = checkedEntry(given);
   if (entry.kind === "state") await loadStateCodec();
   const { key, value, expireIn = Infinity } = placeOf(keys, entry);
   if (expireIn <= 0) return "expired";
   const mark = keys.restored(key);
+  if (entry.kind === "answer") {
+    const wake = wakeOf(entry.name.toWellFormed(), entry.value);
+    const isWoken = await new Waits(parts).restore(wake, { key: mark, expireIn: MARKED_MS });
+    if (isWoken) return "restored";
+  }
   for (const { versionstamp } of await readAll(kv, [key, mark])) {
     if (versionstamp !== null) return "known";
   }

@@ -227,6 +227,31 @@ export class Waits {
       : { record: unparked(record, resultOf(found), now), options: taking(found) };
   }
 
+  /**
+   * Wakes an event here with a value that comes from another store.
+   *
+   * @param wake The name and the value.
+   * @param mark The key of a mark, which is set with it for a time: with it, the value was restored before.
+   * @returns False if it was, or no event waits for the name.
+   */
+  async restore(
+    wake: Wake,
+    mark: { readonly key: Deno.KvKey; readonly expireIn: number },
+  ): Promise<boolean> {
+    return await untilDone(async () => {
+      const { key, versionstamp } = await read(this.#parts.kv, mark.key);
+      const found = await this.#read(wake.name);
+      if (versionstamp !== null || !found.holder || found.isUnreadable) return false;
+      const write = new Write().check({ key, versionstamp });
+      for (const check of checksOf(found)) write.check(check);
+      if (this.#addWake(write, found, wake).outcome !== "woken") return false;
+      write.set(key, true, { expireIn: mark.expireIn });
+      if (await this.#parts.commits.commit(write) === null) return undefined;
+      this.#parts.local.listener?.wake();
+      return true;
+    });
+  }
+
   /** Makes the part of a commit that takes a parked event off its name, which it does not wait for any more. */
   async leaving(record: EventRecord): Promise<ChangeOptions> {
     const name = await this.#read(record.waitingFor!.name);

@@ -45,6 +45,26 @@ testStore("states, answers and notes of schedules move with the events", async (
 });
 
 testStore(
+  "an answer that comes from another store wakes the event that waits here",
+  async (sut) => {
+    const { store } = sut;
+    await using other = await memoryStore();
+    await other.store.wake("early", { yes: true });
+    const lines = await linesOf(other.store);
+    await store.accept(delivery("d1"));
+    await store.park(await claimOne(store), { name: "early", timeoutMs: HOUR_MS });
+    assertEquals((await importLines(store, lines)).answers, counts(1));
+    const lease = await claimOne(store);
+    assertEquals(lease.record.woken?.map(({ value }) => value), ['{"yes":true}']);
+    await store.complete(lease);
+    await store.accept(delivery("d2"));
+    await store.park(await claimOne(store), { name: "early", timeoutMs: HOUR_MS });
+    assertEquals((await importLines(store, lines)).answers, counts(0, 1));
+    assertEquals((await store.get("d2"))?.state, "parked");
+  },
+);
+
+testStore(
   "entries that come from another store stay once, whatever becomes of them",
   async (sut) => {
     const { store } = sut;

@@ -210,6 +210,19 @@ const WRONG: readonly [changes: Record<string, unknown>, reason: string, text?: 
     { group: { key: "a", position: 0 }, orderingKey: "x".repeat(257) },
     `its 'orderingKey' is not valid, got "${"x".repeat(40)}"…`,
   ],
+  [
+    { group: { key: "a", position: 0 }, orderingKey: "a", joinsLater: true },
+    "it is in its ordering group, which it is to join later",
+  ],
+  [
+    { group: { key: "a", position: 0 }, orderingKey: "a", state: "parked" },
+    "it is in its ordering group, which it is to join later",
+  ],
+  [{ state: "parked" }, "its 'waitingFor' does not fit its state parked, got undefined"],
+  [
+    { state: "parked", waitingFor: { name: "n", since: 1, until: 2 }, dueAt: null },
+    "its 'dueAt' does not fit its state parked, got null",
+  ],
 ];
 
 Deno.test("restore() refuses what is no event, and says why", async () => {

@@ -9,14 +9,20 @@ export type Effect = Omit<Completion, "step"> & {
   readonly children?: readonly string[];
 };
 
+/** Entry that a part of an event's handling leaves in the KV, below the key `parts`. */
+export type Part = Required<Pick<Effect, "children">>;
+
 /** Key at which the settlements of an emitted event are counted. */
 export const childrenKey = (child: string): Deno.KvKey => ["children", child];
 
-/** Checks that what settled handlers have emitted was handled, once, and nothing else. */
+/** Checks that what settled handlers and noted parts have emitted was handled, once, and nothing else. */
 export async function assertChildren(kv: Deno.Kv): Promise<void> {
   const emitted: string[] = [];
   for await (const { value } of kv.list<Effect>({ prefix: ["effects"] })) {
     emitted.push(...value.children ?? []);
+  }
+  for await (const { value } of kv.list<Part>({ prefix: ["parts"] })) {
+    emitted.push(...value.children);
   }
   const counted = await Array.fromAsync(
     kv.list<Deno.KvU64>({ prefix: ["children"] }),

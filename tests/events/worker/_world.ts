@@ -10,7 +10,7 @@ import {
   startWorker,
 } from "../../../events/mod.ts";
 import { enqueueDelivery } from "../../../webhook/mod.ts";
-import { childrenKey, type Effect } from "./_aftermath.ts";
+import { childrenKey, type Effect, type Part } from "./_aftermath.ts";
 import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
@@ -30,6 +30,9 @@ const WAKE_RATE = 0.3;
 
 /** Share of the handlers that take longer than a lease. */
 const LONG_RATE = 0.05;
+
+/** Parts that a handler notes beside each other. */
+const PARTS = ["a", "b", "c"] as const;
 
 /** Interventions from outside. Those listed several times are made more often. */
 const INTERVENTIONS = ["cancel", "cancel", "cancel", "replay", "replay", "purge"] as const;
@@ -63,6 +66,8 @@ export interface WorldOptions {
   readonly waitRate?: number;
   /** Set if handlers count their events in a state of their key. */
   readonly isCounting?: boolean;
+  /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
+  readonly partRate?: number;
 }
 
 /** An event that is sent. */
@@ -225,6 +230,14 @@ export class World implements Disposable {
     const { id, platform, payload: { key, child, delivery, waitMs } } = event;
     const handling = { id, key: key as string | undefined, from: simulation.step, to: Infinity };
     const number = handlings.push(handling);
+    const failed = (error: unknown) => {
+      handling.to = simulation.step;
+      throw error;
+    };
+    // Before anything else is emitted, which would be stored with a part.
+    if (this.#notesParts(platform)) {
+      await this.#noteParts(number, context).then(() => signal.throwIfAborted()).catch(failed);
+    }
     if (platform === "events") {
       settleWith((commit) => commit.sum(childrenKey(child as string), 1n));
     } else {
@@ -238,10 +251,7 @@ export class World implements Disposable {
     }
     const { handlerMs, failureRate, putOffRate, waitRate = 0, isCounting } = this.#options;
     if (typeof waitMs === "number") {
-      await this.#wait(id, `${id}:${delivery}`, waitMs, context).catch((error) => {
-        handling.to = simulation.step;
-        throw error;
-      });
+      await this.#wait(id, `${id}:${delivery}`, waitMs, context).catch(failed);
     }
     if (waitRate > 0 && simulation.random() < WAKE_RATE) {
       const name = this.#recentName();
@@ -268,6 +278,26 @@ export class World implements Disposable {
     if (putOffRate === 0 || simulation.random() >= putOffRate) return;
     throw new RetryLaterError("Later", { afterMs: simulation.random() * MAX_PUT_OFF_MS });
   };
+
+  /** Decides whether a handler notes parts: not that of an event which was emitted. */
+  #notesParts(platform: string): boolean {
+    const { partRate = 0 } = this.#options;
+    return partRate > 0 && platform !== "events" && this.simulation.random() < partRate;
+  }
+
+  /** Notes parts beside each other, each with an event of its own. */
+  async #noteParts(handling: number, { progress, emit, checkpoint }: HandlerContext) {
+    const { simulation: { random } } = this;
+    await Promise.all(PARTS.map(async (part) => {
+      if (progress.includes(part)) return;
+      await later(random() * 20);
+      const child = `${handling}/${part}`;
+      emit("jobs", "item", { child });
+      await checkpoint(part, (commit) => {
+        commit.set(["parts", handling, part], { children: [child] } satisfies Part);
+      });
+    }));
+  }
 
   /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
   #emitAny(handling: number, { emit }: HandlerContext): string[] {

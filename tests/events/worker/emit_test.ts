@@ -151,6 +151,28 @@ for (const [name, way] of Object.entries(WAYS)) {
     });
   });
 
+  Deno.test(`checkpoint() of a part that fails beside others of ${name} stores each event once`, async () => {
+    await using sut = await memoryStore();
+    const seen: unknown[] = [];
+    const handler: EventHandler = async ({ id, attempt }, { emit, wake, progress, checkpoint }) => {
+      if (id !== "d1") return;
+      seen.push([...progress]);
+      await Promise.all(["a", "b"].map(async (part) => {
+        if (progress.includes(part)) return;
+        emit("jobs", part, {});
+        wake(part, attempt);
+        await checkpoint(part, () => {
+          if (attempt === 1 && part === "a") throw new Error("no");
+        });
+      }));
+    };
+    await handle(sut, way(handler));
+    assertEquals(seen, [[], ["b"]]);
+    assertEquals(await typesIn(sut.store), ["b", "a"]);
+    const answers = await Array.fromAsync(sut.store.answers(), ({ name, value }) => [name, value]);
+    assertEquals(answers, [["a", 2], ["b", 1]]);
+  });
+
   Deno.test(`checkpoint() that fails when ${name} has ended leaves that to the settlement`, async () => {
     await using sut = await memoryStore();
     const { store } = sut;
