@@ -327,8 +327,8 @@ export interface StoreListener {
  */
 export interface EventStore extends EventOperations {
   /**
-   * The KV that it is in. If the store's notifier is `enqueue`, this KV refuses `enqueue` and `listenQueue`: its
-   * queue is the store's own.
+   * The KV that it is in. It cannot be closed: the KV that was opened can. If the store's notifier is `enqueue`,
+   * it refuses `enqueue` and `listenQueue` as well: its queue is the store's own.
    */
   readonly kv: Deno.Kv;
 

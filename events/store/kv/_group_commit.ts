@@ -1,6 +1,6 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
-import { refuseMessages } from "./_queue_guard.ts";
+import { refuseMessages } from "./_kv_guard.ts";
 import { readAll } from "./_reads.ts";
 import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";

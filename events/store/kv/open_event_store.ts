@@ -19,7 +19,7 @@ import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { guardQueue, withoutGuard } from "./_queue_guard.ts";
+import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { repairSchedule } from "./_schedule_repair.ts";
 import { readState } from "./_states.ts";
@@ -73,7 +73,7 @@ export async function openEventStore(
   const commits = new GroupCommit(own, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
   const kept = { kv: own, keys, commits, log, local };
-  return storeOf(kind === "enqueue" ? guardQueue(kv) : kv, {
+  return storeOf(guardKv(kv, kind === "enqueue"), {
     kv: own,
     keys,
     notifier,

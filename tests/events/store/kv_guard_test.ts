@@ -88,16 +88,24 @@ testOnQueue("store.kv is the KV in all else", async ({ kv, store }) => {
   const watch = own.watch([["b"]]).getReader();
   assertEquals((await watch.read()).value?.[0].value, 2);
   await watch.cancel();
-  {
-    using _closed = own;
-  }
-  await assertRejects(() => kv.get(["b"]), Deno.errors.BadResource);
+  kv.close();
+  await assertRejects(() => own.get(["b"]), Deno.errors.BadResource);
 });
+
+for (const notifier of ["enqueue", "watch"] as const) {
+  Deno.test(`store.kv cannot be closed [${notifier}]`, async () => {
+    using kv = await Deno.openKv(":memory:");
+    const store = await openEventStore(kv, { notifier, log: () => {} });
+    const closed = "Cannot close the KV of the event store";
+    assertThrows(() => store.kv.close(), TypeError, closed);
+    assertThrows(() => store.kv[Symbol.dispose](), TypeError, closed);
+    assertEquals((await store.accept(delivery("d1"))).duplicate, false);
+  });
+}
 
 Deno.test("store.kv leaves the queue to others with the notifier watch", async () => {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { notifier: "watch" });
-  assertStrictEquals(store.kv, kv);
   const { messages, ended } = messagesOf(kv);
   await store.kv.enqueue(1);
   await store.kv.atomic().enqueue(2).commit();
