@@ -144,6 +144,22 @@ Deno.test("an event that fails to be leased three times is put off for a minute"
     assertLess(Number(due!.at(-2)), Date.now() + 61_000);
   }));
 
+Deno.test("an event is leased once by two claims of a worker in the same millisecond", () =>
+  withStore(async ({ store }) => {
+    const { now } = Date;
+    const time = now();
+    Date.now = () => time;
+    try {
+      for (const [id, key] of [["d1"], ["d2", "key"]] as const) {
+        await store.accept(delivery(id, "{}", key));
+        const leases = await Promise.all([claimNext(store), claimNext(store)]);
+        assertEquals(idsOf(leases.flat()), [id]);
+      }
+    } finally {
+      Date.now = now;
+    }
+  }));
+
 /** Has the list of the schedule fail after so many entries. */
 function failListAfter(kv: Deno.Kv, entries: number): void {
   const list = kv.list.bind(kv) as (...args: unknown[]) => AsyncIterable<unknown>;

@@ -117,6 +117,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   interventions: fc.nat({ max: 40 }),
   isKeeping: fc.boolean(),
   isCounting: fc.boolean(),
+  isRepeating: fc.boolean(),
 });
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
