@@ -251,9 +251,11 @@ export async function commit(
   }
 }
 
-/** Checks whether a KV refused a commit for its size. */
+/** Checks whether a KV refused a commit for its size, and not because it was asked too often. */
 export function isTooMuch(error: unknown): boolean {
-  return /too (many|large)/i.test(String(error));
+  const text = String(error);
+  return /too (many|large)/i.test(text) &&
+    !/status=429|too many (requests|open files)/i.test(text);
 }
 
 function isLocked(error: unknown): boolean {
