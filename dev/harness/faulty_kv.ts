@@ -20,8 +20,14 @@ export function withOperations(
   return changedKv(kv, { atomic });
 }
 
-/** Point at which a commit fails: before anything is written, or after all is. */
-export type Fault = "before" | "after";
+/**
+ * Point at which a commit fails: before anything is written, or after all is. Or it is made and then repeated,
+ * as Deno's client of a remote KV does without an answer: the second one is refused because of the first.
+ */
+export type Fault = "before" | "after" | "repeated";
+
+/** Time after which a commit is repeated, in milliseconds. */
+const REPEATED_AFTER_MS = 300;
 
 /** Makes a view of a KV whose next commit fails once it is armed. */
 export function failingOnce(kv: Deno.Kv, fault: Fault): { kv: Deno.Kv; arm: () => void } {
@@ -31,8 +37,10 @@ export function failingOnce(kv: Deno.Kv, fault: Fault): { kv: Deno.Kv; arm: () =
     operation.commit = async () => {
       if (!armed) return await commit();
       armed = false;
-      if (fault === "after") await commit();
-      throw new Error("connection lost");
+      if (fault !== "before") await commit();
+      if (fault !== "repeated") throw new Error("connection lost");
+      await new Promise((resolve) => setTimeout(resolve, REPEATED_AFTER_MS));
+      return await commit();
     };
   });
   return { kv: failing, arm: () => void (armed = true) };

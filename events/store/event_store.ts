@@ -121,7 +121,7 @@ export interface Lease {
 export interface ClaimOptions {
   /** The number of events, at most. */
   readonly limit: number;
-  /** The worker that leases them. */
+  /** The worker that leases them. No other one has the same name. */
   readonly owner: string;
   /** The length of the leases, in milliseconds. */
   readonly leaseMs: number;

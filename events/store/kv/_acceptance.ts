@@ -186,6 +186,7 @@ export class Acceptance {
 
   #add(write: Write, record: EventRecord, delivery: Delivery | undefined): void {
     const { payload } = record;
+    if (delivery) write.proof = record;
     if (delivery && payload && fitsOneCommit(payload)) {
       setChunks(write, this.#keys, payload, delivery.body);
     }

@@ -111,8 +111,12 @@ async function emitAlone(
   const write = new Write();
   const known = await knownIds(parts, write, [emission]);
   if (known.has(id)) return { id, duplicate: true };
+  const isGenerated = !mayBeKnown(emission);
+  // Nobody else has it. But a KV's client that gets no answer commits again, perhaps after the handler.
+  if (isGenerated) write.check({ key: parts.keys.id(id), versionstamp: null });
   addEvent(parts, write, emission, id, Date.now());
-  if (await parts.commits.commit(write) === null) return undefined;
+  const version = await parts.commits.commit(write);
+  if (version === null && !isGenerated) return undefined;
   if (write.emitsDue) parts.local.listener?.wake();
   return { id, duplicate: false };
 }
@@ -185,6 +189,7 @@ function addEvent(
   const payload = isHeld ? { ...ref, chunks: 0 } : ref;
   const cut = group === undefined ? emission : { ...emission, group: cutKey(group) };
   const record = emitted(cut, id, payload, now, parent);
+  write.proof = record;
   write.set(keys.event(record), isHeld ? { ...record, body: wholeOf(body) } : record);
   if (isHeld) write.bytes += body.byteLength;
   else setChunks(write, keys, payload, body);

@@ -1,6 +1,7 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { refuseMessages } from "./_kv_guard.ts";
+import { readRecord, type StoreKeys } from "./_layout.ts";
 import { readAll } from "./_reads.ts";
 import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
@@ -38,6 +39,9 @@ const SHARED_MS = 500;
 /** Longest time that a write waits. By then its sender has been answered 503. */
 const MAX_WAIT_MS = 4_500;
 
+/** The number of versions that are remembered as answered: a commit is repeated within seconds. */
+const MAX_ANSWERED = 10_000;
+
 /**
  * The group commit: writes that wait at the same time share a commit. A commit costs about 0.3 ms on a file
  * whatever is in it, and an fsync on top on some disks: 32 deliveries in one take a tenth of the time.
@@ -49,11 +53,17 @@ const MAX_WAIT_MS = 4_500;
  *
  * A group commit fails as a whole. Then the keys that it checked are read again: the writes whose checks
  * do not hold are refused, and the others are committed anew. What is too large is split.
+ *
+ * The client of a remote KV repeats a commit that is not answered. If the first one was made, the second one
+ * is refused because of it. So before a write is refused that stores or leases an event, its record is read.
  */
 export class GroupCommit {
   readonly #kv: Deno.Kv;
   readonly #notifier: Notifier;
   readonly #shared: SharedEntries;
+  readonly #keys: StoreKeys;
+  /** The versions of the last commits that were answered. */
+  readonly #answered = new Set<string>();
   /** Deliveries, and all else: each gets every other place, so that neither keeps the other waiting. */
   #intake: Write[] = [];
   #work: Write[] = [];
@@ -69,8 +79,9 @@ export class GroupCommit {
   readonly #slowness: Timeouts;
   readonly #timeouts: Timeouts;
 
-  constructor(kv: Deno.Kv, notifier: Notifier, shared: SharedEntries) {
+  constructor(kv: Deno.Kv, keys: StoreKeys, notifier: Notifier, shared: SharedEntries) {
     this.#kv = kv;
+    this.#keys = keys;
     this.#notifier = notifier;
     this.#shared = shared;
     const timer = new SharedTimer();
@@ -201,9 +212,10 @@ export class GroupCommit {
       const result = await commit(operation, this.#onLocked);
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && writes.length > 1) return await this.#sortOut(writes);
-      if (result.ok) this.#shared.left(leaving);
-      const version = result.ok ? result.versionstamp : null;
-      for (const { committed } of writes) committed.resolve(version);
+      if (!result.ok) return await this.#refuse(writes);
+      this.#shared.left(leaving);
+      this.#remember(result.versionstamp);
+      for (const { committed } of writes) committed.resolve(result.versionstamp);
     } catch (error) {
       for (const each of undo) each();
       if (writes.length > 1 && isTooMuch(error)) return await this.#writeLess(writes, error);
@@ -234,12 +246,31 @@ export class GroupCommit {
       checks.filter((check, i) => check.versionstamp !== entries[i]!.versionstamp),
     );
     if (stale.size === 0) return await this.#writeEach(writes);
-    const valid = writes.filter((write) => {
-      const holds = write.checks.every((check) => !stale.has(check));
-      if (!holds) write.committed.resolve(null);
-      return holds;
-    });
+    const valid = writes.filter(({ checks }) => checks.every((check) => !stale.has(check)));
+    await this.#refuse(writes.filter((write) => !valid.includes(write)));
     if (valid.length > 0) await this.#write(valid);
+  }
+
+  /** Refuses writes, except for those whose commit was made by an earlier try of the KV's client. */
+  async #refuse(writes: readonly Write[]): Promise<void> {
+    const versions = await Promise.all(writes.map((write) => this.#versionOf(write)));
+    for (const [i, { committed }] of writes.entries()) committed.resolve(versions[i]!);
+    for (const version of versions) if (version !== null) this.#remember(version);
+  }
+
+  /** Finds the version of a write that was made without an answer; null if it was not made. */
+  async #versionOf({ leased, proof }: Write): Promise<string | null> {
+    const record = leased?.record ?? proof;
+    if (!record) return null;
+    const { record: stored, versionstamp } = await readRecord(this.#kv, this.#keys.event(record));
+    const isSame = stored !== undefined && JSON.stringify(stored) === JSON.stringify(record);
+    // Two claims of a worker in the same millisecond make the same record.
+    return isSame && !this.#answered.has(versionstamp!) ? versionstamp : null;
+  }
+
+  #remember(version: string): void {
+    if (this.#answered.size >= MAX_ANSWERED) this.#answered.clear();
+    this.#answered.add(version);
   }
 
   /** Splits a commit that is too large, so that a write that fits none does not fail the others. */

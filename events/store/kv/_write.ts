@@ -52,6 +52,8 @@ export class Write implements Mutations {
   emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LeasedRecord | undefined;
+  /** A record that no other write can make, with a lease or a payload of its own: if it is there, all is. */
+  proof: EventRecord | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;
   /** Approximate size in a commit, in bytes. */
@@ -249,9 +251,11 @@ export async function commit(
   }
 }
 
-/** Checks whether a KV refused a commit for its size. */
+/** Checks whether a KV refused a commit for its size, and not because it was asked too often. */
 export function isTooMuch(error: unknown): boolean {
-  return /too (many|large)/i.test(String(error));
+  const text = String(error);
+  return /too (many|large)/i.test(text) &&
+    !/status=429|too many (requests|open files)/i.test(text);
 }
 
 function isLocked(error: unknown): boolean {

@@ -70,7 +70,7 @@ export async function openEventStore(
   }
   const notifier = createNotifier(kind, own, namespace, log);
   const keys = storeKeys(namespace);
-  const commits = new GroupCommit(own, notifier, new SharedEntries(keys));
+  const commits = new GroupCommit(own, keys, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
   const kept = { kv: own, keys, commits, log, local };
   return storeOf(guardKv(kv, kind === "enqueue"), {

@@ -16,9 +16,9 @@ export function delivery(
   };
 }
 
-/** Claims whatever is due. */
+/** Claims whatever is due, as a worker of its own. */
 export function claimAll(store: EventStore, leaseMs = 30_000): Promise<Lease[]> {
-  return store.claim({ limit: 100, owner: "tester", leaseMs });
+  return store.claim({ limit: 100, owner: crypto.randomUUID(), leaseMs });
 }
 
 /** Claims the one event that is due. */

@@ -144,6 +144,48 @@ Deno.test("an event that fails to be leased three times is put off for a minute"
     assertLess(Number(due!.at(-2)), Date.now() + 61_000);
   }));
 
+Deno.test("an event is leased once by two claims of a worker in the same millisecond", () =>
+  withStore(async ({ store }) => {
+    const { now } = Date;
+    const time = now();
+    Date.now = () => time;
+    try {
+      for (const [id, key] of [["d1"], ["d2", "key"]] as const) {
+        await store.accept(delivery(id, "{}", key));
+        const leases = await Promise.all([claimNext(store), claimNext(store)]);
+        assertEquals(idsOf(leases.flat()), [id]);
+      }
+    } finally {
+      Date.now = now;
+    }
+  }));
+
+/** Errors of a KV that is asked too often, or not reached: they say nothing about an event. */
+const OVERLOADED = [
+  "KV Connect failed to call 'http://127.0.0.1/v2/atomic_write' (status=429 Too Many Requests): ",
+  "KV Connect failed to call 'http://127.0.0.1/v2/atomic_write': Too many open files (os error 24)",
+] as const;
+
+Deno.test("an event stays due and in its group while a remote KV refuses requests", async () => {
+  for (const message of OVERLOADED) {
+    await withStore(async ({ kv, store, logged }) => {
+      const { id } = await store.accept(delivery("d1", "{}", "key"));
+      await store.accept(delivery("d2", "{}", "key"));
+      let refuses = true;
+      const atomic = kv.atomic.bind(kv);
+      kv.atomic = () => {
+        if (!refuses) return atomic();
+        refuses = false;
+        const commit = () => Promise.reject(new Error(message));
+        return Object.assign(atomic(), { commit });
+      };
+      await assertRejects(() => claimNext(store), Error, message);
+      assertEquals(idsOf(await claimNext(store)), [id]);
+      assertEquals(logged, []);
+    });
+  }
+});
+
 /** Has the list of the schedule fail after so many entries. */
 function failListAfter(kv: Deno.Kv, entries: number): void {
   const list = kv.list.bind(kv) as (...args: unknown[]) => AsyncIterable<unknown>;

@@ -159,7 +159,8 @@ function limitChecks(kv: Deno.Kv, max: number): { tried: number } {
 /** Commits five changes of four checks each at once, and tells how many were made. */
 async function commitFive(kv: Deno.Kv): Promise<number> {
   const notifier = createNotifier("watch", kv, "events");
-  const commits = new GroupCommit(kv, notifier, new SharedEntries(storeKeys("events")));
+  const keys = storeKeys("events");
+  const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
   const writes = Array.from({ length: 5 }, (_, i) => {
     const keys = Array.from({ length: 4 }, (_, j) => ["own", 10 * i + j]);
     const write = new Write().set(["own", i], true);

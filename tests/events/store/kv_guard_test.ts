@@ -160,7 +160,8 @@ testOnQueue("effects cannot use the queue", async ({ kv, store }) => {
 Deno.test("the store's own notification goes out in a commit with effects", async () => {
   const kv = await Deno.openKv(":memory:");
   const notifier = createNotifier("enqueue", kv, "events");
-  const commits = new GroupCommit(kv, notifier, new SharedEntries(storeKeys("events")));
+  const keys = storeKeys("events");
+  const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
   const write = new Write().set(["own"], 1);
   write.notifies = true;
   write.effects = (commit) => {

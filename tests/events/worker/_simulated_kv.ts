@@ -10,6 +10,9 @@ export interface SimulatedKv {
 /** Faults of a KV's calls: a call does nothing, or does all of it and its answer is lost. */
 const FAULTS = ["locked", "lost", "unheard", "hanging", "done and hanging"] as const;
 
+/** Share of the commits, relative to the calls that go wrong, that are made twice, as a KV's client does without an answer. */
+const REPEATED = 0.2;
+
 /** Share of the wake-ups after a commit that reach another process. */
 const HEARD = 0.5;
 
@@ -22,6 +25,7 @@ const HEARD = 0.5;
  * @param faultRate How many of the calls go wrong, from 0 to 1.
  * @param watchers Those who watch the KV, of all processes.
  * @param onCommit Told each commit that was made, whether the process hears of it or not.
+ * @param repeats Set if some commits are made twice.
  */
 export function simulateKv(
   kv: Deno.Kv,
@@ -29,6 +33,7 @@ export function simulateKv(
   faultRate: number,
   watchers: Set<() => void>,
   onCommit: (versionstamp: string) => void = () => {},
+  repeats = false,
 ): SimulatedKv {
   let isCut = false;
 
@@ -57,10 +62,17 @@ export function simulateKv(
     return result;
   }
 
+  /** Commits, and at times again: the second one is refused because of the first. */
+  async function commitAndRepeat(operation: Deno.AtomicOperation) {
+    const isRepeated = repeats && simulation.random() < faultRate * REPEATED;
+    if (isRepeated) await call(() => commit(operation)).catch(() => {});
+    return await call(() => commit(operation));
+  }
+
   function atomic(): Deno.AtomicOperation {
     const operation: Deno.AtomicOperation = new Proxy(kv.atomic(), {
       get: (target, name) => (...args: unknown[]) => {
-        if (name === "commit") return call(() => commit(target));
+        if (name === "commit") return commitAndRepeat(target);
         Reflect.apply(Reflect.get(target, name), target, args);
         return operation;
       },

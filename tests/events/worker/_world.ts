@@ -64,6 +64,8 @@ export interface WorldOptions {
   readonly isKeeping?: boolean;
   /** Share of the events whose handlers wait for an answer, from 0 to 1; none if undefined. */
   readonly waitRate?: number;
+  /** Set if some commits are made twice. */
+  readonly isRepeating?: boolean;
   /** Set if handlers count their events in a state of their key. */
   readonly isCounting?: boolean;
   /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
@@ -137,7 +139,15 @@ export class World implements Disposable {
     const note = (versionstamp: string) => {
       this.steps.set(versionstamp, this.simulation.step);
     };
-    const view = simulateKv(this.#kv, this.simulation, faultRate, this.#watchers, note);
+    const { isRepeating } = this.#options;
+    const view = simulateKv(
+      this.#kv,
+      this.simulation,
+      faultRate,
+      this.#watchers,
+      note,
+      isRepeating,
+    );
     const keepPayloads = this.#options.isKeeping ? { forMs: 2_000, maxBytes: 200 } : undefined;
     const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
     return { ...view, store: await openEventStore(view.kv, options) };

@@ -118,6 +118,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   isKeeping: fc.boolean(),
   isCounting: fc.boolean(),
   partRate: fc.constantFrom(0, 0, 0.5),
+  isRepeating: fc.boolean(),
 });
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */

@@ -1,5 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { GiveUpError, openEventStore, startWorker } from "../../../events/mod.ts";
+import {
+  type EventStore,
+  GiveUpError,
+  openEventStore,
+  startWorker,
+  type WebhookEvent,
+} from "../../../events/mod.ts";
 import { changedKv, failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
 import { assertWithin } from "../../_within.ts";
 import { delivery, later } from "../store/_events.ts";
@@ -130,4 +136,92 @@ Deno.test("an event keeps its lease that is handed off again after a failed comm
   await worker.stop();
   assertEquals(handled, ["first", "second"]);
   assertEquals((await store.get("second"))?.state, "done");
+});
+
+/** Runs a worker that tries events once, on a KV of which a commit is repeated once it is armed. */
+async function withRepetition(
+  fn: (store: EventStore, arm: () => void, kv: Deno.Kv) => Promise<void>,
+  onEvent: (id: string, arm: () => void) => unknown = () => {},
+): Promise<string[]> {
+  using kv = await Deno.openKv(":memory:");
+  const { kv: failing, arm } = failingOnce(kv, "repeated");
+  const store = await openEventStore(failing, { notifier: "watch" });
+  const handled: string[] = [];
+  const handler = async ({ id, attempt }: WebhookEvent) => {
+    await onEvent(id, arm);
+    handled.push(`${id}: ${attempt}`);
+  };
+  const worker = startWorker(store, handler, { retry: { maxAttempts: 1 }, log: () => {} });
+  await fn(store, arm, kv);
+  // Less than a lease: an event that nobody holds would be found after that.
+  await assertWithin(20_000, () => settled(store));
+  await worker.stop();
+  return handled;
+}
+
+/** Waits until nothing is open, and returns how long that took. */
+async function settled(store: EventStore): Promise<number> {
+  const start = performance.now();
+  const isOpen = async () => {
+    const { queued, running } = await store.stats();
+    return queued + running > 0;
+  };
+  while (await isOpen() && performance.now() - start < 29_000) await later(10);
+  return performance.now() - start;
+}
+
+Deno.test("an event is handled at its first attempt whose commit was made and repeated", async () => {
+  for (const key of [undefined, "key"]) {
+    const handled = await withRepetition(async (store, arm) => {
+      await later(50);
+      arm();
+      const accepted = await store.accept(delivery("d1", "{}", key));
+      assertEquals(accepted, { id: "d1", duplicate: false });
+    });
+    assertEquals(handled, ["d1: 1"]);
+  }
+});
+
+Deno.test("the next event of a key is handled if the commit that hands it off is repeated", async () => {
+  const accepted = Promise.withResolvers<void>();
+  const handled = await withRepetition(
+    async (store) => {
+      for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
+      accepted.resolve();
+    },
+    async (id, arm) => {
+      await accepted.promise;
+      if (id === "d1") arm();
+    },
+  );
+  assertEquals(handled, ["d1: 1", "d2: 1"]);
+});
+
+Deno.test("events are handled whose claim was made and repeated", async () => {
+  const ways: readonly ((store: EventStore) => Promise<{ readonly id: string }>)[] = [
+    (store) => store.accept(delivery("d1")),
+    (store) => store.accept(delivery("d1", "{}", "key")),
+    // It joins its group when it is claimed.
+    (store) => store.emit("jobs", "x", {}, { id: "1", group: "key" }),
+  ];
+  for (const storeIn of ways) {
+    let id: string | undefined;
+    const handled = await withRepetition(async (_, arm, kv) => {
+      await later(50);
+      // Stored by a process without a worker.
+      const store = await openEventStore(kv, { notifier: "watch" });
+      arm();
+      id = (await storeIn(store)).id;
+    });
+    assertEquals(handled, [`${id}: 1`]);
+  }
+});
+
+Deno.test("an event that was emitted by itself is handled once if its commit is repeated", async () => {
+  const handled = await withRepetition(async (store, arm) => {
+    await later(50);
+    arm();
+    assertEquals((await store.emit("jobs", "x", {})).duplicate, false);
+  });
+  assertEquals(handled.length, 1);
 });
