@@ -261,7 +261,8 @@ export class World implements Disposable {
     }
     const { handlerMs, failureRate, putOffRate, waitRate = 0, isCounting } = this.#options;
     if (typeof waitMs === "number") {
-      await this.#wait(id, `${id}:${delivery}`, waitMs, context).catch(failed);
+      await this.#wait(id, `${id}:${delivery}`, waitMs, context)
+        .then(() => signal.throwIfAborted()).catch(failed);
     }
     if (waitRate > 0 && simulation.random() < WAKE_RATE) {
       const name = this.#recentName();
