@@ -76,31 +76,40 @@ export class Upkeep {
     this.#running = this.#putInOrder(now).finally(() => this.#running = undefined);
   }
 
+  /** Does what is due, each part also if one before it has failed: that may fail every time. */
   async #putInOrder(now: number): Promise<void> {
-    const { log } = this.#options;
+    const { store } = this.#options;
+    await this.#attempt(() => this.#repairSchedule());
+    await this.#attempt(() => this.#inTime(store.trimPayloads()));
+    if (now < this.#tidyAt) return;
+    this.#tidyAt = now + TIDY_MS;
+    await this.#attempt(() => this.#inTime(store.deleteStaleUploads(TIDY_MS)));
+    await this.#attempt(() => this.#repairGroups());
+  }
+
+  async #attempt(task: () => Promise<unknown>): Promise<void> {
+    if (this.#isStopping) return;
     try {
-      await this.#repairSchedule();
-      await withDeadline(this.#options.store.trimPayloads(), TIMEOUT_MS, this.#options.signal);
-      if (now < this.#tidyAt) return;
-      this.#tidyAt = now + TIDY_MS;
-      await this.#tidy();
+      await task();
     } catch (error) {
-      if (!this.#isStopping) writeLog(log, "error", "tidying failed", { error });
+      if (!this.#isStopping) writeLog(this.#options.log, "error", "tidying failed", { error });
     }
   }
 
+  #inTime<T>(task: Promise<T>): Promise<T> {
+    return withDeadline(task, TIMEOUT_MS, this.#options.signal);
+  }
+
   async #repairSchedule(): Promise<void> {
-    const { store, log, signal, wake } = this.#options;
-    const events = await withDeadline(store.repairSchedule(), TIMEOUT_MS, signal);
+    const { store, log, wake } = this.#options;
+    const events = await this.#inTime(store.repairSchedule());
     if (events === 0) return;
     writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
     wake();
   }
 
-  async #tidy(): Promise<void> {
-    const { store, signal, wake } = this.#options;
-    await withDeadline(store.deleteStaleUploads(TIDY_MS), TIMEOUT_MS, signal);
-    const groups = await withDeadline(store.repairGroups(), TIMEOUT_MS, signal);
-    if (groups > 0) wake();
+  async #repairGroups(): Promise<void> {
+    const groups = await this.#inTime(this.#options.store.repairGroups());
+    if (groups > 0) this.#options.wake();
   }
 }
