@@ -7,7 +7,7 @@ import { link } from "./_format.ts";
 import { redirect } from "./_http.ts";
 import type { Page } from "./_layout.ts";
 import { found } from "./_look_answers.ts";
-import { actIdOf, kindOf, kindsFor, ParameterError, queryOf, text } from "./_query.ts";
+import { actIdOf, kindOf, kindsFor, ParameterError, queryOf, text, word } from "./_query.ts";
 import { type Answering, checkOperator, Refusal, type Visit } from "./_visit.ts";
 
 /** Parts that acts are answered with. */
@@ -39,8 +39,9 @@ async function confirm(
     return { ...page, body: confirmOnePage({ kind, actId, why }, event, context) };
   }
   const query = choiceOf(parameters, kind);
-  const count = await data.countFor(kind, query);
-  return { ...page, body: confirmAllPage({ kind, actId, count }, query) };
+  const isPatient = word(parameters, "count", ["all"]) !== undefined;
+  const count = await data.countFor(kind, query, isPatient);
+  return { ...page, body: confirmAllPage({ kind, actId, count, isPatient }, query) };
 }
 
 /** Finds why an act on an event would change nothing; undefined if it would change it. */

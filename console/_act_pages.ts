@@ -205,10 +205,11 @@ function factsOf(event: StoredEvent, hidesPayloads: boolean): Html {
 
 /** Makes the body of the page that asks whether to act on all events of a choice. */
 export function confirmAllPage(
-  { kind, actId, count }: {
+  { kind, actId, count, isPatient }: {
     readonly kind: ActKind;
     readonly actId: string;
     readonly count: ActCount;
+    readonly isPatient: boolean;
   },
   query: DeliveryQuery,
 ): Html {
@@ -234,7 +235,12 @@ export function confirmAllPage(
     <div class="note">${choice(query)}</div>
     <div class="note">
       ${isCut(count) &&
-        html`<p>${cutText(count)}</p>`}<p>${consequenceOfAll(
+        html`<p>${cutText(count)}${
+          !isPatient &&
+          html`
+            <a href="${link("act", { kind, ...query, count: "all" })}">Count them all</a>
+          `
+        }</p>`}<p>${consequenceOfAll(
           kind,
           query,
         )} What comes from now on is left alone${kind === "cancel"
@@ -262,7 +268,7 @@ const cutText = ({ count }: ActCount): string =>
   `${
     count === 0 ? "None was found so far" : "There may be many more"
   }: not all events could be read in ` +
-  "two seconds. The act goes through all of them.";
+  "time. The act goes through all of them.";
 
 const submit = (kind: ActKind, text: string): Html =>
   html`<button class="${kind === "purge" || kind === "cancel" ? "danger" : "go"}">${text}</button>`;

@@ -179,8 +179,8 @@ export interface ConsoleData {
   details(id: string): Promise<DeliveryDetails | null>;
   /** Reads the bytes of a payload; null if it is not kept any more. */
   payload(event: EventRecord): Promise<Uint8Array<ArrayBuffer> | null>;
-  /** Counts the events that an act on a choice would change, for two seconds at most. */
-  countFor(kind: ActKind, query: DeliveryQuery): Promise<ActCount>;
+  /** Counts the events that an act on a choice would change: a patient reader waits for up to two seconds. */
+  countFor(kind: ActKind, query: DeliveryQuery, isPatient?: boolean): Promise<ActCount>;
   /**
    * Acts on one event, and keeps a record if it was changed. `changed` is 0 if its state does not allow it. If
    * an act with the id has begun before, that one is returned.

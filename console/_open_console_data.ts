@@ -66,7 +66,7 @@ export function openConsoleData(
         throw error;
       }
     },
-    countFor: (kind, query) => countFor({ store, inspector }, kind, query),
+    countFor: (...args) => countFor({ store, inspector }, ...args),
     act: (kind, eventId, by, id) => acts.one(kind, eventId, by, id),
     actOnAll: (kind, query, by, id) => acts.all(kind, query, by, id),
     getAct: (id) => acts.get(id),

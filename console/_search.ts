@@ -26,8 +26,12 @@ const MIN_READS = 200;
 /** Longest time for which a page goes on then, in milliseconds: it is answered within 100. */
 const MAX_MS = 25;
 
-/** Longest time for which the question before an act on many counts, in milliseconds: 100,000 records take it. */
-const MAX_COUNT_MS = 2_000;
+/**
+ * Longest time for which the question before an act on many counts, in milliseconds: a page is answered within
+ * 100, and one that is asked to count all within some seconds.
+ */
+const MAX_COUNT_MS = 60;
+const MAX_PATIENT_MS = 2_000;
 
 /** Most events that are shown of those that another one has emitted. */
 const MAX_EMITTED = 50;
@@ -104,13 +108,14 @@ export interface CountingParts {
   readonly inspector: StoreInspector;
 }
 
-/** Counts the events that an act on a choice would change, to 10,000 and for two seconds at most. */
+/** Counts the events that an act on a choice would change, to 10,000 at most, and no longer than a page may take. */
 export async function countFor(
   { store, inspector }: CountingParts,
   kind: ActKind,
   query: DeliveryQuery,
+  isPatient = false,
 ): Promise<ActCount> {
-  const until = performance.now() + MAX_COUNT_MS;
+  const until = performance.now() + (isPatient ? MAX_PATIENT_MS : MAX_COUNT_MS);
   let count = 0;
   let notKept = 0;
   for (const filter of actFiltersOf(kind, query)) {

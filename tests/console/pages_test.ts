@@ -365,7 +365,8 @@ Deno.test("an operator acts on all that match, after a count, and not on what co
 
 Deno.test("the question before an act on many claims no number that was not counted", async () => {
   let count: ActCount = { count: 0, isMore: false };
-  const countFor = () => Promise.resolve(count);
+  const countFor: ConsoleData["countFor"] = (_kind, _query, isPatient) =>
+    Promise.resolve(isPatient ? { count: 7_684, isMore: false } : count);
   await using board = await openBoard({ data: { countFor } as unknown as ConsoleData });
   const question = async (counted: ActCount) => {
     count = counted;
@@ -381,6 +382,10 @@ Deno.test("the question before an act on many claims no number that was not coun
   const cut = await question({ count: 262, isMore: true });
   assertStringIncludes(cut, "<h1>Purge at least 262 events?</h1>");
   assertStringIncludes(cut, "There may be many more");
+  const [, all] = cut.match(/href="(act[^"]*count=all)">Count them all/)!;
+  const counted = await page(board, `/${all!.replaceAll("&amp;", "&")}`);
+  assertStringIncludes(counted, "<h1>Purge 7,684 events?</h1>");
+  assert(!counted.includes("count=all"));
   const many = await question({ count: 10_000, isMore: true });
   assertStringIncludes(many, "<h1>Purge 10,000+ events?</h1>");
   assert(!many.includes("There may be many more"));
