@@ -30,15 +30,9 @@ export {
   bindEnv,
   createBaseApp,
 } from "./base_app.ts";
-export {
-  type App,
-  type AppDefinition,
-  type AppEventHandler,
-  defineApp,
-  type EventHandlers,
-  type ResourceParts,
-  type RouteParts,
-} from "./define_app.ts";
+export { type App, defineApp } from "./define_app.ts";
+export type { AppDefinition, ResourceParts, RouteParts } from "./definition.ts";
+export type { AppEventHandler, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
 export type { Mount, MountParts, OpenedMount, ReadyMount } from "./mounts.ts";

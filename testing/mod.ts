@@ -43,6 +43,7 @@ export {
 export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
 
 // Types from other folders that appear in the exports above.
-export type { App, AppDefinition } from "../app/define_app.ts";
+export type { App } from "../app/define_app.ts";
+export type { AppDefinition } from "../app/definition.ts";
 export type { EventRecord, EventStore } from "../events/mod.ts";
 export type { LogRecord } from "../core/mod.ts";

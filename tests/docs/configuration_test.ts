@@ -22,7 +22,7 @@ const PLATFORMS = [
 /** Interfaces whose members each section's tables list, those that others extend among them. */
 const TABLES: Readonly<Record<string, readonly string[]>> = {
   "### Definition": [
-    "app/define_app.ts AppDefinition",
+    "app/definition.ts AppDefinition",
     "app/base_app.ts AppOptions: version before",
   ],
   "### Worker": ["events/worker/worker.ts WorkerOptions"],

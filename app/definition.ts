@@ -1,0 +1,211 @@
+import type { Hono } from "@hono/hono";
+import {
+  checkFunctions,
+  checkInteger,
+  checkKeys,
+  checkObject,
+  met,
+} from "../core/check_options.ts";
+import { checkEnvSpec, type EnvOf, type EnvSpec } from "../core/env.ts";
+import type { LogSink } from "../core/mod.ts";
+import type { EventStore, KeepPayloads, WorkerOptions } from "../events/mod.ts";
+import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
+import { withDefaults } from "../events/worker/worker.ts";
+import { checkPlatform } from "../webhook/platform.ts";
+import type { Platform } from "../webhook/mod.ts";
+import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
+import type { AppParts } from "./event_middleware.ts";
+import { checkMounts, type Mount } from "./mounts.ts";
+
+const DOING = "define the app";
+
+/** Names of the members of a definition. */
+const KEYS = [
+  ...["name", "version", "platform", "env", "resources", "routes", "before", "ready", "rateLimit"],
+  ...["worker", "strict", "namespace", "retentionMs", "keepPayloads", "mounts"],
+];
+
+const WORKER_KEYS = ["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry"];
+
+/** Longest retention: 100 years, like the event store's. */
+const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
+
+/**
+ * Parts that an app's resources are made with.
+ *
+ * @typeParam TEnv The values of its variables.
+ * @category Apps
+ */
+export interface ResourceParts<TEnv extends object> {
+  /** Values of the app's variables. */
+  readonly env: TEnv;
+  /** KV of the event store, for data of the app's own. */
+  readonly kv: Deno.Kv;
+  /** Log of the app. */
+  readonly log: LogSink;
+  /**
+   * Notes a function that closes a resource. It is called at the end, after the last handler, the latest
+   * first; and if the start fails.
+   *
+   * @param close The function.
+   */
+  defer(close: () => unknown): void;
+}
+
+/**
+ * Parts that an app's own routes work with.
+ *
+ * @typeParam TEnv The values of its variables.
+ * @typeParam TResources The resources that it has opened.
+ * @category Apps
+ */
+export interface RouteParts<TEnv extends object, TResources> extends AppParts<TEnv, TResources> {
+  /** Event store. */
+  readonly store: EventStore;
+  /** KV of the event store. */
+  readonly kv: Deno.Kv;
+  /** Log of the app's requests, with floods summed up. */
+  readonly log: LogSink;
+}
+
+/**
+ * Definition of an app.
+ *
+ * @typeParam TEvents The payloads of its platform's events, by type.
+ * @typeParam TSpec The descriptions of its variables.
+ * @typeParam TResources The resources that it opens.
+ * @category Apps
+ */
+export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>
+  extends Pick<AppOptions, "version" | "before"> {
+  /** Name of the app, for `GET /health`, the log and the KV. */
+  readonly name: string;
+  /** Platform that sends the app's deliveries: `github()`, `telegram()` or another one. */
+  readonly platform: Platform<TEvents>;
+  /**
+   * Variables of the app's own. They are read at the start, and everything that is missing is reported at
+   * once.
+   *
+   * @default {{}} None.
+   */
+  readonly env?: TSpec | undefined;
+  /**
+   * Opens what handlers and routes need: clients of APIs, connections. It is called once at the start.
+   *
+   * @default {undefined} Nothing: `resources` is undefined.
+   */
+  readonly resources?:
+    | ((parts: ResourceParts<EnvOf<TSpec>>) => TResources | Promise<TResources>)
+    | undefined;
+  /**
+   * Adds routes of the app's own. They run behind the rate limiter. It must be synchronous. Write it below
+   * `resources`: the compiler infers the members in this order.
+   *
+   * @default {undefined} None but the health routes and the webhook.
+   */
+  readonly routes?:
+    | ((app: Hono<BaseEnv<EnvOf<TSpec>>>, parts: RouteParts<EnvOf<TSpec>, TResources>) => unknown)
+    | undefined;
+  /**
+   * Readiness check of the app's own, for `GET /health/ready`. It throws or rejects while the app should get
+   * no requests.
+   *
+   * @default {undefined} Ready until it is stopped.
+   */
+  readonly ready?:
+    | ((parts: AppParts<EnvOf<TSpec>, TResources>) => void | Promise<void>)
+    | undefined;
+  /**
+   * Limit of the requests of a client that are answered 4xx, in a window in milliseconds, see
+   * {@linkcode createRateLimiter}; false for none. Only such requests count: code hosts do not send again
+   * what was refused.
+   *
+   * @default {{ limit: 100, window: 60_000 }}
+   */
+  readonly rateLimit?: { readonly limit: number; readonly window: number } | false | undefined;
+  /**
+   * Options of the worker: how many handlers run at once, their time limit, the retries.
+   *
+   * @default {{}} Those of {@linkcode startWorker}.
+   */
+  readonly worker?: Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead"> | undefined;
+  /**
+   * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
+   *
+   * @default {false}
+   */
+  readonly strict?: boolean | undefined;
+  /**
+   * Namespace of the app's events in the KV. If you rename an app, set this to its old name: otherwise
+   * nobody handles the events that it still has.
+   *
+   * @default {name} The app's name.
+   */
+  readonly namespace?: string | undefined;
+  /**
+   * Time for which done events are kept and duplicates recognized, in milliseconds.
+   *
+   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
+   */
+  readonly retentionMs?: number | undefined;
+  /**
+   * Keeps the payloads of done events for a while, to look at them and to replay the events: for `forMs`
+   * milliseconds, up to the retention, and the oldest are dropped when all take more than `maxBytes`.
+   *
+   * @default {undefined} A payload is deleted when its event is done.
+   */
+  readonly keepPayloads?: KeepPayloads | undefined;
+  /**
+   * Parts with routes and variables of their own, such as `consoleMount()` of `@org/edge-base/console`. They
+   * run behind the rate limiter.
+   *
+   * @default {[]} None.
+   */
+  readonly mounts?: readonly Mount[] | undefined;
+}
+
+/**
+ * Checks a definition. Nothing is opened by that.
+ *
+ * @throws {TypeError} If a part has the wrong type.
+ * @throws {RangeError} If a number is out of its range.
+ */
+export function checkDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>(
+  definition: AppDefinition<TEvents, TSpec, TResources>,
+): void {
+  checkObject(DOING, definition, "the definition");
+  checkKeys(DOING, definition, KEYS);
+  const { platform, env, worker = {}, retentionMs, strict } = definition;
+  const { name, version, before, resources, routes, ready, rateLimit } = definition;
+  checkText("name", name);
+  checkText("namespace", definition.namespace ?? name);
+  checkPlatform(DOING, platform);
+  checkFunctions(DOING, { resources, routes, ready });
+  if (env !== undefined) {
+    checkObject(DOING, env, "'env'");
+    checkEnvSpec(DOING, env);
+  }
+  if (rateLimit !== undefined && rateLimit !== false) checkObject(DOING, rateLimit, "'rateLimit'");
+  // An app to be discarded: what is wrong is said before anything is opened.
+  createBaseApp({ name, version, before, rateLimit: rateLimit || undefined, logger: false });
+  if (strict !== undefined && typeof strict !== "boolean") {
+    throw new TypeError(`Cannot ${DOING}: 'strict' must be true or false, got ${met(strict)}`);
+  }
+  if (definition.mounts !== undefined) checkMounts(DOING, definition.mounts);
+  checkObject(DOING, worker, "'worker'");
+  checkKeys(`${DOING}, in 'worker'`, worker, WORKER_KEYS);
+  withDefaults(worker);
+  if (retentionMs !== undefined) {
+    checkInteger(DOING, "retentionMs", retentionMs, { max: MAX_RETENTION_MS });
+  }
+  if (definition.keepPayloads !== undefined) {
+    checkKeepPayloads(DOING, definition.keepPayloads, retentionMs);
+  }
+}
+
+function checkText(option: string, text: unknown): void {
+  if (typeof text === "string" && text.trim() !== "") return;
+  throw new TypeError(
+    `Cannot ${DOING}: '${option}' must be a text that is not blank, got ${met(text)}`,
+  );
+}

@@ -1,0 +1,177 @@
+import { met } from "../core/check_options.ts";
+import {
+  createEventRouter,
+  type EventHandler,
+  type EventName,
+  type EventPayload,
+  type EventRouter,
+  type HandlerContext,
+  type HandlerOptions,
+  type WebhookEvent,
+} from "../events/mod.ts";
+import { OWN, SCHEDULE } from "../events/store/emission.ts";
+import type { JsonObject } from "../webhook/mod.ts";
+import type { AppParts } from "./event_middleware.ts";
+
+/** Platforms that take the deliveries of several senders. */
+const WIDE: ReadonlySet<string> = new Set(["forge", "messenger"]);
+
+/**
+ * Handler of an app's events. Beside its context it gets the app's own parts.
+ *
+ * @typeParam TPayload The type of the payload.
+ * @typeParam TParts The app's parts.
+ * @category Apps
+ */
+export type AppEventHandler<TPayload = JsonObject, TParts extends AppParts = AppParts> = (
+  event: WebhookEvent<TPayload>,
+  context: HandlerContext & TParts,
+) => unknown;
+
+/**
+ * Registry of the handlers for one platform's events, see {@linkcode EventRouter}.
+ *
+ * @typeParam TEvents The payloads by type.
+ * @typeParam TParts The app's parts.
+ * @category Apps
+ */
+export interface EventHandlers<TEvents extends object, TParts extends AppParts> {
+  /**
+   * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
+   *
+   * @param names The name, or several.
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
+   */
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    options?: HandlerOptions,
+  ): this;
+  /**
+   * Registers a handler for all events, in addition to their own handlers.
+   *
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.onAny}, or if the app is open already.
+   */
+  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+  /**
+   * Registers a handler for the events that have none of their own.
+   *
+   * @param handler The handler.
+   * @param options Its id and its time limit.
+   * @returns This.
+   * @throws {TypeError} As {@linkcode EventRouter.onOther}, or if the app is open already.
+   */
+  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+}
+
+/** Name and kind of a source of events: of a platform, or of one of the app's own. */
+export interface Origin {
+  readonly name: string;
+  readonly kind: string;
+}
+
+/** Platform, or source of the app's own, with the router of its events' handlers. */
+export class Source<TEvents extends object, TParts extends AppParts>
+  implements EventHandlers<TEvents, TParts> {
+  /** Origin of the events. */
+  readonly origin: Origin;
+  #hasHandlers = false;
+  readonly #router: EventRouter<TEvents>;
+  #isOpened = false;
+
+  constructor(origin: Origin) {
+    this.origin = origin;
+    this.#router = createEventRouter<TEvents>();
+  }
+
+  /** True once it has a handler. */
+  get hasHandlers(): boolean {
+    return this.#hasHandlers;
+  }
+
+  /** Refuses whatever is added from now on: it would be left out. */
+  open(): void {
+    this.#isOpened = true;
+  }
+
+  /** Checks that the app has not been opened: whatever is added later would be left out. */
+  protected checkOpen(doing: string): void {
+    if (!this.#isOpened) return;
+    throw new TypeError(
+      `Cannot ${doing}: the app is open already. Do that before you run or open it`,
+    );
+  }
+
+  get #adding(): EventRouter<TEvents> {
+    this.checkOpen("register the handler");
+    return this.#router;
+  }
+
+  /** Hands an event to its handlers. */
+  get handle(): EventHandler {
+    return this.#router.handle;
+  }
+
+  on<TName extends EventName<TEvents>>(
+    names: TName | readonly TName[],
+    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    options?: HandlerOptions,
+  ): this {
+    // The context that the app's handler passes to the router holds the app's parts as well.
+    this.#adding.on(names, handler as EventHandler<EventPayload<TEvents, TName>>, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+
+  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
+    this.#adding.onAny(handler as EventHandler, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+
+  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
+    this.#adding.onOther(handler as EventHandler, options);
+    this.#hasHandlers = true;
+    return this;
+  }
+}
+
+/**
+ * Finds the handler of an event: that of the platform that has stored it or, if an earlier version used
+ * `forge()` in the place of `github()` or the other way round, of the only platform of its kind. No other
+ * event may reach another sender's handlers. It is tried again: an instance of another version may know it.
+ * An event of a schedule goes to the schedules' handlers, also if the app has none any more: it is ignored.
+ */
+export function handlerOf(
+  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  ofSchedules: EventHandler,
+  { intake = "", platform: kind, source: product }: WebhookEvent,
+): EventHandler {
+  for (const { origin, handle } of sources) {
+    if (origin.name === intake && origin.kind === kind) return handle;
+  }
+  if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
+  const [source, ...others] = sources.filter(({ origin }) => origin.kind === kind);
+  const ofProduct = sources.find(({ origin }) => origin.name === product && origin.kind === kind);
+  if (ofProduct && WIDE.has(intake)) return ofProduct.handle;
+  const isWide = WIDE.has(intake) || WIDE.has(source?.origin.name ?? "");
+  if (source && others.length === 0 && isWide) return source.handle;
+  if (kind === OWN && sources.some(({ origin }) => origin.name === intake)) {
+    throw new Error(
+      `The event was emitted with the source ${
+        met(intake)
+      }, a platform of the app: give it another ` +
+        'one, such as "jobs"',
+    );
+  }
+  const what = kind === OWN
+    ? `source '${intake}' of its own, which has emitted`
+    : `platform '${intake}' of the kind '${kind}', which has stored`;
+  throw new Error(`The app has no ${what} this event`);
+}
