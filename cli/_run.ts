@@ -68,7 +68,8 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
     if (makesEvents && note !== undefined && options.namespace === undefined) {
       throw new UsageError("The KV holds no events yet: give the app's name with --namespace");
     }
-    if (note !== undefined) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
+    // A KV that is to be made has no events yet.
+    if (note !== undefined && !create) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
     const store = await answered(openEventStore(kv, { namespace, retentionMs }));
     if (isFlow(command)) return await FLOWS[command]({ store, namespace }, options.flow!, world);
     return await run(store, options, world);
