@@ -55,7 +55,7 @@ const MAX_ANSWERED = 10_000;
  * do not hold are refused, and the others are committed anew. What is too large is split.
  *
  * The client of a remote KV repeats a commit that is not answered. If the first one was made, the second one
- * is refused because of it. So before a write is refused that stores or leases an event, its record is read.
+ * is refused because of it. So before a write is refused that changes an event, its record is read.
  */
 export class GroupCommit {
   readonly #kv: Deno.Kv;
