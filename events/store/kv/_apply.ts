@@ -383,6 +383,7 @@ async function commitChange(
   else writeNew(write, parts, leasing?.record ?? record);
   const taken = handOff ?? (record.group ? leasing : undefined);
   if (taken) write.proof = taken.record;
+  else write.proof ??= record;
   write.notifies ||= isGivenBack(before, record);
   const versionstamp = await commits.commit(write, withinMs).catch((error) => {
     handOff?.endUnknown();

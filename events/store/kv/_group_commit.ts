@@ -1,7 +1,7 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { refuseMessages } from "./_kv_guard.ts";
-import { readRecord, type StoreKeys } from "./_layout.ts";
+import { knownOf, type StoreKeys } from "./_layout.ts";
 import { readAll } from "./_reads.ts";
 import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
@@ -55,7 +55,7 @@ const MAX_ANSWERED = 10_000;
  * do not hold are refused, and the others are committed anew. What is too large is split.
  *
  * The client of a remote KV repeats a commit that is not answered. If the first one was made, the second one
- * is refused because of it. So before a write is refused that stores or leases an event, its record is read.
+ * is refused because of it. So before a write is refused that changes an event, its record is read.
  */
 export class GroupCommit {
   readonly #kv: Deno.Kv;
@@ -247,22 +247,35 @@ export class GroupCommit {
     );
     if (stale.size === 0) return await this.#writeEach(writes);
     const valid = writes.filter(({ checks }) => checks.every((check) => !stale.has(check)));
-    await this.#refuse(writes.filter((write) => !valid.includes(write)));
+    const refused = this.#refuse(writes.filter((write) => !valid.includes(write)));
     if (valid.length > 0) await this.#write(valid);
+    await refused;
   }
 
-  /** Refuses writes, except for those whose commit was made by an earlier try of the KV's client. */
+  /**
+   * Refuses writes, except for those whose commit was made by an earlier try of the KV's client. If that cannot
+   * be found out, they fail, and no others with them.
+   */
   async #refuse(writes: readonly Write[]): Promise<void> {
-    const versions = await Promise.all(writes.map((write) => this.#versionOf(write)));
-    for (const [i, { committed }] of writes.entries()) committed.resolve(versions[i]!);
-    for (const version of versions) if (version !== null) this.#remember(version);
+    try {
+      const versions = await this.#versionsOf(writes);
+      for (const [i, { committed }] of writes.entries()) committed.resolve(versions[i]!);
+      for (const version of versions) if (version !== null) this.#remember(version);
+    } catch (error) {
+      for (const { committed } of writes) committed.reject(error);
+    }
   }
 
-  /** Finds the version of a write that was made without an answer; null if it was not made. */
-  async #versionOf({ leased, proof }: Write): Promise<string | null> {
-    const record = leased?.record ?? proof;
-    if (!record) return null;
-    const { record: stored, versionstamp } = await readRecord(this.#kv, this.#keys.event(record));
+  /** Finds the versions of writes that were made without an answer; null if one was not made. */
+  async #versionsOf(writes: readonly Write[]): Promise<readonly (string | null)[]> {
+    const records = writes.map(({ leased, proof }) => leased?.record ?? proof);
+    const keys = records.flatMap((record) => record ? [this.#keys.event(record)] : []);
+    const entries = (await readAll(this.#kv, keys)).values();
+    return records.map((record) => record ? this.#versionOf(record, entries.next().value!) : null);
+  }
+
+  #versionOf(record: EventRecord, entry: Deno.KvEntryMaybe<unknown>): string | null {
+    const { record: stored, versionstamp } = knownOf(entry);
     const isSame = stored !== undefined && JSON.stringify(stored) === JSON.stringify(record);
     // Two claims of a worker in the same millisecond make the same record.
     return isSame && !this.#answered.has(versionstamp!) ? versionstamp : null;

@@ -67,6 +67,14 @@ interface End {
   readonly name: Name;
 }
 
+/** A try to wake a name that was refused. */
+interface TriedWake {
+  readonly given: EndedWait;
+  /** The record of the event that waited then. */
+  readonly holder: EventRecord | undefined;
+  readonly result: WakeResult;
+}
+
 /**
  * The waits of a store. An event that waits for a name is parked: off its ordering group, and on the schedule
  * at the end of its time. The name has an entry that leads to the event.
@@ -136,16 +144,31 @@ export class Waits {
 
   /** Wakes a name, in a commit of its own. */
   async wake(wake: Wake): Promise<WakeResult> {
-    return await untilDone(async () => {
+    let tried: TriedWake | undefined;
+    const result = await untilDone(async () => {
       const found = await this.#readToWake(wake.name);
+      if (tried && await this.#isMade(tried, found)) return tried.result;
       const write = new Write();
       for (const check of checksOf(found)) write.check(check);
-      const result = this.#addWake(write, found, wake);
+      const at = Date.now();
+      const result = this.#addWake(write, found, wake, at);
       if (result.outcome === "late") return result;
-      if (await this.#parts.commits.commit(write) === null) return undefined;
-      if (write.notifies) this.#parts.local.listener?.wake();
-      return result;
+      tried = { given: { ...wake, at }, holder: found.holder, result };
+      return await this.#parts.commits.commit(write) === null ? undefined : result;
     });
+    if (result.outcome === "woken") this.#parts.local.listener?.wake();
+    return result;
+  }
+
+  /** Checks whether a refused try was made after all: a remote KV's client repeats a commit without an answer. */
+  async #isMade({ given, holder }: TriedWake, { stored }: Name): Promise<boolean> {
+    const isGiven = ({ at, value }: Pick<NameRecord, "at" | "value">) =>
+      at === given.at && value === given.value;
+    if (isGiven(stored)) return true;
+    if (!holder) return false;
+    const { kv, keys } = this.#parts;
+    const { record } = await readRecord(kv, keys.event(holder));
+    return record?.woken?.some((each) => each.name === given.name && isGiven(each)) ?? false;
   }
 
   /** Applies a change of an event, and wakes names in the same commit. */
@@ -258,9 +281,14 @@ export class Waits {
     return isFor(name.stored, record) ? taking(name) : {};
   }
 
-  #addWake(write: Write, { key, stored, holder }: Name, { value }: Wake): WakeResult {
+  #addWake(
+    write: Write,
+    { key, stored, holder }: Name,
+    { value }: Wake,
+    at = Date.now(),
+  ): WakeResult {
     if (stored.at !== undefined) return { outcome: "late" };
-    const woken: NameRecord = { v: 1, at: Date.now(), ...(value !== undefined && { value }) };
+    const woken: NameRecord = { v: 1, at, ...(value !== undefined && { value }) };
     if (!holder) {
       write.set(key, woken, { expireIn: KEPT_MS });
       return { outcome: "kept" };

@@ -52,7 +52,7 @@ export class Write implements Mutations {
   emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LeasedRecord | undefined;
-  /** A record that no other write can make, with a lease or a payload of its own: if it is there, all is. */
+  /** A record that no other write makes, with a lease, a payload or an end of its own: if it is there, all is. */
   proof: EventRecord | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;

@@ -1,5 +1,8 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../../events/mod.ts";
+import { accepted } from "../../../events/store/arrival.ts";
+import { newPayloadRef } from "../../../events/store/kv/_payload.ts";
 import { SharedEntries, Write } from "../../../events/store/kv/_write.ts";
 import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
@@ -198,4 +201,45 @@ Deno.test("effects with more checks than the KV takes fail once, and say so", as
     "Cannot commit the change: too many checks",
   );
   assertEquals(commits.tried, 1);
+});
+
+/** Commits writes of which all but the last one are refused, each of which would store an event. */
+async function commitRefused(kv: Deno.Kv, count: number): Promise<PromiseSettledResult<unknown>[]> {
+  const keys = storeKeys("events");
+  const notifier = createNotifier("watch", kv, "events");
+  const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
+  const ids = Array.from({ length: count }, (_, i) => `d${i}`);
+  for (const id of ids.slice(0, -1)) await kv.set(["own", id], true);
+  return await Promise.allSettled(ids.map((id) => {
+    const write = new Write().check({ key: ["own", id], versionstamp: null }).set(["own", id], 1);
+    const { body } = delivery(id);
+    write.proof = accepted(delivery(id), id, newPayloadRef(body), Date.now());
+    return commits.commit(write);
+  }));
+}
+
+Deno.test("the records of writes that are refused together are read ten at a time", async () => {
+  using kv = await Deno.openKv(":memory:");
+  let reads = 0;
+  const results = await commitRefused(
+    changedKv(kv, {
+      get: (key: Deno.KvKey) => (reads++, kv.get(key)),
+      getMany: (keys: Deno.KvKey[]) => (reads++, kv.getMany(keys)),
+    }),
+    30,
+  );
+  const refused = results.filter((result) => result.status === "fulfilled" && !result.value);
+  // The versions that were checked, and the records.
+  assertEquals([refused.length, reads], [29, 6]);
+});
+
+Deno.test("a write is made although the KV fails to read whether those beside it were", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const isOwn = ([first]: Deno.KvKey) => first === "own";
+  const lost = () => Promise.reject(new Error("connection lost"));
+  const get = (key: Deno.KvKey) => isOwn(key) ? kv.get(key) : lost();
+  const getMany = (keys: Deno.KvKey[]) => keys.every(isOwn) ? kv.getMany(keys) : lost();
+  const results = await commitRefused(changedKv(kv, { get, getMany }), 3);
+  assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "fulfilled"]);
+  assertEquals((await kv.get(["own", "d2"])).value, 1);
 });

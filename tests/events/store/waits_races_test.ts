@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventRecord, type EventStore, openEventStore } from "../../../events/mod.ts";
 import { wakeOf } from "../../../events/store/waits.ts";
-import { changedKv, failingOnce } from "../../../dev/harness/faulty_kv.ts";
+import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { claimAll, claimOne, delivery, keysOf, later } from "./_events.ts";
 import { memoryStore, type StoreUnderTest } from "./_stores.ts";
 
@@ -170,4 +170,33 @@ Deno.test("an early value that was taken without an answer is in the recovered l
   arm();
   await assertRejects(() => store.takeWake(lease, NAME), Error, "connection lost");
   assertEquals(resultsOf((await store.recover(lease))!.record), ["1"]);
+});
+
+for (const isTaken of [true, false]) {
+  Deno.test(`a name is woken once if the commit is repeated${isTaken ? ", after it was taken" : ""}`, async () => {
+    await using sut = await memoryStore();
+    const { store } = sut;
+    await park(sut);
+    const commit = (operation: Deno.AtomicOperation) => {
+      const commit = operation.commit.bind(operation);
+      operation.commit = async () => {
+        await commit();
+        if (isTaken) assertEquals(await resultOf(store), ["true"]);
+        return await commit();
+      };
+    };
+    const other = await openEventStore(withOperations(sut.kv, commit), options);
+    assertEquals(await other.wake(NAME, true), { outcome: "woken", eventId: "d1" });
+    if (!isTaken) assertEquals(await resultOf(store), ["true"]);
+    assertEquals(await Array.fromAsync(store.answers()), []);
+  });
+}
+
+Deno.test("a value is kept once if the commit is repeated, and another one comes late", async () => {
+  await using sut = await memoryStore();
+  const { kv, arm } = failingOnce(sut.kv, "repeated");
+  const other = await openEventStore(kv, options);
+  arm();
+  assertEquals(await other.wake(NAME, 1), { outcome: "kept" });
+  assertEquals(await other.wake(NAME, 2), { outcome: "late" });
 });

@@ -7,6 +7,7 @@ import {
   type WebhookEvent,
 } from "../../../events/mod.ts";
 import { changedKv, failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
+import type { LogRecord } from "../../../core/mod.ts";
 import { assertWithin } from "../../_within.ts";
 import { delivery, later } from "../store/_events.ts";
 
@@ -224,4 +225,23 @@ Deno.test("an event that was emitted by itself is handled once if its commit is 
     assertEquals((await store.emit("jobs", "x", {})).duplicate, false);
   });
   assertEquals(handled.length, 1);
+});
+
+Deno.test("an event is reported as handled whose settlement was made and repeated", async () => {
+  for (const key of [undefined, "key"]) {
+    using kv = await Deno.openKv(":memory:");
+    const { kv: failing, arm } = failingOnce(kv, "repeated");
+    const store = await openEventStore(failing, { notifier: "watch" });
+    const messages: string[] = [];
+    const log = ({ message }: LogRecord) => void messages.push(message);
+    const worker = startWorker(store, (_, { settleWith }) => {
+      settleWith((commit) => commit.sum(["handled"], 1n));
+      arm();
+    }, { log });
+    await store.accept(delivery("d1", "{}", key));
+    await assertWithin(20_000, () => settled(store));
+    await worker.stop();
+    assertEquals(messages.filter((message) => message !== "worker started"), ["event handled"]);
+    assertEquals((await kv.get<Deno.KvU64>(["handled"])).value?.value, 1n);
+  }
 });
