@@ -51,7 +51,12 @@ testWith(NEEDS, `each wait has one result over ${KILLS} kills between park and w
       await Promise.all([sending, answering]);
     }
     await using _app = await startProcess(options);
-    await until(async () => (await store.stats()).done === EVENTS, 60_000);
+    // Each kill costs what was handled an attempt: on a slow machine there are more, and longer backoffs.
+    await until(async () => (await store.stats()).done === EVENTS, 300_000).catch(async (cause) => {
+      const open = await Array.fromAsync(store.list(), (event) => event);
+      const left = open.filter(({ state }) => state !== "done").slice(0, 5);
+      throw new Error(`Not done: ${JSON.stringify(left)}`, { cause });
+    });
     const results = new Map<string, string>();
     for await (const { key, value } of kv.list<string>({ prefix: ["result"] })) {
       results.set(String(key[1]), value);

@@ -268,15 +268,23 @@ export class GroupCommit {
 
   /** Finds the versions of writes that were made without an answer; null if one was not made. */
   async #versionsOf(writes: readonly Write[]): Promise<readonly (string | null)[]> {
-    const records = writes.map(({ leased, proof }) => leased?.record ?? proof);
-    const keys = records.flatMap((record) => record ? [this.#keys.event(record)] : []);
+    const proofs = writes.map(({ leased, proof }) => leased?.record ?? proof);
+    const keys = proofs.flatMap((proof) => proof ? [this.#keys.event(proof)] : []);
     const entries = (await readAll(this.#kv, keys)).values();
-    return records.map((record) => record ? this.#versionOf(record, entries.next().value!) : null);
+    return writes.map(({ checks }, i) =>
+      proofs[i] ? this.#versionOf(proofs[i], checks, entries.next().value!) : null
+    );
   }
 
-  #versionOf(record: EventRecord, entry: Deno.KvEntryMaybe<unknown>): string | null {
+  #versionOf(
+    record: EventRecord,
+    checks: readonly Deno.AtomicCheck[],
+    entry: Deno.KvEntryMaybe<unknown>,
+  ): string | null {
     const { record: stored, versionstamp } = knownOf(entry);
     const isSame = stored !== undefined && JSON.stringify(stored) === JSON.stringify(record);
+    // A change that leaves the record as it is finds it so, too.
+    if (checks.some((check) => check.versionstamp === versionstamp)) return null;
     // Two claims of a worker in the same millisecond make the same record.
     return isSame && !this.#answered.has(versionstamp!) ? versionstamp : null;
   }

@@ -66,11 +66,18 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 Deno.test("a delivery waits for no commit of work, and takes no more of it along", async () => {
+  // A commit that takes 25 ms is slow, and others pass it: a busy machine needs some tries.
+  for (let tries = 0; !await passesWork(20); tries++) assertLess(tries, 100);
+});
+
+/** Looks whether a delivery passes a commit of work; false if that took longer than a time. */
+async function passesWork(withinMs: number): Promise<boolean> {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { notifier: "watch" });
   await Promise.all(["a", "b", "c"].map((id) => store.accept(delivery(id))));
   const [first, ...others] = await claimAll(store);
   const held = holdCommits(kv);
+  const start = performance.now();
   const settling = store.complete(first!);
   await isSettled(settling);
   const waiting = Promise.all(others.map((lease) => store.complete(lease)));
@@ -79,18 +86,20 @@ Deno.test("a delivery waits for no commit of work, and takes no more of it along
   await isSettled(passing);
   const last = store.accept(delivery("f"));
   await isSettled(last);
-  assertEquals(held.length, 2);
-  held[1]!();
-  await Promise.all([passing, next]);
-  assertEquals(await Promise.all([settling, waiting].map(isSettled)), [false, false]);
-  for (const release of held) release();
-  await isSettled(last);
-  for (const release of held) release();
-  await isSettled(last);
-  for (const release of held) release();
-  await Promise.all([settling, waiting, last]);
+  const commits = held.length;
+  const isInTime = performance.now() - start < withinMs;
+  if (isInTime) {
+    assertEquals(commits, 2);
+    held[1]!();
+    await Promise.all([passing, next]);
+    assertEquals(await Promise.all([settling, waiting].map(isSettled)), [false, false]);
+  }
+  const all = Promise.all([settling, waiting, last]);
+  while (!await isSettled(all)) for (const release of held) release();
+  await all;
   assertEquals((await store.stats()).done, 3);
-});
+  return isInTime;
+}
 
 /** Has the first commit of a KV meet the lock of another process, and notes when each was tried. */
 function lockOnce(kv: Deno.Kv): { startedAt: number; endedAt: number }[] {
@@ -242,4 +251,19 @@ Deno.test("a write is made although the KV fails to read whether those beside it
   const results = await commitRefused(changedKv(kv, { get, getMany }), 3);
   assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "fulfilled"]);
   assertEquals((await kv.get(["own", "d2"])).value, 1);
+});
+
+Deno.test("a refused write that would leave its record as it is was not made", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const keys = storeKeys("events");
+  const notifier = createNotifier("watch", kv, "events");
+  const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
+  const record = accepted(delivery("d1"), "d1", newPayloadRef(delivery("d1").body), Date.now());
+  const key = keys.event(record);
+  const { versionstamp } = await kv.set(key, record);
+  await kv.set(["own"], true);
+  const write = new Write().check({ key, versionstamp }).set(key, record);
+  write.check({ key: ["own"], versionstamp: null });
+  write.proof = record;
+  assertEquals(await commits.commit(write), null);
 });
