@@ -209,7 +209,7 @@ browse("a wrong token and an expired session lead to the login", async (world) =
   await world.login(page);
   await page.waitForURL("**/deliveries?state=dead");
   await page.context().clearCookies();
-  await page.waitForURL("**/login?next=*", { timeout: 10_000 });
+  await page.waitForURL("**/login?next=*", { timeout: 90_000 });
 });
 
 browse("a link from elsewhere opens its page in a session that is there", async (world) => {
