@@ -65,7 +65,7 @@ function withValue(ended: { readonly value?: string }): object {
  */
 export function lineOf(event: StoredEvent, note?: string, other?: string): string {
   const columns = event.state === "unreadable"
-    ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, versionOf(event.v)]
+    ? [isoOf(event.receivedAt), event.state, "  -", "-", event.id, UNREADABLE]
     : columnsOf(event, note, other);
   return oneLine(columns.join("  ")).trimEnd();
 }
@@ -114,9 +114,7 @@ function waitOf({ waitingFor }: EventRecord): string | undefined {
   return waitingFor && `waits for ${waitingFor.name} until ${isoOf(waitingFor.until)}`;
 }
 
-function versionOf(v: number | null): string {
-  return v === null ? "damaged" : `a record of version ${v}`;
-}
+const UNREADABLE = "of another version, or damaged";
 
 /** Formats a time as a date. */
 export function isoOf(time: number): string {

@@ -24,8 +24,6 @@ export type MissedSlots = "last" | "none" | "all";
 
 /** Note of the slots that are made. */
 export interface SlotNote {
-  /** Version of this layout. */
-  readonly v: 1;
   /** Expression and time zone that the slots are of. */
   readonly plan: string;
   /** Time up to which all slots are made, milliseconds since the epoch. */
@@ -111,7 +109,6 @@ export function readNote(stored: unknown): SlotNote | undefined {
 }
 
 const isNote = shape({
-  v: (value) => value === 1,
   plan: isText,
   at: isTime,
   making: orNone(shape({ owner: isText, until: isTime, since: isTime, firstTriedAt: isTime })),
@@ -123,11 +120,16 @@ const isNote = shape({
  * @param stored The note, as it was read; undefined if there is none.
  * @param situation The schedule, the time, and this instance.
  * @returns The decision.
+ * @throws {Error} If this version cannot read the note: then the schedule stops, and the note is left as it is.
  */
 export function nextStep(stored: unknown, situation: Situation): Step {
   const { plan, now, since, owner, retentionMs } = situation;
-  // Another version may have written what this one cannot read: it is treated as another plan's.
   const note = readNote(stored);
+  if (stored !== undefined && !note) {
+    throw new Error(
+      "Cannot read the note of the schedule: another version wrote it, or it is damaged",
+    );
+  }
   const isOwn = note?.plan === plan;
   const from = isOwn ? note.at : since;
   if (stored === undefined || from === undefined) return { is: "begin", note: noteOf(plan, now) };
@@ -189,5 +191,5 @@ function chosen(times: Times, missed: MissedSlots, until: number, now: number): 
 }
 
 function noteOf(plan: string, at: number): SlotNote {
-  return { v: 1, plan, at };
+  return { plan, at };
 }

@@ -64,7 +64,6 @@ export function accepted(
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
   const { action, repository, chat, sender, requestId, quietMs } = delivery;
   const record: EventRecord = {
-    v: 2,
     id,
     ...(intake !== undefined && { intake }),
     ...(deliveryId !== undefined && { deliveryId }),

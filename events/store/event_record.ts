@@ -186,8 +186,6 @@ export type EventRef = Pick<EventRecord, "id" | "receivedAt">;
  * @category Event store and worker
  */
 export interface EventRecord {
-  /** The version of this layout. */
-  readonly v: 2;
   /** The event's id: the intake's name and the delivery id, or a UUID if the sender gave none. */
   readonly id: string;
   /** The intake that accepted it. */
@@ -305,8 +303,6 @@ export interface UnreadableRecord {
   readonly receivedAt: number;
   /** A state that no readable record has. */
   readonly state: "unreadable";
-  /** The version of its layout; null if it has none. */
-  readonly v: number | null;
 }
 
 /**

@@ -2,15 +2,12 @@
  * Entries that a store has beside its events, on their way to another store: states, values that names were
  * woken with before any event waited, and notes of schedules. Each is a line of text, as events are.
  *
- * A state's value is in the line as JSON if that is exactly the value, and otherwise as the bytes that V8
- * writes for it, in base64.
- *
  * @module
  */
 import { met } from "../../core/check_options.ts";
-import { base64Of, bytesOfBase64, escaped } from "./portable_event.ts";
+import { escaped } from "./portable_event.ts";
 import { isText, isTime, orNone, shape } from "./record_shape.ts";
-import { bytesOfValue, checkState, loadStateCodec, valueOfBytes } from "./stored_state.ts";
+import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
 /**
@@ -98,7 +95,7 @@ const isSchedule = shape({ name: isText, plan: isText, at: isTime });
 const SHAPES = { state: isState, answer: isAnswer, schedule: isSchedule };
 
 /** Members of a line that are not the entry's own. */
-const MEMBERS = ["format", "version", "valueBase64"];
+const MEMBERS = ["format", "version"];
 
 /**
  * Writes an entry as a line.
@@ -106,14 +103,8 @@ const MEMBERS = ["format", "version", "valueBase64"];
  * @param entry The entry.
  * @returns The line, without a line break. No terminal acts on it.
  */
-export async function lineOfEntry({ kind, ...entry }: PortableEntry): Promise<string> {
-  const head = { format: `${FORMAT}${kind}`, version: VERSION };
-  if (kind !== "state") return escaped(JSON.stringify({ ...head, ...entry }));
-  const { value, ...facts } = entry as Omit<PortableState, "kind">;
-  await loadStateCodec();
-  const bytes = bytesOfValue(value);
-  const content = isJson(value, bytes) ? { value } : { valueBase64: base64Of(bytes) };
-  return escaped(JSON.stringify({ ...head, ...facts, ...content }));
+export function lineOfEntry({ kind, ...entry }: PortableEntry): string {
+  return escaped(JSON.stringify({ format: `${FORMAT}${kind}`, version: VERSION, ...entry }));
 }
 
 /**
@@ -123,11 +114,11 @@ export async function lineOfEntry({ kind, ...entry }: PortableEntry): Promise<st
  * @returns The entry; undefined if it is the line of an event, or no line of an export.
  * @throws {TypeError} If the entry is not valid, or of a newer format.
  */
-export async function entryOfLine(line: string): Promise<PortableEntry | undefined> {
+export function entryOfLine(line: string): PortableEntry | undefined {
   const members = parsed(line);
   const kind = kindOf(members);
   if (!kind) return undefined;
-  const { version, valueBase64 } = members;
+  const { version } = members;
   if (version !== VERSION) {
     throw refusal(
       kind,
@@ -137,10 +128,6 @@ export async function entryOfLine(line: string): Promise<PortableEntry | undefin
   }
   const entry: Record<string, unknown> = { ...members, kind };
   for (const name of MEMBERS) delete entry[name];
-  if (kind === "state") {
-    await loadStateCodec();
-    if (valueBase64 !== undefined) entry.value = decoded(valueBase64);
-  }
   return checkedEntry(entry as unknown as PortableEntry);
 }
 
@@ -187,24 +174,6 @@ function parsed(line: string): Record<string, unknown> {
     return Object(JSON.parse(line));
   } catch {
     return {};
-  }
-}
-
-/** Checks whether JSON has a value exactly, as V8 would write it. */
-function isJson(value: unknown, bytes: Uint8Array): boolean {
-  try {
-    const again = bytesOfValue(JSON.parse(JSON.stringify(value)));
-    return again.length === bytes.length && again.every((byte, i) => byte === bytes[i]);
-  } catch {
-    return false;
-  }
-}
-
-function decoded(base64: unknown): unknown {
-  try {
-    return valueOfBytes(bytesOfBase64(String(base64)));
-  } catch {
-    throw refusal("state", "its value cannot be decoded");
   }
 }
 

@@ -49,7 +49,7 @@ const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
 /** A record with no more than it must have, to tell which field of another one is wrong. */
 const SAMPLE: EventRecord = {
-  ...{ v: 2, id: "", platform: "", source: "", type: "", requestId: null, receivedAt: 0 },
+  ...{ id: "", platform: "", source: "", type: "", requestId: null, receivedAt: 0 },
   ...{ state: "queued", attempt: 0, dueAt: null, orderingKey: null, group: null, lease: null },
   ...{ settledAt: null, payload: null, attempts: [] },
 };
@@ -112,10 +112,6 @@ export function checkedEvent(event: PortableEvent): PortableEvent {
     throw refusal(`its record must be an object, got ${met(given)}`);
   }
   const record = withoutOwn(given);
-  const { v } = record as { readonly v?: unknown };
-  if (typeof v === "number" && v > SAMPLE.v) {
-    throw refusal(`its record is of version ${v}, which needs a newer version of this package`);
-  }
   const wrong = wrongFieldOf(record);
   if (wrong !== undefined) throw refusal(`its '${wrong.name}' is not valid, got ${wrong.value}`);
   const checked = { record: record as PortableRecord, body };

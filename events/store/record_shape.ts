@@ -68,7 +68,6 @@ const isId: Check = (value) => isText(value) && (value as string).length <= MAX_
 const isRef = shape({ id: isId, receivedAt: isTime });
 
 const RECORD = {
-  v: (value) => value === 2,
   id: isText,
   intake: orNone(isText),
   deliveryId: orNone(isText),

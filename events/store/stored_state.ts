@@ -1,10 +1,12 @@
 import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
-import { isTime } from "./record_shape.ts";
+import { nonJsonPartOf } from "../../core/json_value.ts";
+import { isTime, orNull, shape } from "./record_shape.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Longest key of a state. A key of a KV takes 2,048 bytes, three of them for a character at most. */
 const MAX_KEY_LENGTH = 256;
 
-/** Longest value, in bytes of V8's serialization: a KV value holds 65,536. */
+/** Longest value, in bytes of its JSON: a KV value holds 65,536. */
 const MAX_VALUE_BYTES = 65_000;
 
 /** Longest time until a state expires: KV takes a time up to the year 275760, and 100 years leave room. */
@@ -51,9 +53,9 @@ export interface HandlerState<TValue> {
   /**
    * Sets the value in the commit that settles the event. It is copied now: set it again after changing it.
    *
-   * @param value The value: whatever structured cloning takes.
+   * @param value The value: what JSON has. Members that are undefined are left out.
    * @param options The time after which it is forgotten.
-   * @throws {TypeError} If it cannot be cloned or is undefined, or the handler has ended.
+   * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), it is undefined, or the handler has ended.
    * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
    */
   set(value: TValue, options?: SetStateOptions): void;
@@ -81,10 +83,10 @@ export interface StoredState<TValue> {
   /**
    * Sets the value now, unless somebody has changed it since it was read.
    *
-   * @param value The value: whatever structured cloning takes.
+   * @param value The value: what JSON has. Members that are undefined are left out.
    * @param options The time after which it is forgotten.
    * @returns False if it was changed meanwhile: read it again.
-   * @throws {TypeError} If it cannot be cloned or is undefined.
+   * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), or it is undefined.
    * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
    */
   set(value: TValue, options?: SetStateOptions): Promise<boolean>;
@@ -171,20 +173,10 @@ export type StateChange = StateEntry | null;
 
 /** The new entry of a state. */
 export interface StateEntry {
-  /** The entry's bytes. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The time after which the KV forgets it, in milliseconds. */
+  /** A copy of the value. */
+  readonly value: unknown;
+  /** The time after which it is forgotten, in milliseconds from the commit; undefined if it stays. */
   readonly expireIn: number | undefined;
-}
-
-/** Writes values as a KV does, and says how many bytes they take. */
-type Codec = Pick<typeof import("node:v8"), "serialize" | "deserialize">;
-
-let codec: Codec | undefined;
-
-/** Loads what reads and writes values: that takes 11 ms on Deno 2.9, so only where there is a state. */
-export async function loadStateCodec(): Promise<void> {
-  codec ??= await import("node:v8");
 }
 
 /** Checks the key of a state, and the options with which it is read. */
@@ -217,7 +209,7 @@ export function checkStateList(options: StateListOptions): void {
   }
 }
 
-/** Makes the new entry of a state, once the codec is loaded. */
+/** Makes the new entry of a state. */
 export function entryOf(value: unknown, options: SetStateOptions = {}): StateEntry {
   checkObject(SETTING, options);
   checkKeys(SETTING, options, ["expireAfterMs"]);
@@ -228,49 +220,38 @@ export function entryOf(value: unknown, options: SetStateOptions = {}): StateEnt
   if (expireAfterMs !== undefined) {
     checkInteger(SETTING, "expireAfterMs", expireAfterMs, { max: MAX_EXPIRE_MS });
   }
+  const wrong = nonJsonPartOf(value);
+  if (wrong) throw new TypeError(`Cannot ${SETTING}: it must be JSON, and ${wrong}`);
+  const json = JSON.stringify(value);
+  checkSize(json);
+  return { value: JSON.parse(json), expireIn: expireAfterMs };
+}
+
+/** Makes the bytes of an entry whose time begins now. */
+export function bytesFromNow({ value, expireIn }: StateEntry): Uint8Array<ArrayBuffer> {
   // The KV deletes what has expired only after a while.
-  const until = expireAfterMs === undefined ? null : Date.now() + expireAfterMs;
-  checkSize(value);
-  const bytes = Uint8Array.from(serialized([VERSION, until, value]));
-  return { bytes, expireIn: expireAfterMs };
+  const until = expireIn === undefined ? null : Date.now() + expireIn;
+  return encodeValue({ until, value } satisfies ReadEntry);
 }
 
-/** Makes the bytes of an entry whose time begins now: it was made when a handler has set the state. */
-export function bytesFromNow({ bytes, expireIn }: StateEntry): Uint8Array<ArrayBuffer> {
-  if (expireIn === undefined) return bytes;
-  const { value } = readEntry(bytes)!;
-  return Uint8Array.from(serialized([VERSION, Date.now() + expireIn, value]));
-}
-
-/** Makes the entry of a state that comes from another store, once the codec is loaded. */
+/** Makes the entry of a state that comes from another store. */
 export function entryUntil(value: unknown, until: number | undefined, now: number): StateEntry {
-  checkSize(value);
-  const bytes = Uint8Array.from(serialized([VERSION, until ?? null, value]));
+  checkSize(JSON.stringify(value));
   return {
-    bytes,
+    value,
     expireIn: until === undefined ? undefined : Math.min(until - now, MAX_EXPIRE_MS),
   };
 }
 
-function checkSize(value: unknown): void {
-  const size = serialized(value).byteLength;
+function checkSize(json: string): void {
+  const size = encoder.encode(json).byteLength;
   if (size <= MAX_VALUE_BYTES) return;
   throw new RangeError(
     `Cannot ${SETTING}: 'value' must take up to ${MAX_VALUE_BYTES} bytes, takes ${size}`,
   );
 }
 
-/** Writes a value as a KV does, once the codec is loaded. */
-export function bytesOfValue(value: unknown): Uint8Array {
-  return serialized(value);
-}
-
-/** Reads a value that {@linkcode bytesOfValue} wrote. Throws if it cannot be read. */
-export function valueOfBytes(bytes: Uint8Array): unknown {
-  return codec!.deserialize(bytes);
-}
-
-/** Reads the entry of a state, once the codec is loaded; undefined for none, or one that has expired. */
+/** Takes the value from what is stored: undefined for none, or one that has expired. */
 export function valueOf(stored: unknown): unknown {
   if (stored === null) return undefined;
   const entry = readEntry(stored);
@@ -286,17 +267,9 @@ export interface ReadEntry {
   readonly value: unknown;
 }
 
-/** Reads the entry of a state, once the codec is loaded; undefined if this version cannot. */
+/** Reads the entry of a state from what is stored; undefined if this version cannot. */
 export function readEntry(stored: unknown): ReadEntry | undefined {
-  let entry: unknown;
-  try {
-    entry = stored instanceof Uint8Array ? codec!.deserialize(stored) : undefined;
-  } catch {
-    // As for any other that another version wrote.
-  }
-  if (!isEntry(entry)) return undefined;
-  const [, until, value] = entry;
-  return { until, value };
+  return isEntry(stored) ? stored as ReadEntry : undefined;
 }
 
 /** Checks whether a state has expired. The KV deletes it only after a while. */
@@ -304,22 +277,10 @@ export function isOver({ until }: ReadEntry): boolean {
   return until !== null && until <= Date.now();
 }
 
-/** The version of the layout of an entry. */
-const VERSION = 1;
+const isEntry = shape({ until: orNull(isTime), value: (value) => value !== undefined });
+
+const encoder = new TextEncoder();
 
 const [READING, SETTING] = ["read the state", "set the state"] as const;
 
 const LISTING = "list the states";
-
-function serialized(value: unknown): Uint8Array {
-  try {
-    return codec!.serialize(value);
-  } catch (error) {
-    throw new TypeError(`Cannot ${SETTING}: 'value' cannot be cloned`, { cause: error });
-  }
-}
-
-function isEntry(entry: unknown): entry is [v: 1, until: number | null, value: unknown] {
-  if (!Array.isArray(entry) || entry.length !== 3 || entry[0] !== VERSION) return false;
-  return entry[1] === null || isTime(entry[1]);
-}

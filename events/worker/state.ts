@@ -6,13 +6,7 @@ import type {
   StoredState,
 } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
-import {
-  bytesFromNow,
-  checkState,
-  entryOf,
-  loadStateCodec,
-  type StateChange,
-} from "../store/stored_state.ts";
+import { bytesFromNow, checkState, entryOf, type StateChange } from "../store/stored_state.ts";
 
 /** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
 const MAX_STATES = 3;
@@ -122,7 +116,6 @@ export class HandlerStates {
   }
 
   async #open(key: string, options: StateOptions, name: string): Promise<OpenState> {
-    await loadStateCodec();
     const pending = this.#pending(name);
     const base = pending ?? await this.#read<unknown>(key, options);
     const state = new OpenState(key, options, base, this.#checkOpen);

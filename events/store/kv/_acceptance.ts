@@ -19,7 +19,6 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
-import { UNKNOWN_VERSION } from "./_reads.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import { untilDone, Write } from "./_write.ts";
 
@@ -128,11 +127,7 @@ export class Acceptance {
 
   /** Begins a write that replaces the stored event, if there is one. */
   #replacing({ entry, record, versionstamp }: Found, after: EventRecord): Write {
-    const write = new Write();
-    // An undecodable entry cannot be checked.
-    if (entry !== UNKNOWN_VERSION) {
-      write.check({ key: this.#keys.id(after.id), versionstamp: entry });
-    }
+    const write = new Write().check({ key: this.#keys.id(after.id), versionstamp: entry });
     if (versionstamp === null) return write;
     if (!record) {
       throw new Error(`Cannot accept the delivery: the record of event ${after.id} is unreadable`);

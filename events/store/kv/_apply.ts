@@ -6,13 +6,14 @@ import { type LeaseRequest, renewed } from "../claims.ts";
 import { isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
 import { addEmissions, hasOvertaken, inTurn } from "./_emit.ts";
-import { readRecord, type StoreKeys } from "./_layout.ts";
+import { MARK, readRecord, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { Batches } from "./_batches.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
-import { read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
+import { isUndecodable, read, readAll } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
 import { Waits } from "./_waits.ts";
 import { LeasedRecord, untilDone, Write } from "./_write.ts";
@@ -282,9 +283,9 @@ export function writeNew(
   record: EventRecord,
 ): void {
   const options = record.state === "done" ? { expireIn: retentionMs } : {};
-  write.set(keys.event(record), record, options);
+  write.set(keys.event(record), encodeValue(record), options);
   setDue(write, keys, record);
-  if (record.state === "dead") write.set(keys.dead(record), true);
+  if (record.state === "dead") write.set(keys.dead(record), MARK);
 }
 
 /** Tries once; undefined if others emitted events with ids of their own meanwhile. */
@@ -469,19 +470,20 @@ function hasToBeWritten({ state, idKept, receivedAt }: EventRecord): boolean {
   return !idKept || state === "dead";
 }
 
-/** Renews an id's entry, unless a redelivery owns it now. The entry may have expired. */
+/** Renews an id's entry, unless a redelivery owns it now or it cannot be decoded. It may have expired. */
 async function keepOldId(write: Write, parts: StoreParts, record: EventRecord) {
-  const { key, value, versionstamp } = await read(parts.kv, parts.keys.id(record.id));
-  if (typeof value === "number" && value !== record.receivedAt) return record;
-  // An undecodable entry cannot be checked.
-  if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
+  const entry = await read(parts.kv, parts.keys.id(record.id));
+  const isOthers = typeof entry.value === "number" && entry.value !== record.receivedAt;
+  if (isOthers || isUndecodable(entry)) return record;
+  write.check(entry);
   return writeId(write, parts, record);
 }
 
 function writeId(write: Write, { keys, retentionMs }: StoreParts, record: EventRecord) {
   const { idKept: _, ...rest } = record;
   const isDone = record.state === "done";
-  write.set(keys.id(record.id), record.receivedAt, isDone ? { expireIn: retentionMs } : {});
+  const options = isDone ? { expireIn: retentionMs } : {};
+  write.set(keys.id(record.id), encodeValue(record.receivedAt), options);
   return isDone ? rest : { ...rest, idKept: true };
 }
 

@@ -301,8 +301,8 @@ export class Claims {
   }
 
   /**
-   * Checks whether an event that waits in its group has lost its position: a version that could not read it
-   * has passed it over and put it off, and nothing will move it up.
+   * Checks whether an event that waits in its group has lost its position: it was put off because it could not
+   * be leased, and nothing will move it up.
    */
   async #isStranded({ id, group, settledAt }: EventRecord): Promise<boolean> {
     if (!group || settledAt !== null) return false;
@@ -313,8 +313,8 @@ export class Claims {
   /** Puts an event off whose record this version cannot read: another one may read it. */
   async #postpone(due: Due, known: Known): Promise<null> {
     const isThere = isUnreadable(known);
-    // It would be the first one of its group for ever, and hold it up.
-    const isMoved = await this.#move(due, isThere ? POSTPONE_MS : null, true);
+    // It keeps its position: the events behind it must not come before it.
+    const isMoved = await (isThere ? this.#move(due, POSTPONE_MS) : this.#move(due, null, true));
     if (isMoved && isThere) this.#reportUnreadable(due.id);
     return null;
   }

@@ -11,12 +11,13 @@ import {
 import type { EventRecord } from "../event_record.ts";
 import type { EventStore } from "../event_store.ts";
 import { emitted, inIntake } from "../arrival.ts";
-import { setId, type StoreKeys } from "./_layout.ts";
-import { RECORD_BYTES, wholeOf } from "./_local_hand_off.ts";
+import { MARK, setId, type StoreKeys } from "./_layout.ts";
+import { RECORD_BYTES } from "./_local_hand_off.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { newPayloadRef, setChunks } from "./_payload.ts";
-import { MAX_KEYS, readAll, UNKNOWN_VERSION } from "./_reads.ts";
+import { MAX_KEYS, readAll } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
 import { setDue } from "./_schedule.ts";
 import { isTooMuch, untilDone, Write } from "./_write.ts";
 
@@ -132,9 +133,7 @@ async function knownIds(
   // All in one reading, or the rest after it: an id that is read before could become known unnoticed.
   const first = ids.slice(0, MAX_KEYS - 1);
   const [turn, ...entries] = await readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
-  // An undecodable value cannot be checked. It is replaced.
-  if (turn!.versionstamp !== UNKNOWN_VERSION) write.check(turn!);
-  write.set(keys.emitting, true);
+  write.check(turn!).set(keys.emitting, MARK);
   const known = await knownAmong(kv, keys, ids.slice(first.length));
   for (const [i, id] of first.entries()) if (entries[i]!.versionstamp !== null) known.add(id);
   return known;
@@ -190,9 +189,8 @@ function addEvent(
   const cut = group === undefined ? emission : { ...emission, group: cutKey(group) };
   const record = emitted(cut, id, payload, now, parent);
   write.proof = record;
-  write.set(keys.event(record), isHeld ? { ...record, body: wholeOf(body) } : record);
-  if (isHeld) write.bytes += body.byteLength;
-  else setChunks(write, keys, payload, body);
+  write.set(keys.event(record), encodeValue(record, isHeld ? body : undefined));
+  if (!isHeld) setChunks(write, keys, payload, body);
   setDue(write, keys, record);
   setId(write, keys, retentionMs, record);
   if (emission.delayMs === 0) write.notifies = write.emitsDue = true;

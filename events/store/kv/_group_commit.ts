@@ -2,7 +2,7 @@ import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { refuseMessages } from "./_kv_guard.ts";
 import { knownOf, type StoreKeys } from "./_layout.ts";
-import { readAll } from "./_reads.ts";
+import { type Entry, readAll } from "./_reads.ts";
 import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
@@ -279,7 +279,7 @@ export class GroupCommit {
   #versionOf(
     record: EventRecord,
     checks: readonly Deno.AtomicCheck[],
-    entry: Deno.KvEntryMaybe<unknown>,
+    entry: Entry,
   ): string | null {
     const { record: stored, versionstamp } = knownOf(entry);
     const isSame = stored !== undefined && JSON.stringify(stored) === JSON.stringify(record);

@@ -16,7 +16,8 @@ import {
   type Upload,
   upload,
 } from "./_payload.ts";
-import { readAll, UNKNOWN_VERSION } from "./_reads.ts";
+import { readAll } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
 import { Waits } from "./_waits.ts";
 import { isTooMuch, untilDone, Write } from "./_write.ts";
 
@@ -100,8 +101,6 @@ async function unknownOf(
   const [id, event] = await readAll(kv, [idKey, eventKey]);
   if (event!.versionstamp !== null) return undefined;
   const unstored = { key: eventKey, versionstamp: null };
-  // An undecodable entry cannot be checked.
-  if (id!.versionstamp === UNKNOWN_VERSION) return [unstored];
   // The id of an event that is done may outlast its record by some days.
   const isThere = id!.versionstamp !== null &&
     (await lookUp(kv, keys, record.id)).versionstamp !== null;
@@ -146,10 +145,10 @@ async function commitAlone(parts: StoreParts, write: Write, record: EventRecord)
   if (record.state === "done") {
     const retentionMs = Math.max(1, leftMs(parts, record));
     writeNew(write, { ...parts, retentionMs }, record);
-    write.set(keys.id(record.id), record.receivedAt, { expireIn: retentionMs });
+    write.set(keys.id(record.id), encodeValue(record.receivedAt), { expireIn: retentionMs });
   } else {
     writeNew(write, parts, { ...record, idKept: true });
-    write.set(keys.id(record.id), record.receivedAt);
+    write.set(keys.id(record.id), encodeValue(record.receivedAt));
   }
   write.notifies = record.dueAt !== null && record.dueAt <= Date.now();
   if (await commits.commit(write) === null) return false;

@@ -8,7 +8,8 @@ import { Pool } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
 import { MAX_CHUNKS, type StoreKeys } from "./_layout.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
-import { LAST, NumberedEntries, read, UNKNOWN_VERSION } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
+import { type Entry, LAST, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
 import { commit, Write } from "./_write.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */
@@ -28,10 +29,14 @@ const TRIM_TIMEOUT_MS = 240_000;
 
 /** The stored entry of a payload that is kept. */
 interface KeptPayload {
-  readonly v: 1;
   /** The time at which its event was received, milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly payload: PayloadRef;
+}
+
+/** An entry that was read. */
+interface KeptEntry extends ListedEntry {
+  readonly value: KeptPayload;
 }
 
 /** The parts of a store that keeping payloads works with. */
@@ -47,7 +52,6 @@ interface Parts {
 type Reason = "age" | "size" | "off";
 
 const isKeptShape = shape({
-  v: (value) => value === 1,
   receivedAt: isTime,
   payload: (value) => isPayloadRef(value) && value.chunks >= 1 && value.chunks <= MAX_CHUNKS,
 });
@@ -98,16 +102,14 @@ export class KeptPayloads {
     write: Write,
     { id, receivedAt, settledAt }: EventRecord,
     payload: PayloadRef,
-    body: Uint8Array | undefined,
+    body: Uint8Array<ArrayBuffer> | undefined,
   ): boolean {
     if (!this.#limits || payload.size > this.#limits.maxBytes || settledAt === null) return false;
     if (payload.chunks === 0 && !body) return false;
     const { keys } = this.#parts;
     const kept = payload.chunks === 0 ? unpack(write, keys, payload, body!) : payload;
-    write.set(
-      keys.kept(settledAt, id),
-      { v: 1, receivedAt, payload: kept } satisfies KeptPayload,
-    ).sum(keys.keptBytes, kept.size);
+    const entry: KeptPayload = { receivedAt, payload: kept };
+    write.set(keys.kept(settledAt, id), encodeValue(entry)).sum(keys.keptBytes, kept.size);
     this.#added += kept.size;
     if (this.#added >= this.#limits.maxBytes * LOOK_AFTER) {
       this.#added = 0;
@@ -126,8 +128,8 @@ export class KeptPayloads {
    */
   restore(write: Write, { id, receivedAt, settledAt }: EventRecord, payload: PayloadRef): void {
     const { keys } = this.#parts;
-    write.set(keys.kept(settledAt!, id), { v: 1, receivedAt, payload } satisfies KeptPayload)
-      .sum(keys.keptBytes, payload.size);
+    const entry: KeptPayload = { receivedAt, payload };
+    write.set(keys.kept(settledAt!, id), encodeValue(entry)).sum(keys.keptBytes, payload.size);
   }
 
   /**
@@ -233,17 +235,17 @@ export class KeptPayloads {
   }
 
   /** Lists what is kept, from a time of settling on. */
-  async *#kept(from: number): AsyncGenerator<Deno.KvEntry<KeptPayload>> {
+  async *#kept(from: number): AsyncGenerator<KeptEntry> {
     for await (const entry of this.#index.list(from, LAST, BATCH_SIZE)) {
-      // Another version may know what it is.
-      if (isKept(entry.value)) yield entry as Deno.KvEntry<KeptPayload>;
+      // What cannot be decoded is left alone.
+      if (isKept(entry.value)) yield { ...entry, value: entry.value };
     }
   }
 
   /** Drops the payloads of some entries. Returns the number of those that no other process has dropped. */
   async #dropAll(
     reason: Reason,
-    entries: Iterable<Deno.KvEntry<KeptPayload>> | AsyncIterable<Deno.KvEntry<KeptPayload>>,
+    entries: Iterable<KeptEntry> | AsyncIterable<KeptEntry>,
   ): Promise<number> {
     let dropped = 0;
     const pool = new Pool(CONCURRENCY);
@@ -264,14 +266,14 @@ export class KeptPayloads {
     return dropped;
   }
 
-  #remove(write: Write, entry: Deno.KvEntry<unknown>, { size }: PayloadRef): Write {
+  #remove(write: Write, entry: Entry, { size }: PayloadRef): Write {
     return write.check(entry).delete(entry.key).sum(this.#parts.keys.keptBytes, -size);
   }
 
-  async #find({ id, settledAt }: EventRecord): Promise<Deno.KvEntry<unknown> | undefined> {
+  async #find({ id, settledAt }: EventRecord): Promise<Entry | undefined> {
     if (settledAt === null) return undefined;
     const entry = await read(this.#parts.kv, this.#parts.keys.kept(settledAt, id));
-    return entry.versionstamp === null ? undefined : entry as Deno.KvEntry<unknown>;
+    return entry.versionstamp === null ? undefined : entry;
   }
 
   /** Reads the sum of the sizes; undefined if that is damaged. */
@@ -288,8 +290,7 @@ export class KeptPayloads {
     const mark = await read(kv, keys.keptCounted);
     const isRecent = Math.abs(Date.now() - Number(mark.value)) < COUNT_MS;
     if (isRecent && !isNeeded) return;
-    const operation = kv.atomic().set(keys.keptCounted, Date.now());
-    if (mark.versionstamp !== UNKNOWN_VERSION) operation.check(mark);
+    const operation = kv.atomic().check(mark).set(keys.keptCounted, encodeValue(Date.now()));
     const drift = await this.#drift();
     if (typeof drift === "number") operation.sum(keys.keptBytes, BigInt.asUintN(64, BigInt(drift)));
     else operation.set(keys.keptBytes, drift);
@@ -325,7 +326,7 @@ function isKept(value: unknown): value is KeptPayload {
 
 /** Takes the payload from an entry, unless that is of another event of the same id. */
 function payloadOf(
-  entry: Deno.KvEntry<unknown> | undefined,
+  entry: Entry | undefined,
   { receivedAt }: EventRecord,
 ): PayloadRef | null {
   return isKept(entry?.value) && entry.value.receivedAt === receivedAt ? entry.value.payload : null;

@@ -5,8 +5,8 @@
  */
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRecord, isPayloadOf } from "../record_shape.ts";
-import { recordOfToday } from "./_layout_v1.ts";
-import { read } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
+import { type Entry, type ListedEntry, read } from "./_reads.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -19,10 +19,13 @@ const MARGIN_MS = 2 * DAY_MS;
 /** Largest number of parts deleted in the commit that settles an event: a commit holds 1,000 mutations. */
 export const MAX_CHUNKS = 900;
 
+/** Value of keys that only have to be there. */
+export const MARK: Uint8Array<ArrayBuffer> = encodeValue(true);
+
 /** A write, or a commit: mutations are added to it. */
 export interface Mutations {
-  /** Adds writing a value. */
-  set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): unknown;
+  /** Adds writing bytes: an encoded value, or a part of a payload. */
+  set(key: Deno.KvKey, value: Uint8Array<ArrayBuffer>, options?: { expireIn?: number }): unknown;
   /** Adds deleting a value. */
   delete(key: Deno.KvKey): unknown;
 }
@@ -173,13 +176,11 @@ export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
   return knownOf(await read(kv, key));
 }
 
-/** Takes the record from an entry that was read, whatever its layout. */
-export function knownOf({ value: stored, versionstamp }: Deno.KvEntryMaybe<unknown>): Known {
-  const value = recordOfToday(stored);
+/** Takes the record from an entry that was read. */
+export function knownOf({ value, versionstamp, body }: Omit<Entry, "key">): Known {
   if (!isEventRecord(value) || (value.payload?.chunks ?? 0) > MAX_CHUNKS) return { versionstamp };
   if (value.payload?.chunks !== 0) return { versionstamp, record: value };
-  const { body, ...record } = value as EventRecord & { readonly body?: unknown };
-  return { versionstamp, record, body: isPayloadOf(record, body) ? body : undefined };
+  return { versionstamp, record: value, body: isPayloadOf(value, body) ? body : undefined };
 }
 
 /** Checks whether there is a record that this version cannot read. */
@@ -190,19 +191,28 @@ export function isUnreadable({ record, versionstamp }: Known): boolean {
 /** Finds an event by its id. */
 export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<Found> {
   const { value, versionstamp: entry } = await read(kv, keys.id(id));
-  if (typeof value !== "number") return { entry, versionstamp: null };
+  if (entry === null) return { entry, versionstamp: null };
+  if (typeof value !== "number") throw new UndecodableError(`the entry of the id ${id}`);
   const ref: EventRef = { id, receivedAt: value };
   return { entry, ...await readRecord(kv, keys.event(ref)) };
 }
 
+/** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
+export class UndecodableError extends Error {
+  override readonly name = "UndecodableError";
+
+  /** @param what The value, for people: `the note of a schedule`. */
+  constructor(what: string) {
+    super(`Cannot read ${what}: another version wrote it, or it is damaged. It is left as it is`);
+  }
+}
+
 /** Takes the event from an entry that was listed. */
-export function toStoredEvent(entry: Deno.KvEntry<unknown>): StoredEvent {
-  const { key, value } = entry;
-  const { id, receivedAt } = refOf(key);
+export function toStoredEvent(entry: ListedEntry): StoredEvent {
+  const { id, receivedAt } = refOf(entry.key);
   const { record } = knownOf(entry);
   if (record?.id === id && record.receivedAt === receivedAt) return record;
-  const v = (value as { v?: unknown } | null)?.v;
-  return { id, receivedAt, state: "unreadable", v: typeof v === "number" ? v : null };
+  return { id, receivedAt, state: "unreadable" };
 }
 
 /** Takes the event from a key that ends with its time and its id. */
@@ -217,5 +227,6 @@ export function setId(
   retentionMs: number,
   { id, receivedAt, idKept }: EventRecord,
 ): void {
-  commit.set(keys.id(id), receivedAt, idKept ? {} : { expireIn: retentionMs + MARGIN_MS });
+  const options = idKept ? {} : { expireIn: retentionMs + MARGIN_MS };
+  commit.set(keys.id(id), encodeValue(receivedAt), options);
 }

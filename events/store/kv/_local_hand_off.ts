@@ -54,7 +54,7 @@ export class LocalHandOff extends LeasedRecord {
     setId(commit, keys, retentionMs, this.record);
     const { body } = this.#delivery!;
     const { payload } = this.record;
-    if (payload?.chunks === 0) return super.addTo(commit, wholeOf(body));
+    if (payload?.chunks === 0) return super.addTo(commit, body);
     setChunks(commit, keys, payload!, body);
     super.addTo(commit);
   }
@@ -116,9 +116,4 @@ export class LocalHandOff extends LeasedRecord {
     const body = this.#delivery?.body;
     this.#reservation.take({ record, versionstamp, body }, this.#delivery);
   }
-}
-
-/** Copies bytes that are part of a larger buffer: V8 would write all of that, up to 64 KiB. */
-export function wholeOf(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  return bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice();
 }

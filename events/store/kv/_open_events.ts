@@ -1,7 +1,7 @@
 import type { EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import type { StoreKeys } from "./_layout.ts";
-import { isUndecodable } from "./_reads.ts";
+import { isForeign, list, type ListedEntry } from "./_reads.ts";
 import { dueOf, readableEntry } from "./_schedule.ts";
 
 /** The number of entries read at a time. */
@@ -35,7 +35,7 @@ export async function openRefs(
     for (const [i, selector] of prefixes.entries()) {
       let left = max;
       const options = { batchSize: BATCH_SIZE, limit: max + 1 };
-      for await (const entry of kv.list(selector, options)) {
+      for await (const entry of list(kv, selector, options)) {
         const refs = i === 0 ? refsDue(entry) : refsAt(entry);
         if (!refs || --left < 0) return undefined;
         for (const { id, receivedAt } of refs) found.set(id, { id, receivedAt });
@@ -43,17 +43,17 @@ export async function openRefs(
       }
     }
   } catch (error) {
-    if (isUndecodable(error)) return undefined;
+    if (isForeign(error)) return undefined;
     throw error;
   }
   return [...found.values()];
 }
 
-function refsDue(entry: Deno.KvEntry<unknown>): readonly EventRef[] | undefined {
+function refsDue(entry: ListedEntry): readonly EventRef[] | undefined {
   const due = readableEntry(entry);
   return due && dueOf(due);
 }
 
-function refsAt({ value }: Deno.KvEntry<unknown>): readonly EventRef[] | undefined {
+function refsAt({ value }: ListedEntry): readonly EventRef[] | undefined {
   return isEventRef(value) ? [value as EventRef] : undefined;
 }

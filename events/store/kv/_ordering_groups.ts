@@ -4,16 +4,28 @@ import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
-import { LAST, listAround, NumberedEntries, read, readAll, UNKNOWN_VERSION } from "./_reads.ts";
-import { type Known, knownOf, readRecord } from "./_layout.ts";
+import { encodeValue } from "../value_codec.ts";
+import { isUnreadable, type Known, knownOf, readRecord, UndecodableError } from "./_layout.ts";
+import {
+  type Entry,
+  LAST,
+  listAround,
+  type ListedEntry,
+  NumberedEntries,
+  read,
+  readAll,
+} from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { commit, Write } from "./_write.ts";
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_KEY_LENGTH = 256;
 
-/** The delay of an event whose record cannot be read. */
-export const POSTPONE_MS = 3_600_000;
+/**
+ * Delay of an event whose record cannot be read: another version that runs beside this one finds it then.
+ * Each is one write.
+ */
+export const POSTPONE_MS = 300_000;
 
 /**
  * The time for which a group is held for an event that leaves it. Over a remote KV leaving takes
@@ -24,7 +36,7 @@ const HOLD_MS = 500;
 /** The pause before a held group is read again. */
 const HELD_PAUSE_MS = 20;
 
-/** The number of unreadable events in a row that are passed over at a time: a commit has limits. */
+/** The number of positions in a row that are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
 
 /** The number of positions read at a time, for all of them and for the next one. */
@@ -59,7 +71,7 @@ const isGroupShape = shape({
 });
 
 /** The stored entry of a position. */
-type Place = Deno.KvEntry<unknown>;
+type Place = ListedEntry;
 
 /** Changes that follow when an event leaves its group. */
 export interface Leaving {
@@ -103,9 +115,10 @@ export interface Member extends Known {
  * batch can leave in one commit, although it checks none of their records: each change of a record that
  * is in a group and not its first one changes the group as well.
  *
- * A position whose record is gone or unreadable is passed over, so that it does not hold up the group. A
- * group whose record does not match its positions, or whose first event is not on the schedule, is
- * repaired when that is noticed, and by a check of all groups from time to time.
+ * A position whose record is gone is passed over, so that it does not hold up the group. One that cannot be
+ * decoded, or whose record cannot be read, holds the group: the order of its events would be lost. A group whose
+ * record does not match its positions, or whose first event is not on the schedule, is repaired when that
+ * is noticed, and by a check of all groups from time to time.
  */
 export class OrderingGroups {
   readonly #parts: StoreParts;
@@ -122,15 +135,9 @@ export class OrderingGroups {
     return this.#parts.keys;
   }
 
-  /** Reads a group. A damaged one is repaired first. */
+  /** Reads a group. */
   async read(key: string): Promise<Group> {
-    const groupKey = this.#keys.group(key);
-    const group = groupOf(key, await read(this.#kv, groupKey));
-    if (group) return group;
-    await this.#repair(key);
-    const repaired = groupOf(key, await read(this.#kv, groupKey));
-    if (repaired) return repaired;
-    throw new Error("Cannot read an ordering group: it is damaged, and could not be put right");
+    return groupOf(key, await read(this.#kv, this.#keys.group(key)));
   }
 
   /** Repairs damaged groups. Returns the number of them. */
@@ -170,7 +177,7 @@ export class OrderingGroups {
     const record: GroupRecord = { next, size, heldUntil: Date.now() + HOLD_MS, joinedAt };
     await commit(
       this.#kv.atomic().check({ key: this.#keys.group(key), versionstamp })
-        .set(this.#keys.group(key), record),
+        .set(this.#keys.group(key), encodeValue(record)),
     );
   }
 
@@ -180,9 +187,11 @@ export class OrderingGroups {
     const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
     const count = events.length;
     const record: GroupRecord = { next: next + count, size: size + count, ...joined(joinedAt) };
-    write.check({ key: this.#keys.group(key), versionstamp }).set(this.#keys.group(key), record);
+    const groupKey = this.#keys.group(key);
+    write.check({ key: groupKey, versionstamp }).set(groupKey, encodeValue(record));
     for (const [i, { id, receivedAt }] of events.entries()) {
-      write.set(this.#keys.position(key, next + i), { id, receivedAt } satisfies EventRef);
+      const ref: EventRef = { id, receivedAt };
+      write.set(this.#keys.position(key, next + i), encodeValue(ref));
     }
     return { key, position: next };
   }
@@ -205,7 +214,7 @@ export class OrderingGroups {
     const { key, position } = place;
     const [group, isThere] = await this.#find(place, id);
     if (!isThere) {
-      // Another event may have taken the position of an unreadable one meanwhile, or the entry was lost.
+      // Another event has taken the position meanwhile, or the entry was lost.
       await this.#repair(key);
       return group;
     }
@@ -251,7 +260,7 @@ export class OrderingGroups {
   }
 
   #set(write: Write, key: string, group: GroupRecord): void {
-    if (group.size > 0) write.set(this.#keys.group(key), group);
+    if (group.size > 0) write.set(this.#keys.group(key), encodeValue(group));
     else write.delete(this.#keys.group(key));
   }
 
@@ -265,17 +274,16 @@ export class OrderingGroups {
   async #repair(key: string): Promise<boolean> {
     const groupKey = this.#keys.group(key);
     const { versionstamp, value } = await read(this.#kv, groupKey);
-    const places = await Array.fromAsync(this.#places(key, ALL));
     const known = isGroupRecord(value) ? value : undefined;
+    // What cannot be decoded is left for a version that can.
+    if (versionstamp !== null && !known) return false;
+    const places = await Array.fromAsync(this.#places(key, ALL));
     const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
     const joinedAt = known?.joinedAt;
     const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
     if (isRight && (known?.next ?? 0) === next && await this.#isMoving(places[0])) return false;
-    const write = new Write();
-    // An undecodable value cannot be checked, so check that the next position is free.
-    if (versionstamp !== UNKNOWN_VERSION) write.check({ key: groupKey, versionstamp });
-    else write.check({ key: this.#keys.position(key, next), versionstamp: null });
-    const passedOver = await this.#moveFirstUp(write, key, places);
+    const write = new Write().check({ key: groupKey, versionstamp });
+    const passedOver = await this.#moveFirstUp(write, places);
     this.#set(write, key, { next, size: places.length - passedOver, ...joined(joinedAt) });
     write.notifies = true;
     const isMade = await this.#parts.commits.commit(write) !== null;
@@ -290,7 +298,13 @@ export class OrderingGroups {
     writeLog(this.#parts.log, "error", "ordering group damaged, put right", fields);
   }
 
-  /** Checks whether the first event of a group is on the schedule; true if there is none. */
+  /** Logs that a group is held, without its key. */
+  #reportHeld(): void {
+    const fields = { remedy: "run the version that wrote it, or ask events doctor" };
+    writeLog(this.#parts.log, "error", "ordering group held: a position cannot be read", fields);
+  }
+
+  /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
   async #isMoving(first: Place | undefined): Promise<boolean> {
     if (!first) return true;
     // Twice: it may have been moved between the two readings.
@@ -299,9 +313,9 @@ export class OrderingGroups {
 
   async #isOnSchedule(place: Place): Promise<boolean> {
     const { value: ref } = place;
-    if (!isEventRef(ref)) return false;
+    if (!isEventRef(ref)) return true;
     const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(ref));
-    // Another version may have written it, and only that version knows the time of its schedule entry.
+    // Only a version that can read it knows the time of its schedule entry.
     if (!record) return versionstamp !== null;
     if (!isAt(place, record) || record.dueAt === null) return false;
     return (await read(this.#kv, this.#keys.due(record.dueAt, record.id))).versionstamp !== null;
@@ -325,7 +339,7 @@ export class OrderingGroups {
     if (positionOf(first) === position) {
       const rest: Place[] = [];
       if (isBatch) gone = await this.#takeOut(write, places, last, rest, onMember);
-      gone += await this.#moveFirstUp(write, key, isBatch ? chain(rest, places) : places, onNext);
+      gone += await this.#moveFirstUp(write, isBatch ? chain(rest, places) : places, onNext);
     }
     await places.return(undefined);
     return gone;
@@ -337,7 +351,7 @@ export class OrderingGroups {
    * @param write The write.
    * @param places The positions behind the first one.
    * @param last The last position of those that leave.
-   * @param rest Gets the positions that were read and stay: an unreadable event is passed over like any other.
+   * @param rest Gets the positions that were read and stay: one behind them, and those that cannot be read.
    * @param onMember Called with each event.
    * @returns The number of them.
    */
@@ -353,10 +367,10 @@ export class OrderingGroups {
     for (; !next.done && positionOf(next.value) <= last; next = await places.next()) {
       meant.push(next.value);
     }
-    for (const [i, { record, isThere, versionstamp }] of (await this.#read(meant)).entries()) {
-      if (!record && versionstamp !== null) rest.push(meant[i]!);
+    for (const [i, member] of (await this.#read(meant)).entries()) {
+      if (isUnreadable(member)) rest.push(meant[i]!);
       else write.delete(meant[i]!.key);
-      if (isThere) onMember?.(record!);
+      if (member.isThere) onMember?.(member.record!);
     }
     const left = rest.length;
     if (!next.done) rest.push(next.value);
@@ -369,36 +383,30 @@ export class OrderingGroups {
     const wanted = refs.filter((ref) => ref !== undefined).map((ref) => this.#keys.event(ref));
     const read = (await readAll(this.#kv, wanted)).map(knownOf).values();
     return places.map((place, i) => {
-      const known = refs[i] ? read.next().value! : { versionstamp: null };
+      const known = refs[i] ? read.next().value! : { versionstamp: place.versionstamp };
       const isThere = known.record !== undefined && isAt(place, known.record);
       return { ...known, position: positionOf(place), isThere };
     });
   }
 
-  /** Moves the first readable event up. Returns the number of positions passed over before it. */
+  /** Moves the first event up that is there. Returns the number of positions passed over before it. */
   async #moveFirstUp(
     write: Write,
-    key: string,
     places: AsyncIterable<Place> | Iterable<Place>,
     onNext: Leaving["onNext"] = (next) => next,
   ): Promise<number> {
     let passedOver = 0;
-    let isDamaged = false;
     for await (const place of places) {
       if (await this.#moveUp(write, place, onNext)) break;
       if (passedOver >= MAX_PASSED_OVER) {
         // More do not fit a commit: the worker that claims this one next passes over the rest.
-        const { value: ref } = place;
-        const at = { key, position: positionOf(place) };
-        if (isEventRef(ref)) deferEntry(write, this.#keys, ref, 0, at);
+        deferEntry(write, this.#keys, place.value as EventRef, 0, at(place));
         break;
       }
-      // Its record is gone or unreadable: it would hold up the group for ever.
+      // Its record is gone: it would hold up the group for ever.
       write.delete(place.key);
       passedOver++;
-      isDamaged ||= !isEventRef(place.value);
     }
-    if (isDamaged) this.#report([]);
     return passedOver;
   }
 
@@ -414,32 +422,42 @@ export class OrderingGroups {
   async #find({ key, position }: GroupPosition, id: string): Promise<[Group, boolean]> {
     const keys = [this.#keys.group(key), this.#keys.position(key, position)];
     const [entry, place] = await readAll(this.#kv, keys);
-    const isThere = isEventRef(place!.value) && place!.value.id === id;
-    const isLost = isThere && entry!.versionstamp === null;
-    const group = isLost ? undefined : groupOf(key, entry!);
-    if (isLost) await this.#repair(key);
-    return [group ?? await this.read(key), isThere];
+    const { value, versionstamp } = place!;
+    if (versionstamp !== null && !isEventRef(value)) {
+      throw new UndecodableError("a position in an ordering group");
+    }
+    const isThere = isEventRef(value) && value.id === id;
+    if (!isThere || entry!.versionstamp !== null) return [groupOf(key, entry!), isThere];
+    await this.#repair(key);
+    return [await this.read(key), isThere];
   }
 
-  /** Puts the event at a position on the schedule; false if that is not possible. */
+  /**
+   * Puts the event at a position on the schedule. One whose record cannot be read gets an entry as well, for a
+   * version that can; a position that cannot be decoded holds the group.
+   *
+   * @returns False if the event is gone.
+   */
   async #moveUp(
     write: Write,
     place: Place,
     onNext: NonNullable<Leaving["onNext"]>,
   ): Promise<boolean> {
     const { value: ref } = place;
-    if (!isEventRef(ref)) return false;
+    if (!isEventRef(ref)) {
+      this.#reportHeld();
+      return true;
+    }
     const key = this.#keys.event(ref);
     const { record, versionstamp } = await readRecord(this.#kv, key);
     if (!record) {
-      // Another version may be able to read it, later.
-      if (versionstamp !== null) deferEntry(write, this.#keys, ref, POSTPONE_MS);
-      return false;
+      if (versionstamp !== null) deferEntry(write, this.#keys, ref, 0, at(place));
+      return versionstamp !== null;
     }
     if (!isAt(place, record)) return false;
     write.check({ key, versionstamp });
     const next = record.dueAt === null ? onNext(movedUp(record, Date.now())) : record;
-    if (next !== record) write.set(key, next);
+    if (next !== record) write.set(key, encodeValue(next));
     setDue(write, this.#keys, next);
     return true;
   }
@@ -450,14 +468,11 @@ export function cutKey(orderingKey: string): string {
   return orderingKey.slice(0, MAX_KEY_LENGTH).toWellFormed();
 }
 
-/** Parses a group; undefined if it is damaged. */
-function groupOf(
-  key: string,
-  { value, versionstamp }: Deno.KvEntryMaybe<unknown>,
-): Group | undefined {
+/** Parses a group. Throws if it cannot be decoded. */
+function groupOf(key: string, { value, versionstamp }: Entry): Group {
   const empty = { key, next: 0, size: 0, heldUntil: 0, joinedAt: undefined };
   if (versionstamp === null) return { ...empty, versionstamp };
-  if (!isGroupRecord(value)) return undefined;
+  if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
   const { next, size, heldUntil = 0, joinedAt } = value;
   return { key, next, size, heldUntil, joinedAt, versionstamp };
 }
@@ -482,6 +497,11 @@ function isGroupRecord(value: unknown): value is GroupRecord {
   if (!isGroupShape(value)) return false;
   const { next, size } = value as GroupRecord;
   return size <= next && next <= MAX_NEXT;
+}
+
+/** Makes the position of an entry. */
+function at({ key }: Place): GroupPosition {
+  return { key: String(key.at(-2)), position: Number(key.at(-1)) };
 }
 
 /** Returns the number of a position; -1 for none. */

@@ -2,10 +2,11 @@ import type { PayloadRef } from "../event_record.ts";
 import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
+import { encodeValue } from "../value_codec.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
 import { commit } from "./_write.ts";
 
-/** A KV value holds 65,536 bytes after V8's serialization, which adds about 10 to a byte array. */
+/** A KV value holds 65,536 bytes. */
 const CHUNK_BYTES = 65_000;
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
@@ -50,7 +51,7 @@ export function unpack(
   commit: Mutations,
   keys: StoreKeys,
   ref: PayloadRef,
-  body: Uint8Array,
+  body: Uint8Array<ArrayBuffer>,
 ): PayloadRef {
   const payload = { ...ref, chunks: 1 };
   setChunks(commit, keys, payload, body);
@@ -67,7 +68,7 @@ export function setChunks(
   commit: Mutations,
   keys: StoreKeys,
   ref: PayloadRef,
-  body: Uint8Array,
+  body: Uint8Array<ArrayBuffer>,
   start = 0,
   end = ref.chunks,
 ): void {
@@ -94,7 +95,7 @@ export async function upload(
   kv: Deno.Kv,
   keys: StoreKeys,
   ref: PayloadRef,
-  body: Uint8Array,
+  body: Uint8Array<ArrayBuffer>,
   startedAt: number,
   turns: KeyedLock,
 ): Promise<Upload> {
@@ -103,7 +104,7 @@ export async function upload(
   for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
     const operation = kv.atomic();
     if (versionstamp) operation.check({ key, versionstamp });
-    else operation.set(key, { startedAt, chunks: ref.chunks } satisfies UploadMark);
+    else operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
     setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
     const result = await turns.run("upload", () => commit(operation));
     if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was deleted");

@@ -1,8 +1,10 @@
 import type { RestoreOutcome } from "../event_operations.ts";
 import { isText, isTime, shape } from "../record_shape.ts";
 import { checkedEntry, type PortableEntry, type UnreadableEntry } from "../portable_entry.ts";
-import { entryUntil, loadStateCodec } from "../stored_state.ts";
+import { bytesFromNow, entryUntil } from "../stored_state.ts";
+import { encodeValue } from "../value_codec.ts";
 import { wakeOf } from "../waits.ts";
+import { MARK } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { listAround, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
@@ -16,12 +18,12 @@ import { commit } from "./_write.ts";
 const MARKED_MS = 604_800_000;
 
 /** The members of a schedule's note that mean something in another KV. The layout is that of `SlotNote`. */
-const isNote = shape({ v: (value) => value === 1, plan: isText, at: isTime });
+const isNote = shape({ plan: isText, at: isTime });
 
 /** The entry of a KV that an entry becomes. */
 interface Place {
   readonly key: Deno.KvKey;
-  readonly value: unknown;
+  readonly value: Uint8Array<ArrayBuffer>;
   readonly expireIn?: number | undefined;
 }
 
@@ -57,7 +59,6 @@ export async function restoreEntry(
 ): Promise<RestoreOutcome> {
   const { kv, keys } = parts;
   const entry = checkedEntry(given);
-  if (entry.kind === "state") await loadStateCodec();
   const { key, value, expireIn = Infinity } = placeOf(keys, entry);
   if (expireIn <= 0) return "expired";
   const mark = keys.restored(key);
@@ -72,7 +73,7 @@ export async function restoreEntry(
   const operation = kv.atomic()
     .check({ key, versionstamp: null }, { key: mark, versionstamp: null })
     .set(key, value, Number.isFinite(expireIn) ? { expireIn } : {})
-    .set(mark, true, { expireIn: MARKED_MS });
+    .set(mark, MARK, { expireIn: MARKED_MS });
   return (await commit(operation)).ok ? "restored" : "known";
 }
 
@@ -81,18 +82,25 @@ function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {
   switch (entry.kind) {
     case "state": {
       const { intake = "", key, value, expiresAt } = entry;
-      const { bytes, expireIn } = entryUntil(value, expiresAt, now);
-      return { key: keys.state(intake.toWellFormed(), key.toWellFormed()), value: bytes, expireIn };
+      const state = entryUntil(value, expiresAt, now);
+      return {
+        key: keys.state(intake.toWellFormed(), key.toWellFormed()),
+        ...{ value: bytesFromNow(state), expireIn: state.expireIn },
+      };
     }
     case "answer": {
       const { name, at, value } = entry;
       // By a clock that was ahead, it would have come in the future.
       const expireIn = Math.min(KEPT_MS, at + KEPT_MS - now);
-      return { key: keys.waiter(name.toWellFormed()), value: storedAnswer(at, value), expireIn };
+      return {
+        key: keys.waiter(name.toWellFormed()),
+        value: encodeValue(storedAnswer(at, value)),
+        expireIn,
+      };
     }
     case "schedule": {
       const { name, plan, at } = entry;
-      return { key: keys.slots(name.toWellFormed()), value: { v: 1, plan, at } };
+      return { key: keys.slots(name.toWellFormed()), value: encodeValue({ plan, at }) };
     }
   }
 }

@@ -1,29 +1,82 @@
+import { decodeValue } from "../value_codec.ts";
+
 /** The number of keys that `getMany` takes, and reads at once. */
 export const MAX_KEYS = 10;
 
 /** The number of values that are read at most for each one wanted: others may lie between. */
 const MAX_READ = 2;
 
-/** The version of a value that cannot be decoded, which is not known. No check of it ever holds. */
-export const UNKNOWN_VERSION = "f".repeat(20);
+/** Version of a value that not even the KV can decode. No check of it ever holds, so nobody changes it. */
+const UNKNOWN_VERSION = "f".repeat(20);
 
-type Entry = Deno.KvEntryMaybe<unknown>;
+/**
+ * An entry as it was read, with its value decoded: `null` if there is none, and `undefined` if the value cannot be
+ * decoded, because another version has encoded it or it is damaged.
+ */
+export interface Entry {
+  /** The key. */
+  readonly key: Deno.KvKey;
+  /** The value. */
+  readonly value: unknown;
+  /** The version of the value; null if there is none. */
+  readonly versionstamp: string | null;
+  /** The bytes that belong to the value. */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** An entry that was listed, so that there is one. */
+export interface ListedEntry extends Entry {
+  readonly versionstamp: string;
+}
 
 /** Reads keys, in their order: {@linkcode readAll} or {@linkcode readNear}. */
 export type ReadKeys = (kv: Deno.Kv, keys: readonly Deno.KvKey[]) => Promise<Entry[]>;
 
-/** Reads a key. If the bytes cannot be decoded, the value is `undefined` and the version unknown. */
+/** Checks whether there is a value that cannot be decoded. What depends on it must stop, and not replace it. */
+export function isUndecodable({ value }: Pick<Entry, "value">): boolean {
+  return value === undefined;
+}
+
+/** Reads a key. */
 export async function read(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
-  try {
-    return await kv.get(key);
-  } catch (error) {
-    if (!isUndecodable(error)) throw error;
-    return { key, value: undefined, versionstamp: UNKNOWN_VERSION };
-  }
+  return decoded(await readStored(kv, key));
 }
 
 /** Reads any number of keys. */
 export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
+  return (await readAllStored(kv, keys)).map(decoded);
+}
+
+/** Lists entries as the KV does. A value that not even the KV can decode fails the list. */
+export async function* list(
+  kv: Deno.Kv,
+  selector: Deno.KvListSelector,
+  options: Deno.KvListOptions,
+): AsyncGenerator<ListedEntry> {
+  for await (const entry of kv.list(selector, options)) yield decoded(entry);
+}
+
+/** Decodes the value of an entry. Numbers of the KV are left as they are. */
+function decoded<T extends Entry>({ key, value, versionstamp }: T): T {
+  if (value === null || value instanceof Deno.KvU64) return { key, value, versionstamp } as T;
+  const { value: own, body } = decodeValue(value) ?? {};
+  return { key, value: own, versionstamp, body } as T;
+}
+
+async function readStored(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
+  try {
+    return await kv.get(key);
+  } catch (error) {
+    if (!isForeign(error)) throw error;
+    return { key, value: undefined, versionstamp: UNKNOWN_VERSION };
+  }
+}
+
+/** Reads values as they are stored: bytes that were written without an encoding, such as parts of payloads. */
+export async function readAllStored(
+  kv: Deno.Kv,
+  keys: readonly Deno.KvKey[],
+): Promise<Entry[]> {
   const reads: Promise<Entry[]>[] = [];
   for (let i = 0; i < keys.length; i += MAX_KEYS) {
     reads.push(readSome(kv, keys.slice(i, i + MAX_KEYS)));
@@ -36,10 +89,18 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
  * those that are not among them. A page of 100 takes SQLite half of the time so, in one reading and not ten.
  */
 export async function readNear(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
-  if (keys.length <= MAX_KEYS) return await readAll(kv, keys);
+  return (await readNearStored(kv, keys)).map(decoded);
+}
+
+/** Reads values as they are stored, like {@linkcode readNear}. */
+export async function readNearStored(
+  kv: Deno.Kv,
+  keys: readonly Deno.KvKey[],
+): Promise<Entry[]> {
+  if (keys.length <= MAX_KEYS) return await readAllStored(kv, keys);
   const found = await readBetween(kv, keys);
   const entries = keys.map((key) => found.get(nameOf(key)));
-  const missing = await readAll(kv, keys.filter((_, i) => !entries[i]));
+  const missing = await readAllStored(kv, keys.filter((_, i) => !entries[i]));
   const others = missing.values();
   return entries.map((entry) => entry ?? others.next().value!);
 }
@@ -73,8 +134,8 @@ function compare(a: Deno.KvKey, b: Deno.KvKey): number {
   return (a[at] as string | number) < (b[at] as string | number) ? -1 : 1;
 }
 
-/** Checks for the error of V8 for bytes that it has not written, or that a newer one has. */
-export function isUndecodable(error: unknown): boolean {
+/** Checks for the error of a KV about a value that another program has written, on a newer version of Deno. */
+export function isForeign(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("could not deserialize");
 }
 
@@ -86,7 +147,7 @@ export async function* listAround(
   kv: Deno.Kv,
   { prefix }: { readonly prefix: Deno.KvKey },
   batchSize = 100,
-): AsyncGenerator<Deno.KvEntry<unknown>> {
+): AsyncGenerator<ListedEntry> {
   const isWhole = yield* listUpTo(kv, prefix, batchSize, false);
   if (!isWhole) yield* listUpTo(kv, prefix, batchSize, true);
 }
@@ -97,18 +158,18 @@ async function* listUpTo(
   prefix: Deno.KvKey,
   batchSize: number,
   reverse: boolean,
-): AsyncGenerator<Deno.KvEntry<unknown>, boolean> {
+): AsyncGenerator<ListedEntry, boolean> {
   let selector: Deno.KvListSelector = { prefix };
   // The last ones before it one by one: it fails the reading of all that are read with it.
   for (const size of [batchSize, 1]) {
     try {
-      for await (const entry of kv.list(selector, { batchSize: size, reverse })) {
+      for await (const entry of list(kv, selector, { batchSize: size, reverse })) {
         yield entry;
         selector = reverse ? { prefix, end: entry.key } : { prefix, start: [...entry.key, ""] };
       }
       return true;
     } catch (error) {
-      if (!isUndecodable(error)) throw error;
+      if (!isForeign(error)) throw error;
     }
   }
   return false;
@@ -118,9 +179,9 @@ async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry
   try {
     return await kv.getMany<unknown[]>(keys);
   } catch (error) {
-    if (!isUndecodable(error)) throw error;
-    // One undecodable value makes the whole read fail.
-    return await Promise.all(keys.map((key) => read(kv, key)));
+    if (!isForeign(error)) throw error;
+    // One such value makes the whole read fail.
+    return await Promise.all(keys.map((key) => readStored(kv, key)));
   }
 }
 
@@ -153,7 +214,7 @@ export class NumberedEntries {
    * @param to The number after the last, a whole one.
    * @param batchSize The number of entries read at a time.
    */
-  async *list(from: number, to: number, batchSize: number): AsyncGenerator<Deno.KvEntry<unknown>> {
+  async *list(from: number, to: number, batchSize: number): AsyncGenerator<ListedEntry> {
     let next = from;
     for (const hole of [...this.#holes].sort((a, b) => a - b)) {
       if (hole < next || hole >= to) continue;
@@ -169,19 +230,19 @@ export class NumberedEntries {
     to: number,
     batchSize: number,
     start = this.#keyOf(from),
-  ): AsyncGenerator<Deno.KvEntry<unknown>> {
+  ): AsyncGenerator<ListedEntry> {
     const isOne = to - from <= 1;
     const options = { batchSize: isOne ? 1 : batchSize };
     let last: Deno.KvKey | undefined;
     try {
-      for await (const entry of this.#kv.list(this.#between(start, to), options)) {
+      for await (const entry of list(this.#kv, this.#between(start, to), options)) {
         yield entry;
         last = entry.key;
       }
       if (isOne) this.#holes.delete(from);
       return;
     } catch (error) {
-      if (!isUndecodable(error)) throw error;
+      if (!isForeign(error)) throw error;
     }
     const next = last ? [...last, ""] : start;
     if (isOne) return yield* this.#behind(from, this.#between(next, to));
@@ -196,15 +257,15 @@ export class NumberedEntries {
   async *#behind(
     number: number,
     selector: Deno.KvListSelector,
-  ): AsyncGenerator<Deno.KvEntry<unknown>> {
+  ): AsyncGenerator<ListedEntry> {
     this.#holes.add(number);
     yield { key: this.#keyOf(number), value: undefined, versionstamp: UNKNOWN_VERSION };
-    const behind: Deno.KvEntry<unknown>[] = [];
+    const behind: ListedEntry[] = [];
     try {
       const options = { reverse: true, batchSize: 1 };
-      for await (const entry of this.#kv.list(selector, options)) behind.push(entry);
+      for await (const entry of list(this.#kv, selector, options)) behind.push(entry);
     } catch (error) {
-      if (!isUndecodable(error)) throw error;
+      if (!isForeign(error)) throw error;
     }
     yield* behind.reverse();
   }

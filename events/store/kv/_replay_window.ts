@@ -1,8 +1,9 @@
 import type { Delivery } from "../delivery.ts";
 import { isEventId, isTimestamp } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
-import { read, UNKNOWN_VERSION } from "./_reads.ts";
-import { lookUp } from "./_layout.ts";
+import { isUndecodable, read } from "./_reads.ts";
+import { lookUp, UndecodableError } from "./_layout.ts";
+import { encodeValue } from "../value_codec.ts";
 import { commit, untilDone } from "./_write.ts";
 
 /** The event as which a document came first. */
@@ -42,6 +43,9 @@ export async function firstIdOf(
   const key = keys.content(delivery.intake ?? "", await digestOf(delivery.body));
   return await untilDone(async () => {
     const seen = await read(kv, key);
+    if (isUndecodable(seen)) {
+      throw new UndecodableError("the note of a document in the replay window");
+    }
     const first = isFirstSeen(seen.value) ? seen.value : undefined;
     const ageMs = first && Date.now() - first.at;
     // A time by a clock that was ahead does not count.
@@ -52,9 +56,7 @@ export async function firstIdOf(
       if (isStored === undefined) return undefined;
     }
     const now: FirstSeen = { id, at: Date.now() };
-    const operation = kv.atomic().set(key, now, { expireIn: windowMs });
-    // An undecodable value cannot be checked.
-    if (seen.versionstamp !== UNKNOWN_VERSION) operation.check({ ...seen, key });
+    const operation = kv.atomic().check(seen).set(key, encodeValue(now), { expireIn: windowMs });
     const result = await commit(operation);
     return result.ok ? null : undefined;
   });

@@ -4,8 +4,19 @@ import { Pool } from "./_concurrency.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { isOpenState, openRefs } from "./_open_events.ts";
 import type { StoreParts } from "./_parts.ts";
-import { FIRST, isUndecodable, LAST, listAround, NumberedEntries, readAll } from "./_reads.ts";
-import { refOf, toStoredEvent } from "./_layout.ts";
+import {
+  type Entry,
+  FIRST,
+  isForeign,
+  LAST,
+  list,
+  listAround,
+  type ListedEntry,
+  NumberedEntries,
+  read,
+  readAll,
+} from "./_reads.ts";
+import { MARK, refOf, toStoredEvent } from "./_layout.ts";
 import { Write } from "./_write.ts";
 
 /**
@@ -73,7 +84,7 @@ export class Reads {
 }
 
 /** An event as it was found. */
-export interface FoundEvent extends Deno.KvEntry<unknown> {
+export interface FoundEvent extends ListedEntry {
   readonly event: StoredEvent;
 }
 
@@ -153,7 +164,7 @@ export class EventScan {
     range: Range,
     way: Way,
     work?: Work,
-  ): AsyncGenerator<Deno.KvEntry<unknown>> {
+  ): AsyncGenerator<ListedEntry> {
     const { kv, keys } = this.#parts;
     if (ids) {
       const refs = await refsOf(kv, keys, [...new Set(ids)]);
@@ -173,20 +184,20 @@ export class EventScan {
   }
 
   /** Reads the entries of events from the last one back, dead ones by their index. */
-  async *#backwards(range: Range, areDead: boolean): AsyncGenerator<Deno.KvEntry<unknown>> {
+  async *#backwards(range: Range, areDead: boolean): AsyncGenerator<ListedEntry> {
     const { kv, keys } = this.#parts;
     const selector = areDead ? keys.deadBetween(...range) : keys.eventsBetween(...range);
     const options = { reverse: true, batchSize: areDead ? BY_IDS : BATCH_SIZE };
     let last: EventRef | undefined;
     const refs: EventRef[] = [];
     try {
-      for await (const entry of kv.list(selector, options)) {
+      for await (const entry of list(kv, selector, options)) {
         last = refOf(entry.key);
         if (!areDead) yield entry;
         else if (refs.push(last) === BY_IDS) yield* entriesOf(kv, keys, refs.splice(0));
       }
     } catch (error) {
-      if (!isUndecodable(error)) throw error;
+      if (!isForeign(error)) throw error;
       // From there back events are read by their ids.
       const rest = (await refsBetween(kv, keys, range)).reverse();
       for (const ref of rest) if (!last || isBehind(ref, last, true)) refs.push(ref);
@@ -195,7 +206,7 @@ export class EventScan {
   }
 
   /** Reads the entries of dead events by their index. */
-  async *#deadBetween([after, before]: Range): AsyncGenerator<Deno.KvEntry<unknown>> {
+  async *#deadBetween([after, before]: Range): AsyncGenerator<ListedEntry> {
     const { kv, keys } = this.#parts;
     const index = new NumberedEntries(kv, keys.deadIndex);
     const [from, to] = [Math.floor(after), Math.ceil(before)];
@@ -217,7 +228,7 @@ export class EventScan {
   /** Adds the dead events that have no entry in the index, unless the work is ended meanwhile. */
   async #completeIndex(work?: Work): Promise<void> {
     const { kv, keys, commits } = this.#parts;
-    if ((await kv.get(keys.deadIndexed)).value !== null) return;
+    if ((await read(kv, keys.deadIndexed)).versionstamp !== null) return;
     const pool = new Pool(BY_IDS);
     try {
       for await (const entry of entriesBetween(kv, keys, [0, Infinity])) {
@@ -225,13 +236,13 @@ export class EventScan {
         const event = toStoredEvent(entry);
         if (event.state !== "dead") continue;
         // If it changes meanwhile, that change has written or deleted its entry.
-        const write = new Write().check(entry).set(keys.dead(event), true);
+        const write = new Write().check(entry).set(keys.dead(event), MARK);
         await pool.add(async () => void await commits.commit(write));
       }
     } finally {
       await pool.done();
     }
-    await commits.commit(new Write().set(keys.deadIndexed, true, { expireIn: INDEXED_MS }));
+    await commits.commit(new Write().set(keys.deadIndexed, MARK, { expireIn: INDEXED_MS }));
   }
 }
 
@@ -244,12 +255,12 @@ async function* entriesBetween(
   kv: Deno.Kv,
   keys: StoreKeys,
   [from, before]: Range,
-): AsyncGenerator<Deno.KvEntry<unknown>> {
+): AsyncGenerator<ListedEntry> {
   let time = from;
   let seenThen: string[] = [];
   try {
     const selector = keys.eventsBetween(from, before);
-    for await (const entry of kv.list(selector, { batchSize: BATCH_SIZE })) {
+    for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
       yield entry;
       const { id, receivedAt } = refOf(entry.key);
       if (receivedAt !== time) seenThen = [];
@@ -257,7 +268,7 @@ async function* entriesBetween(
       time = receivedAt;
     }
   } catch (error) {
-    if (!isUndecodable(error)) throw error;
+    if (!isForeign(error)) throw error;
     const refs = await refsBetween(kv, keys, [time, before]);
     const rest = refs.filter((ref) => ref.receivedAt > time || !seenThen.includes(ref.id));
     yield* entriesOf(kv, keys, rest);
@@ -269,11 +280,15 @@ async function* entriesOf(
   kv: Deno.Kv,
   keys: StoreKeys,
   refs: readonly EventRef[],
-): AsyncGenerator<Deno.KvEntry<unknown>> {
+): AsyncGenerator<ListedEntry> {
   for (let i = 0; i < refs.length; i += BY_IDS) {
     const wanted = refs.slice(i, i + BY_IDS).map((ref) => keys.event(ref));
-    for (const entry of await readAll(kv, wanted)) if (entry.versionstamp !== null) yield entry;
+    for (const entry of await readAll(kv, wanted)) if (isThere(entry)) yield entry;
   }
+}
+
+function isThere(entry: Entry): entry is ListedEntry {
+  return entry.versionstamp !== null;
 }
 
 /** Lists the events received from a time on and before another by their ids, in their order. */

@@ -1,7 +1,6 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import {
-  type Check,
   isEventId,
   isEventRef,
   isGroupPosition,
@@ -13,9 +12,24 @@ import {
   shape,
 } from "../record_shape.ts";
 import { plannedDelay } from "../claims.ts";
-import { type Known, knownOf, lookUp, type Mutations, type StoreKeys } from "./_layout.ts";
-import { entryOfToday } from "./_layout_v1.ts";
-import { FIRST, LAST, NumberedEntries, readAll, type ReadKeys, readNear } from "./_reads.ts";
+import {
+  type Known,
+  knownOf,
+  lookUp,
+  type Mutations,
+  type StoreKeys,
+  UndecodableError,
+} from "./_layout.ts";
+import { encodeValue } from "../value_codec.ts";
+import {
+  FIRST,
+  LAST,
+  type ListedEntry,
+  NumberedEntries,
+  readAll,
+  type ReadKeys,
+  readNear,
+} from "./_reads.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 100;
@@ -34,8 +48,6 @@ const MAX_SHARING = 500;
 
 /** The value of a schedule entry. */
 export interface ScheduleEntry {
-  /** The version of this layout. */
-  readonly v: 2;
   /** The time at which the event was received, which leads to its record. */
   readonly receivedAt: number;
   /** Its position in its group, so that the group goes on even if the event's record is unreadable. */
@@ -48,12 +60,10 @@ export interface ScheduleEntry {
 
 /** The value of an entry that several events share. */
 export interface SharedEntry {
-  /** The version of this layout; none is the same as 1. */
-  readonly v?: 1;
   /** The events, by what leads to their records. */
   readonly events: readonly EventRef[];
-  /** The length of their leases, in milliseconds; the first layout has none. */
-  readonly delayMs?: number | undefined;
+  /** The length of their leases, in milliseconds. */
+  readonly delayMs: number;
 }
 
 /** The parts of a store that reading the schedule takes. */
@@ -64,7 +74,9 @@ interface ScheduleParts {
 }
 
 /** An entry of the schedule. */
-export type DueEntry = Deno.KvEntry<ScheduleEntry | SharedEntry>;
+export interface DueEntry extends ListedEntry {
+  readonly value: ScheduleEntry | SharedEntry;
+}
 
 /** An event that is named by the schedule. */
 export interface Due extends EventRef {
@@ -77,16 +89,13 @@ export interface Due extends EventRef {
 }
 
 const isEntry = shape({
-  v: (value) => value === 2,
   receivedAt: isTime,
   group: orNull(isGroupPosition),
   delayMs: orNone(isTime),
 });
-const isSharedVersion: Check = (value) => value === undefined || value === 1;
 const isSharedEntry = shape({
-  v: isSharedVersion,
   events: listOf(isEventRef, MAX_SHARING),
-  delayMs: orNone(isTime),
+  delayMs: isTime,
 });
 
 /** Checks whether several events share an entry. */
@@ -125,7 +134,7 @@ export class Schedule {
     return null;
   }
 
-  async *#readable(entries: AsyncIterable<Deno.KvEntry<unknown>>): AsyncGenerator<DueEntry> {
+  async *#readable(entries: AsyncIterable<ListedEntry>): AsyncGenerator<DueEntry> {
     for await (const entry of entries) {
       const readable = readableEntry(entry) ?? await this.#find(entry);
       if (readable) yield readable;
@@ -133,12 +142,12 @@ export class Schedule {
   }
 
   /** Makes the entry of an event anew from its record. */
-  async #find(entry: Deno.KvEntry<unknown>): Promise<DueEntry | undefined> {
+  async #find(entry: ListedEntry): Promise<DueEntry | undefined> {
     const { key } = entry;
     const name = key.map((part) => `${typeof part} ${String(part)}`).join();
     if (this.#passedOver.has(name)) return undefined;
     if (isOwnKey(key)) {
-      const { record } = await lookUp(this.#parts.kv, this.#parts.keys, String(key.at(-1)));
+      const { record } = await this.#lookUp(String(key.at(-1)));
       if (record && record.dueAt === key.at(-2) && !record.sharedEntry) {
         return { ...entry, value: entryFor(record, record.group, plannedDelay(record)) };
       }
@@ -148,6 +157,16 @@ export class Schedule {
       this.#report(key);
     }
     return undefined;
+  }
+
+  /** Reads an event's record; none if the entry of its id cannot be decoded either. */
+  async #lookUp(id: string): Promise<Known> {
+    try {
+      return await lookUp(this.#parts.kv, this.#parts.keys, id);
+    } catch (error) {
+      if (error instanceof UndecodableError) return { versionstamp: null };
+      throw error;
+    }
   }
 
   #report(key: Deno.KvKey): void {
@@ -193,7 +212,7 @@ export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord):
   if (record.dueAt === null) return;
   const entry = entryFor(record, record.group, plannedDelay(record));
   const { dueAt, id, joinsLater } = record;
-  commit.set(keys.due(dueAt, id), joinsLater ? { ...entry, joinsLater } : entry);
+  commit.set(keys.due(dueAt, id), encodeValue(joinsLater ? { ...entry, joinsLater } : entry));
 }
 
 /** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */
@@ -204,7 +223,8 @@ export function deferEntry(
   delayMs: number,
   group: GroupPosition | null = null,
 ): void {
-  commit.set(keys.due(Date.now() + delayMs, ref.id), entryFor(ref, group, delayMs));
+  const entry = encodeValue(entryFor(ref, group, delayMs));
+  commit.set(keys.due(Date.now() + delayMs, ref.id), entry);
 }
 
 /** Adds the deletion of an event's entry in the schedule to a commit, if it has its own. */
@@ -219,18 +239,18 @@ function entryFor(
   group: GroupPosition | null,
   delayMs: number,
 ): ScheduleEntry {
-  return { v: 2, receivedAt, group, delayMs };
+  return { receivedAt, group, delayMs };
 }
 
-/** Reads an entry of today's layout or an earlier one; undefined if this version cannot. */
-export function readableEntry(entry: Deno.KvEntry<unknown>): DueEntry | undefined {
+/** Reads an entry; undefined if this version cannot. */
+export function readableEntry(entry: ListedEntry): DueEntry | undefined {
   if (!isOwnKey(entry.key)) return undefined;
-  const value = entryOfToday(entry.value);
+  const { value } = entry;
   const isReadable = "events" in Object(value) ? isSharedEntry(value) : isEntry(value);
   return isReadable ? { ...entry, value: value as ScheduleEntry | SharedEntry } : undefined;
 }
 
-/** Checks whether a key has a time and an id, as those of all versions have. */
+/** Checks whether a key has a time and an id. */
 function isOwnKey(key: Deno.KvKey): boolean {
   return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
 }

@@ -1,10 +1,10 @@
 import type { ListedState, StateListOptions, StoredState } from "../stored_state.ts";
 import {
+  bytesFromNow,
   checkState,
   checkStateList,
   entryOf,
   isOver,
-  loadStateCodec,
   readEntry,
   type SetStateOptions,
   type StateChange,
@@ -12,6 +12,7 @@ import {
   valueOf,
 } from "../stored_state.ts";
 import type { StoreParts } from "./_parts.ts";
+import { list, type ListedEntry, read } from "./_reads.ts";
 import { commit } from "./_write.ts";
 
 /** The number of states that are read at a time: each takes up to 65,536 bytes. */
@@ -24,9 +25,8 @@ export async function readState<TValue>(
   options: StateOptions = {},
 ): Promise<StoredState<TValue>> {
   checkState(key, options);
-  await loadStateCodec();
   const kvKey = keys.state(options.intake ?? "", key.toWellFormed());
-  const { value, versionstamp } = await kv.get(kvKey);
+  const { value, versionstamp } = await read(kv, kvKey);
   return new KvState<TValue>(kv, kvKey, versionstamp, valueOf(value) as TValue | undefined);
 }
 
@@ -43,11 +43,10 @@ async function* statesOf(
   { kv, keys }: StoreParts,
   { intake, prefix = "" }: StateListOptions,
 ): AsyncGenerator<ListedState> {
-  await loadStateCodec();
   const all = keys.states(intake);
   const isOrdered = intake !== undefined && prefix !== "";
   const selector = isOrdered ? { ...all, start: [...all.prefix, prefix] } : all;
-  for await (const entry of kv.list(selector, { batchSize: BATCH_SIZE })) {
+  for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
     const key = String(entry.key.at(-1));
     if (key.startsWith(prefix)) {
       const state = listedOf(kv, key, entry);
@@ -60,7 +59,7 @@ async function* statesOf(
 function listedOf(
   kv: Deno.Kv,
   key: string,
-  { key: kvKey, value, versionstamp }: Deno.KvEntry<unknown>,
+  { key: kvKey, value, versionstamp }: ListedEntry,
 ): ListedState | undefined {
   const entry = readEntry(value);
   if (entry && isOver(entry)) return undefined;
@@ -101,7 +100,7 @@ class KvState<TValue> implements StoredState<TValue> {
   async #change(change: StateChange, value: TValue | undefined): Promise<boolean> {
     const { kvKey: key, versionstamp } = this;
     const operation = this.#kv.atomic().check({ key, versionstamp });
-    if (change) operation.set(key, change.bytes, expiring(change.expireIn));
+    if (change) operation.set(key, bytesFromNow(change), expiring(change.expireIn));
     else operation.delete(key);
     const result = await commit(operation);
     if (!result.ok) return false;

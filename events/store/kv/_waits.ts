@@ -13,9 +13,10 @@ import {
   type WakeResult,
 } from "../waits.ts";
 import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
-import { readRecord } from "./_layout.ts";
+import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { listAround, read, UNKNOWN_VERSION } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
+import { type Entry, listAround, read } from "./_reads.ts";
 import { deferEntry } from "./_schedule.ts";
 import { commit, untilDone, Write } from "./_write.ts";
 
@@ -32,7 +33,6 @@ interface Waiter extends EventRef {
 
 /** The stored entry of a name: an event that waits, a value that no event has taken yet, or both. */
 interface NameRecord {
-  readonly v: 1;
   /** The event that waits. */
   readonly for?: Waiter | undefined;
   /** The time at which the name was woken, milliseconds since the epoch; undefined before that. */
@@ -42,11 +42,14 @@ interface NameRecord {
 }
 
 const isNameShape = shape({
-  v: (value) => value === 1,
   for: orNone((value) => isEventRef(value) && isCount((value as Partial<Waiter>).run)),
   at: orNone(isTime),
   value: orNone(isText),
 });
+
+function isNameRecord(value: unknown): value is NameRecord {
+  return isNameShape(value);
+}
 
 /** A name's entry, as it was read. */
 interface Name {
@@ -196,6 +199,8 @@ export class Waits {
   async endOf(record: EventRecord, now: number): Promise<End | undefined> {
     const name = await this.#read(record.waitingFor!.name);
     const { stored, holder } = name;
+    // It may have the answer.
+    if (name.isUnreadable) throw new UndecodableError(`the entry of the name ${met(name.name)}`);
     if (stored.at !== undefined && (isFor(stored, record) || !holder)) {
       return { record, result: resultOf(name), name };
     }
@@ -268,7 +273,7 @@ export class Waits {
       const write = new Write().check({ key, versionstamp });
       for (const check of checksOf(found)) write.check(check);
       if (this.#addWake(write, found, wake).outcome !== "woken") return false;
-      write.set(key, true, { expireIn: mark.expireIn });
+      write.set(key, MARK, { expireIn: mark.expireIn });
       if (await this.#parts.commits.commit(write) === null) return undefined;
       this.#parts.local.listener?.wake();
       return true;
@@ -288,12 +293,12 @@ export class Waits {
     at = Date.now(),
   ): WakeResult {
     if (stored.at !== undefined) return { outcome: "late" };
-    const woken: NameRecord = { v: 1, at, ...(value !== undefined && { value }) };
+    const woken: NameRecord = { at, ...(value !== undefined && { value }) };
     if (!holder) {
-      write.set(key, woken, { expireIn: KEPT_MS });
+      write.set(key, encodeValue(woken), { expireIn: KEPT_MS });
       return { outcome: "kept" };
     }
-    write.set(key, { ...woken, for: stored.for } satisfies NameRecord);
+    write.set(key, encodeValue({ ...woken, for: stored.for } satisfies NameRecord));
     deferEntry(write, this.#parts.keys, holder, 0);
     write.notifies = true;
     return { outcome: "woken", eventId: holder.id };
@@ -336,7 +341,7 @@ export class Waits {
   async *answers(): AsyncGenerator<UntakenAnswer> {
     const { kv, keys } = this.#parts;
     for await (const entry of listAround(kv, keys.waiters)) {
-      if (!isNameShape(entry.value)) continue;
+      if (!isNameRecord(entry.value)) continue;
       const found = await this.#nameOf(String(entry.key.at(-1)), entry);
       if (found.stored.at !== undefined) yield this.#answerOf(found, found.stored.at);
     }
@@ -362,13 +367,11 @@ export class Waits {
 
   async #nameOf(
     name: string,
-    { key, value, versionstamp }: Deno.KvEntryMaybe<unknown>,
+    { key, value, versionstamp }: Entry,
   ): Promise<Name> {
     const { kv, keys } = this.#parts;
-    const isReadable = versionstamp !== null && isNameShape(value);
-    const stored: NameRecord = isReadable && !isPast(value as NameRecord)
-      ? value as NameRecord
-      : { v: 1 };
+    const isReadable = isNameRecord(value);
+    const stored: NameRecord = isReadable && !isPast(value) ? value : {};
     const { record } = stored.for ? await readRecord(kv, keys.event(stored.for)) : {};
     const holds = record?.state === "parked" && record.waitingFor?.name === name &&
       isFor(stored, record);
@@ -387,9 +390,8 @@ function checkIsAlone({ batch }: EventRecord): void {
   );
 }
 
-/** Makes the checks of a name's entry. One that cannot be decoded cannot be checked. */
 function checksOf({ key, versionstamp }: Name): Deno.AtomicCheck[] {
-  return versionstamp === UNKNOWN_VERSION ? [] : [{ key, versionstamp }];
+  return [{ key, versionstamp }];
 }
 
 function taking(name: Name): ChangeOptions {
@@ -399,11 +401,11 @@ function taking(name: Name): ChangeOptions {
 /** Makes the stored entry of a value that came before any event waited. */
 export function storedAnswer(at: number, value: unknown): object {
   const text = value === undefined ? {} : { value: JSON.stringify(value) };
-  return { v: 1, at, ...text } satisfies NameRecord;
+  return { at, ...text } satisfies NameRecord;
 }
 
 function waitingAt(name: Name, { id, receivedAt, run = 0 }: EventRecord): ChangeOptions {
-  const stored: NameRecord = { v: 1, for: { id, receivedAt, run } };
+  const stored = encodeValue({ for: { id, receivedAt, run } } satisfies NameRecord);
   return { checks: checksOf(name), add: (write) => void write.set(name.key, stored) };
 }
 

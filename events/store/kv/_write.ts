@@ -1,11 +1,12 @@
 import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
 import { leased, type LeaseRequest } from "../claims.ts";
+import { encodeValue } from "../value_codec.ts";
 import type { Mutations, StoreKeys } from "./_layout.ts";
 import { setDue, type SharedEntry } from "./_schedule.ts";
 
-/** Largest size of a value in a commit, in bytes, unless it is a payload or holds long errors. */
-const VALUE_BYTES = 1_000;
+/** Size of the record and the id of an event that is leased in the commit, at most, in bytes. */
+const LEASED_BYTES = 2_000;
 
 /** The mutations of an event that is leased in the commit: its record, id, payload and schedule entry. */
 const LEASED_MUTATIONS = 4;
@@ -27,7 +28,7 @@ const PAUSE_GROWTH = 1.3;
 
 interface Mutation {
   readonly key: Deno.KvKey;
-  readonly value?: unknown;
+  readonly value?: Uint8Array<ArrayBuffer>;
   readonly options?: { expireIn?: number } | undefined;
   /** The number that is added to a sum. */
   readonly by?: number;
@@ -72,7 +73,7 @@ export class Write implements Mutations {
   /** Adds an event that is leased in the commit. */
   lease(leased: LeasedRecord, payloadBytes: number): this {
     this.leased = leased;
-    this.bytes += payloadBytes + 2 * VALUE_BYTES;
+    this.bytes += payloadBytes + LEASED_BYTES;
     return this;
   }
 
@@ -82,9 +83,9 @@ export class Write implements Mutations {
     return this;
   }
 
-  set(key: Deno.KvKey, value: unknown, options?: { expireIn?: number }): this {
+  set(key: Deno.KvKey, value: Uint8Array<ArrayBuffer>, options?: { expireIn?: number }): this {
     this.#mutations.push({ key, value, options, deletes: false });
-    this.bytes += value instanceof Uint8Array ? value.byteLength : VALUE_BYTES;
+    this.bytes += value.byteLength;
     return this;
   }
 
@@ -146,7 +147,7 @@ export class LeasedRecord {
   /** Adds writing it to a commit, with its entry in the schedule unless it shares one. */
   addTo(commit: Mutations, body?: Uint8Array<ArrayBuffer>): void {
     const { record } = this;
-    commit.set(this.#keys.event(record), body ? { ...record, body } : record);
+    commit.set(this.#keys.event(record), encodeValue(record, body));
     if (!record.sharedEntry) setDue(commit, this.#keys, record);
   }
 }
@@ -190,8 +191,8 @@ export class SharedEntries {
     for (const each of events) each.lease(now, id);
     if (id === undefined) return undefined;
     const refs = events.map(({ record: { id, receivedAt } }) => ({ id, receivedAt }));
-    const entry: SharedEntry = { v: 1, events: refs, delayMs: leaseMs };
-    commit.set(this.#keys.due(now + leaseMs, id), entry);
+    const entry: SharedEntry = { events: refs, delayMs: leaseMs };
+    commit.set(this.#keys.due(now + leaseMs, id), encodeValue(entry));
     this.#left.set(id, events.length);
     return id;
   }

@@ -1,5 +1,6 @@
+import { encodeValue } from "../value_codec.ts";
 import { storeKeys } from "./_layout.ts";
-import { isUndecodable, LAST, NumberedEntries, read } from "./_reads.ts";
+import { isForeign, LAST, list, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
 import { commit } from "./_write.ts";
 
 /** The number of records read at a time. */
@@ -112,12 +113,12 @@ export function openConsoleRecords(kv: Deno.Kv, namespace: string): ConsoleRecor
       const end = before && { end: keyOf(before) };
       let count = 0;
       try {
-        for await (const entry of kv.list({ prefix: [...prefix, kind], ...end }, options)) {
+        for await (const entry of list(kv, { prefix: [...prefix, kind], ...end }, options)) {
           yield recordOf(kind, entry);
           count++;
         }
       } catch (error) {
-        if (!isUndecodable(error)) throw error;
+        if (!isForeign(error)) throw error;
         const all = await Array.fromAsync(between(kind, 0, LAST));
         const isBefore = ({ number, id }: ConsoleRecordKey) =>
           !before || number < before.number || (number === before.number && id < before.id);
@@ -127,12 +128,12 @@ export function openConsoleRecords(kv: Deno.Kv, namespace: string): ConsoleRecor
     async create({ value, expireIn, ...place }) {
       const key = keyOf(place);
       const operation = kv.atomic().check({ key, versionstamp: null });
-      return (await commit(operation.set(key, value, { expireIn }))).ok;
+      return (await commit(operation.set(key, encodeValue(value), { expireIn }))).ok;
     },
     async write(records) {
       const operation = kv.atomic();
       for (const { value, expireIn, ...key } of records) {
-        operation.set(keyOf(key), value, { expireIn });
+        operation.set(keyOf(key), encodeValue(value), { expireIn });
       }
       await commit(operation);
     },
@@ -144,7 +145,7 @@ export function openConsoleRecords(kv: Deno.Kv, namespace: string): ConsoleRecor
 
 function recordOf(
   kind: ConsoleRecordKind,
-  { key, value }: Deno.KvEntry<unknown>,
+  { key, value }: ListedEntry,
 ): ConsoleRecord {
   return { kind, number: Number(key.at(-2)), id: String(key.at(-1)), value };
 }

@@ -1,5 +1,5 @@
 import { storeKeys } from "./_layout.ts";
-import { FIRST, isUndecodable, LAST } from "./_reads.ts";
+import { FIRST, isForeign, LAST } from "./_reads.ts";
 
 /** Number of first key parts that are looked at in a start: an app's own keys may begin with ids. */
 const MAX_LOOKED_AT = 50;
@@ -83,7 +83,7 @@ async function hasAny(kv: Deno.Kv, selector: Deno.KvListSelector): Promise<boole
     return (await Array.fromAsync(kv.list(selector, { limit: 1 }))).length > 0;
   } catch (error) {
     // A value that cannot be decoded is one, too.
-    if (isUndecodable(error)) return true;
+    if (isForeign(error)) return true;
     throw error;
   }
 }

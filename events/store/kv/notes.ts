@@ -1,10 +1,11 @@
-import { storeKeys } from "./_layout.ts";
-import { listAround, read, UNKNOWN_VERSION } from "./_reads.ts";
+import { encodeValue } from "../value_codec.ts";
+import { storeKeys, UndecodableError } from "./_layout.ts";
+import { isUndecodable, listAround, read } from "./_reads.ts";
 import { commit } from "./_write.ts";
 
 /** A note that was read. */
 export interface StoredNote {
-  /** Its value; undefined if there is none, or it cannot be decoded. */
+  /** Its value; undefined if there is none. */
   readonly value: unknown;
   /** Its version, for writing it; null if there is none. */
   readonly version: string | null;
@@ -17,6 +18,7 @@ export interface Notes {
    *
    * @param name Its name.
    * @returns The note.
+   * @throws {Error} If it cannot be decoded.
    */
   read(name: string): Promise<StoredNote>;
   /**
@@ -43,15 +45,14 @@ export function openSlotNotes(kv: Deno.Kv, namespace: string): Notes {
   const { slots, schedules } = storeKeys(namespace);
   return {
     async read(name) {
-      const { value, versionstamp: version } = await read(kv, slots(name));
-      return { value: value ?? undefined, version };
+      const entry = await read(kv, slots(name));
+      if (isUndecodable(entry)) throw new UndecodableError(`the note of the schedule ${name}`);
+      return { value: entry.value ?? undefined, version: entry.versionstamp };
     },
     async write(name, value, version) {
       const key = slots(name);
-      const operation = kv.atomic().set(key, value);
-      // The version of what cannot be decoded is not known.
-      if (version !== UNKNOWN_VERSION) operation.check({ key, versionstamp: version });
-      const result = await commit(operation);
+      const operation = kv.atomic().check({ key, versionstamp: version });
+      const result = await commit(operation.set(key, encodeValue(value)));
       return result.ok ? result.versionstamp : null;
     },
     async *list() {

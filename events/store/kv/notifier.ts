@@ -1,5 +1,6 @@
 import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
 import type { NotifierKind } from "../event_store.ts";
+import { encodeValue } from "../value_codec.ts";
 import { commit } from "./_write.ts";
 
 /**
@@ -127,7 +128,7 @@ class WatchNotifier implements Notifier {
   }
 
   notify(commit: Deno.AtomicOperation): () => void {
-    commit.set(this.#key, Date.now());
+    commit.set(this.#key, encodeValue(Date.now()));
     return () => {};
   }
 

@@ -11,8 +11,9 @@ import { isOpenState } from "./_open_events.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
 import {
   FIRST,
-  isUndecodable,
+  isForeign,
   LAST,
+  list,
   listAround,
   NumberedEntries,
   read,
@@ -124,7 +125,7 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspect
     async firstBefore(event) {
       const before = positionsBefore(keys, event);
       if (!before) return undefined;
-      const [first] = await Array.fromAsync(kv.list(before, { limit: 1 }));
+      const [first] = await Array.fromAsync(list(kv, before, { limit: 1 }));
       if (!isEventRef(first?.value)) return undefined;
       return knownOf(await read(kv, keys.event(first.value))).record;
     },
@@ -174,7 +175,7 @@ async function countKeys(
     }
   } catch (error) {
     // What is behind such a value is not counted.
-    if (!isUndecodable(error)) throw error;
+    if (!isForeign(error)) throw error;
     return { count, isMore: true };
   }
   return bounded(count, max);
