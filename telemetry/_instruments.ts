@@ -1,4 +1,4 @@
-import type { Counter, Histogram, Meter, ObservableGauge } from "@opentelemetry/api";
+import type { Counter, Gauge, Histogram, Meter, ObservableGauge } from "@opentelemetry/api";
 
 /** Buckets in seconds, from the semantic conventions of OpenTelemetry for messaging. */
 const OPERATION_S = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
@@ -22,6 +22,8 @@ export interface Instruments {
   readonly slots: Counter;
   readonly droppedPayloads: Counter;
   readonly caughtUp: Counter;
+  readonly unreadable: Gauge;
+  readonly putBack: Counter;
 }
 
 /**
@@ -81,6 +83,14 @@ export function createInstruments(meter: Meter): Instruments {
     caughtUp: meter.createCounter("edge_base.catch_up.deliveries", {
       description: "Deliveries that runs of catchUp() have found, by outcome.",
       unit: "{delivery}",
+    }),
+    unreadable: meter.createGauge("edge_base.store.unreadable", {
+      description: "Stored values that the last check of the store could not decode.",
+      unit: "{value}",
+    }),
+    putBack: meter.createCounter("edge_base.events.put_back", {
+      description: "Events that nothing led to, and that a check of the store has put back.",
+      unit: "{event}",
     }),
   };
 }

@@ -141,6 +141,10 @@ export class OtelTelemetry implements Telemetry {
       const labels = { "edge_base.drop.reason": step.reason };
       return instruments.droppedPayloads.add(step.count, labels);
     }
+    if (step.is === "checked") {
+      instruments.unreadable.record(step.unreadable);
+      return instruments.putBack.add(step.putBack);
+    }
     instruments.caughtUp.add(step.count, { "edge_base.catch_up.outcome": step.outcome });
   }
 

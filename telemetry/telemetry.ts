@@ -94,6 +94,14 @@ export type CountedStep =
     readonly count: number;
   }
   | {
+    /** A check of the whole store has ended. */
+    readonly is: "checked";
+    /** Number of values that could not be decoded. */
+    readonly unreadable: number;
+    /** Number of events that nothing led to, and that were put back. */
+    readonly putBack: number;
+  }
+  | {
     /** A run of `catchUp` has come to an end. */
     readonly is: "caught_up";
     /** Kind of deliveries that it has found, as the members of its result are named. */

@@ -112,6 +112,21 @@ export function movedUp(record: EventRecord, now: number): EventRecord {
 }
 
 /**
+ * Puts an open event back that nothing leads to. With a time it is to be on the schedule again at that time.
+ * Without one its position in its ordering group is lost: it is due now, and joins the end of its group
+ * when it is claimed.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function foundAgain(record: EventRecord, now: number): EventRecord {
+  if (record.dueAt !== null) return record;
+  const due = { ...record, dueAt: now, delayMs: 0, group: null };
+  return record.orderingKey === null ? due : { ...due, joinsLater: true };
+}
+
+/**
  * Schedules an event anew that would wait for longer than was planned, because a clock was wrong. Whoever
  * holds its lease has its whole length to renew it by the clock as it is now.
  *

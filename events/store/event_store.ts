@@ -4,6 +4,7 @@ import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { CheckedPage } from "./store_check.ts";
 import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
@@ -577,6 +578,14 @@ export interface EventStore extends EventOperations {
    * @returns The number of groups repaired.
    */
   repairGroups(): Promise<number>;
+
+  /**
+   * Checks all that the store keeps, page by page: events that nothing leads to any more are put back on the
+   * schedule, and values that cannot be decoded are named and left as they are. It reads every value once.
+   *
+   * @returns The pages that were checked, with what was found.
+   */
+  check(): AsyncIterableIterator<CheckedPage>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.

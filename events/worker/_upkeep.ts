@@ -1,6 +1,6 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { withDeadline } from "../../core/timeouts.ts";
-import type { EventStore } from "../store/mod.ts";
+import type { CheckedPage, EventStore, StoreFinding, StoreListener } from "../store/mod.ts";
 
 /** Change of the clock's offset, in milliseconds, above which the clock was set and did not just drift. */
 const JUMP_MS = 1_000;
@@ -10,6 +10,9 @@ const TIDY_MS = 3_600_000;
 
 /** Shortest time between two repairs of the schedule; otherwise it is the length of a lease. */
 const MIN_REPAIR_MS = 1_000;
+
+/** Number of values that a part of the check reads: a page of records. */
+const CHECKED_AT_ONCE = 500;
 
 /** Longest time for one of these: a remote KV reads 50,000 events in 5 s. */
 const TIMEOUT_MS = 300_000;
@@ -21,6 +24,8 @@ export interface UpkeepOptions {
   readonly log: LogSink;
   /** Aborted when the worker has ended. */
   readonly signal: AbortSignal;
+  /** Gets what a whole check of the store has found. */
+  readonly count?: StoreListener["count"];
   /** Called when events may have become due by a repair. */
   wake(): void;
 }
@@ -42,6 +47,10 @@ export class Upkeep {
   #tidyAt = -Infinity;
   #running: Promise<void> | undefined;
   #isStopping = false;
+  /** The check under way, what it has found, and the time of the next one. */
+  #check: AsyncIterator<CheckedPage> | undefined;
+  #found = { unreadable: 0, putBack: 0 };
+  #checkAt = -Infinity;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -81,10 +90,52 @@ export class Upkeep {
     const { store } = this.#options;
     await this.#attempt(() => this.#repairSchedule());
     await this.#attempt(() => this.#inTime(store.trimPayloads()));
+    await this.#attempt(() => this.#checkSome(now));
     if (now < this.#tidyAt) return;
     this.#tidyAt = now + TIDY_MS;
     await this.#attempt(() => this.#inTime(store.deleteStaleUploads(TIDY_MS)));
     await this.#attempt(() => this.#repairGroups());
+  }
+
+  /**
+   * Goes on with the check of the store. It reads all records, so it takes one page at a time: 500 values in each
+   * length of a lease, which is 60,000 in an hour.
+   */
+  async #checkSome(now: number): Promise<void> {
+    if (!this.#check) {
+      if (now < this.#checkAt) return;
+      this.#checkAt = now + TIDY_MS;
+      this.#found = { unreadable: 0, putBack: 0 };
+      this.#check = this.#options.store.check();
+    }
+    for (let read = 0; read < CHECKED_AT_ONCE && !this.#isStopping;) {
+      const next = this.#inTime(this.#check.next());
+      const { done, value } = await next.catch((error) => {
+        this.#check = undefined;
+        throw error;
+      });
+      if (done) return this.#endCheck();
+      read += value.read;
+      for (const finding of value.findings) this.#report(finding);
+    }
+  }
+
+  #report(finding: StoreFinding): void {
+    const { log, wake } = this.#options;
+    if (finding.is === "unreadable") return void this.#found.unreadable++;
+    this.#found.putBack++;
+    writeLog(log, "error", "event put back: nothing led to it", { eventId: finding.eventId });
+    wake();
+  }
+
+  #endCheck(): void {
+    this.#check = undefined;
+    const { log, count } = this.#options;
+    const { unreadable: values } = this.#found;
+    count?.({ is: "checked", ...this.#found });
+    if (values === 0) return;
+    const remedy = "run the version that wrote them, or ask events doctor";
+    writeLog(log, "error", "stored values unreadable", { values, remedy });
   }
 
   async #attempt(task: () => Promise<unknown>): Promise<void> {

@@ -236,9 +236,9 @@ class StoreWorker implements EventWorker {
     this.#options = options;
     const parts = { ...options, store, handler, settling, renewals, limits };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
-    this.#upkeep = new Upkeep({ store, leaseMs, log, signal, wake });
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep?.bind(telemetry);
+    this.#upkeep = new Upkeep({ store, leaseMs, log, signal, count, wake });
     const listening = store.listen({ wake, reserve, onCancelRequested: cancel, count });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.#loop = this.#run();

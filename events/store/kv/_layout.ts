@@ -74,6 +74,8 @@ export interface StoreKeys {
   readonly deadIndexed: Deno.KvKey;
   /** The event as which a document came to an intake first, by its digest. */
   content(intake: string, digest: Uint8Array): Deno.KvKey;
+  /** All records. */
+  readonly eventsBelow: Prefix;
   /** The records of the events received from a time on, and before another. */
   eventsBetween(from: number, before: number): Deno.KvListSelector;
   /** The key that each commit changes which stores emitted events with ids of the caller's own. */
@@ -114,6 +116,7 @@ export function storeKeys(namespace: string): StoreKeys {
     id: (id) => [namespace, "id", id],
     ids: { prefix: [namespace, "id"] },
     event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],
+    eventsBelow: { prefix: [namespace, "event"] },
     eventsBetween: (from, before) => ({
       start: [namespace, "event", from],
       end: [namespace, "event", before],

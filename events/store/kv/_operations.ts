@@ -117,13 +117,13 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
       );
     },
 
-    purge(filter, options = {}) {
-      return changeAll(
-        "purge events",
-        filter,
-        options,
-        (found) => purgeFound(parts, filter, found),
-      );
+    async purge(filter, options = {}) {
+      const change: ChangeFound = (found) => purgeFound(parts, filter, found);
+      const result = await changeAll("purge events", filter, options, change);
+      // Their positions are not known, and the groups that they have held go on.
+      const mayHaveHeld = filter.state === "unreadable" && result.changed > 0;
+      if (mayHaveHeld && await new OrderingGroups(parts).repair() > 0) parts.local.listener?.wake();
+      return result;
     },
 
     restore(event) {

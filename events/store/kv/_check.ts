@@ -1,0 +1,148 @@
+import { foundAgain } from "../claims.ts";
+import type { EventRecord } from "../event_record.ts";
+import { isEventRef, isTimestamp } from "../record_shape.ts";
+import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
+import { applyChange } from "./_apply.ts";
+import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
+import type { StoreParts } from "./_parts.ts";
+import { type Entry, isUndecodable, listAround, type ListedEntry, readAll } from "./_reads.ts";
+import { dueOf, isShared, readableEntry } from "./_schedule.ts";
+import { Write } from "./_write.ts";
+
+/** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
+const PAGE = 500;
+
+/** An event that nothing may lead to, as it was read. */
+type Suspect = Required<Pick<Known, "record">> & Known;
+
+/**
+ * The check of a store. It reads all records, and for each open event what is to lead to it: its schedule entry,
+ * its position in its group, or for a dead one its index entry. What changes meanwhile is no finding: a suspect
+ * is read again, and the commit that puts it back checks its version.
+ *
+ * A schedule entry may have been moved without a change of its event. So the whole schedule is read before
+ * an event is put back, which happens only when there are suspects.
+ */
+export class StoreCheck {
+  readonly #parts: StoreParts;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+  }
+
+  /** Checks page by page. */
+  async *run(): AsyncGenerator<CheckedPage> {
+    const { keys } = this.#parts;
+    for await (const page of this.#pages(keys.eventsBelow)) {
+      yield { read: page.length, findings: await this.#checkEvents(page) };
+    }
+    const kinds: readonly (readonly [StoredKind, Deno.KvKey])[] = [
+      ["id", keys.ids.prefix],
+      ["schedule entry", keys.schedule],
+      ["ordering group", keys.orderingGroups.prefix],
+      ["position", keys.positions.prefix],
+      ["name", keys.waiters.prefix],
+      ["state", keys.states().prefix],
+      ["schedule", keys.schedules.prefix],
+      ["kept payload", keys.keptIndex],
+    ];
+    for (const [kind, prefix] of kinds) {
+      for await (const page of this.#pages({ prefix })) {
+        const findings = page.filter(isUndecodable).map((entry) => unreadable(kind, entry));
+        yield { read: page.length, findings };
+      }
+    }
+  }
+
+  async *#pages(selector: { readonly prefix: Deno.KvKey }): AsyncGenerator<ListedEntry[]> {
+    let page: ListedEntry[] = [];
+    for await (const entry of listAround(this.#parts.kv, selector, PAGE)) {
+      page.push(entry);
+      if (page.length < PAGE) continue;
+      yield page;
+      page = [];
+    }
+    if (page.length > 0) yield page;
+  }
+
+  async #checkEvents(page: readonly ListedEntry[]): Promise<StoreFinding[]> {
+    const findings: StoreFinding[] = [];
+    const open: Suspect[] = [];
+    for (const entry of page) {
+      const known = knownOf(entry);
+      if (!isSuspect(known)) findings.push(unreadable("event", entry));
+      else if (known.record.state !== "done") open.push(known);
+    }
+    const suspects = await this.#unnamed(open);
+    if (suspects.length === 0) return findings;
+    const scheduled = await this.#scheduled();
+    for (const suspect of suspects) {
+      const { id: eventId, state } = suspect.record;
+      if (state !== "dead" && scheduled.has(eventId)) continue;
+      if (await this.#putBack(suspect)) findings.push({ is: "put_back", eventId });
+    }
+    return findings;
+  }
+
+  /** Finds the events whose own entries do not lead to them. */
+  async #unnamed(events: readonly Suspect[]): Promise<Suspect[]> {
+    const entries = await readAll(this.#parts.kv, events.map(({ record }) => this.#leadTo(record)));
+    return events.filter(({ record }, i) => !isNamed(record, entries[i]!));
+  }
+
+  /** Makes the key of the entry that is to lead to an event. One without a place has its id's, which is none. */
+  #leadTo(record: EventRecord): Deno.KvKey {
+    const { keys } = this.#parts;
+    const { id, state, dueAt, sharedEntry, group } = record;
+    if (state === "dead") return keys.dead(record);
+    if (dueAt !== null) return keys.due(dueAt, sharedEntry ?? id);
+    return group ? keys.position(group.key, group.position) : keys.id(id);
+  }
+
+  /** Reads the ids of all events that the schedule names. */
+  async #scheduled(): Promise<Set<string>> {
+    const { kv, keys } = this.#parts;
+    const ids = new Set<string>();
+    for await (const entry of listAround(kv, { prefix: keys.schedule }, PAGE)) {
+      const due = readableEntry(entry);
+      // An entry of its own names its event by its key.
+      if (due && isShared(due.value)) { for (const { id } of dueOf(due)) ids.add(id); }
+      else if (isTimestamp(entry.key.at(-2))) ids.add(refOf(entry.key).id);
+    }
+    return ids;
+  }
+
+  /** Puts an event back, unless it has changed since. */
+  async #putBack({ record: seen, versionstamp: version }: Suspect): Promise<boolean> {
+    const { kv, keys, commits, local } = this.#parts;
+    const key = keys.event(seen);
+    const { record, versionstamp, body } = await readRecord(kv, key);
+    if (!record || versionstamp === null || versionstamp !== version) return false;
+    if (record.state === "dead") {
+      const write = new Write().check({ key, versionstamp }).set(keys.dead(record), MARK);
+      return await commits.commit(write) !== null;
+    }
+    const after = foundAgain(record, Date.now());
+    const isBack = await applyChange(this.#parts, { record, versionstamp, body }, after) !== null;
+    if (isBack) local.listener?.wake();
+    return isBack;
+  }
+}
+
+function isSuspect(known: Known): known is Suspect {
+  return known.record !== undefined;
+}
+
+/** Checks whether an entry leads to an event. */
+function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: Entry): boolean {
+  if (entry.versionstamp === null) return false;
+  if (state === "dead") return true;
+  if (dueAt === null) return group !== null && isEventRef(entry.value) && entry.value.id === id;
+  if (sharedEntry === undefined) return true;
+  const due = readableEntry(entry as ListedEntry);
+  return due !== undefined && dueOf(due).some((each) => each.id === id);
+}
+
+function unreadable(kind: StoredKind, { key }: ListedEntry): StoreFinding {
+  return { is: "unreadable", kind, name: key.slice(2).map(String).join("/"), key };
+}

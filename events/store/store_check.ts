@@ -1,0 +1,51 @@
+/**
+ * Kind of a stored value that cannot be decoded.
+ *
+ * @category Operations
+ */
+export type StoredKind =
+  | "event"
+  | "id"
+  | "schedule entry"
+  | "ordering group"
+  | "position"
+  | "name"
+  | "state"
+  | "schedule"
+  | "kept payload";
+
+/**
+ * Finding of a check: an event that nothing led to and that is back on the schedule, or a value that cannot be
+ * decoded and is left as it is.
+ *
+ * @category Operations
+ */
+export type StoreFinding =
+  | {
+    /** An event was put back: it was open, and no schedule entry, position or index led to it. */
+    readonly is: "put_back";
+    /** Its id. */
+    readonly eventId: string;
+  }
+  | {
+    /** A value cannot be decoded: another version wrote it, or it is damaged. */
+    readonly is: "unreadable";
+    /** Kind of the value. */
+    readonly kind: StoredKind;
+    /** Name of the value: the id of an event, the key of a group or a state, the name of a schedule. */
+    readonly name: string;
+    /** Key of the value in the KV. */
+    readonly key: Deno.KvKey;
+  };
+
+/**
+ * Part of a check of a store.
+ *
+ * @category Operations
+ */
+export interface CheckedPage {
+  /** Number of values that were read. */
+  readonly read: number;
+  /** Findings among them. */
+  readonly findings: readonly StoreFinding[];
+}
