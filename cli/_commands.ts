@@ -33,6 +33,7 @@ export const OPTIONS = {
     about: "the file with the events, in the place of standard output or input",
   },
   create: { value: undefined, about: "make the KV file if there is none" },
+  "discard-unreadable": { value: undefined, about: "delete what cannot be read, except events" },
   retention: { value: "AGE", about: "the app's retentionMs, if that is not 7d" },
   kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
   namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
@@ -207,6 +208,20 @@ export const COMMANDS = {
     ids: "none",
     states: ALL_STATES,
     options: FILTERS,
+  },
+  doctor: {
+    about: "Check the whole store: put back events that nothing leads to, name what cannot be read",
+    example: "events doctor --kv ./data/forge/kv.db",
+    details: [
+      "It may run beside the app, which checks its store by itself, slowly. A value that cannot be read was " +
+      "written by another version of the package, or is damaged. It is left as it is, and what depends on it " +
+      "waits: the exit code is 1 then.",
+      "With --discard-unreadable such values are deleted: the value of a state is lost then, and so is the " +
+      "answer to a question. Events stay, and may lose their place in their group.",
+    ],
+    ids: "none",
+    states: [],
+    options: ["discard-unreadable"],
   },
   export: {
     about: "Write events with their payloads, one per line of JSON, for events import",

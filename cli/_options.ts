@@ -43,6 +43,8 @@ export interface CliOptions {
   readonly file?: string;
   /** True if a KV file that is missing is made. */
   readonly create?: boolean;
+  /** True if `events doctor` deletes what cannot be decoded. */
+  readonly discard: boolean;
   /** Time for which the app remembers done events, in milliseconds; undefined for the default. */
   readonly retentionMs?: number;
 }
@@ -79,6 +81,7 @@ export function readOptions(args: readonly string[], now: number): CliRequest {
     limit: readLimit(values.get("limit")),
     kv: values.get("kv"),
     namespace: values.get("namespace"),
+    discard: values.has("discard-unreadable"),
     ...moveOptionsOf(values),
   };
   if (command === "emit") {

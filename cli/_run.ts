@@ -1,5 +1,6 @@
 import { type EventStore, openEventStore } from "../events/mod.ts";
 import type { CommandName } from "./_commands.ts";
+import { doctor } from "./_doctor.ts";
 import { change, emit, list, show, stats, wake, WAYS, withEventIds } from "./_events.ts";
 import { type FlowCommand, FLOWS, isFlow } from "./_flows.ts";
 import { answered, findStore, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
@@ -89,6 +90,7 @@ async function run(store: EventStore, given: CliOptions, world: CliWorld): Promi
   if (command === "list") return await list(store, options, world);
   if (command === "show") return await show(store, options, world);
   if (command === "stats") return await stats(store, options, world);
+  if (command === "doctor") return await doctor(store, options, world);
   if (command === "export") return await exportEventsTo(store, options, world);
   if (command === "import") return await importEventsFrom(store, options, world);
   if (command === "catch-up") {

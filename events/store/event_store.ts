@@ -4,7 +4,7 @@ import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { CheckedPage } from "./store_check.ts";
+import type { CheckedPage, CheckOptions } from "./store_check.ts";
 import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
@@ -583,9 +583,11 @@ export interface EventStore extends EventOperations {
    * Checks all that the store keeps, page by page: events that nothing leads to any more are put back on the
    * schedule, and values that cannot be decoded are named and left as they are. It reads every value once.
    *
+   * @param options Whether values that cannot be decoded are deleted.
    * @returns The pages that were checked, with what was found.
+   * @throws {TypeError} If an option has the wrong type.
    */
-  check(): AsyncIterableIterator<CheckedPage>;
+  check(options?: CheckOptions): AsyncIterableIterator<CheckedPage>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.

@@ -15,6 +15,22 @@ export type StoredKind =
   | "kept payload";
 
 /**
+ * Options of a check.
+ *
+ * @category Operations
+ */
+export interface CheckOptions {
+  /**
+   * Set if values that cannot be decoded are deleted, except for records of events. Only for values that no
+   * version can read any more: a state is lost then, and so is the answer to a question. Events stay, and lose
+   * their place in their group.
+   *
+   * @default {false}
+   */
+  readonly discard?: boolean | undefined;
+}
+
+/**
  * Finding of a check: an event that nothing led to and that is back on the schedule, or a value that cannot be
  * decoded and is left as it is.
  *
@@ -22,14 +38,14 @@ export type StoredKind =
  */
 export type StoreFinding =
   | {
-    /** An event was put back: it was open, and no schedule entry, position or index led to it. */
+    /** An event was put back: its schedule entry, its position, or its entry in an index was missing. */
     readonly is: "put_back";
     /** Its id. */
     readonly eventId: string;
   }
   | {
-    /** A value cannot be decoded: another version wrote it, or it is damaged. */
-    readonly is: "unreadable";
+    /** A value cannot be decoded: another version wrote it, or it is damaged. If asked for, it was deleted. */
+    readonly is: "unreadable" | "discarded";
     /** Kind of the value. */
     readonly kind: StoredKind;
     /** Name of the value: the id of an event, the key of a group or a state, the name of a schedule. */

@@ -122,7 +122,7 @@ export class Upkeep {
 
   #report(finding: StoreFinding): void {
     const { log, wake } = this.#options;
-    if (finding.is === "unreadable") return void this.#found.unreadable++;
+    if (finding.is !== "put_back") return void this.#found.unreadable++;
     this.#found.putBack++;
     writeLog(log, "error", "event put back: nothing led to it", { eventId: finding.eventId });
     wake();

@@ -1,13 +1,18 @@
+import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isEventRef, isTimestamp } from "../record_shape.ts";
-import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
+import type { CheckedPage, CheckOptions, StoredKind, StoreFinding } from "../store_check.ts";
+import { encodeValue } from "../value_codec.ts";
 import { applyChange } from "./_apply.ts";
 import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
+import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { type Entry, isUndecodable, listAround, type ListedEntry, readAll } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
 import { Write } from "./_write.ts";
+
+const DOING = "check the store";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
@@ -25,17 +30,22 @@ type Suspect = Required<Pick<Known, "record">> & Known;
  */
 export class StoreCheck {
   readonly #parts: StoreParts;
+  readonly #discards: boolean;
 
-  constructor(parts: StoreParts) {
+  constructor(parts: StoreParts, options: CheckOptions = {}) {
+    checkObject(DOING, options);
+    checkKeys(DOING, options, ["discard"]);
+    const { discard = false } = options;
+    if (typeof discard !== "boolean") {
+      throw new TypeError(`Cannot ${DOING}: 'discard' must be true or false, got ${met(discard)}`);
+    }
     this.#parts = parts;
+    this.#discards = discard;
   }
 
-  /** Checks page by page. */
+  /** Checks page by page: records last, so that they get back what they lose by a discarded value. */
   async *run(): AsyncGenerator<CheckedPage> {
     const { keys } = this.#parts;
-    for await (const page of this.#pages(keys.eventsBelow)) {
-      yield { read: page.length, findings: await this.#checkEvents(page) };
-    }
     const kinds: readonly (readonly [StoredKind, Deno.KvKey])[] = [
       ["id", keys.ids.prefix],
       ["schedule entry", keys.schedule],
@@ -48,10 +58,20 @@ export class StoreCheck {
     ];
     for (const [kind, prefix] of kinds) {
       for await (const page of this.#pages({ prefix })) {
-        const findings = page.filter(isUndecodable).map((entry) => unreadable(kind, entry));
-        yield { read: page.length, findings };
+        const unreadable = page.filter(isUndecodable).map((entry) => this.#unreadable(kind, entry));
+        yield { read: page.length, findings: await Promise.all(unreadable) };
       }
     }
+    if (this.#discards) await new OrderingGroups(this.#parts).repair();
+    for await (const page of this.#pages(keys.eventsBelow)) {
+      yield { read: page.length, findings: await this.#checkEvents(page) };
+    }
+  }
+
+  async #unreadable(kind: StoredKind, { key, versionstamp }: ListedEntry): Promise<StoreFinding> {
+    const write = new Write().check({ key, versionstamp }).delete(key);
+    const isDeleted = this.#discards && await this.#parts.commits.commit(write) !== null;
+    return { is: isDeleted ? "discarded" : "unreadable", kind, ...nameOf({ key }) };
   }
 
   async *#pages(selector: { readonly prefix: Deno.KvKey }): AsyncGenerator<ListedEntry[]> {
@@ -70,9 +90,10 @@ export class StoreCheck {
     const open: Suspect[] = [];
     for (const entry of page) {
       const known = knownOf(entry);
-      if (!isSuspect(known)) findings.push(unreadable("event", entry));
+      if (!isSuspect(known)) findings.push({ is: "unreadable", kind: "event", ...nameOf(entry) });
       else if (known.record.state !== "done") open.push(known);
     }
+    findings.push(...await this.#nameAgain(open));
     const suspects = await this.#unnamed(open);
     if (suspects.length === 0) return findings;
     const scheduled = await this.#scheduled();
@@ -82,6 +103,24 @@ export class StoreCheck {
       if (await this.#putBack(suspect)) findings.push({ is: "put_back", eventId });
     }
     return findings;
+  }
+
+  /** Writes the entries of ids again that are kept as long as their events, and are missing. */
+  async #nameAgain(events: readonly Suspect[]): Promise<StoreFinding[]> {
+    const { kv, keys, commits } = this.#parts;
+    const kept = events.filter(({ record }) => record.idKept);
+    const entries = await readAll(kv, kept.map(({ record }) => keys.id(record.id)));
+    const missing = kept.filter((_, i) => entries[i]!.versionstamp === null);
+    const written = await Promise.all(missing.map(async ({ record, versionstamp }) => {
+      const [event, id] = [keys.event(record), keys.id(record.id)];
+      const write = new Write().check({ key: event, versionstamp }).check({
+        key: id,
+        versionstamp: null,
+      });
+      return await commits.commit(write.set(id, encodeValue(record.receivedAt))) !== null;
+    }));
+    const isWritten = (_: unknown, i: number) => written[i]!;
+    return missing.filter(isWritten).map(({ record: { id } }) => ({ is: "put_back", eventId: id }));
   }
 
   /** Finds the events whose own entries do not lead to them. */
@@ -143,6 +182,6 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }
 
-function unreadable(kind: StoredKind, { key }: ListedEntry): StoreFinding {
-  return { is: "unreadable", kind, name: key.slice(2).map(String).join("/"), key };
+function nameOf({ key }: Pick<ListedEntry, "key">) {
+  return { name: key.slice(2).map(String).join("/"), key };
 }

@@ -112,7 +112,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     trimPayloads: () => parts.kept.trim(),
     repairSchedule: () => repairSchedule(parts, schedule),
     repairGroups: () => orderingGroups.repair(),
-    check: () => new StoreCheck(parts).run(),
+    check: (options) => new StoreCheck(parts, options).run(),
     listen(listener) {
       local.listener = listener;
       return notifier.listen(() => listener.wake());

@@ -1,0 +1,54 @@
+import type { EventStore, StoreFinding } from "../events/mod.ts";
+import { ProgressLine } from "./_events.ts";
+import type { CliOptions } from "./_options.ts";
+import type { CliWorld } from "./_world.ts";
+
+/**
+ * Checks a store: puts right what can be put right, and writes a line for each finding.
+ *
+ * @returns False if there are values that cannot be decoded.
+ */
+export async function doctor(
+  store: EventStore,
+  { json, discard }: CliOptions,
+  { out, terminal }: CliWorld,
+): Promise<boolean> {
+  const line = new ProgressLine(terminal, "");
+  const groups = await store.repairGroups();
+  const counts = { read: 0, groups, put_back: 0, unreadable: 0, discarded: 0 };
+  const write = (finding: StoreFinding) => {
+    counts[finding.is]++;
+    line.clear();
+    out(json ? JSON.stringify(finding) : textOf(finding));
+  };
+  for await (const { read, findings } of store.check({ discard })) {
+    counts.read += read;
+    line.show({ seen: counts.read, changed: 0 });
+    for (const finding of findings) write(finding);
+  }
+  line.clear();
+  if (json) out(JSON.stringify(counts));
+  else for (const text of summaryOf(counts)) out(text);
+  return counts.unreadable === 0;
+}
+
+function textOf(finding: StoreFinding): string {
+  if (finding.is === "put_back") return `put back: ${finding.eventId}`;
+  const { is, kind, name } = finding;
+  return `${is}: ${kind} ${name}`;
+}
+
+function summaryOf(
+  { read, groups, put_back: putBack, unreadable, discarded }: Readonly<Record<string, number>>,
+): string[] {
+  const lines = [`${read} values read, ${putBack} events put back, ${groups} groups put right`];
+  if (discarded) lines.push(`${discarded} values deleted`);
+  if (!unreadable) return lines;
+  return [
+    ...lines,
+    `${unreadable} values cannot be read, and are left as they are. What depends on them waits.`,
+    "If another version of the package wrote them, run that. If none can read them any more:",
+    "  events purge --state unreadable        deletes the events among them",
+    "  events doctor --discard-unreadable     deletes the others",
+  ];
+}
