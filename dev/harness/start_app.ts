@@ -17,6 +17,12 @@ export interface AppOptions {
    * @default {["-A"]}
    */
   readonly flags?: readonly string[];
+  /**
+   * Path of the Deno that runs it.
+   *
+   * @default {Deno.execPath()}
+   */
+  readonly deno?: string | undefined;
   /** A command that a shell executes before it becomes the app: `ulimit -n 96`. */
   readonly before?: string;
   /** The folder it runs in. */
@@ -33,13 +39,13 @@ const PIPED = { stdout: "piped", stderr: "piped" } as const;
 
 /** Makes the command that runs a module in a process of its own. */
 export function appCommand(
-  { script, args = [], env = {}, flags = ["-A"], before, cwd }: AppOptions,
+  { script, args = [], env = {}, flags = ["-A"], before, cwd, deno = Deno.execPath() }: AppOptions,
   stdio: Pick<Deno.CommandOptions, "stdin" | "stdout" | "stderr"> = PIPED,
 ): Deno.Command {
   const run = ["run", "--cached-only", "--quiet", "--no-prompt", ...flags, String(script), ...args];
   const [program, its] = before === undefined
-    ? [Deno.execPath(), run]
-    : ["sh", ["-c", `${before}; exec "$@"`, "sh", Deno.execPath(), ...run]];
+    ? [deno, run]
+    : ["sh", ["-c", `${before}; exec "$@"`, "sh", deno, ...run]];
   const folder = cwd === undefined ? {} : { cwd };
   return new Deno.Command(program, {
     args: its,

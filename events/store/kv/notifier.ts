@@ -1,6 +1,7 @@
 import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
 import type { NotifierKind } from "../event_store.ts";
 import { encodeValue } from "../value_codec.ts";
+import { isForeign } from "./_reads.ts";
 import { commit } from "./_write.ts";
 
 /**
@@ -98,8 +99,20 @@ class QueueNotifier implements Notifier {
     return this.#arrived;
   }
 
-  listen(wake: () => void): Promise<void> {
+  async listen(wake: () => void): Promise<void> {
     this.#listens = true;
+    for (;;) {
+      try {
+        return await this.#listenOnce(wake);
+      } catch (error) {
+        // Deno wrote the message, and a newer one than this: that ends the listening, and is a notification.
+        if (!isForeign(error)) throw error;
+        wake();
+      }
+    }
+  }
+
+  #listenOnce(wake: () => void): Promise<void> {
     return this.#kv.listenQueue((message: unknown) => {
       const notified = (message as { notifier?: unknown } | null)?.notifier;
       if (notified === this.#namespace) {
