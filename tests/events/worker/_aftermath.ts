@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
+import { decodeValue } from "../../../events/store/value_codec.ts";
 import type { Completion } from "./_history.ts";
 import { keysOf } from "../store/_events.ts";
 
@@ -85,7 +86,8 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   await store.deleteStaleUploads(0);
   // Values that nobody has waited for are kept for a while.
   for await (const { key, value } of kv.list({ prefix: ["events", "waiter"] })) {
-    if ((value as { for?: unknown }).for === undefined) await kv.delete(key);
+    const { for: waiter } = decodeValue(value)!.value as { readonly for?: unknown };
+    if (waiter === undefined) await kv.delete(key);
   }
   const { value } = await kv.get<Deno.KvU64>(["events", "keptBytes"]);
   const isEmpty = (value?.value ?? 0n) === 0n;

@@ -14,7 +14,10 @@ import { childrenKey, type Effect, type Part } from "./_aftermath.ts";
 import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
-import { delivery, later } from "../store/_events.ts";
+import { delivery, keysOf, later } from "../store/_events.ts";
+
+/** Kinds of the entries that lead to events. */
+const LEADING = ["due", "lane", "place", "dead"] as const;
 
 /** Length of a lease, in milliseconds. */
 export const LEASE_MS = 300;
@@ -182,6 +185,18 @@ export class World implements Disposable {
   get ofInterest(): readonly Sent[] {
     const cancelled = new Set(this.history.cancels.slice(-3).map(({ id }) => id));
     return [...this.#sent.slice(-6), ...this.#sent.filter(({ id }) => cancelled.has(id))];
+  }
+
+  /** Deletes an entry that leads to an event, as if a commit had left it out. */
+  async lose(): Promise<void> {
+    const keys = await keysOf(this.#kv, this.simulation.oneOf(LEADING));
+    if (keys.length > 0) await this.#kv.delete(this.simulation.oneOf(keys));
+  }
+
+  /** Checks the store, as the tool does. */
+  async check(store: EventStore): Promise<void> {
+    await store.repairGroups();
+    for await (const _ of store.check());
   }
 
   /** Replays, cancels or purges an event, and notes it if that was done. */

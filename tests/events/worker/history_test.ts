@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { loadStateCodec } from "../../../events/store/stored_state.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { byLength } from "../../_length.ts";
 import {
@@ -21,6 +20,8 @@ interface Scenario extends WorldOptions {
   readonly eventsPerKey: number;
   /** Number of times that somebody replays, cancels or purges an event, or sends one again. */
   readonly interventions: number;
+  /** Number of entries that lead to events and vanish; none if undefined. */
+  readonly losses?: number;
 }
 
 /** Events of each key, and as many without a key. */
@@ -63,6 +64,12 @@ async function play(world: World, scenario: Scenario): Promise<void> {
       await Promise.race([waking, later(5_000)]);
     }
   })();
+  const losing = (async () => {
+    for (let i = 0; i < (scenario.losses ?? 0); i++) {
+      await later(random() * 40);
+      await world.lose();
+    }
+  })();
   const changing = (async () => {
     await later(random() * 100);
     workers[0]!.cut();
@@ -70,8 +77,9 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     await workers[1]!.worker.stop({ graceMs: random() * 50 });
     workers[1] = await world.worker();
   })();
-  await Promise.all([...sending, intervening, answering, changing]);
+  await Promise.all([...sending, intervening, answering, changing, losing]);
   for (;;) {
+    if (scenario.losses) await world.check(operator.store);
     const { queued, running, parked } = await operator.store.stats();
     if (queued + running + parked === 0) break;
     await later(50);
@@ -79,16 +87,14 @@ async function play(world: World, scenario: Scenario): Promise<void> {
   await Promise.all(workers.map(({ worker }) => worker.stop({ graceMs: 0 })));
 }
 
-// Loaded before: a simulation does not wait for what is outside of it.
-await loadStateCodec();
-
 async function run(scenario: Scenario): Promise<History & Outcome> {
   using kv = await Deno.openKv(":memory:");
   using world = new World(kv, scenario);
   await world.simulation.run(play(world, scenario));
   const completions = await completionsIn(kv, world.steps);
   const outcome = { completions, states: await statesIn(kv), handledWith: await handledWithIn(kv) };
-  assertGuarantees(world.history, outcome);
+  const isWhole = !scenario.losses;
+  assertGuarantees(world.history, outcome, isWhole);
   await assertChildren(kv);
   if (scenario.isCounting) {
     const byKey = Object.groupBy(completions, ({ key = "free" }) => key);
@@ -119,6 +125,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   isCounting: fc.boolean(),
   partRate: fc.constantFrom(0, 0, 0.5),
   isRepeating: fc.boolean(),
+  losses: fc.constantFrom(0, 0, 0, 20),
 });
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
