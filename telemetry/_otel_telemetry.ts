@@ -141,10 +141,8 @@ export class OtelTelemetry implements Telemetry {
       const labels = { "edge_base.drop.reason": step.reason };
       return instruments.droppedPayloads.add(step.count, labels);
     }
-    if (step.is === "checked") {
-      instruments.unreadable.record(step.unreadable);
-      return instruments.putBack.add(step.putBack);
-    }
+    if (step.is === "checked") return instruments.unreadable.record(step.unreadable);
+    if (step.is === "put_back") return instruments.putBack.add(1);
     instruments.caughtUp.add(step.count, { "edge_base.catch_up.outcome": step.outcome });
   }
 

@@ -98,8 +98,10 @@ export type CountedStep =
     readonly is: "checked";
     /** Number of values that could not be decoded. */
     readonly unreadable: number;
-    /** Number of events that nothing led to, and that were put back. */
-    readonly putBack: number;
+  }
+  | {
+    /** An event that nothing led to was put back. */
+    readonly is: "put_back";
   }
   | {
     /** A run of `catchUp` has come to an end. */

@@ -4,7 +4,7 @@ import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { CheckedPage, CheckOptions } from "./store_check.ts";
+import type { CheckedPage, CheckOptions, CheckSummary } from "./store_check.ts";
 import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
@@ -588,6 +588,13 @@ export interface EventStore extends EventOperations {
    * @throws {TypeError} If an option has the wrong type.
    */
   check(options?: CheckOptions): AsyncIterableIterator<CheckedPage>;
+
+  /**
+   * Reads what the last whole check has found.
+   *
+   * @returns The outcome; null if there was none.
+   */
+  lastCheck(): Promise<CheckSummary | null>;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.

@@ -63,7 +63,13 @@ export type {
   RetryOptions,
   StoreListener,
 } from "./event_store.ts";
-export type { CheckedPage, CheckOptions, StoredKind, StoreFinding } from "./store_check.ts";
+export type {
+  CheckedPage,
+  CheckOptions,
+  CheckSummary,
+  StoredKind,
+  StoreFinding,
+} from "./store_check.ts";
 export { exportEvents, type ExportOptions, type LeftOutEvent } from "./event_export.ts";
 export {
   type ImportedEntries,

@@ -55,6 +55,22 @@ export type StoreFinding =
   };
 
 /**
+ * Outcome of a whole check of a store, by whichever process.
+ *
+ * @category Operations
+ */
+export interface CheckSummary {
+  /** Time at which it ended, milliseconds since the epoch. */
+  readonly at: number;
+  /** Number of values that were read. */
+  readonly read: number;
+  /** Number of events that were put back. */
+  readonly putBack: number;
+  /** Number of values that could not be decoded, and are left. */
+  readonly unreadable: number;
+}
+
+/**
  * Part of a check of a store.
  *
  * @category Operations

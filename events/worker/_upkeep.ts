@@ -47,9 +47,9 @@ export class Upkeep {
   #tidyAt = -Infinity;
   #running: Promise<void> | undefined;
   #isStopping = false;
-  /** The check under way, what it has found, and the time of the next one. */
+  /** The check under way, the number of unreadable values in it, and the time of the next one. */
   #check: AsyncIterator<CheckedPage> | undefined;
-  #found = { unreadable: 0, putBack: 0 };
+  #unreadable = 0;
   #checkAt = -Infinity;
 
   constructor(options: UpkeepOptions) {
@@ -105,7 +105,10 @@ export class Upkeep {
     if (!this.#check) {
       if (now < this.#checkAt) return;
       this.#checkAt = now + TIDY_MS;
-      this.#found = { unreadable: 0, putBack: 0 };
+      const last = await this.#inTime(this.#options.store.lastCheck());
+      // Of several processes one checks in each hour.
+      if (last && Math.abs(Date.now() - last.at) < TIDY_MS / 2) return this.#reportCheck(last);
+      this.#unreadable = 0;
       this.#check = this.#options.store.check();
     }
     for (let read = 0; read < CHECKED_AT_ONCE && !this.#isStopping;) {
@@ -121,18 +124,21 @@ export class Upkeep {
   }
 
   #report(finding: StoreFinding): void {
-    const { log, wake } = this.#options;
-    if (finding.is !== "put_back") return void this.#found.unreadable++;
-    this.#found.putBack++;
+    const { log, count, wake } = this.#options;
+    if (finding.is !== "put_back") return void this.#unreadable++;
+    count?.({ is: "put_back" });
     writeLog(log, "error", "event put back: nothing led to it", { eventId: finding.eventId });
     wake();
   }
 
   #endCheck(): void {
     this.#check = undefined;
+    this.#reportCheck({ unreadable: this.#unreadable });
+  }
+
+  #reportCheck({ unreadable: values }: { readonly unreadable: number }): void {
     const { log, count } = this.#options;
-    const { unreadable: values } = this.#found;
-    count?.({ is: "checked", ...this.#found });
+    count?.({ is: "checked", unreadable: values });
     if (values === 0) return;
     const remedy = "run the version that wrote them, or ask events doctor";
     writeLog(log, "error", "stored values unreadable", { values, remedy });

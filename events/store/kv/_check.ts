@@ -1,16 +1,29 @@
 import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { EventRecord } from "../event_record.ts";
-import { isEventRef, isTimestamp } from "../record_shape.ts";
-import type { CheckedPage, CheckOptions, StoredKind, StoreFinding } from "../store_check.ts";
+import { isCount, isEventRef, isTime, isTimestamp, shape } from "../record_shape.ts";
+import type {
+  CheckedPage,
+  CheckOptions,
+  CheckSummary,
+  StoredKind,
+  StoreFinding,
+} from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { applyChange } from "./_apply.ts";
 import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { type Entry, isUndecodable, listAround, type ListedEntry, readAll } from "./_reads.ts";
+import {
+  type Entry,
+  isUndecodable,
+  listAround,
+  type ListedEntry,
+  read,
+  readAll,
+} from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
-import { Write } from "./_write.ts";
+import { commit, Write } from "./_write.ts";
 
 const DOING = "check the store";
 
@@ -43,8 +56,22 @@ export class StoreCheck {
     this.#discards = discard;
   }
 
-  /** Checks page by page: records last, so that they get back what they lose by a discarded value. */
+  /** Checks page by page, and notes the outcome at the end. */
   async *run(): AsyncGenerator<CheckedPage> {
+    const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
+    for await (const page of this.#all()) {
+      counts.read += page.read;
+      for (const { is } of page.findings) counts[is]++;
+      yield page;
+    }
+    const { read, put_back: putBack, unreadable } = counts;
+    const summary: CheckSummary = { at: Date.now(), read, putBack, unreadable };
+    const { kv, keys } = this.#parts;
+    await commit(kv.atomic().set(keys.lastCheck, encodeValue(summary)));
+  }
+
+  /** Records come last, so that they get back what they lose by a discarded value. */
+  async *#all(): AsyncGenerator<CheckedPage> {
     const { keys } = this.#parts;
     const kinds: readonly (readonly [StoredKind, Deno.KvKey])[] = [
       ["id", keys.ids.prefix],
@@ -171,6 +198,14 @@ export class StoreCheck {
 function isSuspect(known: Known): known is Suspect {
   return known.record !== undefined;
 }
+
+/** Reads the outcome of the last whole check; null if there is none that this version can read. */
+export async function readLastCheck({ kv, keys }: StoreParts): Promise<CheckSummary | null> {
+  const { value } = await read(kv, keys.lastCheck);
+  return isSummary(value) ? value as CheckSummary : null;
+}
+
+const isSummary = shape({ at: isTime, read: isCount, putBack: isCount, unreadable: isCount });
 
 /** Checks whether an entry leads to an event. */
 function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: Entry): boolean {

@@ -106,6 +106,8 @@ export interface StoreKeys {
   readonly keptBytes: Deno.KvKey;
   /** The time at which these were counted last. */
   readonly keptCounted: Deno.KvKey;
+  /** The outcome of the last whole check. */
+  readonly lastCheck: Deno.KvKey;
   /** The beginning of the records of a console. */
   readonly consoleRecords: Deno.KvKey;
 }
@@ -154,6 +156,7 @@ export function storeKeys(namespace: string): StoreKeys {
     keptIndex: [namespace, "kept"],
     keptBytes: [namespace, "keptBytes"],
     keptCounted: [namespace, "keptCounted"],
+    lastCheck: [namespace, "checked"],
     consoleRecords: [namespace, "console"],
   };
 }

@@ -9,7 +9,7 @@ import { consoleSink } from "../../../core/mod.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { leaseOperations } from "./_apply.ts";
-import { StoreCheck } from "./_check.ts";
+import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
@@ -113,6 +113,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     repairSchedule: () => repairSchedule(parts, schedule),
     repairGroups: () => orderingGroups.repair(),
     check: (options) => new StoreCheck(parts, options).run(),
+    lastCheck: () => readLastCheck(parts),
     listen(listener) {
       local.listener = listener;
       return notifier.listen(() => listener.wake());

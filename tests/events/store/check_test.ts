@@ -128,7 +128,11 @@ testStoreInOneProcess("check() names what cannot be decoded, and changes nothing
   const kinds = ["id", "due", "lane", "place", "waiter", "state", "event"];
   const keys = await Promise.all(kinds.map(async (kind) => (await keysOf(kv, kind))[0]!));
   for (const key of keys) await kv.set(key, new Uint8Array([99, 1]));
-  const before = await Array.fromAsync(kv.list({ prefix: ["events"] }));
+  const all = async () => {
+    const entries = await Array.fromAsync(kv.list({ prefix: ["events"] }));
+    return entries.filter(({ key }) => key[1] !== "checked");
+  };
+  const before = await all();
   const findings = await check(store);
   assertEquals(
     findings.map((finding) => [finding.is, "kind" in finding && finding.kind]),
@@ -143,5 +147,5 @@ testStoreInOneProcess("check() names what cannot be decoded, and changes nothing
     ],
   );
   assertEquals(findings.map((finding) => "key" in finding && finding.key), keys);
-  assertEquals(await Array.fromAsync(kv.list({ prefix: ["events"] })), before);
+  assertEquals(await all(), before);
 });

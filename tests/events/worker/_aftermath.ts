@@ -96,6 +96,7 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
     "emit",
     "state",
     "keptCounted",
+    "checked",
     ...isEmpty ? ["keptBytes"] : [],
   ];
   return (await keysOf(kv)).filter(([, part]) => !own.includes(part));

@@ -3,6 +3,8 @@ import type { LogRecord } from "../../../core/mod.ts";
 import type { EventStore } from "../../../events/mod.ts";
 import { Upkeep } from "../../../events/worker/_upkeep.ts";
 import { until } from "../../../dev/harness/until.ts";
+import type { CountedStep } from "../../../telemetry/mod.ts";
+import { delivery, keysOf } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 
 const STEPS = ["repairSchedule", "trimPayloads", "deleteStaleUploads", "repairGroups"] as const;
@@ -38,3 +40,47 @@ for (const failing of STEPS) {
     assertEquals(new Set(errors().map(({ message }) => message)), new Set(["tidying failed"]));
   });
 }
+
+Deno.test("a worker finds an event that nothing leads to, and tells what it cannot read", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  for (const id of ["d1", "d2"]) await store.accept(delivery(id));
+  for (const key of await keysOf(kv, "due")) await kv.delete(key);
+  await kv.set((await keysOf(kv, "id"))[1]!, new Uint8Array([99]));
+  const records: LogRecord[] = [];
+  const steps: CountedStep[] = [];
+  const upkeep = new Upkeep({
+    ...{ store, leaseMs: 2, log: (record) => void records.push(record) },
+    ...{ signal: new AbortController().signal, wake: () => {}, count: (step) => steps.push(step) },
+  });
+  await until(async () => (upkeep.run(), await store.lastCheck() !== null), 20_000);
+  await upkeep.stop();
+  const messages = records.map(({ message }) => message);
+  const putBack = "event put back: nothing led to it";
+  assertEquals(messages, [putBack, putBack, "stored values unreadable"]);
+  assertEquals(steps, [
+    { is: "put_back" },
+    { is: "put_back" },
+    { is: "checked", unreadable: 1 },
+  ]);
+  assertEquals((await keysOf(kv, "due")).length, 2);
+  const { read, putBack: back, unreadable } = (await store.lastCheck())!;
+  assertEquals([read, back, unreadable], [4, 2, 1]);
+});
+
+Deno.test("of several workers one checks a store", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  await Array.fromAsync(store.check());
+  await store.accept(delivery("d1"));
+  await kv.delete((await keysOf(kv, "due"))[0]!);
+  const steps: CountedStep[] = [];
+  const upkeep = new Upkeep({
+    ...{ store, leaseMs: 2, log: () => {}, count: (step: CountedStep) => steps.push(step) },
+    ...{ signal: new AbortController().signal, wake: () => {} },
+  });
+  await until(() => (upkeep.run(), steps.length > 0), 20_000);
+  await upkeep.stop();
+  assertEquals(steps, [{ is: "checked", unreadable: 0 }]);
+  assertEquals(await keysOf(kv, "due"), []);
+});
