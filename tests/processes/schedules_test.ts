@@ -1,17 +1,23 @@
 import { assertEquals } from "@std/assert";
+import { decodeValue } from "../../events/store/value_codec.ts";
 import { openEventStore } from "../../mod.ts";
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { until } from "../../dev/harness/until.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "../events/schedules/_schedulers.ts";
 import { withFolder } from "../_folder.ts";
+import { testTwoDenos } from "../_other_deno.ts";
 import { testWith } from "../_permissions.ts";
 import type { ScheduleProcess } from "./_schedules.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
-function start(options: ScheduleProcess, env: Record<string, string> = {}): RunningApp {
+function start(
+  options: ScheduleProcess,
+  env: Record<string, string> = {},
+  deno?: string,
+): RunningApp {
   const script = new URL("./_schedules.ts", import.meta.url);
-  return startApp({ script, args: [JSON.stringify(options)], env });
+  return startApp({ script, args: [JSON.stringify(options)], env, deno });
 }
 
 /** Begins the schedule before the first full hour, and gives the store to look into. */
@@ -25,14 +31,14 @@ const slotsOf = (...apps: readonly RunningApp[]) =>
   apps.flatMap(({ lines }) => lines.filter(({ message }) => message === "slot"))
     .map(({ id }) => String(id)).sort();
 
-testWith(NEEDS, "two processes that make the same slots make one event of each", async () => {
+async function makeSameSlots(deno?: string): Promise<void> {
   await withFolder(async (folder) => {
     const path = `${folder}/kv.db`;
     using kv = await Deno.openKv(path);
     const store = await begun(kv);
     const ticks = Array.from({ length: 60 }, (_, i) => HOUR + i * HOUR_MS);
     await using first = start({ kv: path, ticks });
-    await using second = start({ kv: path, ticks });
+    await using second = start({ kv: path, ticks }, {}, deno);
     const isDone = async () => (await store.stats()).done === ticks.length;
     await until(isDone, 120_000);
     for (const app of [first, second]) await app.line(({ message }) => message === "ticked");
@@ -49,7 +55,17 @@ testWith(NEEDS, "two processes that make the same slots make one event of each",
       ],
     );
   });
+}
+
+testWith(NEEDS, "two processes that make the same slots make one event of each", async () => {
+  await makeSameSlots();
 });
+
+testTwoDenos(
+  NEEDS,
+  "two versions of Deno that make the same slots make one event of each",
+  makeSameSlots,
+);
 
 testWith(
   NEEDS,
@@ -67,9 +83,8 @@ testWith(
       await other.line(({ message }) => message === "ticked");
       await until(async () => (await store.stats()).done === 2, 20_000);
       assertEquals(slotsOf(other).length, 2);
-      const { at, making } = (await kv.get<{ at: number; making?: unknown }>([
-        ...["events", "cron", "digest"],
-      ])).value!;
+      const note = await kv.get(["events", "cron", "digest"]);
+      const { at, making } = decodeValue(note.value)!.value as { at: number; making?: unknown };
       assertEquals([at, making], [now, undefined]);
     });
   },
