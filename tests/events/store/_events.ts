@@ -75,6 +75,13 @@ export async function recordKey(kv: Deno.Kv, id: string): Promise<Deno.KvKey> {
   return key;
 }
 
+/** Moves an event's entry in the schedule to another time: one that has passed, unless it is given. */
+export async function makeDue(kv: Deno.Kv, id: string, dueAt = Date.now() - 1): Promise<void> {
+  const key = (await keysOf(kv, "due")).find((each) => each.at(-1) === id)!;
+  const { value } = await kv.get(key);
+  await kv.atomic().delete(key).set(["events", "due", dueAt, id], value).commit();
+}
+
 /** Waits for real time to pass: KV has no clock to advance. */
 export function later(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

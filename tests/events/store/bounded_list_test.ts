@@ -1,9 +1,11 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import type { EventFilter, EventList, EventStore, ListOptions } from "../../../events/mod.ts";
+import { encodeValue } from "../../../events/store/value_codec.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, listed, oneOfEach } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { setValue } from "./_values.ts";
 
 const REPOSITORY = {
   id: 1,
@@ -63,7 +65,7 @@ testStore("operations on many events keep to source, repository and chat", async
 
 Deno.test("an unreadable event matches no filter by what its record would tell", async () => {
   await using sut = await memoryStore();
-  await sut.kv.set(["events", "event", 5, "x"], { v: 99, source: "github" });
+  await setValue(sut.kv, ["events", "event", 5, "x"], { source: "github" });
   assertEquals(await listed(sut.store, { state: "unreadable" }), ["x"]);
   for (
     const filter of [{ source: "github" }, { repository: "a/b" }, { chat: 1 }, { orderingKey: "k" }]
@@ -166,7 +168,7 @@ testStoreInOneProcess("list() finds events that share a schedule entry", async (
 Deno.test("list() finds open events although the schedule cannot be read", async () => {
   await using sut = await memoryStore();
   await sut.store.accept(delivery("a"));
-  await sut.kv.set(["events", "due", 5, "x"], { v: 99 });
+  await setValue(sut.kv, ["events", "due", 5, "x"], { v: 99 });
   assertEquals(await pages(sut.store, { state: "queued", maxReads: 1 }), [["a"]]);
 });
 
@@ -206,7 +208,9 @@ Deno.test("list() looks for few open events by the schedule, and for many by the
   await store.accept(delivery("a"));
   for (let i = 0; i < 2_100; i += 100) {
     const write = kv.atomic();
-    for (let k = 0; k < 100; k++) write.set(["events", "due", 9e12, `x${i + k}`], entry(i + k));
+    for (let k = 0; k < 100; k++) {
+      write.set(["events", "due", 9e12, `x${i + k}`], entry(i + k));
+    }
     await write.commit();
   }
   const options = { state: "queued", maxReads: 1 } as const;
@@ -224,5 +228,5 @@ Deno.test("list() looks for few open events by the schedule, and for many by the
 });
 
 function entry(receivedAt: number) {
-  return { v: 2, receivedAt, group: null };
+  return encodeValue({ receivedAt, group: null });
 }

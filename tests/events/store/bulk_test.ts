@@ -20,6 +20,7 @@ import {
   oneOfEach,
 } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { changeValue, valueAt } from "./_values.ts";
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i + 10}`);
 
@@ -115,8 +116,9 @@ testStore("purge() deletes more events than share a commit", async ({ kv, store 
 
 testStore("purge() deletes payloads of more parts than share a commit", async ({ kv, store }) => {
   await buryAll(store, numbered(10));
-  for await (const { key, value } of kv.list<EventRecord>({ prefix: ["events", "event"] })) {
-    await kv.set(key, { ...value, payload: { ...value.payload, chunks: 100 } });
+  for (const key of await keysOf(kv, "event")) {
+    const { payload } = await valueAt<EventRecord>(kv, key);
+    await changeValue(kv, key, { payload: { ...payload, chunks: 100 } });
   }
   assertEquals((await store.purge({})).changed, 10);
 });

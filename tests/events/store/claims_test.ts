@@ -2,6 +2,7 @@ import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
 import { claimAll, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
+import { changeValue } from "./_values.ts";
 
 /** Long enough to be taken in, short enough to be waited for. */
 const LEASE_MS = 200;
@@ -27,10 +28,9 @@ const messagesOf = (logged: readonly LogRecord[]) => logged.map(({ message }) =>
 /** Fills an event's record up to what a value of a KV holds: no lease fits it. */
 async function fill(kv: Deno.Kv, id: string): Promise<void> {
   const key = await recordKey(kv, id);
-  const { value } = await kv.get<object>(key);
   for (let length = 65_536;; length -= 10) {
     try {
-      await kv.set(key, { ...value, requestId: "x".repeat(length) });
+      await changeValue(kv, key, { requestId: "x".repeat(length) });
       return;
     } catch (error) {
       if (!String(error).includes("too large")) throw error;

@@ -7,6 +7,7 @@ import { openSqlite } from "../../_sqlite.ts";
 import { buryAll, claimOne, delivery, keysOf, later, listed, recordKey } from "./_events.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { damage } from "./_values.ts";
 
 /** The ids in the index of dead events, in its order. */
 const indexed = async (kv: Deno.Kv) => (await keysOf(kv, "dead")).map((key) => key.at(-1));
@@ -117,7 +118,7 @@ Deno.test("an entry of the index without its dead event is passed over", async (
   const { kv, store } = sut;
   await buryAll(store, ["d1", "d2", "d3"]);
   await kv.delete(await recordKey(kv, "d1"));
-  await kv.set(await recordKey(kv, "d2"), "garbage");
+  await damage(kv, await recordKey(kv, "d2"));
   assertEquals(await listed(store, { state: "dead" }), ["d3"]);
   assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
   assertEquals(await indexed(kv), ["d1", "d3"]);

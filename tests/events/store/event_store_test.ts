@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { type Delivery, openEventStore } from "../../../events/mod.ts";
-import { claimAll, claimOne, delivery, keysOf, later, recordKey } from "./_events.ts";
+import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { damage, setNewer, setValue } from "./_values.ts";
 
 testStore("accept() stores an event that can be claimed and loaded", async ({ store }) => {
   await store.accept({ ...delivery("d1"), requestId: "r1" });
@@ -86,7 +87,7 @@ testStore("accept() leaves nothing of a large duplicate", async ({ kv, store }) 
 });
 
 testStore("deleteStaleUploads() deletes what a crashed upload left", async ({ kv, store }) => {
-  await kv.set(["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });
+  await setValue(kv, ["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });
   await kv.set(["events", "payload", "p1", 0], new Uint8Array(9));
   await kv.set(["events", "payload", "p1", 1], new Uint8Array(9));
   assertEquals(await store.deleteStaleUploads(60_000), 0);
@@ -253,10 +254,11 @@ testStoreInOneProcess(
     await later(2);
     await store.accept(delivery("d2"));
     const key = await recordKey(kv, "d1");
-    await kv.set(key, "garbage");
+    await damage(kv, key);
+    const before = await kv.get(key);
     assertEquals((await claimOne(store)).record.id, "d2");
     assertEquals(messages, ["event record unreadable, left unhandled"]);
-    assertEquals((await kv.get(key)).value, "garbage");
+    assertEquals(await kv.get(key), before);
   },
 );
 
@@ -265,16 +267,12 @@ testStoreInOneProcess(
   async ({ kv }) => {
     const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
     await store.accept(delivery("d1"));
-    const record = (await store.get("d1"))!;
-    const key = await recordKey(kv, "d1");
-    await kv.set(key, { ...record, v: 99 });
+    const restore = await setNewer(kv, await recordKey(kv, "d1"));
     assertEquals(await claimAll(store), []);
     await assertRejects(() => store.accept(delivery("d1")), Error, "unreadable");
     assertEquals((await keysOf(kv, "due")).length, 1);
-    await kv.set(key, record);
-    const [due] = await keysOf(kv, "due");
-    const { value } = await kv.get(due!);
-    await kv.atomic().delete(due!).set(["events", "due", Date.now() - 1, "d1"], value).commit();
+    await restore();
+    await makeDue(kv, "d1");
     assertEquals((await claimOne(store)).record.id, "d1");
     assertEquals((await keysOf(kv, "due")).length, 1);
   },

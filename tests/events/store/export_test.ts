@@ -11,6 +11,7 @@ import { buryAll, claimAll, delivery, idsOf, recordKey } from "./_events.ts";
 import { testDenokv } from "./_denokv.ts";
 import { contentOf, importLines, linesOf, storeAll } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { setNewer } from "./_values.ts";
 
 /** The ids of the events in lines, in their order. */
 const idsIn = (lines: readonly string[]) => lines.map((line) => JSON.parse(line).record.id);
@@ -112,8 +113,7 @@ testStore("imported events are known, replayed and purged as others are", async 
 
 testStore("an export names what it leaves out, and goes on", async ({ kv, store }) => {
   for (const id of ["d1", "d2", "d3"]) await store.accept(delivery(id));
-  const key = await recordKey(kv, "d1");
-  await kv.set(key, { ...(await kv.get<object>(key)).value, v: 99 });
+  await setNewer(kv, await recordKey(kv, "d1"));
   const { payload } = (await store.get("d2"))!;
   await kv.delete(["events", "payload", payload!.id, 0]);
   const left: LeftOutEvent[] = [];

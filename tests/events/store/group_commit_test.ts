@@ -1,6 +1,7 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../../events/mod.ts";
+import { encodeValue } from "../../../events/store/value_codec.ts";
 import { accepted } from "../../../events/store/arrival.ts";
 import { newPayloadRef } from "../../../events/store/kv/_payload.ts";
 import { SharedEntries, Write } from "../../../events/store/kv/_write.ts";
@@ -8,6 +9,7 @@ import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
 import { createNotifier } from "../../../events/store/kv/notifier.ts";
 import { claimAll, delivery } from "./_events.ts";
+import { valueAt } from "./_values.ts";
 
 /** Notes what becomes of the commits of a KV, as they are made. */
 function watchCommits(kv: Deno.Kv): string[] {
@@ -175,7 +177,7 @@ async function commitFive(kv: Deno.Kv): Promise<number> {
   const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
   const writes = Array.from({ length: 5 }, (_, i) => {
     const keys = Array.from({ length: 4 }, (_, j) => ["own", 10 * i + j]);
-    const write = new Write().set(["own", i], true);
+    const write = new Write().set(["own", i], encodeValue(true));
     for (const key of keys) write.check({ key, versionstamp: null });
     return write;
   });
@@ -220,7 +222,8 @@ async function commitRefused(kv: Deno.Kv, count: number): Promise<PromiseSettled
   const ids = Array.from({ length: count }, (_, i) => `d${i}`);
   for (const id of ids.slice(0, -1)) await kv.set(["own", id], true);
   return await Promise.allSettled(ids.map((id) => {
-    const write = new Write().check({ key: ["own", id], versionstamp: null }).set(["own", id], 1);
+    const write = new Write().check({ key: ["own", id], versionstamp: null })
+      .set(["own", id], encodeValue(1));
     const { body } = delivery(id);
     write.proof = accepted(delivery(id), id, newPayloadRef(body), Date.now());
     return commits.commit(write);
@@ -250,7 +253,7 @@ Deno.test("a write is made although the KV fails to read whether those beside it
   const getMany = (keys: Deno.KvKey[]) => keys.every(isOwn) ? kv.getMany(keys) : lost();
   const results = await commitRefused(changedKv(kv, { get, getMany }), 3);
   assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "fulfilled"]);
-  assertEquals((await kv.get(["own", "d2"])).value, 1);
+  assertEquals(await valueAt(kv, ["own", "d2"]), 1);
 });
 
 Deno.test("a refused write that would leave its record as it is was not made", async () => {
@@ -260,9 +263,9 @@ Deno.test("a refused write that would leave its record as it is was not made", a
   const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
   const record = accepted(delivery("d1"), "d1", newPayloadRef(delivery("d1").body), Date.now());
   const key = keys.event(record);
-  const { versionstamp } = await kv.set(key, record);
+  const { versionstamp } = await kv.set(key, encodeValue(record));
   await kv.set(["own"], true);
-  const write = new Write().check({ key, versionstamp }).set(key, record);
+  const write = new Write().check({ key, versionstamp }).set(key, encodeValue(record));
   write.check({ key: ["own"], versionstamp: null });
   write.proof = record;
   assertEquals(await commits.commit(write), null);

@@ -5,6 +5,7 @@ import { toEvent } from "../../../events/worker/event.ts";
 import { until } from "../worker/_worker.ts";
 import { claimOne, delivery, keysOf, later, listed } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -330,8 +331,10 @@ for (
 
 Deno.test("an entry that another version wrote is left to it", async () => {
   await using sut = await memoryStore({ keepPayloads });
-  await sut.kv.set(["events", "kept", 1, "d1"], { v: 2 });
-  await sut.kv.set(["events", "kept", 2, "d2"], "damaged");
+  for (const [settledAt, id] of [[1, "d1"], [2, "d2"]] as const) {
+    await setValue(sut.kv, ["events", "kept", settledAt, id], { receivedAt: 1 });
+  }
+  await setNewer(sut.kv, ["events", "kept", 2, "d2"]);
   await settle(sut.store, "d3");
   const store = await openEventStore(sut.kv);
   assertEquals(await store.trimPayloads(), 1);

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
+import { encodeValue } from "../../../events/store/value_codec.ts";
 import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import { SharedEntries, Write } from "../../../events/store/kv/_write.ts";
 import { createNotifier } from "../../../events/store/kv/notifier.ts";
@@ -162,7 +163,7 @@ Deno.test("the store's own notification goes out in a commit with effects", asyn
   const notifier = createNotifier("enqueue", kv, "events");
   const keys = storeKeys("events");
   const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
-  const write = new Write().set(["own"], 1);
+  const write = new Write().set(["own"], encodeValue(1));
   write.notifies = true;
   write.effects = (commit) => {
     assertThrows(() => commit.enqueue("mine"), TypeError, SENDING);

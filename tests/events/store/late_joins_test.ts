@@ -3,6 +3,7 @@ import { type EventRecord, type EventStore, openEventStore } from "../../../even
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
 import { testStore } from "./_stores.ts";
+import { changeValue, setValue, valueAt } from "./_values.ts";
 
 interface Sut {
   readonly kv: Deno.Kv;
@@ -18,12 +19,11 @@ async function storeLater(
 ): Promise<void> {
   await store.accept(delivery(id));
   const recordAt = await recordKey(kv, id);
-  const { value } = await kv.get<EventRecord>(recordAt);
-  const dueAt = value!.dueAt! + delayMs;
-  const record = { ...value!, orderingKey: key, joinsLater: true, dueAt, delayMs };
-  const entry = { v: 2, receivedAt: record.receivedAt, group: null, delayMs };
-  await kv.atomic().delete(["events", "due", value!.dueAt!, id])
-    .set(recordAt, record).set(["events", "due", dueAt, id], entry).commit();
+  const { receivedAt, dueAt: before } = await valueAt<EventRecord>(kv, recordAt);
+  const dueAt = before! + delayMs;
+  await changeValue(kv, recordAt, { orderingKey: key, joinsLater: true, dueAt, delayMs });
+  await kv.delete(["events", "due", before!, id]);
+  await setValue(kv, ["events", "due", dueAt, id], { receivedAt, group: null, delayMs });
 }
 
 async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
@@ -127,10 +127,9 @@ testStore("an event that joins later by a clock that was ahead is brought forwar
   const { kv, store } = sut;
   await storeLater(sut, "reminder", "repo", 60_000);
   const key = await recordKey(kv, "reminder");
-  const { value } = await kv.get<EventRecord>(key);
   const [due] = await keysOf(kv, "due");
-  await kv.atomic().set(key, { ...value!, delayMs: 0 })
-    .set(due!, { v: 2, receivedAt: value!.receivedAt, group: null, delayMs: 0 }).commit();
+  await changeValue(kv, key, { delayMs: 0 });
+  await changeValue(kv, due!, { delayMs: 0 });
   assertEquals(await store.repairSchedule(), 1);
   assertEquals((await claimOne(store)).record.group, { key: "repo", position: 0 });
 });

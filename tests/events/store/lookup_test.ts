@@ -1,52 +1,63 @@
-import { assert, assertEquals } from "@std/assert";
-import { openEventStore } from "../../../events/mod.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import { UndecodableError } from "../../../events/store/kv/_layout.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
+import { claimAll, claimOne, delivery, keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
+import { damage, setNewer, setValue } from "./_values.ts";
 
-/** Values that no version has written as an event's id. */
-const UNKNOWN = [null, undefined, "x", {}, [], 5n, true, new Date(0), { receivedAt: 5 }, NaN, -1];
+/** Checks that nothing is done for an id whose entry cannot be read, and that this is left as it is. */
+async function assertStops(kv: Deno.Kv, store: EventStore, id: string): Promise<void> {
+  const [key] = await keysOf(kv, "id");
+  const before = await kv.get(key!);
+  const operations = [
+    () => store.get(id),
+    () => store.cancel(id),
+    () => store.replay(id),
+    () => store.accept(delivery("d1")),
+  ];
+  for (const operation of operations) {
+    await assertRejects(operation, UndecodableError, `Cannot read the entry of the id ${id}: `);
+  }
+  assertEquals(await kv.get(key!), before);
+}
 
-Deno.test("a delivery is accepted whose id has an entry of an unknown shape", async () => {
+/** Values that no version has written as the entry of an id. */
+const UNKNOWN = [null, "x", {}, [], true, { receivedAt: 5 }];
+
+Deno.test("what needs the entry of an id rejects while that cannot be read", async () => {
   await using sut = await memoryStore();
   const { kv, store } = sut;
-  for (const value of UNKNOWN) {
-    const { id } = await store.accept(delivery("d1"));
-    const [key] = await keysOf(kv, "id");
+  const { id } = await store.accept(delivery("d1"));
+  const [key] = await keysOf(kv, "id");
+  const { value } = await kv.get(key!);
+  const bytes = [setNewer, damage, ...UNKNOWN.map((each) => () => setValue(kv, key!, each))];
+  for (const spoil of bytes) {
     await kv.set(key!, value);
-    assertEquals(await store.get(id), null);
-    assertEquals([await store.cancel(id), await store.replay(id)], [false, false]);
-    assertEquals(await store.purge({ ids: [id] }), { changed: 0, left: [id] });
-    assertEquals(await Array.fromAsync(store.list({ ids: [id] })), []);
-    const again = await store.accept({ ...delivery("d1"), payload: {} });
-    assertEquals(again, { id, duplicate: false }, Deno.inspect(value));
-    assertEquals((await store.get(id))?.state, "queued");
-    assertEquals(await store.accept(delivery("d1")), { id, duplicate: true });
-    for (const lease of await claimAll(store)) await store.complete(lease);
-    await store.purge({});
-    await kv.delete(key!);
+    await spoil(kv, key!);
+    await assertStops(kv, store, id);
   }
+  assertEquals((await store.accept(delivery("d2"))).duplicate, false);
+  await kv.set(key!, value);
+  assertEquals(await store.accept(delivery("d1")), { id, duplicate: true });
+  assertEquals((await claimAll(store)).length, 2);
 });
 
-Deno.test("an event whose id's entry has an unknown shape is handled, and purged", async () => {
+Deno.test("an event whose id's entry cannot be read is handled, and purged", async () => {
   await using sut = await memoryStore();
   const { kv, store } = sut;
   await store.accept(delivery("d1"));
-  await kv.set((await keysOf(kv, "id"))[0]!, "x");
-  assert(await store.bury(await claimOne(store), "no"));
-  // That it has died is written with its id.
-  assertEquals((await store.replayAll({})).changed, 1);
-  await kv.set((await keysOf(kv, "id"))[0]!, "x");
-  assertEquals((await store.cancelAll({})).changed, 1);
+  await setNewer(kv, (await keysOf(kv, "id"))[0]!);
+  assert(await store.complete(await claimOne(store)));
   assertEquals((await store.purge({})).changed, 1);
-  assertEquals([await keysOf(kv, "event"), await keysOf(kv, "id")], [[], []]);
+  assertEquals(await keysOf(kv, "event"), []);
 });
 
 testWith(
   ["read", "write"],
-  "a delivery is accepted whose id cannot be decoded",
+  "what needs the entry of an id rejects while not even the KV can decode it",
   () =>
     withFolder(async (folder) => {
       using kv = await Deno.openKv(`${folder}/kv.db`);
@@ -60,14 +71,10 @@ testWith(
       const { id } = await store.accept(delivery("d1"));
       const [lease] = await claimAll(store);
       damage("id", "d1");
-      assertEquals(await store.get(id), null);
-      assertEquals([await store.cancel(id), await store.replay(id)], [false, false]);
+      for (const operation of [() => store.get(id), () => store.accept(delivery("d1"))]) {
+        await assertRejects(operation, UndecodableError);
+      }
       assert(await store.complete(lease!));
-      // That it is done is written with its id.
-      assertEquals(await store.accept(delivery("d1")), { id, duplicate: true });
-      damage("id", "d1");
-      assertEquals(await store.accept(delivery("d1")), { id, duplicate: false });
-      assertEquals(idsOf(await claimAll(store)), [id]);
       // A record that cannot be decoded either has events read by their ids.
       for (const each of ["d2", "d3", "d4"]) await store.accept(delivery(each));
       damage("id", "d3");

@@ -1,16 +1,19 @@
-import { assert, assertEquals } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
+import { UndecodableError } from "../../../events/store/kv/_layout.ts";
 import { withFolder } from "../../_folder.ts";
 import { testKv } from "../../_kvs.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
+import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
 
 const place = (seq: Deno.KvKeyPart): Deno.KvKey => ["events", "place", "key", seq];
 
 const MENDED = "ordering group damaged, put right";
+const HELD = "ordering group held: a position cannot be read";
 
 interface Sut {
   readonly kv: Deno.Kv;
@@ -31,10 +34,16 @@ async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
 
 /** Takes in events of one key, one after the other. */
 async function accept(store: EventStore, ...names: string[]): Promise<string[]> {
+  return await acceptWith(store, "key", ...names);
+}
+
+async function acceptWith(store: EventStore, key: string, ...names: string[]): Promise<string[]> {
   const ids = [];
-  for (const name of names) ids.push((await store.accept(delivery(name, "{}", "key"))).id);
+  for (const name of names) ids.push((await store.accept(delivery(name, "{}", key))).id);
   return ids;
 }
+
+const byId = (a: Lease, b: Lease) => a.record.id < b.record.id ? -1 : 1;
 
 /** Claims and completes one event at a time until nothing is due, and tells the ids. */
 async function drain(store: EventStore): Promise<string[]> {
@@ -54,37 +63,35 @@ async function assertEmpty(kv: Deno.Kv): Promise<void> {
 }
 
 /** Values that no version has written for a group with two events. */
-const DAMAGED: readonly unknown[] = [
-  ...[null, undefined, 5, "x", {}, [], { next: 2 }, { size: 2 }, { next: -1, size: 2 }],
-  ...[{ next: 2, size: -1 }, { next: 2, size: NaN }, { next: 2, size: 1e15 }, {
-    next: 2,
-    size: 0.5,
-  }],
-  ...[{ next: NaN, size: 2 }, { next: 2n, size: 2n }, { next: 2, size: 2, heldUntil: "x" }],
+const UNKNOWN: readonly unknown[] = [
+  ...[null, 5, "x", {}, [], { next: 2 }, { size: 2 }, { next: -1, size: 2 }],
+  ...[{ next: 2, size: -1 }, { next: 2, size: null }, { next: 2, size: 1e15 }],
+  ...[{ next: 2, size: 0.5 }, { next: "2", size: "2" }, { next: 2, size: 2, heldUntil: "x" }],
 ];
 
-testKv("an event joins a group that is damaged, which is put right", async (kv) => {
-  const { store, messages } = await sutOn(kv);
-  for (const [i, value] of DAMAGED.entries()) {
-    const ids = await accept(store, `a${i}`, `b${i}`);
+testKv("a group whose record cannot be read is joined and left once it can", async (kv) => {
+  const { store } = await sutOn(kv);
+  const ids = await accept(store, "a", "b");
+  const [other] = await acceptWith(store, "other", "o");
+  const { value } = await kv.get(GROUP);
+  const bytes = [setNewer, damage, ...UNKNOWN.map((each) => () => setValue(kv, GROUP, each))];
+  const [first, ...others] = (await claimAll(store)).toSorted(byId);
+  assertEquals([first!.record.id, ...idsOf(others)], [ids[0], other]);
+  for (const spoil of bytes) {
     await kv.set(GROUP, value);
-    ids.push(...await accept(store, `c${i}`));
-    assertEquals(await drain(store), ids, Deno.inspect(value));
-    await assertEmpty(kv);
-    assertEquals(messages.splice(0), [MENDED]);
+    await spoil(kv, GROUP);
+    const before = await kv.get(GROUP);
+    await assertRejects(() => accept(store, "c"), UndecodableError, "Cannot read an ordering grou");
+    await assertRejects(() => store.complete(first!), UndecodableError, "Cannot read an ordering");
+    assertEquals([await store.repairGroups(), await kv.get(GROUP)], [0, before]);
   }
+  assert(await store.complete(others[0]!));
+  await kv.set(GROUP, value);
+  ids.push(...await accept(store, "c"));
+  assert(await store.complete(first!));
+  assertEquals(await drain(store), ids.slice(1));
+  await assertEmpty(kv);
 });
-
-Deno.test("an event leaves a group that is damaged, and the next one goes on", () =>
-  withStore(async ({ kv, store, messages }) => {
-    for (const [i, value] of DAMAGED.entries()) {
-      const ids = await accept(store, `a${i}`, `b${i}`, `c${i}`);
-      await kv.set(GROUP, value);
-      assertEquals(await drain(store), ids, Deno.inspect(value));
-      await assertEmpty(kv);
-      assertEquals(messages.splice(0), [MENDED]);
-    }
-  }));
 
 Deno.test("an event leaves a group whose record is gone, and the next one goes on", () =>
   withStore(async ({ kv, store, messages }) => {
@@ -107,23 +114,57 @@ Deno.test("an event that has lost its place lets the next one go on", () =>
     assertEquals(messages, [MENDED]);
   }));
 
-Deno.test("places of an unknown shape, or without their event, are passed over", () =>
+Deno.test("a place that cannot be read holds its group, and no other", () =>
   withStore(async ({ kv, store, messages }) => {
-    const values = [null, 5, {}, { id: 5, receivedAt: 1 }, { id: "x", receivedAt: "y" }, undefined];
-    const names = values.map((_, i) => `d${i}`);
-    const [first] = await accept(store, "first", ...names);
-    for (const [i, value] of values.entries()) await kv.set(place(i + 1), value);
-    await kv.set(place("x"), null);
+    const ids = await accept(store, "a", "b", "c");
+    const { value } = await kv.get(place(1));
+    const unknown = [null, 5, {}, { id: 5, receivedAt: 1 }, { id: "x", receivedAt: "y" }];
+    const bytes = [setNewer, damage, ...unknown.map((each) => () => setValue(kv, place(1), each))];
+    const first = await claimOne(store);
+    for (const [i, spoil] of bytes.entries()) {
+      await kv.set(place(1), value);
+      await spoil(kv, place(1));
+      const before = await kv.get(place(1));
+      if (i === 0) assert(await store.complete(first));
+      assertEquals(await store.repairGroups(), 0);
+      assertEquals(await claimAll(store), []);
+      assertEquals(await kv.get(place(1)), before);
+    }
+    const [other] = await acceptWith(store, "other", "o");
+    assertEquals(await drain(store), [other!]);
+    ids.push(...await accept(store, "d"));
+    await kv.set(place(1), value);
+    assertEquals(await store.repairGroups(), 1);
+    assertEquals(await drain(store), ids.slice(1));
+    await assertEmpty(kv);
+    assertEquals(new Set(messages), new Set([HELD, MENDED]));
+  }));
+
+Deno.test("an event whose own place cannot be read leaves its group once it can", () =>
+  withStore(async ({ kv, store }) => {
+    const ids = await accept(store, "a", "b");
+    const first = await claimOne(store);
+    const restore = await setNewer(kv, place(0));
+    await assertRejects(() => store.complete(first), UndecodableError, "Cannot read a position");
+    await restore();
+    assert(await store.complete(first));
+    assertEquals(await drain(store), ids.slice(1));
+    await assertEmpty(kv);
+  }));
+
+Deno.test("places without their event are passed over", () =>
+  withStore(async ({ kv, store, messages }) => {
+    const [first] = await accept(store, "first");
+    await setValue(kv, place("x"), null);
     const ids = await accept(store, "gone", "settled", "last");
     await kv.delete(await recordKey(kv, ids[0]!));
     const settled = await recordKey(kv, ids[1]!);
-    const { value } = await kv.get<object>(settled);
-    await kv.set(settled, { ...value, state: "done", settledAt: Date.now(), group: null });
+    await changeValue(kv, settled, { state: "done", settledAt: Date.now(), group: null });
     assertEquals(await drain(store), [first!, ids[2]!]);
     assertEquals(await keysOf(kv, "place"), [place("x")]);
     await kv.delete(place("x"));
     await assertEmpty(kv);
-    assertEquals(new Set(messages), new Set([MENDED]));
+    assertEquals(messages, []);
   }));
 
 /** Counts what is read of a KV. */
@@ -210,8 +251,7 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
     assert(await store.complete((await store.recover(second))!));
     await isUntouched();
     const key = await recordKey(kv, (await keysOf(kv, "due"))[0]!.at(-1) as string);
-    const { value } = await kv.get<object>(key);
-    await kv.set(key, { ...value, v: 99 });
+    await setNewer(kv, key);
     await isUntouched();
     assertEquals(messages, []);
   }));
@@ -220,7 +260,7 @@ Deno.test("repairSchedule() starts no second event of a key while the first one 
   withStore(async ({ kv, store }) => {
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
-    await kv.set(GROUP, "damaged");
+    await kv.delete(GROUP);
     await store.repairGroups();
     assertEquals(await claimAll(store), []);
     assert(await store.complete(first));
@@ -243,25 +283,28 @@ function testFile(name: string, fn: (sut: Sut, path: string) => Promise<void>): 
     }));
 }
 
-testFile("a group whose record cannot be decoded is put right", async (sut, path) => {
-  const { kv, store, messages } = sut;
-  const ids = await accept(store, "a", "b", "c");
+testFile("a group whose record not even the KV can decode is left as it is", async (sut, path) => {
+  const { store, messages } = sut;
+  await accept(store, "a", "b");
+  const first = await claimOne(store);
   assertEquals(damageBytes(path, "lane"), 1);
-  ids.push(...await accept(store, "d"));
-  assertEquals(messages, [MENDED]);
-  assertEquals(await drain(store), ids);
-  await assertEmpty(kv);
+  await assertRejects(() => accept(store, "c"), UndecodableError);
+  await assertRejects(() => store.complete(first), UndecodableError);
+  assertEquals([await store.repairGroups(), messages], [0, []]);
+  assertEquals(damageBytes(path, "lane"), 1);
 });
 
-testFile("places that cannot be decoded hold up no event behind them", async (sut, path) => {
-  const { kv, store, messages } = sut;
-  const ids = await accept(store, "a", "b", "c");
-  assertEquals(damageBytes(path, "place"), 3);
-  ids.push(...await accept(store, "d"));
-  // The first one is on the schedule all the same; of the others none is known.
-  assertEquals(await drain(store), [ids[0], ids[3]]);
-  await assertEmpty(kv);
-  for (const id of ids.slice(1, 3)) assert(await store.cancel(id) && await store.replay(id));
-  assertEquals(await drain(store), ids.slice(1, 3));
-  assertEquals(new Set(messages), new Set([MENDED]));
-});
+testFile(
+  "places that not even the KV can decode hold their group, and no other",
+  async (sut, path) => {
+    const { store, messages } = sut;
+    await accept(store, "a", "b", "c");
+    const first = await claimOne(store);
+    assertEquals(damageBytes(path, "place"), 3);
+    await assertRejects(() => store.complete(first), UndecodableError);
+    const [other] = await acceptWith(store, "other", "o");
+    assertEquals(await drain(store), [other!]);
+    assertEquals([await store.repairGroups(), messages], [0, []]);
+    assertEquals(damageBytes(path, "place"), 3);
+  },
+);

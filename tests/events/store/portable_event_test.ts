@@ -14,7 +14,7 @@ const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 function event(body: Uint8Array<ArrayBuffer> | null, changes: object = {}): PortableEvent {
   return {
     record: {
-      ...{ v: 2, id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
+      ...{ id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
       ...{ receivedAt: 1_000, state: "queued", attempt: 0, dueAt: 1_000, orderingKey: null },
       ...{ group: null, settledAt: null, attempts: [], ...changes },
     },

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { readAll, readNear } from "../../../events/store/kv/_reads.ts";
+import { setValue } from "./_values.ts";
 
 const COUNT = 60;
 
@@ -8,9 +9,9 @@ const keyOf = (i: number): Deno.KvKey => ["ns", "event", 1_000 + (i >> 2), `e${i
 /** A KV with values, some of which are not wanted, and others around them. */
 async function filled(isThere: (i: number) => boolean = () => true): Promise<Deno.Kv> {
   const kv = await Deno.openKv(":memory:");
-  await kv.set(["ns", "event", 999, "before"], "before");
-  await kv.set(["ns", "event", 1_000 + COUNT, "after"], "after");
-  for (let i = 0; i < COUNT; i++) if (isThere(i)) await kv.set(keyOf(i), { i });
+  await setValue(kv, ["ns", "event", 999, "before"], "before");
+  await setValue(kv, ["ns", "event", 1_000 + COUNT, "after"], "after");
+  for (let i = 0; i < COUNT; i++) if (isThere(i)) await setValue(kv, keyOf(i), { i });
   return kv;
 }
 
@@ -68,7 +69,7 @@ Deno.test("readNear() reads ids of any text", async () => {
   using kv = await Deno.openKv(":memory:");
   const ids = ["\uff5e", "\ud800", ...Array.from({ length: 12 }, (_, i) => `\u{1f600}${i}`)];
   const keys = ids.map((id): Deno.KvKey => ["ns", "event", 1_000, id]);
-  for (const key of keys) await kv.set(key, key.at(-1));
+  for (const key of keys) await setValue(kv, key, key.at(-1));
   for (const some of [keys, keys.toReversed(), keys.filter((key) => key.at(-1) !== "\ud800")]) {
     assertEquals(await readNear(kv, some), await readAll(kv, some));
   }

@@ -1,12 +1,17 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
+import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
 import {
-  type EventStore,
-  type Lease,
-  openEventStore,
-  type RecordedAttempt,
-} from "../../../events/mod.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
+  claimAll,
+  claimOne,
+  delivery,
+  idsOf,
+  keysOf,
+  later,
+  makeDue,
+  recordKey,
+} from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { changeValue, setNewer } from "./_values.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -77,31 +82,6 @@ Deno.test("repairSchedule() leaves a retry alone that is not due", async () => {
   assertEquals(await sut.store.repairSchedule(), 0);
 });
 
-/** Makes an event's record and entry as the first version has written them, which noted no delay. */
-async function makeOlder(kv: Deno.Kv): Promise<void> {
-  for (const key of [...await keysOf(kv, "due"), ...await keysOf(kv, "event")]) {
-    const { value } = await kv.get<Record<string, unknown>>(key);
-    const { delayMs: _, v: __, group: lane, attempts, ...older } = value!;
-    const errors = (attempts as RecordedAttempt[] | undefined)
-      ?.map(({ attempt, endedAt, error }) => ({ attempt, at: endedAt, message: error }));
-    await kv.set(key, { ...older, v: 1, lane, ...(errors && { errors }) });
-  }
-}
-
-for (const [delayMs, repaired] of [[2_000, 1], [AHEAD_MS + MINUTE_MS, 0]] as const) {
-  const what = repaired ? "schedules a short retry anew" : "leaves a long retry alone";
-  Deno.test(`repairSchedule() ${what} of a version that noted no delay`, async () => {
-    await using sut = await memoryStore();
-    const byMs = repaired ? AHEAD_MS : 0;
-    await ahead(byMs, async () => {
-      await sut.store.accept(delivery());
-      await sut.store.retry(await claimOne(sut.store), delayMs, "no");
-    });
-    await makeOlder(sut.kv);
-    assertEquals(await sut.store.repairSchedule(), repaired);
-  });
-}
-
 Deno.test("repairSchedule() leaves what another machine has scheduled whose clock is right to a second", async () => {
   await using sut = await memoryStore();
   await ahead(900, async () => {
@@ -166,26 +146,6 @@ testStore("recover() finds no lease that another has", async ({ store }) => {
   assertEquals(await store.recover(held), null);
 });
 
-/** Makes records of another version, and tells how they were. */
-async function makeNewer(kv: Deno.Kv, ids: readonly string[]): Promise<Map<Deno.KvKey, unknown>> {
-  const before = new Map<Deno.KvKey, unknown>();
-  for (const key of await Promise.all(ids.map((id) => recordKey(kv, id)))) {
-    const { value } = await kv.get<object>(key);
-    before.set(key, value);
-    await kv.set(key, { ...value, v: 99 });
-  }
-  return before;
-}
-
-/** Has what was put off looked at now. */
-async function lookNow(kv: Deno.Kv): Promise<void> {
-  for (const key of await keysOf(kv, "due")) {
-    const { value } = await kv.get(key);
-    await kv.atomic().delete(key).set([...key.slice(0, 2), Date.now() - 1, key[3]!], value)
-      .commit();
-  }
-}
-
 async function completeNext(store: EventStore, id: string): Promise<void> {
   const lease = await claimOne(store);
   assertEquals(lease.record.id, id);
@@ -193,32 +153,29 @@ async function completeNext(store: EventStore, id: string): Promise<void> {
 }
 
 testStoreInOneProcess(
-  "a record that can be read again takes no other's position in its ordering group",
+  "a record that can be read again has kept its position in its ordering group",
   async ({ kv }) => {
     const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
     for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
-    const before = await makeNewer(kv, ["d1"]);
-    await claimAll(store);
-    await completeNext(store, "d2");
-    // Places begin anew, so d3 has the one that d1 had.
+    const restore = await setNewer(kv, await recordKey(kv, "d1"));
+    assertEquals(await claimAll(store), []);
     for (const id of ["d3", "d4"]) await store.accept(delivery(id, "{}", "key"));
-    for (const [key, value] of before) await kv.set(key, value);
-    await lookNow(kv);
-    const leases = await claimAll(store);
-    assertEquals(idsOf(leases).toSorted(), ["d1", "d3"]);
-    for (const lease of leases) assert(await store.complete(lease));
-    await completeNext(store, "d4");
+    assertEquals([await store.repairGroups(), await claimAll(store)], [0, []]);
+    await restore();
+    await makeDue(kv, "d1");
+    for (const id of ["d1", "d2", "d3", "d4"]) await completeNext(store, id);
     assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
   },
 );
 
-Deno.test("any number of records that cannot be read do not hold up their key", async () => {
+Deno.test("any number of records that cannot be read hold their key until they are purged", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { log: () => {} });
   const ids = Array.from({ length: 120 }, (_, i) => `d${i}`);
   for (const id of [...ids, "last"]) await store.accept(delivery(id, "{}", "key"));
-  await makeNewer(kv, ids);
+  for (const id of ids) await setNewer(kv, await recordKey(kv, id));
   for (let i = 0; i < 3; i++) assertEquals(await claimAll(store), []);
+  assertEquals((await store.purge({ state: "unreadable" })).changed, ids.length);
   await completeNext(store, "last");
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
 });
@@ -228,11 +185,9 @@ Deno.test("repairSchedule() brings an event forward that a clock ahead has put o
   const { kv, store } = sut;
   await store.accept(delivery("d1"));
   const [own] = await keysOf(kv, "due");
-  const { value } = await kv.get<object>(own!);
   // As a claim puts off what it cannot lease: the record says another time than its entry.
-  await kv.atomic().delete(own!)
-    .set(["events", "due", Date.now() + 86_400_000, "d1"], { ...value, delayMs: 60_000 })
-    .commit();
+  await changeValue(kv, own!, { delayMs: 60_000 });
+  await makeDue(kv, "d1", Date.now() + 86_400_000);
   assertEquals(await store.repairSchedule(), 1);
   assertEquals(await store.repairSchedule(), 0);
   const [moved] = await keysOf(kv, "due");

@@ -6,18 +6,17 @@ import { testKv } from "../../_kvs.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, delivery, idsOf, keysOf } from "./_events.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 /** Values that no version up to this one has written as an entry of the schedule. */
 const UNKNOWN_VALUES: readonly unknown[] = [
-  ...[null, undefined, 5, "x", true, 5n, new Date(0), new Uint8Array(3), new Map()],
+  ...[null, 5, "x", true],
   ...[{}, [], [1], { events: 5 }, { events: null }, { events: [null] }, { events: [{}] }],
   ...[{ events: [{ id: 5, receivedAt: 1 }] }, { events: [{ id: "a", receivedAt: "1" }] }],
-  ...[{ events: [{ id: "a".repeat(5_000), receivedAt: 1 }] }, { events: [], v: 2 }],
-  ...[{ receivedAt: 1 }, { receivedAt: NaN, group: null }, { receivedAt: 1, group: 5 }],
-  ...[{ receivedAt: 1n, group: null }, { receivedAt: 1, lane: { key: "a", seq: -1 } }],
-  ...[{ v: 2, receivedAt: 1 }, { v: 2, receivedAt: 1, group: { key: "a", position: -1 } }],
-  ...[{ receivedAt: 1, group: null, events: [null] }, { v: 99, receivedAt: 1, group: null }],
-  ...[{ v: "1", receivedAt: 1, group: null }, { v: null, receivedAt: 1, group: null }],
+  ...[{ events: [{ id: "a".repeat(5_000), receivedAt: 1 }] }, { events: [] }],
+  ...[{ receivedAt: 1 }, { receivedAt: null, group: null }, { receivedAt: 1, group: 5 }],
+  ...[{ receivedAt: "1", group: null }, { receivedAt: 1, group: { key: "a", position: -1 } }],
+  ...[{ receivedAt: 1, group: null, events: [null] }, { receivedAt: 9e15, group: null }],
 ];
 
 /** Keys below the schedule's that no version has written. */
@@ -53,11 +52,13 @@ testKv(
   "entries of an unknown shape stop no claim, stay as they are, and are logged once",
   async (kv) => {
     const { store, messages } = await sutOn(kv);
-    for (const [i, value] of UNKNOWN_VALUES.entries()) await kv.set(due(1_000, `u${i}`), value);
-    const valid = { receivedAt: 1, group: null };
-    for (const key of UNKNOWN_KEYS) await kv.set(due(...key), valid);
     for (const [i, value] of UNKNOWN_VALUES.entries()) {
-      await kv.set(due(Date.now() + 60_000, `later${i}`), value);
+      await setValue(kv, due(1_000, `u${i}`), value);
+    }
+    const valid = { receivedAt: 1, group: null };
+    for (const key of UNKNOWN_KEYS) await setValue(kv, due(...key), valid);
+    for (const [i, value] of UNKNOWN_VALUES.entries()) {
+      await setValue(kv, due(Date.now() + 60_000, `later${i}`), value);
     }
     const before = await dump(kv, "due");
     await store.accept(delivery("d1"));
@@ -82,7 +83,7 @@ Deno.test("an event whose entry has an unknown shape is found by its record", ()
       ids.push((await store.accept(delivery(`d${i}`, "{}", i % 2 ? "key" + i : undefined))).id);
     }
     const keys = await keysOf(kv, "due");
-    for (const [i, value] of UNKNOWN_VALUES.entries()) await kv.set(keys[i]!, value);
+    for (const [i, value] of UNKNOWN_VALUES.entries()) await setValue(kv, keys[i]!, value);
     assert(await store.oldestDueAt());
     const leases = await claimAll(store);
     assertEquals(idsOf(leases).toSorted(), ids.toSorted());
@@ -100,7 +101,7 @@ Deno.test("repairSchedule() finds an event whose entry has an unknown shape", ()
     } finally {
       Date.now = now;
     }
-    await kv.set((await keysOf(kv, "due"))[0]!, null);
+    await setNewer(kv, (await keysOf(kv, "due"))[0]!);
     assertEquals(await store.repairSchedule(), 1);
     assertEquals((await claimAll(store)).length, 1);
   }));
@@ -180,10 +181,11 @@ testFile("an event whose entry cannot be decoded is cancelled and replayed", asy
 Deno.test("entries whose ids make keys that cannot be read hold nobody up", () =>
   withStore(async ({ kv, store }) => {
     const refs = (id: string, n = 1) => Array.from({ length: n }, () => ({ id, receivedAt: 1 }));
-    await kv.set(["events", "due", 1_000, "g1"], { v: 1, events: refs("\u00e9".repeat(1_500)) });
-    await kv.set(["events", "due", 1_000, "g2"], { v: 1, events: refs("\0".repeat(1_500)) });
-    await kv.set(["events", "due", 1_000, "g3"], { v: 1, events: refs("a", 1_200) });
-    await kv.set(["events", "due", 1_000, "x".repeat(2_020)], { receivedAt: 1, group: null });
+    const shared = [refs("\u00e9".repeat(1_500)), refs("\0".repeat(1_500)), refs("a", 1_200)];
+    for (const [i, events] of shared.entries()) {
+      await setValue(kv, due(1_000, `g${i}`), { events, delayMs: 0 });
+    }
+    await setValue(kv, due(1_000, "x".repeat(2_020)), { receivedAt: 1, group: null });
     await store.accept(delivery("d1"));
     assertEquals(idsOf(await claimAll(store)), ["d1"]);
   }));

@@ -4,6 +4,7 @@ import { until } from "../../../dev/harness/until.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { delivery, idsOf, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
+import { setNewer, setValue, valueAt } from "./_values.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
 
@@ -153,7 +154,7 @@ Deno.test("repairSchedule() makes the events of a group due that were leased by 
   assertEquals(idsOf(await takeOver(sut.store)).toSorted(), IDS);
 });
 
-Deno.test("an event of a group that cannot be read is reported once, and left for an hour", async () => {
+Deno.test("an event of a group that cannot be read is reported once, and put off", async () => {
   using clock = new WallClock();
   await using sut = await memoryStore();
   const records: unknown[] = [];
@@ -163,16 +164,15 @@ Deno.test("an event of a group that cannot be read is reported once, and left fo
   });
   const { due } = await take({ ...sut, store }, ["d1", "d2"], LEASE_MS);
   const key = await recordKey(sut.kv, "d1");
-  const { value } = await sut.kv.get<object>(key);
-  await sut.kv.set(key, { ...value, v: 99 });
+  const restore = await setNewer(sut.kv, key);
   clock.advance(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(store)), ["d2"]);
   assertEquals(await takeOver(store), []);
   assertEquals(records, ["d1"]);
   const postponed = (await due()).find((each) => each.at(-1) === "d1")!;
-  assert(Number(postponed.at(-2)) > Date.now() + 3_000_000);
+  assert(Number(postponed.at(-2)) > Date.now() + 200_000);
   // The version that can read it.
-  await sut.kv.set(key, value);
+  await restore();
   assertEquals(await store.stats(), {
     ...{ running: 2, done: 0, queued: 0, parked: 0, dead: 0, unreadable: 0 },
     ...{ dueLater: 0, oldestWaitingAt: null },
@@ -187,8 +187,8 @@ Deno.test("a payload that is a part of a larger buffer is stored without the res
   const body = buffer.subarray(50_000, 50_007);
   await sut.store.accept({ ...delivery("d2"), body });
   assertEquals(await textOf(sut.store, leases[1]!), `{"a":1}`);
-  const { value } = await sut.kv.get<{ body: Uint8Array }>(await recordKey(sut.kv, "d2"));
-  assertEquals(value!.body.buffer.byteLength, 7);
+  const { value } = await sut.kv.get<Uint8Array>(await recordKey(sut.kv, "d2"));
+  assert(value!.byteLength < 1_000);
 });
 
 Deno.test("list() and get() tell the record of a running event without its payload", async () => {
@@ -205,8 +205,7 @@ Deno.test("an event whose record has lost its payload fails, and says so", async
   await using sut = await memoryStore();
   await take(sut, ["d1"], LEASE_MS);
   const key = await recordKey(sut.kv, "d1");
-  const { value } = await sut.kv.get<object>(key);
-  await sut.kv.set(key, { ...value, body: new Uint8Array(3) });
+  await setValue(sut.kv, key, await valueAt(sut.kv, key), new Uint8Array(3));
   clock.advance(LEASE_MS + 100);
   const [lease] = await takeOver(sut.store);
   await assertRejects(() => sut.store.load(lease!), Error, "Cannot read the payload");

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventStore, ListedState, StateListOptions } from "../../../events/mod.ts";
 import { until } from "../worker/_worker.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { damage, setNewer } from "./_values.ts";
 
 /** Sets states, each by its intake and its key; an empty intake is none. */
 async function set(store: EventStore, states: readonly string[][]) {
@@ -61,8 +62,9 @@ testStore("states() leaves out what has expired", async ({ store }) => {
 testStore("states() names what it cannot read, which can be deleted", async ({ kv, store }) => {
   await set(store, [["", "a"]]);
   const [state] = await Array.fromAsync(store.states()) as [ListedState];
-  for (const value of [new Uint8Array([1]), "text"]) {
-    await kv.set(state.kvKey, value);
+  for (const spoil of [setNewer, damage]) {
+    await set(store, [["", "a"]]);
+    await spoil(kv, state.kvKey);
     const [damaged] = await Array.fromAsync(store.states()) as [ListedState];
     assertEquals([damaged.key, damaged.isUnreadable, damaged.value], ["a", true, undefined]);
     assert(await damaged.delete());

@@ -4,13 +4,34 @@ import { type EventStore, type ListOptions, openEventStore } from "../../../even
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf, listed } from "./_events.ts";
+import {
+  buryAll,
+  claimAll,
+  claimOne,
+  delivery,
+  idsOf,
+  keysOf,
+  listed,
+  makeDue,
+} from "./_events.ts";
 
 interface Sut {
   readonly kv: Deno.Kv;
   readonly store: EventStore;
   /** Writes bytes in the place of an event's record, or another entry, that V8 has not written. */
   readonly damage: (id: string, kind?: string) => void;
+  /** Writes back what was there before. */
+  readonly restore: (id: string, kind?: string) => void;
+}
+
+/** Handles all that is due, one after the other, and returns the ids in that order. */
+async function drain(store: EventStore): Promise<string[]> {
+  const handled = [];
+  for (let leases = await claimAll(store); leases.length > 0; leases = await claimAll(store)) {
+    handled.push(...idsOf(leases));
+    for (const lease of leases) await store.complete(lease);
+  }
+  return handled;
 }
 
 function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
@@ -21,7 +42,17 @@ function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
       using file = openSqlite(`${folder}/kv.db`);
       const isRecord = "hex(k) like '%' || hex(?) || '00%' || hex(?) || '00'";
       const update = file.database.prepare(`update kv set v = x'ff63' where ${isRecord}`);
-      await fn({ kv, store, damage: (id, kind = "event") => void update.run(kind, id) });
+      const select = file.database.prepare(`select v from kv where ${isRecord}`);
+      const back = file.database.prepare(`update kv set v = ? where ${isRecord}`);
+      const before = new Map<string, Uint8Array>();
+      const damage = (id: string, kind = "event") => {
+        before.set(`${kind}/${id}`, select.get(kind, id)!.v as Uint8Array);
+        update.run(kind, id);
+      };
+      const restore = (id: string, kind = "event") => {
+        back.run(before.get(`${kind}/${id}`)!, kind, id);
+      };
+      await fn({ kv, store, damage, restore });
     }));
 }
 
@@ -72,17 +103,32 @@ testFile(
   },
 );
 
-testFile("a record that cannot be decoded holds up no other", async ({ kv, damage }) => {
+testFile("a record that cannot be decoded holds its group, and no other", async (sut) => {
+  const { kv, damage, restore } = sut;
   const store = await openEventStore(kv, { log: () => {} });
   for (const id of ["d1", "d2", "d3"]) await store.accept(delivery(id, "{}", "key"));
+  for (const id of ["o1", "o2"]) await store.accept(delivery(id, "{}", "other"));
   damage("d2");
-  for (const id of ["d1", "d3"]) {
-    const lease = await claimOne(store);
-    assertEquals(lease.record.id, id);
-    await store.complete(lease);
-  }
+  assertEquals((await drain(store)).toSorted(), ["d1", "o1", "o2"]);
   await assertRejects(() => store.accept(delivery("d2")), Error, "unreadable");
+  restore("d2");
+  await makeDue(kv, "d2");
+  assertEquals(await drain(store), ["d2", "d3"]);
 });
+
+testFile(
+  "a record in a group that cannot be decoded is purged, and its group goes on",
+  async (sut) => {
+    const { kv, damage } = sut;
+    const store = await openEventStore(kv, { log: () => {} });
+    for (const id of ["d1", "d2", "d3"]) await store.accept(delivery(id, "{}", "key"));
+    damage("d2");
+    assertEquals(await drain(store), ["d1"]);
+    assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
+    await store.repairGroups();
+    assertEquals(await drain(store), ["d3"]);
+  },
+);
 
 testFile("claim() leaves alone what cannot be decoded", async ({ kv, damage }) => {
   const messages: string[] = [];

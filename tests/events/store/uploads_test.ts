@@ -5,16 +5,17 @@ import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
+import { changeValue, setValue, valueAt } from "./_values.ts";
 
 /** Values that no version has written as the mark of an upload. */
-const UNKNOWN = [null, undefined, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];
+const UNKNOWN = [null, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];
 
 Deno.test("deleteStaleUploads() leaves marks of an unknown shape, and polls the others", async () => {
   await using sut = await memoryStore();
   for (const [i, value] of UNKNOWN.entries()) {
-    await sut.kv.set(["events", "upload", `a${i}`], value);
+    await setValue(sut.kv, ["events", "upload", `a${i}`], value);
   }
-  await sut.kv.set(["events", "upload", "b"], { startedAt: 1, chunks: 1 });
+  await setValue(sut.kv, ["events", "upload", "b"], { startedAt: 1, chunks: 1 });
   await sut.kv.set(["events", "payload", "b", 0], new Uint8Array(1));
   assertEquals(await sut.store.deleteStaleUploads(0), 1);
   assertEquals((await keysOf(sut.kv, "upload")).length, UNKNOWN.length);
@@ -29,7 +30,7 @@ testWith(
       using kv = await Deno.openKv(`${folder}/kv.db`);
       const store = await openEventStore(kv, { notifier: "watch" });
       for (const id of ["a", "b", "c"]) {
-        await kv.set(["events", "upload", id], { startedAt: 1, chunks: 1 });
+        await setValue(kv, ["events", "upload", id], { startedAt: 1, chunks: 1 });
       }
       using file = openSqlite(`${folder}/kv.db`);
       const isMark = "hex(k) like '%' || hex('upload') || '00%' || hex('b') || '00'";
@@ -47,7 +48,7 @@ Deno.test("a record that names more parts than a payload has is one that cannot 
     body: new Uint8Array(1),
   });
   const [key] = await keysOf(kv, "event");
-  const { value } = await kv.get<{ payload: object }>(key!);
-  await kv.set(key!, { ...value, payload: { ...value!.payload, chunks: 1e12 } });
+  const { payload } = await valueAt<{ payload: object }>(kv, key!);
+  await changeValue(kv, key!, { payload: { ...payload, chunks: 1e12 } });
   assertEquals((await store.stats()).unreadable, 1);
 });

@@ -2,9 +2,10 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { EventRecord, EventStore, Lease, LogRecord } from "../../../events/mod.ts";
 import { waitOf, wakeOf } from "../../../events/store/waits.ts";
-import { claimAll, claimOne, delivery, keysOf, later, recordKey } from "./_events.ts";
+import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { WallClock } from "../../_wall_clock.ts";
+import { changeValue, setNewer, valueAt } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -427,11 +428,9 @@ testStore(
   async (sut) => {
     const { kv, store } = sut;
     await park(store, "d1", undefined, 1);
-    const key = await recordKey(kv, "d1");
-    const { value } = await kv.get<EventRecord>(key);
-    await kv.set(key, { ...value, v: 99 });
+    const restore = await setNewer(kv, await recordKey(kv, "d1"));
     assertEquals(await store.wake(NAME, 1), { outcome: "kept" });
-    await kv.set(key, value);
+    await restore();
     await later(5);
     assertEquals(resultOf((await claimOne(store)).record), ["1"]);
     assertEquals(await keysOf(kv, "waiter"), []);
@@ -440,12 +439,17 @@ testStore(
 
 testStore("an entry of a name that another version wrote is left alone", async ({ kv, store }) => {
   const key = ["events", "waiter", NAME];
-  await kv.set(key, { v: 2 });
+  await store.wake(NAME, 1);
+  const restore = await setNewer(kv, key);
+  const before = await kv.get(key);
   await assertRejects(() => store.wake(NAME), Error, `Cannot wake "${NAME}": another version`);
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
   await assertRejects(() => store.park(lease, wait), Error, `Cannot wait for "${NAME}": another`);
-  assertEquals((await kv.get(key)).value, { v: 2 });
+  assertEquals(await kv.get(key), before);
+  await restore();
+  assertEquals(await store.park(lease, wait), true);
+  assertEquals(resultOf((await claimOne(store)).record), ["1"]);
 });
 
 testStore(
@@ -463,12 +467,11 @@ testStore(
   async ({ kv, store }) => {
     await park(store);
     const key = await recordKey(kv, "d1");
-    const { value } = await kv.get<EventRecord>(key);
-    const dueAt = value!.dueAt! + 30 * DAY_MS;
-    const waitingFor = { ...value!.waitingFor!, until: dueAt };
-    const entry = await kv.get(["events", "due", value!.dueAt!, "d1"]);
-    await kv.atomic().delete(entry.key).set(["events", "due", dueAt, "d1"], entry.value)
-      .set(key, { ...value!, dueAt, waitingFor }).commit();
+    const value = await valueAt<EventRecord>(kv, key);
+    const dueAt = value.dueAt! + 30 * DAY_MS;
+    const waitingFor = { ...value.waitingFor!, until: dueAt };
+    await makeDue(kv, "d1", dueAt);
+    await changeValue(kv, key, { dueAt, waitingFor });
     assertEquals(await store.repairSchedule(), 1);
     const after = await recordOf(store);
     assert(after.dueAt! <= Date.now() + DAY_MS && after.waitingFor!.until === after.dueAt);
@@ -634,8 +637,8 @@ testStore("an answer is deleted unless an event takes it", async ({ store }) => 
 testStore("answers() passes over what it cannot read", async ({ kv, store }) => {
   for (const name of ["a", "b", "c"]) await store.wake(name, name);
   const [first, second] = await keysOf(kv, "waiter");
-  await kv.set(first!, { v: 99 });
-  await kv.set(second!, { v: 1, at: Date.now(), value: "{" });
+  await setNewer(kv, first!);
+  await changeValue(kv, second!, { value: "{" });
   assertEquals((await answersOf(store)).map(({ name, value }) => [name, value]), [
     ["b", undefined],
     ["c", "c"],
