@@ -21,8 +21,8 @@ import {
   dueOf,
   isAtEntry,
   isShared,
+  payloadReaderOf,
   readDue,
-  readerOf,
   type Schedule,
 } from "./_schedule.ts";
 import { Waits } from "./_waits.ts";
@@ -72,7 +72,7 @@ interface Failure {
 
 /**
  * Leases the events that are due. An event that cannot be leased must not keep the others waiting: what is
- * unreadable or too large is put off for an hour, what fails otherwise three times in a row for a minute.
+ * unreadable or too large is put off for five minutes, what fails otherwise three times in a row for a minute.
  */
 export class Claims {
   readonly #parts: StoreParts;
@@ -195,7 +195,7 @@ export class Claims {
       return joins ??= new LateJoins(this.#parts, room, this.#joinLimit);
     };
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
-    const reading = readSmallPayloads(this.#kv, this.#keys, known, readerOf(events))
+    const reading = readSmallPayloads(this.#kv, this.#keys, known, payloadReaderOf(events))
       .catch(() => []);
     const start = performance.now();
     const failures: Failure[] = [];
@@ -301,13 +301,16 @@ export class Claims {
   }
 
   /**
-   * Checks whether an event that waits in its group has lost its position: it was put off because it could not
-   * be leased, and nothing will move it up.
+   * Checks whether nothing will move an event up that waits in its group: it has lost its position, which happens
+   * to one that cannot be leased, or its turn came while its record could not be read.
    */
   async #isStranded({ id, group, settledAt }: EventRecord): Promise<boolean> {
     if (!group || settledAt !== null) return false;
-    const { value } = await read(this.#kv, this.#keys.position(group.key, group.position));
-    return !isEventRef(value) || value.id !== id;
+    const { key, position } = group;
+    const { value, versionstamp } = await read(this.#kv, this.#keys.position(key, position));
+    if (versionstamp === null) return true;
+    if (!isEventRef(value)) return false;
+    return value.id !== id || (await this.#orderingGroups.first(key))?.position === position;
   }
 
   /** Puts an event off whose record this version cannot read: another one may read it. */

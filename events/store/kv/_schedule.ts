@@ -27,8 +27,10 @@ import {
   type ListedEntry,
   NumberedEntries,
   readAll,
+  readAllStored,
   type ReadKeys,
   readNear,
+  readNearStored,
 } from "./_reads.ts";
 
 /** The number of entries read at a time. */
@@ -200,11 +202,19 @@ export async function readDue(
   return (await readerOf(events)(kv, wanted)).map(knownOf);
 }
 
-/** Chooses how events are read: those that have waited since they were received lie together. */
-export function readerOf(events: readonly Due[]): ReadKeys {
-  return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt)
-    ? readNear
-    : readAll;
+/** Chooses how the records of events are read. */
+function readerOf(events: readonly Due[]): ReadKeys {
+  return lieTogether(events) ? readNear : readAll;
+}
+
+/** Chooses how the payloads of events are read, which are stored as they are. */
+export function payloadReaderOf(events: readonly Due[]): ReadKeys {
+  return lieTogether(events) ? readNearStored : readAllStored;
+}
+
+/** Checks for events that have waited since they were received: what is stored of them is in one order. */
+function lieTogether(events: readonly Due[]): boolean {
+  return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt);
 }
 
 /** Adds an event's entry in the schedule to a commit, if it has one. */
