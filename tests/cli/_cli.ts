@@ -4,6 +4,7 @@ import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
+import { setNewer } from "../events/store/_values.ts";
 
 /** Outcome of a run of the tool. */
 export interface Result {
@@ -73,6 +74,5 @@ export async function recordKey(kv: Deno.Kv, id: string): Promise<Deno.KvKey> {
 
 /** Makes an event's record one of another version. */
 export async function makeNewer(kv: Deno.Kv, id: string): Promise<void> {
-  const key = await recordKey(kv, id);
-  await kv.set(key, { ...(await kv.get<object>(key)).value, v: 99 });
+  await setNewer(kv, await recordKey(kv, id));
 }

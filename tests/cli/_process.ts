@@ -1,4 +1,5 @@
 import type { EventRecord } from "../../events/mod.ts";
+import { encodeValue } from "../../events/store/value_codec.ts";
 
 const MAIN = new URL("../../cli/main.ts", import.meta.url).href;
 
@@ -33,15 +34,15 @@ export async function ended(process: Deno.ChildProcess) {
 /** Writes the records of events that are done, many at once. */
 export async function writeDone(kv: Deno.Kv, namespace: string, count: number): Promise<void> {
   const record = (receivedAt: number, id: string): EventRecord => ({
-    ...{ v: 2, id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
+    ...{ id, receivedAt, platform: "forge", source: "github", type: "push", requestId: null },
     ...{ state: "done", attempt: 1, dueAt: null, orderingKey: null, group: null },
     ...{ lease: null, settledAt: 2, payload: null, attempts: [] },
   });
   for (let start = 0; start < count; start += BATCH_SIZE) {
     const operation = kv.atomic();
     for (let i = start; i < Math.min(count, start + BATCH_SIZE); i++) {
-      operation.set([namespace, "event", i, `d${i}`], record(i, `d${i}`));
-      operation.set([namespace, "id", `d${i}`], i);
+      operation.set([namespace, "event", i, `d${i}`], encodeValue(record(i, `d${i}`)));
+      operation.set([namespace, "id", `d${i}`], encodeValue(i));
     }
     await operation.commit();
   }

@@ -3,6 +3,7 @@ import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";
 import { recordKey, type Sut, testCli } from "./_cli.ts";
+import { changeValue, setNewer } from "../events/store/_values.ts";
 
 const iso = (time: number) => new Date(time).toISOString();
 
@@ -10,7 +11,7 @@ async function setStates({ store }: Sut): Promise<void> {
   // The tool finds the namespace by its events.
   await store.accept(delivery("d1"));
   await (await store.state("chat:1", { intake: "telegram" })).set({ step: 1 });
-  await (await store.state("chat:1")).set(new Map([["a", 1n]]));
+  await (await store.state("chat:1")).set(["a", 1]);
   await (await store.state("chat:2", { intake: "telegram" })).set("x", { expireAfterMs: 60_000 });
 }
 
@@ -35,7 +36,7 @@ testCli("events states shows the value and the version of states with a key", as
   const { code, out } = await sut.cli("states", "chat:1");
   const { versionstamp } = await sut.store.state("chat:1", { intake: "telegram" });
   assertEquals([code, out.length], [0, 2]);
-  assertEquals(JSON.parse(out[0]!).value, [["a", "1n"]]);
+  assertEquals(JSON.parse(out[0]!).value, ["a", 1]);
   assertEquals(JSON.parse(out[1]!), {
     ...{ intake: "telegram", key: "chat:1", versionstamp, value: { step: 1 } },
   });
@@ -47,14 +48,11 @@ testCli("events states shows the value and the version of states with a key", as
   ]]);
 });
 
-testCli("events states shows a value that has no end, and what it cannot read", async (sut) => {
+testCli("events states shows what it cannot read", async (sut) => {
   await sut.store.accept(delivery("d1"));
-  const endless: Record<string, unknown> = {};
-  endless.self = endless;
-  await (await sut.store.state("a")).set(endless);
-  assert((await sut.cli("states", "a")).out[0]!.includes("Circular"));
+  await (await sut.store.state("a")).set(1);
   const [state] = await Array.fromAsync(sut.store.states());
-  await sut.kv.set(state!.kvKey, "text");
+  await setNewer(sut.kv, state!.kvKey);
   assertEquals((await sut.cli("states")).out, ["-  a  unreadable"]);
   assertEquals((await sut.cli("delete-states", "a")).out, ["1 deleted"]);
 });
@@ -116,10 +114,10 @@ testCli("events schedules tells up to when slots are made", async ({ cli, kv, st
   assertEquals((await cli("schedules")).out, []);
   const notes = openSlotNotes(kv, "bot");
   const now = Date.parse("2026-11-23T10:00:00Z");
-  await notes.write("digest", { v: 1, plan: "0 7 * * 1-5 UTC", at: now }, null);
+  await notes.write("digest", { plan: "0 7 * * 1-5 UTC", at: now }, null);
   const making = { owner: "o", until: now, since: now + 1_000, firstTriedAt: now };
-  await notes.write("hourly", { v: 1, plan: "0 * * * * UTC", at: now, making }, null);
-  await notes.write("newer", { v: 99 }, null);
+  await notes.write("hourly", { plan: "0 * * * * UTC", at: now, making }, null);
+  await notes.write("newer", {}, null);
   const { code, out } = await cli("schedules");
   assertEquals([code, out], [0, [
     "digest  made up to 2026-11-23T10:00:00.000Z  0 7 * * 1-5 UTC",
@@ -194,8 +192,7 @@ testCli("events list and show write a value that is damaged as it is", async (su
   await store.wake("a", 1);
   await claimOne(store);
   const key = await recordKey(kv, "d1");
-  const { value } = await kv.get<object>(key);
-  await kv.set(key, { ...value, woken: [{ name: "a", at: 1, value: "{" }] });
+  await changeValue(kv, key, { woken: [{ name: "a", at: 1, value: "{" }] });
   for (const args of [["list", "--json"], ["show", "d1"], ["show", "d1", "--json"]]) {
     assertEquals(JSON.parse((await cli(...args)).out[0]!).woken[0].value, "{");
   }

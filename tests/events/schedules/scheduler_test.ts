@@ -3,6 +3,7 @@ import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { claimAll, claimOne, listed } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "./_schedulers.ts";
+import { valueAt } from "../store/_values.ts";
 
 const idOf = (hour: number) =>
   `schedule:digest:${new Date(hour).toISOString().replace(".000", "")}`;
@@ -87,7 +88,7 @@ testStore("a note is written by one of two that read it", async ({ kv }) => {
   assertEquals(await notes.write("a", 2, null), null);
   assertEquals(await notes.read("a"), { value: 1, version: first });
   assertEquals(await notes.write("a", 2, first) === null, false);
-  assertEquals((await kv.get(["events", "cron", "a"])).value, 2);
+  assertEquals(await valueAt(kv, ["events", "cron", "a"]), 2);
 });
 
 Deno.test("a hundred slots are made up in parts, of which none is repeated after a failure", async () => {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertLess } from "@std/assert";
+import { assert, assertEquals, assertLess, assertThrows } from "@std/assert";
 import { loadCron } from "../../../events/schedules/mod.ts";
 import {
   type MissedSlots,
@@ -30,7 +30,7 @@ function decide(
 
 function noteAt(at: number, making?: Partial<SlotNote["making"]>): SlotNote {
   const full = { owner: "other", until: HOUR, since: NOW, firstTriedAt: NOW, ...making };
-  return { v: 1, plan: "hourly", at, ...(making && { making: full }) };
+  return { plan: "hourly", at, ...(making && { making: full }) };
 }
 
 /** The slots to make, as hours before the last one, and how many are left out. */
@@ -40,7 +40,7 @@ function made(step: Step): [number[], number] | string {
 }
 
 Deno.test("a new schedule begins now", () => {
-  assertEquals(decide(undefined), { is: "begin", note: { v: 1, plan: "hourly", at: NOW } });
+  assertEquals(decide(undefined), { is: "begin", note: { plan: "hourly", at: NOW } });
 });
 
 Deno.test("a slot is due once, at its minute", () => {
@@ -76,10 +76,11 @@ Deno.test("a schedule whose expression has changed begins now, and one beside an
   assertEquals(decide(note, { since: HOUR }).is, "nothing");
 });
 
-Deno.test("a note that cannot be read begins the schedule, and is not waited for", () => {
-  for (const note of [null, 5, {}, { v: 2, plan: "hourly", at: 0 }, { ...noteAt(0), at: NaN }]) {
-    assertEquals(decide(note).is, "begin");
-    assertEquals(made(decide(note, { since: HOUR - 1 })), [[0], 0]);
+Deno.test("a note that cannot be read stops the schedule", () => {
+  for (const note of [null, 5, {}, { plan: 5, at: 0 }, { ...noteAt(0), at: NaN }]) {
+    for (const since of [undefined, HOUR - 1]) {
+      assertThrows(() => decide(note, { since }), Error, "Cannot read the note of the schedule");
+    }
   }
 });
 
@@ -116,5 +117,5 @@ Deno.test("a further try keeps the time of the first", () => {
   const step = decide(noteAt(HOUR - HOUR_MS, { since: NOW - 60_000, firstTriedAt }));
   assert(step.is === "make");
   assertEquals(step.making.making, { owner: "me", until: HOUR, since: NOW, firstTriedAt });
-  assertEquals(step.made, { v: 1, plan: "hourly", at: HOUR });
+  assertEquals(step.made, { plan: "hourly", at: HOUR });
 });

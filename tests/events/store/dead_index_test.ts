@@ -138,7 +138,8 @@ testWith(
       const isOfIndex = "hex(k) like '%' || hex('dead') || '00%' || hex('d2') || '00%'";
       assertEquals(
         Number(
-          file.database.prepare(`update kv set v = x'ff63' where ${isOfIndex}`).run().changes,
+          file.database.prepare(`update kv set v = x'ff63', v_encoding = 1 where ${isOfIndex}`)
+            .run().changes,
         ),
         1,
       );

@@ -127,15 +127,15 @@ testWith(
       }
       using file = openSqlite(`${folder}/kv.db`);
       const damaged = "hex(k) like '%' || hex('due') || '00%' || hex('b') || '00'";
-      file.database.exec(`update kv set v = x'ff63' where ${damaged}`);
+      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${damaged}`);
       const kinds =
         "hex(k) like '%' || hex('lane') || '00%' or hex(k) like '%' || hex('dead') || '00%'";
       assertEquals(await open(inspector), "2 0 0");
-      file.database.exec(`update kv set v = x'ff63' where ${kinds}`);
+      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${kinds}`);
       assertEquals((await open(inspector)).split(" ").slice(1), ["0", "0"]);
       assert((await inspector.countDead(5)).isMore);
       file.database.exec(
-        "update kv set v = x'ff63' where v = (select v from kv where hex(k) like '%' || hex('act') || '00%' limit 1 offset 1)",
+        "update kv set v = x'ff63', v_encoding = 1 where v = (select v from kv where hex(k) like '%' || hex('act') || '00%' limit 1 offset 1)",
       );
       const last = await Array.fromAsync(records.last("act", 10), ({ value }) => value);
       assertEquals(last, [3, 1]);

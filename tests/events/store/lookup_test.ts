@@ -65,7 +65,9 @@ testWith(
       using file = openSqlite(`${folder}/kv.db`);
       const damage = (kind: string, name: string) => {
         const isEntry = "hex(k) like '%' || hex(?) || '00%' || hex(?) || '00'";
-        const update = file.database.prepare(`update kv set v = x'ff63' where ${isEntry}`);
+        const update = file.database.prepare(
+          `update kv set v = x'ff63', v_encoding = 1 where ${isEntry}`,
+        );
         assertEquals(Number(update.run(kind, name).changes), 1);
       };
       const { id } = await store.accept(delivery("d1"));

@@ -271,7 +271,9 @@ Deno.test("repairSchedule() starts no second event of a key while the first one 
 function damageBytes(path: string, kind: "lane" | "place"): number {
   using file = openSqlite(path);
   const isOfKey = "hex(k) like '%' || hex(?) || '00%' || hex('key') || '00%'";
-  const update = file.database.prepare(`update kv set v = x'ff63' where ${isOfKey}`);
+  const update = file.database.prepare(
+    `update kv set v = x'ff63', v_encoding = 1 where ${isOfKey}`,
+  );
   return Number(update.run(kind).changes);
 }
 

@@ -176,7 +176,11 @@ Deno.test("any number of records that cannot be read hold their key until they a
   for (const id of ids) await setNewer(kv, await recordKey(kv, id));
   for (let i = 0; i < 3; i++) assertEquals(await claimAll(store), []);
   assertEquals((await store.purge({ state: "unreadable" })).changed, ids.length);
-  await completeNext(store, "last");
+  // A commit passes over some of them, and the next claim goes on.
+  const leases = [];
+  for (let i = 0; i < 4; i++) leases.push(...await claimAll(store));
+  assertEquals(idsOf(leases), ["last"]);
+  assert(await store.complete(leases[0]!));
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
 });
 

@@ -118,7 +118,9 @@ function testFile(name: string, fn: (sut: FileSut) => Promise<void>): void {
       const sut = await sutOn(kv);
       using file = openSqlite(`${folder}/kv.db`);
       const isEntry = "hex(k) like '%' || hex('due') || '00%' || hex(?) || '00'";
-      const update = file.database.prepare(`update kv set v = x'ff63' where ${isEntry}`);
+      const update = file.database.prepare(
+        `update kv set v = x'ff63', v_encoding = 1 where ${isEntry}`,
+      );
       const damage = (id: string) => assertEquals(Number(update.run(id).changes), 1);
       await fn({ ...sut, damage });
     }));

@@ -41,9 +41,11 @@ function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
       const store = await openEventStore(kv, { log: () => {} });
       using file = openSqlite(`${folder}/kv.db`);
       const isRecord = "hex(k) like '%' || hex(?) || '00%' || hex(?) || '00'";
-      const update = file.database.prepare(`update kv set v = x'ff63' where ${isRecord}`);
+      const update = file.database.prepare(
+        `update kv set v = x'ff63', v_encoding = 1 where ${isRecord}`,
+      );
       const select = file.database.prepare(`select v from kv where ${isRecord}`);
-      const back = file.database.prepare(`update kv set v = ? where ${isRecord}`);
+      const back = file.database.prepare(`update kv set v = ?, v_encoding = 3 where ${isRecord}`);
       const before = new Map<string, Uint8Array>();
       const damage = (id: string, kind = "event") => {
         before.set(`${kind}/${id}`, select.get(kind, id)!.v as Uint8Array);

@@ -34,7 +34,7 @@ testWith(
       }
       using file = openSqlite(`${folder}/kv.db`);
       const isMark = "hex(k) like '%' || hex('upload') || '00%' || hex('b') || '00'";
-      file.database.exec(`update kv set v = x'ff63' where ${isMark}`);
+      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${isMark}`);
       assertEquals(await store.deleteStaleUploads(0), 2);
       assertEquals(await store.deleteStaleUploads(0), 0);
     }),

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
-import { decodeValue } from "../../../events/store/value_codec.ts";
 import type { Completion } from "./_history.ts";
 import { keysOf } from "../store/_events.ts";
+import { valueAt } from "../store/_values.ts";
 
 /** Entry that the settlement of an event leaves in the KV, below the key `effects`. */
 export type Effect = Omit<Completion, "step"> & {
@@ -85,9 +85,9 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
   await store.deleteStaleUploads(0);
   // Values that nobody has waited for are kept for a while.
-  for await (const { key, value } of kv.list({ prefix: ["events", "waiter"] })) {
-    const { for: waiter } = decodeValue(value)!.value as { readonly for?: unknown };
-    if (waiter === undefined) await kv.delete(key);
+  for (const key of await keysOf(kv, "waiter")) {
+    const { for: waiting } = await valueAt<{ for?: unknown }>(kv, key);
+    if (waiting === undefined) await kv.delete(key);
   }
   const { value } = await kv.get<Deno.KvU64>(["events", "keptBytes"]);
   const isEmpty = (value?.value ?? 0n) === 0n;

@@ -12,6 +12,7 @@ import { delivery, recordKey } from "../store/_events.ts";
 import type { StoreUnderTest } from "../store/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
+import { changeValue } from "../store/_values.ts";
 
 /** A store, and the KV that it is in. */
 export type OpenedStore = Pick<StoreUnderTest, "kv" | "store">;
@@ -65,9 +66,9 @@ export async function handle(
 }
 
 /** Has another worker own the lease of an event. */
-export async function stealLease({ kv, store }: OpenedStore, id: string) {
+export async function stealLease({ kv }: OpenedStore, id: string) {
   const lease = { owner: "other", until: 0, ms: 1, startedAt: 0 };
-  await kv.atomic().set(await recordKey(kv, id), { ...await store.get(id), lease }).commit();
+  await changeValue(kv, await recordKey(kv, id), { lease });
 }
 
 /**

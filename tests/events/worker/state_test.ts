@@ -11,6 +11,7 @@ import { claimOne, delivery, later } from "../store/_events.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../store/_stores.ts";
 import { reach, until, withWorker } from "./_worker.ts";
+import { damage, setNewer, setValue } from "../store/_values.ts";
 
 const RETRY = { retry: { minDelayMs: 1, maxDelayMs: 1, maxAttempts: 3 } };
 
@@ -240,24 +241,33 @@ Deno.test("state() of each intake is its own", async () => {
   });
 });
 
-Deno.test("state() refuses what a KV cannot hold at the call", async () => {
+Deno.test("state() refuses at the call what JSON would change, or a KV cannot hold", async () => {
   await using sut = await memoryStore();
   const errors: unknown[] = [];
   const handler: EventHandler = async (_, { state }) => {
     const chat = await state<unknown>("chat");
     const refused = (value: unknown, type: typeof TypeError | typeof RangeError, message: string) =>
       assertThrows(() => chat.set(value), type, `Cannot set the state: 'value' ${message}`);
-    refused("a".repeat(64_995), RangeError, "must take up to 65000 bytes, takes 65001");
-    refused("ä€".repeat(40_000), RangeError, "must take up to 65000 bytes, takes 160");
+    refused("a".repeat(64_999), RangeError, "must take up to 65000 bytes, takes 65001");
+    refused("ä€".repeat(40_000), RangeError, "must take up to 65000 bytes, takes 200002");
     refused(undefined, TypeError, "must not be undefined: delete the state");
-    refused(() => {}, TypeError, "cannot be cloned");
+    const wrong: readonly (readonly [unknown, string])[] = [
+      [() => {}, "'value' is of type function"],
+      [{ at: [new Date(0)] }, "'value.at[0]' is a Date"],
+      [new Map(), "'value' is a Map"],
+      [{ n: NaN }, "'value.n' is NaN"],
+      [5n, "'value' is of type bigint"],
+    ];
+    for (const [value, what] of wrong) {
+      const message = `Cannot set the state: it must be JSON, and ${what}`;
+      assertThrows(() => chat.set(value), TypeError, message);
+    }
     assertThrows(
       () => chat.set(1, { expireAfterMs: 0 }),
       RangeError,
       "'expireAfterMs' must be a whole",
     );
-    const views = Array.from({ length: 2_000 }, () => new Uint8Array(new ArrayBuffer(9_000), 7, 2));
-    chat.set(views);
+    chat.set(Array.from({ length: 2_000 }, (_, i) => ({ i, left: undefined })));
     for (const key of ["b", "c"]) await state(key);
     const fourth = "Cannot read the state: an event can have up to 3, got 4.";
     await assertRejects(() => state("d"), RangeError, fourth);
@@ -269,13 +279,13 @@ Deno.test("state() refuses what a KV cannot hold at the call", async () => {
   };
   await handleThen(sut, handler, async () => {
     assertEquals(errors, ["none"]);
-    assertEquals((await valueOf(sut) as Uint8Array[]).length, 2_000);
+    assertEquals((await valueOf(sut) as object[])[1_999], { i: 1_999 });
   });
 });
 
 Deno.test("state() takes the largest value that is allowed, of each kind", async () => {
   await using sut = await memoryStore();
-  for (const value of ["a".repeat(64_980), "€".repeat(32_490), new Uint8Array(64_980)]) {
+  for (const value of ["a".repeat(64_998), "€".repeat(21_666), Array(32_499).fill(1)]) {
     assert(await (await sut.store.state("chat")).set(value));
     assertEquals((await sut.store.state<typeof value>("chat")).value?.length, value.length);
   }
@@ -355,13 +365,19 @@ testStoreInOneProcess(
 
 Deno.test("a state that cannot be read says so", async () => {
   await using sut = await memoryStore();
-  for (const damage of ["text", { v: 2 }, new Uint8Array([1, 2]), new Uint8Array()]) {
-    await sut.kv.set(["events", "state", "", "chat"], damage);
+  const key = ["events", "state", "", "chat"];
+  const wrong = ["text", { until: 1 }, { value: 1 }, { until: "x", value: 1 }]
+    .map((value) => () => setValue(sut.kv, key, value));
+  for (const spoil of [setNewer, damage, ...wrong]) {
+    await setValue(sut.kv, key, { until: null, value: 1 });
+    await spoil(sut.kv, key);
+    const before = await sut.kv.get(key);
     await assertRejects(
       () => sut.store.state("chat"),
       Error,
       "Cannot read the state: another version wrote it, or it is damaged",
     );
+    assertEquals(await sut.kv.get(key), before);
   }
 });
 

@@ -21,6 +21,7 @@ import { assertWithin } from "../../_within.ts";
 import { recordKey } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
+import { changeValue } from "../store/_values.ts";
 
 const encoder = new TextEncoder();
 
@@ -297,9 +298,9 @@ for (const state of ["running", "queued"] as const) {
       await store.accept(delivery("d1"));
       await reach(store, "d1", "running");
       // With its payload, which its record holds.
-      const { key, value } = await kv.get<object>(await recordKey(kv, "d1"));
       const lease = { owner: "other", until: 0, ms: 1, startedAt: 0 };
-      await kv.set(key, { ...value, state, lease: state === "running" ? lease : null });
+      const members = { state, lease: state === "running" ? lease : null };
+      await changeValue(kv, await recordKey(kv, "d1"), members);
       await lost.promise;
       await until(() => leftOut > 0 || ends.length > 1);
       assertEquals(ends.length, 1);
