@@ -21,7 +21,7 @@ import { restoreEvent } from "./_import.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
-import { read } from "./_reads.ts";
+import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_layout.ts";
 import { EventScan, type FoundEvent, matches, Reads, Work } from "./_scan.ts";
 import { Waits } from "./_waits.ts";
@@ -360,7 +360,8 @@ async function purgeFound(
 async function tryToPurge(parts: StoreParts, found: FoundEvent): Promise<boolean> {
   const { event, event: { state } } = found;
   const { key, versionstamp } = found;
-  const write = new Write().check({ key, versionstamp }).delete(key);
+  const write = new Write().delete(key);
+  if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
   if (event.state === "done") await parts.kept.drop(write, event);
   else write.delete(parts.keys.dead(event));
   const id = await read(parts.kv, parts.keys.id(event.id));

@@ -6,8 +6,11 @@ export const MAX_KEYS = 10;
 /** The number of values that are read at most for each one wanted: others may lie between. */
 const MAX_READ = 2;
 
-/** Version of a value that not even the KV can decode. No check of it ever holds, so nobody changes it. */
-const UNKNOWN_VERSION = "f".repeat(20);
+/**
+ * Version of a value that not even the KV can decode. No check of it ever holds, so nothing changes it but the purge
+ * of an event that is unreadable.
+ */
+export const UNKNOWN_VERSION = "f".repeat(20);
 
 /**
  * An entry as it was read, with its value decoded: `null` if there is none, and `undefined` if the value cannot be
