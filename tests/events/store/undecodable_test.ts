@@ -118,20 +118,6 @@ testFile("a record that cannot be decoded holds its group, and no other", async 
   assertEquals(await drain(store), ["d2", "d3"]);
 });
 
-testFile(
-  "a record in a group that cannot be decoded is purged, and its group goes on",
-  async (sut) => {
-    const { kv, damage } = sut;
-    const store = await openEventStore(kv, { log: () => {} });
-    for (const id of ["d1", "d2", "d3"]) await store.accept(delivery(id, "{}", "key"));
-    damage("d2");
-    assertEquals(await drain(store), ["d1"]);
-    assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
-    await store.repairGroups();
-    assertEquals(await drain(store), ["d3"]);
-  },
-);
-
 testFile("claim() leaves alone what cannot be decoded", async ({ kv, damage }) => {
   const messages: string[] = [];
   const store = await openEventStore(kv, { log: ({ message }) => messages.push(message) });
