@@ -29,11 +29,11 @@ export const MAX_WAKE_BYTES = 8_192;
 /** The number of bytes that these, the attempts and the reason to put it off take, at most: a KV value holds 64 KiB, and the rest 8. */
 const MAX_NOTES_BYTES = 57_344;
 
-/**
- * Bytes of a part and of an attempt beside their text, in V8's serialization. A list that was read from a
- * KV is written with the index of each member, in up to 3 bytes more than the list that was stored.
- */
-const [PART_BYTES, ATTEMPT_BYTES] = [8, 112] as const;
+/** Bytes of an attempt beside its error, as JSON. */
+const ATTEMPT_BYTES = 112;
+
+/** The number of bytes that a character takes at most, as JSON: `\u0001`. */
+const MAX_CHARACTER_BYTES = 6;
 
 /** Bytes of the result of a wait beside its name and its value. */
 const WOKEN_BYTES = 64;
@@ -194,8 +194,7 @@ export function hasBegun({ attempts, progress = [], isBegun = false }: EventReco
 
 function errorWithin(room: number, thrown: unknown): string {
   const text = textOf(thrown).slice(0, MAX_ERROR_LENGTH);
-  // A character takes two bytes at most.
-  return textBytes(text) > room ? text.slice(0, Math.max(0, room / 2)) : text;
+  return textBytes(text) > room ? text.slice(0, Math.max(0, room / MAX_CHARACTER_BYTES)) : text;
 }
 
 /**
@@ -205,7 +204,7 @@ function errorWithin(room: number, thrown: unknown): string {
  * @returns The number of bytes.
  */
 export function progressBytes(progress: readonly string[]): number {
-  return progress.reduce((sum, part) => sum + textBytes(part) + PART_BYTES, 0);
+  return jsonBytes(progress);
 }
 
 function wokenBytes(woken: readonly EndedWait[]): number {
@@ -215,12 +214,13 @@ function wokenBytes(woken: readonly EndedWait[]): number {
   );
 }
 
-/**
- * Counts bytes: V8 writes a text with one for each character, or with two if one of them needs that.
- *
- * @param text The text.
- * @returns The number of bytes.
- */
-export function textBytes(text: string): number {
-  return /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length;
+/** Counts the bytes that a text takes in a record, without its quotes. */
+function textBytes(text: string): number {
+  return jsonBytes(text) - 2;
 }
+
+function jsonBytes(value: unknown): number {
+  return encoder.encode(JSON.stringify(value)).byteLength;
+}
+
+const encoder = new TextEncoder();

@@ -5,7 +5,7 @@
  * @module
  */
 import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
-import { MAX_WAKE_BYTES, textBytes } from "./record_notes.ts";
+import { MAX_WAKE_BYTES } from "./record_notes.ts";
 
 /** Largest number of characters of a name. */
 const MAX_NAME_LENGTH = 256;
@@ -138,7 +138,7 @@ export function wakeOf(name: string, value: unknown): Wake {
   checkName("wake an event", name);
   if (value === undefined) return { name };
   const json = jsonOf(name, value);
-  const bytes = textBytes(json);
+  const bytes = new TextEncoder().encode(json).byteLength;
   if (bytes <= MAX_WAKE_BYTES) return { name, value: json };
   throw new RangeError(
     `Cannot wake ${met(name)}: the value takes ${bytes} bytes as JSON, over ${MAX_WAKE_BYTES}`,

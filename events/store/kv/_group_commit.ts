@@ -9,7 +9,7 @@ import type { Notifier } from "./notifier.ts";
 /** A commit holds 1,000 mutations: this leaves room for the notifier and shared schedule entries. */
 const MAX_MUTATIONS = 950;
 
-/** A commit holds 819,200 bytes: this leaves room for keys and V8's serialization. */
+/** A commit holds 819,200 bytes: this leaves room for keys and what the KV adds. */
 const MAX_BYTES = 700_000;
 
 /** A commit holds 100 checks. */

@@ -69,7 +69,9 @@ async function noteAll(
   nameOf: (i: number) => string,
 ): Promise<Lease> {
   const key = await recordKey(kv, "d1");
-  const before = Math.floor(30_000 / new TextEncoder().encode(nameOf(0)).byteLength);
+  const before = Math.floor(
+    30_000 / new TextEncoder().encode(JSON.stringify(nameOf(0))).byteLength,
+  );
   await changeValue(kv, key, { progress: Array.from({ length: before }, (_, i) => nameOf(i)) });
   let lease = await claimOne(store);
   for (let i = before;; i++) {
@@ -87,7 +89,13 @@ testStoreInOneProcess(
   async (sut) => {
     const { store } = sut;
     const long = "\u{1F600}".repeat(5_000);
-    for (const name of ["p".repeat(200), "p\u{1F600}".padEnd(600), "x".repeat(1_200)]) {
+    const names = [
+      "p".repeat(200),
+      "p\u{1F600}".padEnd(600),
+      "€".repeat(400),
+      `"\n\u0001`.repeat(50),
+    ];
+    for (const name of names) {
       await store.accept(delivery("d1"));
       let lease = await noteAll(sut, (i) => `${name}${i}`);
       for (let attempt = 0; attempt < 11; attempt++) {
@@ -121,7 +129,7 @@ testStoreInOneProcess(
   async ({ kv, store }) => {
     await store.accept(delivery("d1"));
     await claimOne(store, 1);
-    const progress = Array.from({ length: 4_000 }, (_, i) => `${i}`.padStart(7));
+    const progress = Array.from({ length: 4_500 }, (_, i) => `${i}`.padStart(7));
     await changeValue(kv, await recordKey(kv, "d1"), { progress });
     await later(5);
     const lease = await claimOne(store);
