@@ -28,9 +28,9 @@ export function setNewer(kv: Deno.Kv, key: Deno.KvKey): Promise<() => Promise<vo
   return replace(kv, key, (bytes) => bytes.with(0, 99));
 }
 
-/** Damages a value. Returns what writes it back. */
+/** Damages a value, in the first byte of its JSON. Returns what writes it back. */
 export function damage(kv: Deno.Kv, key: Deno.KvKey): Promise<() => Promise<void>> {
-  return replace(kv, key, (bytes) => bytes.subarray(0, bytes.length - 1).with(5, 0));
+  return replace(kv, key, (bytes) => bytes.with(5, 0));
 }
 
 async function replace(
