@@ -14,7 +14,7 @@ export async function setValue(
   value: unknown,
   body?: Uint8Array,
 ): Promise<void> {
-  await kv.set(key, encodeValue(value, body));
+  await kv.atomic().set(key, encodeValue(value, body)).commit();
 }
 
 /** Changes members of a value, and leaves the bytes that belong to it as they are. */
