@@ -12,6 +12,7 @@ import {
 import { events, runSchedule, type ScheduleOptions, type SlotPayload } from "../../app/mod.ts";
 import { forgeDelivery, startTestBot } from "../../testing/mod.ts";
 import { until } from "../../dev/harness/until.ts";
+import { valueAt } from "../events/store/_values.ts";
 
 const ENV = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
 
@@ -152,8 +153,8 @@ Deno.test("openApp() begins a schedule, and leaves no timer when it stops", asyn
   const begun = () => logs.find(({ message }) => message === "cron schedule begins");
   await until(() => begun() !== undefined, 20_000);
   assertEquals([begun()!.schedule, begun()!.timeZone], ["digest", "Europe/Berlin"]);
-  const note = await opened.kv.get<{ plan: string }>(["bot", "cron", "digest"]);
-  assertEquals(note.value?.plan, "0 7 * * 1-5 Europe/Berlin");
+  const { plan } = await valueAt<{ plan: string }>(opened.kv, ["bot", "cron", "digest"]);
+  assertEquals(plan, "0 7 * * 1-5 Europe/Berlin");
   await opened.stop();
 });
 

@@ -6,6 +6,8 @@ import { testKv } from "../_kvs.ts";
 import { WallClock } from "../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, listed } from "../events/store/_events.ts";
 import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
+import { decodeValue, encodeValue } from "../../events/store/value_codec.ts";
+import { setValue, valueAt } from "../events/store/_values.ts";
 
 /** Waits until an act has ended. */
 function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {
@@ -43,8 +45,8 @@ testKv("an act on one event changes it, and is recorded", async (kv) => {
 
 Deno.test("an act purges an event that cannot be read", async () => {
   await using sut = await openData();
-  await sut.kv.set(["bot", "event", 5, "x"], { v: 99 });
-  await sut.kv.set(["bot", "id", "x"], 5);
+  await setValue(sut.kv, ["bot", "event", 5, "x"], {});
+  await setValue(sut.kv, ["bot", "id", "x"], 5);
   assertEquals((await sut.data.act("purge", "x", "me")).changed, 1);
 });
 
@@ -136,8 +138,8 @@ Deno.test("an act whose process died is interrupted", async () => {
   await accept(sut, 1);
   const { id } = await data.act("cancel", "q0", "me");
   const [key] = await recordKeys(kv, "act");
-  const { value } = await kv.get<object>(key!);
-  await kv.set(key!, { ...value, state: "running" });
+  const value = await valueAt<object>(kv, key!);
+  await setValue(kv, key!, { ...value, state: "running" });
   assertEquals((await other.data.getAct(id))!.state, "running");
   using clock = new WallClock();
   clock.advance(61_000);
@@ -177,7 +179,7 @@ Deno.test("acts with long texts, and ids of none, do no harm", async () => {
   const act = await ended(sut, await data.actOnAll("replay", query, "me"));
   assertEquals([act.state, act.changed], ["finished", 0]);
   for (const key of await recordKeys(kv, "act")) {
-    assert(JSON.stringify((await kv.get(key)).value).length < 10_000);
+    assert(JSON.stringify(await valueAt(kv, key)).length < 10_000);
   }
   for (const id of ["", "x", long, "0-12345678", "zzzzzzzzzz-12345678", "../act"]) {
     assertEquals(await data.getAct(id), null);
@@ -191,7 +193,7 @@ Deno.test("records of acts that cannot be read are skipped", async () => {
   const { id } = await data.act("cancel", "q0", "me");
   assertMatch(id, /^[0-9a-z]+-[0-9a-f]{8}$/);
   const [key] = await recordKeys(kv, "act");
-  const { value } = await kv.get<object>(key!);
+  const value = await valueAt<object>(kv, key!);
   const bad = [
     ...[null, 5, { ...value, v: 2 }, { ...value, kind: "x" }, { ...value, query: 5 }],
     ...[{ ...value, changed: -1 }, { ...value, by: undefined }, {
@@ -201,7 +203,7 @@ Deno.test("records of acts that cannot be read are skipped", async () => {
     value,
   ];
   for (const [i, each] of bad.entries()) {
-    await kv.set(["bot", "console", "act", 4_000_000_000_000 + i, `${i}`], each);
+    await setValue(kv, ["bot", "console", "act", 4_000_000_000_000 + i, `${i}`], each);
   }
   assertEquals((await data.acts()).acts.map((act) => act.id), [id]);
 });
@@ -402,23 +404,26 @@ Deno.test("acts on one event do not push out the record of an act on many", asyn
   await accept(sut, 101);
   await data.act("cancel", "q0", "me");
   const key = (await recordKeys(kv, "act")).at(-1)!;
-  const { value } = await kv.get<object>(key);
+  const value = await valueAt<object>(kv, key);
   const idle = { ...value, eventId: undefined, query: {}, changed: 0 };
   for (let i = 0; i < 2_100; i += 50) {
     const write = kv.atomic();
     for (let k = i; k < i + 50; k++) {
       const id = newActId(Date.now() + 1_000 + k);
       const at = parseInt(id.split("-")[0]!, 36);
-      write.set(["bot", "console", "act", at, id], { ...(k < 100 ? idle : value), id });
+      const act = encodeValue({ ...(k < 100 ? idle : value), id });
+      write.set(["bot", "console", "act", at, id], act);
     }
     await write.commit();
   }
   for (let i = 1; i < 100; i++) await data.act("cancel", `q${i}`, "me");
   await until(async () => (await recordKeys(kv, "act")).length <= 2_000);
   assertEquals((await data.getAct(many.id))?.changed, 1);
-  const kept = await Array.fromAsync(kv.list({ prefix: ["bot", "console", "act"] }));
-  const isIdle = ({ value }: Deno.KvEntry<unknown>) => (value as Act).changed === 0;
-  assertEquals(kept.filter(isIdle).length, 0);
+  const kept = await Array.fromAsync(
+    kv.list({ prefix: ["bot", "console", "act"] }),
+    ({ value }) => decodeValue(value)!.value as Act,
+  );
+  assertEquals(kept.filter(({ changed }) => changed === 0), []);
 });
 
 testKv("acts are listed by pages", async (kv) => {

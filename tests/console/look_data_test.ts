@@ -5,6 +5,8 @@ import { testKv } from "../_kvs.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { claimAll, claimOne, delivery } from "../events/store/_events.ts";
 import { type DataUnderTest, NAMESPACE, openData, until } from "./_data.ts";
+import { encodeValue } from "../../events/store/value_codec.ts";
+import { setValue, valueAt } from "../events/store/_values.ts";
 
 const NONE = { count: 0, isMore: false };
 
@@ -110,14 +112,19 @@ Deno.test("events that wait are counted to 10,000, whatever else is on the sched
   await using sut = await openData();
   const { store, kv } = sut;
   await store.accept(delivery("a"));
-  const [{ key, value }] = await Array.fromAsync(
-    kv.list<object>({ prefix: [NAMESPACE, "due"] }),
-  ) as [Deno.KvEntry<object>];
+  const [key] = await Array.fromAsync(
+    kv.list({ prefix: [NAMESPACE, "due"] }),
+    ({ key }) => key,
+  ) as [
+    Deno.KvKey,
+  ];
+  const value = await valueAt<object>(kv, key);
   const due = Number(key.at(-2));
   for (let i = 0; i < 10_500; i += 500) {
     const operation = kv.atomic();
     for (let j = i; j < i + 500; j++) {
-      operation.set([NAMESPACE, "due", due, `e${j}`], { ...value, delayMs: j < 100 ? 1 : 0 });
+      const entry = encodeValue({ ...value, delayMs: j < 100 ? 1 : 0 });
+      operation.set([NAMESPACE, "due", due, `e${j}`], entry);
     }
     await operation.commit();
   }
@@ -212,10 +219,10 @@ Deno.test("details of an id that no event can have are null", async () => {
 
 Deno.test("an event that cannot be read is shown as such", async () => {
   await using sut = await openData();
-  await sut.kv.set(["bot", "event", 5, "x"], { v: 99 });
-  await sut.kv.set(["bot", "id", "x"], 5);
+  await setValue(sut.kv, ["bot", "event", 5, "x"], {});
+  await setValue(sut.kv, ["bot", "id", "x"], 5);
   const details = await sut.data.details("x");
-  assertEquals(details!.event, { id: "x", receivedAt: 5, state: "unreadable", v: 99 });
+  assertEquals(details!.event, { id: "x", receivedAt: 5, state: "unreadable" });
   assertEquals((await sut.data.search({})).events.length, 1);
 });
 

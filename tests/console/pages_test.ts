@@ -5,6 +5,7 @@ import type { ActCount, Activity, ConsoleData, Overview } from "../../console/_c
 import type { Delivery } from "../../events/mod.ts";
 import { type BoardUnderTest, delivery, openBoard, storeDead } from "./_board.ts";
 import { until } from "./_data.ts";
+import { changeValue, setValue } from "../events/store/_values.ts";
 
 async function page(board: BoardUnderTest, path: string): Promise<string> {
   const response = await board.get(path, { Cookie: await board.login() });
@@ -557,7 +558,7 @@ Deno.test("the page of an act that was interrupted claims nothing that is not kn
   const id = newActId();
   const act = { v: 1, id, kind: "purge", at: Date.now(), by: "me", query: { state: "dead" } };
   const value = { ...act, changed: 100, underway: 50, seen: 150, state: "running", aliveAt: 0 };
-  await board.kv.set(["bot", "console", "act", askedAtOf(id)!, id], value);
+  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
   const html = await page(board, `/progress?id=${id}`);
   assertStringIncludes(html, "At least 100 changed, 150 read. Up to 50 more");
   assertStringIncludes(html, "Its process stopped before the act was finished.");
@@ -575,7 +576,7 @@ Deno.test("the bar of an act goes on where others have changed its events before
     state: "running",
     aliveAt: Date.now(),
   };
-  await board.kv.set(["bot", "console", "act", askedAtOf(id)!, id], value);
+  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
   assertStringIncludes(await page(board, `/progress?id=${id}&of=90`), 'max="90" value="50"');
 });
 
@@ -591,7 +592,7 @@ Deno.test("the question about a replay says where events go on, and where they b
   const { receivedAt } = (await store.get(id))!;
   const key = ["bot", "event", receivedAt, id];
   const woken = [{ name: "a", at: receivedAt }];
-  await kv.set(key, { ...(await kv.get<object>(key)).value, woken });
+  await changeValue(kv, key, { woken });
   const answered = await page(board, `/act?kind=replay&id=${id}`);
   assert(answered.includes(anew) && !answered.includes(goesOn));
 });
@@ -602,7 +603,7 @@ Deno.test("the page of acts names all that an act on many has chosen by", async 
   const query = { state: "dead", type: "push", from: 1_800_000_000_000, before: 1_800_000_060_000 };
   const act = { v: 1, id, kind: "purge", at: Date.now(), by: "me", query };
   const value = { ...act, changed: 1, seen: 1, state: "finished", aliveAt: Date.now() };
-  await board.kv.set(["bot", "console", "act", askedAtOf(id)!, id], value);
+  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
   const text = (await page(board, "/acts")).replaceAll(/<[^>]*>/g, "").replaceAll(/\s+/g, " ");
   assertStringIncludes(
     text,

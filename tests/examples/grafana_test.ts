@@ -24,7 +24,7 @@ testWith(["read"], "the dashboard shows all of the module's own metrics", async 
   const names = [...source.matchAll(/"((?:edge_base|messaging)\.[a-z_.]+)"/g)].map(([, name]) =>
     name!
   );
-  assertEquals(names.length, 11);
+  assertEquals(names.length, 13);
   const unused = names.filter((name) => !expressions.join("\n").includes(underscored(name)));
   assertEquals(unused, []);
 });

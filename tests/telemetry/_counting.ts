@@ -9,6 +9,8 @@ for (let i = 1; i < 100; i++) {
 telemetry.countStep!({ is: "wait_ended", platform: "forge", outcome: "early" });
 telemetry.countStep!({ is: "slots", schedule: "digest", outcome: "left_out", count: 2 });
 telemetry.countStep!({ is: "payloads_dropped", reason: "size", count: 4 });
+telemetry.countStep!({ is: "checked", unreadable: 3 });
+telemetry.countStep!({ is: "put_back" });
 // As a handler that catches up opens one, beside that of its app.
 const other = (await openTelemetry())!;
 for (const each of [telemetry, other]) {

@@ -225,6 +225,8 @@ testWith(
       const slot = { "edge_base.schedule.name": "digest", "edge_base.slot.outcome": "left_out" };
       assertEquals(total("schedule.slots", slot), 2);
       assertEquals(total("kept_payloads.dropped", { "edge_base.drop.reason": "size" }), 4);
+      assertEquals(total("events.put_back"), 1);
+      assertEquals(collector.metrics.get("edge_base.store.unreadable")?.points[0]?.value, 3);
       assertEquals(total("catch_up.deliveries", { "edge_base.catch_up.outcome": "asked" }), 6);
       const [duration] = collector.metrics.get("edge_base.event.duration")!.points;
       assert(duration!.sum >= 1 && duration!.sum < 60, String(duration!.sum));
