@@ -12,6 +12,7 @@ const read = (...args: string[]) => readOptions(["events", ...args], NOW) as Cli
 Deno.test("readOptions() reads what is to be done where", () => {
   assertEquals(read("list", "--kv", "./a.db", "--namespace=bot", "--json", "--limit", "3"), {
     ...{ command: "list", filter: {}, json: true, limit: 3, kv: "./a.db", namespace: "bot" },
+    discard: false,
   });
 });
 
