@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";

@@ -4,16 +4,7 @@ import { type EventStore, type ListOptions, openEventStore } from "../../../even
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
-import {
-  buryAll,
-  claimAll,
-  claimOne,
-  delivery,
-  idsOf,
-  keysOf,
-  listed,
-  makeDue,
-} from "./_events.ts";
+import { buryAll, claimAll, delivery, idsOf, keysOf, listed, makeDue } from "./_events.ts";
 
 interface Sut {
   readonly kv: Deno.Kv;
