@@ -210,7 +210,7 @@ export const COMMANDS = {
     options: FILTERS,
   },
   doctor: {
-    about: "Check the whole store: put back events that nothing leads to, name what cannot be read",
+    about: "Check the store: put lost events back, and name what cannot be read",
     example: "events doctor --kv ./data/forge/kv.db",
     details: [
       "It may run beside the app, which checks its store by itself, slowly. A value that cannot be read was " +

@@ -22,7 +22,7 @@ Deno.test("--help of a command tells its own options and states, and no others",
 });
 
 Deno.test("no line of a help text is too long for a terminal", async () => {
-  const events = ["list", "show", "replay", "cancel", "purge", "emit", "stats"];
+  const events = ["list", "show", "replay", "cancel", "purge", "emit", "stats", "doctor"];
   const flows = ["answers", "delete-answers", "states", "delete-states", "schedules"];
   const names = [...events, ...flows, "export", "import", "catch-up"];
   for (const command of [[], ...names.map((name) => [name])]) {
