@@ -1,6 +1,12 @@
 /** Events that are parked until their name is woken. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { EventRecord, EventStore, Lease, LogRecord } from "../../../events/mod.ts";
+import {
+  type EventRecord,
+  type EventStore,
+  type Lease,
+  type LogRecord,
+  openEventStore,
+} from "../../../events/mod.ts";
 import { waitOf, wakeOf } from "../../../events/store/waits.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
@@ -451,6 +457,28 @@ testStore("an entry of a name that another version wrote is left alone", async (
   assertEquals(await store.park(lease, wait), true);
   assertEquals(resultOf((await claimOne(store)).record), ["1"]);
 });
+
+testStoreInOneProcess(
+  "an event whose name has an entry that cannot be read stays parked, and no other",
+  async ({ kv }) => {
+    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+    await park(store, "d1", undefined, 1);
+    const key = ["events", "waiter", NAME];
+    const restore = await setNewer(kv, key);
+    const before = await kv.get(key);
+    await later(5);
+    await store.accept(delivery("d2"));
+    await store.complete(await claimOne(store));
+    // It fails for itself until it is put off.
+    for (let i = 0; i < 3; i++) await claimAll(store).catch(() => {});
+    assertEquals(await claimAll(store), []);
+    assertEquals([await kv.get(key), (await recordOf(store)).state], [before, "parked"]);
+    await restore();
+    await makeDue(kv, "d1");
+    const lease = await claimOne(store);
+    assertEquals([lease.record.id, ...resultOf(lease.record)], ["d1", "timed out"]);
+  },
+);
 
 testStore(
   "a parked event whose name has lost its entry waits until its time",
