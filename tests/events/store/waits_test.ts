@@ -600,8 +600,8 @@ for (const value of [() => 1, Symbol("a"), 1n, circle]) {
 }
 
 Deno.test("a wake takes a value of up to 8,192 bytes", () => {
-  for (const text of ["a".repeat(8_190), "漢".repeat(4_094)]) assert(wakeOf("a", text));
-  for (const text of ["a".repeat(8_191), "漢".repeat(4_095)]) {
+  for (const text of ["a".repeat(8_190), "漢".repeat(2_730)]) assert(wakeOf("a", text));
+  for (const text of ["a".repeat(8_191), "漢".repeat(2_731)]) {
     assertThrows(() => wakeOf("a", text), RangeError, 'Cannot wake "a": the value takes 819');
   }
   assertEquals(wakeOf("a", undefined), { name: "a" });
