@@ -31,7 +31,7 @@ async function acceptAll(store: EventStore, key?: string): Promise<void> {
 interface Damage {
   readonly name: string;
   readonly key?: string;
-  /** What is done before, and deletes what leads to events. */
+  /** Deletes what leads to events. */
   readonly damage: (sut: StoreUnderTest) => Promise<void>;
 }
 
