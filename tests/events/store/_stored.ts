@@ -1,6 +1,6 @@
 /**
- * What a store has written for events in each state, and for all else that it keeps, in the first encoding of its
- * values: the first five bytes of each, its JSON, and its body. Other versions must read it, so it is not changed.
+ * Entries that a store has written for events in each state, and for all else that it keeps, in the first encoding of
+ * its values: the first five bytes of each, its JSON, and its body. Other versions must read it, so it is not changed.
  */
 export const STORED: readonly (readonly [
   key: readonly Deno.KvKeyPart[],
