@@ -1,5 +1,6 @@
 import { createPrivateKey } from "node:crypto";
 import { Octokit } from "@octokit/core";
+import { checkNoRedirect } from "./_github_log.ts";
 import type { GithubClient } from "./catch_up.ts";
 
 /**
@@ -42,6 +43,7 @@ export async function openClient(github: GithubClient | GithubAuth): Promise<Git
     baseUrl: github.api ?? "https://api.github.com",
     userAgent: "edge-base-catch-up",
     log: { debug() {}, info() {}, warn() {}, error() {} },
+    request: { redirect: "manual" as const },
   };
   if ("token" in github) return new Octokit({ ...common, auth: github.token });
   const { createAppAuth } = await import("@octokit/auth-app");
@@ -50,7 +52,10 @@ export async function openClient(github: GithubClient | GithubAuth): Promise<Git
   const privateKey = github.privateKey.replaceAll("\\n", "\n");
   checkPrivateKey(privateKey);
   const auth = { appId, privateKey, ...installationId !== undefined && { installationId } };
-  return new Octokit({ ...common, authStrategy: createAppAuth, auth });
+  const octokit = new Octokit({ ...common, authStrategy: createAppAuth, auth });
+  // The request for an installation's token, which carries a signature of the app's, is octokit's own.
+  octokit.hook.after("request", (answer) => void checkNoRedirect(answer));
+  return octokit;
 }
 
 /** Checks a key before anything is asked: octokit's error would look like one of the network. */

@@ -144,22 +144,20 @@ interface Page {
 }
 
 async function* pages(context: CallContext, path: string, name: string): AsyncGenerator<Page> {
-  let query: Record<string, string> | undefined = { per_page: "100" };
+  let query: Readonly<Record<string, string>> | undefined = { per_page: "100" };
   for (let count = 0; query !== undefined; count++) {
     if (count >= MAX_PAGES) throw new GithubCallError(`The list of ${name} has no end`);
     const { data, headers }: Answer = await call(context, `GET ${path}`, query, name);
     const elements = listOf(data);
     const date = Date.parse(String(headers.date ?? ""));
     yield { elements, date: Number.isNaN(date) ? Date.now() : date };
-    query = nextOf(String(headers.link ?? ""));
+    query = nextPageOf(String(headers.link ?? ""));
+    if (query !== undefined && Object.keys(query).length === 0) {
+      throw new GithubCallError(
+        "GitHub's API answers in an unknown form, with a next page of no name",
+      );
+    }
   }
-}
-
-/** Reads the query of the next page. Only the query is used, so that the token stays with the API. */
-function nextOf(links: string): Record<string, string> | undefined {
-  const target = nextPageOf(links);
-  const url = target === undefined ? null : URL.parse(target, "http://api");
-  return url === null ? undefined : Object.fromEntries(url.searchParams);
 }
 
 function listOf(data: unknown): Page["elements"] {
@@ -192,20 +190,23 @@ function attemptOf(entry: Readonly<Record<string, unknown>>): LoggedAttempt {
 async function call(
   { octokit, signal, sleep }: CallContext,
   route: string,
-  query: Record<string, string>,
+  query: Readonly<Record<string, string>>,
   name: string,
 ): Promise<Answer> {
   for (let count = 0;; count++) {
     signal.throwIfAborted();
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]);
     try {
-      return await octokit.request(route, {
-        ...query,
-        headers: { "x-github-api-version": API_VERSION },
-        request: { signal: deadline },
-      });
+      return checkNoRedirect(
+        await octokit.request(route, {
+          ...query,
+          headers: { "x-github-api-version": API_VERSION },
+          request: { signal: deadline, redirect: "manual" },
+        }),
+      );
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof GithubCallError) throw error;
       const pauseMs = pauseOf(error, count);
       if (pauseMs === undefined || count >= RETRY_MS.length || pauseMs > MAX_PAUSE_MS) {
         throw explained(error, name, pauseMs);
@@ -213,6 +214,24 @@ async function call(
       await sleep(pauseMs, signal);
     }
   }
+}
+
+/**
+ * Refuses an answer that is a redirect. It is not followed, since the token would go with it.
+ *
+ * @param answer The answer.
+ * @returns The answer.
+ * @throws {GithubCallError} If it is a redirect.
+ */
+export function checkNoRedirect<T extends Pick<Answer, "status" | "headers">>(answer: T): T {
+  const { status, headers } = answer;
+  if (!(status >= 300 && status < 400)) return answer;
+  const host = URL.parse(String(headers.location ?? ""), "http://elsewhere")?.host ?? "elsewhere";
+  throw new GithubCallError(
+    `GitHub's API answers ${status}, a redirect to ${host}, which is not followed: the repository may have ` +
+      "another name now, or the address of the API is another one",
+    status,
+  );
 }
 
 /** Finds how long to wait before the call is made again; undefined if that would not help. */

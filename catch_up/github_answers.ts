@@ -48,13 +48,22 @@ export function limitPauseOf(
   return status === 429 || /rate limit/i.test(message) ? LIMIT_PAUSE_MS : undefined;
 }
 
+/** Parameters that lead from page to page. */
+const PAGE_PARAMETERS = ["page", "per_page", "cursor"] as const;
+
 /**
- * Finds the next page of a list.
+ * Finds the next page of a list. Of its address only the parameters of a page are read: the token goes where
+ * the first page came from, whatever the answer says.
  *
  * @param link The header `Link` of the answer.
- * @returns The target of the link, which may be relative; undefined if this is the last page.
+ * @returns The parameters, none if the address has none; undefined if this is the last page.
  */
-export function nextPageOf(link: string): string | undefined {
+export function nextPageOf(link: string): Readonly<Record<string, string>> | undefined {
   const next = link.split(/,\s*(?=<)/).find((each) => /;\s*rel="?next"?\s*(;|$)/i.test(each));
-  return /^\s*<([^<>]+)>/.exec(next ?? "")?.[1];
+  if (next === undefined) return undefined;
+  const target = /^\s*<([^<>]+)>/.exec(next)?.[1] ?? "";
+  const query = URL.parse(target, "http://api")?.searchParams;
+  return Object.fromEntries(
+    PAGE_PARAMETERS.map((name) => [name, query?.get(name)]).filter(([, value]) => value),
+  );
 }

@@ -80,7 +80,7 @@ export async function findHook(
 
 async function hooksOf(api: GithubApi, signal: AbortSignal): Promise<Hook[]> {
   const hooks: Hook[] = [];
-  for await (const { elements } of api.pages("?per_page=100", signal)) {
+  for await (const { elements } of api.pages("", signal)) {
     hooks.push(...elements.map(hookOf));
   }
   return hooks;

@@ -49,13 +49,13 @@ export class GithubApi {
   /**
    * Calls the API.
    *
-   * @param path The path below the repository's webhooks, or a whole URL of the API.
+   * @param path The path below the repository's webhooks.
    * @throws {ApiError} If it fails.
    */
   async call(path: string, signal: AbortSignal, options: CallOptions = {}): Promise<ApiAnswer> {
     const { method = "GET", body, etag } = options;
     const { api, token, repository } = this.#options;
-    const url = path.startsWith("http") ? path : `${api}/repos/${repository}/hooks${path}`;
+    const url = `${api}/repos/${repository}/hooks${path}`;
     const answer = await callApi({
       ...{ name: "GitHub's API", url, method, signal },
       headers: {
@@ -77,25 +77,19 @@ export class GithubApi {
    * no pages.
    */
   async *pages(path: string, signal: AbortSignal, etag?: string): AsyncGenerator<Page> {
-    let next: string | undefined = path;
-    for (let count = 0; next !== undefined; count++) {
+    let query: Readonly<Record<string, string>> | undefined = { per_page: "100" };
+    for (let count = 0; query !== undefined; count++) {
       if (count >= MAX_PAGES) throw unknownForm("a list without an end");
-      const answer: ApiAnswer = await this.call(next, signal, count === 0 ? { etag } : {});
+      const page = `${path}?${new URLSearchParams(query)}`;
+      const answer: ApiAnswer = await this.call(page, signal, count === 0 ? { etag } : {});
       if (answer.status === 304) return;
       if (!Array.isArray(answer.json)) throw unknownForm("no list");
       yield { answer, elements: elementsOf(answer.text) };
-      next = this.#nextOf(answer.headers);
+      query = nextPageOf(answer.headers.get("Link") ?? "");
+      if (query !== undefined && Object.keys(query).length === 0) {
+        throw unknownForm("a next page of no name");
+      }
     }
-  }
-
-  /** Reads the address of the next page. The token goes there, so it must be the API's. */
-  #nextOf(headers: Headers): string | undefined {
-    const target = nextPageOf(headers.get("Link") ?? "");
-    if (target === undefined) return undefined;
-    const api = new URL(this.#options.api);
-    const url = URL.parse(target, api);
-    if (url?.origin !== api.origin) throw unknownForm("a next page at another address");
-    return url.href;
   }
 
   #refusalOf(answer: ApiAnswer): ApiError {

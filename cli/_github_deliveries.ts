@@ -98,7 +98,7 @@ class DeliveryLog {
     const found: Entry[] = [];
     let etag = this.#etag;
     let isFirst = true;
-    for await (const page of this.#api.pages(`${this.#path}?per_page=100`, this.#signal, etag)) {
+    for await (const page of this.#api.pages(this.#path, this.#signal, etag)) {
       const entries = page.elements.map(entryOf);
       found.push(...entries);
       if (isFirst) {

@@ -17,8 +17,10 @@ const APP = [{ app: true }] as const;
 async function runAs(
   auth: object,
   hooks: CatchUpOptions["hooks"] = APP,
+  insteadOf: HeldGithub["insteadOf"] = [],
 ): Promise<{ result: Awaited<ReturnType<typeof catchUp>>; github: HeldGithub }> {
   await using github = new HeldGithub();
+  github.insteadOf.push(...insteadOf);
   github.signedBy = { appId: "4711", publicKey };
   github.push("a", 503);
   using kv = await Deno.openKv(":memory:");
@@ -86,5 +88,26 @@ testWith(
       );
       assertEquals(performance.now() - start < 900, true);
     }
+  },
+);
+
+testWith(
+  ["net", "read", "env"],
+  "a GitHub App's request for an installation's token follows no redirect",
+  async () => {
+    const seen: string[] = [];
+    const quiet = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+    await using elsewhere = Deno.serve(quiet, (request) => {
+      seen.push(request.url);
+      return Response.json({});
+    });
+    const { port } = elsewhere.addr;
+    const headers = { Location: `http://127.0.0.1:${port}/` };
+    const auth = { appId: "4711", privateKey: pem("pkcs1"), installationId: 12 };
+    const { result } = await runAs(auth, [{ repository: "acme/site" }], [
+      [/access_tokens/, () => new Response(null, { status: 307, headers })],
+    ]);
+    assertStringIncludes(result.problems[0]!, `answers 307, a redirect to 127.0.0.1:${port}`);
+    assertEquals([result.asked, seen], [[], []]);
   },
 );

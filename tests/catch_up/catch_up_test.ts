@@ -254,3 +254,53 @@ testCatchUp("refuses a telemetry that is something else", async ({ run }) => {
     "Cannot catch up: 'telemetry' must be what openTelemetry() resolves with, got",
   );
 });
+
+/** Server that the token must not come to. */
+async function withElsewhere(fn: (url: string) => Promise<void>): Promise<void> {
+  const seen: string[] = [];
+  const quiet = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+  await using server = Deno.serve(quiet, (request) => {
+    seen.push(`${request.method} ${request.url}`);
+    return Response.json([]);
+  });
+  await fn(`http://127.0.0.1:${server.addr.port}`);
+  assertEquals(seen, []);
+}
+
+testCatchUp("takes of a next page its number, and nothing that leads elsewhere", async (sut) => {
+  await withElsewhere(async (elsewhere) => {
+    const { github, run } = sut;
+    github.push("a", 503);
+    const more = new URLSearchParams({ baseUrl: elsewhere, url: elsewhere, method: "POST" });
+    for (const [query, next] of [["per_page=100&", "cursor=0"], ["", "cursor=0&per_page=1"]]) {
+      const link = `<${elsewhere}/hooks?${query}${next}&${more}&redelivery=true>; rel="next"`;
+      github.insteadOf.push([/deliveries/, () => Response.json([], { headers: { Link: link } })]);
+    }
+    const { asked, problems } = await run();
+    assertEquals([asked, problems], [["a"], []]);
+    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 3);
+  });
+});
+
+testCatchUp("reports a next page that has no number", async ({ github, run }) => {
+  const headers = { Link: '<https://api.github.com/?after=1>; rel="next"' };
+  github.insteadOf.push([/deliveries/, () => Response.json([], { headers })]);
+  assertStringIncludes((await run()).problems[0]!, "with a next page of no name");
+});
+
+for (const status of [301, 302, 307, 308]) {
+  testCatchUp(`follows no redirect, and says where ${status} leads`, async ({ github, run }) => {
+    await withElsewhere(async (elsewhere) => {
+      const redirect = () => new Response(null, { status, headers: { Location: elsewhere } });
+      const own = new Octokit({ baseUrl: github.url, auth: TOKEN });
+      for (const client of [{ token: TOKEN, api: github.url }, own]) {
+        github.insteadOf.push([/deliveries/, redirect]);
+        const [problem] = (await run({ github: client })).problems;
+        assertStringIncludes(problem!, `${status}, a redirect to ${new URL(elsewhere).host}`);
+      }
+      github.push("a", 503);
+      github.insteadOf.push([/^POST/, redirect]);
+      assertStringIncludes((await run()).failed[0]!.reason, `${status}, a redirect to`);
+    });
+  });
+}

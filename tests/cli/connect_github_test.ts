@@ -111,9 +111,9 @@ const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
     "403 API rate limit exceeded: it takes calls again in 90 s",
   ],
   [
-    "another host's page",
+    "a page without a number",
     () => new Response("[]", { headers: { Link: '<https://evil.example/hooks>; rel="next"' } }),
-    "with a next page at another address",
+    "with a next page of no name",
   ],
 ];
 
