@@ -19,6 +19,7 @@
  *
  * @module
  */
+export { checkContentTypes, type ContentTypesOptions } from "./check_content_types.ts";
 export {
   forgeDelivery,
   type ForgeDeliveryOptions,

@@ -14,11 +14,10 @@ import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventRecord, EventStore } from "../events/mod.ts";
 import { runSchedule } from "../events/schedules/mod.ts";
-import type { Platform } from "../webhook/mod.ts";
 import { Failures, type WaitingCall } from "./_failures.ts";
 import { TestClock } from "./_test_clock.ts";
 import type { TestDelivery } from "./forge_delivery.ts";
-import { TEST_SECRETS } from "./test_secrets.ts";
+import { testEnvOf } from "./test_secrets.ts";
 
 /**
  * Fakes in the place of an app's resources: a test needs only those that it uses, and of each object only
@@ -205,7 +204,7 @@ export async function startTestBot<TEvents extends object, TSpec extends EnvSpec
   checkInteger(doing, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
   const logs: LogRecord[] = [];
   const failures = new Failures((record) => void logs.push(record));
-  const env = Object.assign({}, ...app.platforms.map(envOf), options.env);
+  const env = Object.assign({}, ...app.platforms.map(testEnvOf), options.env);
   const kv = await Deno.openKv(":memory:");
   try {
     const resources = options.resources as TResources | undefined;
@@ -227,12 +226,6 @@ const [EXACT_STEPS, MORE_STEPS] = [1_000, 200] as const;
 
 /** Most events that an error names. */
 const MAX_NAMED = 5;
-
-/** Makes the values of a platform's variables. */
-function envOf({ testEnv, testSecrets }: Platform): Readonly<Record<string, string>> {
-  const secrets = Object.entries(testSecrets).map(([name, secret]) => [name, TEST_SECRETS[secret]]);
-  return { ...testEnv, ...Object.fromEntries(secrets) };
-}
 
 /** Timer that a fake clock does not stop. */
 const realTimeout = globalThis.setTimeout;

@@ -1,3 +1,5 @@
+import type { Platform } from "../webhook/platform.ts";
+
 /**
  * Secrets of test deliveries and of the test bot.
  *
@@ -25,3 +27,14 @@ export const TEST_SECRETS: TestSecrets = {
   gitlabToken: "a-published-token-for-tests-only",
   messenger: "a-published-secret-token-for-tests-only",
 };
+
+/**
+ * Makes the values of a platform's variables.
+ *
+ * @param platform The platform.
+ * @returns The values: those of its `testEnv`, and the secrets that the test kit signs with.
+ */
+export function testEnvOf({ testEnv, testSecrets }: Platform): Readonly<Record<string, string>> {
+  const secrets = Object.entries(testSecrets).map(([name, secret]) => [name, TEST_SECRETS[secret]]);
+  return { ...testEnv, ...Object.fromEntries(secrets) };
+}

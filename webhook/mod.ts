@@ -71,7 +71,7 @@ export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.t
 export type { VerifiedBy } from "./verifier.ts";
 export { standard, type StandardEvents, type StandardOptions } from "./standard.ts";
 export { verifySecretToken } from "./verify_secret_token.ts";
-export { verifySignature, verifySignatureBytes } from "./verify_signature.ts";
+export { isWeakPublicKey, verifySignature, verifySignatureBytes } from "./verify_signature.ts";
 
 // Types from other folders that appear in the exports above.
 export {

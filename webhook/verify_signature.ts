@@ -53,6 +53,18 @@ const TOLERANCE_MS = 300_000;
 
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 
+/**
+ * Points of Ed25519 whose multiples are only up to 8 others, in all their encodings (libsodium,
+ * `ge25519_has_small_order`).
+ */
+const SMALL_ORDER: ReadonlySet<string> = new Set([
+  "00".repeat(32),
+  `01${"00".repeat(31)}`,
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  ...["ec", "ed", "ee"].map((first) => `${first}${"ff".repeat(30)}7f`),
+]);
+
 const encoder = new TextEncoder();
 
 /**
@@ -397,4 +409,28 @@ export function joined(head: Uint8Array, body: Uint8Array): Uint8Array<ArrayBuff
   bytes.set(head);
   bytes.set(body, head.byteLength);
   return bytes;
+}
+
+/**
+ * Checks whether anybody can sign for an Ed25519 public key. Web Crypto in Deno takes such a key, and for one
+ * message in 8 anybody can name its signature. All zeros, a likely placeholder, is one of them. Refuse it where
+ * your platform reads its key.
+ *
+ * @param key The public key, 32 bytes.
+ * @returns True if it is a point of small order.
+ *
+ * @example
+ * ```ts
+ * import { isWeakPublicKey } from "@org/edge-base/webhook";
+ * import { assert } from "@std/assert";
+ *
+ * assert(isWeakPublicKey(new Uint8Array(32)));
+ * ```
+ *
+ * @category Platforms
+ */
+export function isWeakPublicKey(key: Uint8Array): boolean {
+  // The highest bit is the sign of the other coordinate.
+  const unsigned = Array.from(key, (byte, i) => i === 31 ? byte & 0x7f : byte);
+  return SMALL_ORDER.has(unsigned.map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 }

@@ -7,7 +7,7 @@ import { FakeTime } from "@std/testing/time";
 import { discord } from "../../examples/discord.ts";
 import { variablesIn } from "../../core/env.ts";
 import { defineApp, HttpError, VariableError } from "../../mod.ts";
-import { startTestBot, type TestBot } from "../../testing/mod.ts";
+import { checkContentTypes, startTestBot, type TestBot } from "../../testing/mod.ts";
 
 const PUBLIC_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 const PRIVATE_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
@@ -75,6 +75,19 @@ Deno.test("discord() refuses a key that is none, and does not quote it", () => {
   }
 });
 
+Deno.test("discord() refuses a key that anybody can sign for", () => {
+  const zeros = "00".repeat(32);
+  const weak = [zeros, `${zeros.slice(0, -2)}80`, `01${"00".repeat(31)}`, `ec${"ff".repeat(30)}7f`];
+  for (const key of weak) {
+    const prepare = () => discord().prepare(variablesIn({ DISCORD_PUBLIC_KEY: key }, () => {}));
+    assertThrows(
+      prepare,
+      VariableError,
+      "DISCORD_PUBLIC_KEY is a public key that anybody can sign",
+    );
+  }
+});
+
 /** The private key in the frame that PKCS #8 has for such keys. */
 const signingKey = await crypto.subtle.importKey(
   "pkcs8",
@@ -84,9 +97,8 @@ const signingKey = await crypto.subtle.importKey(
   ["sign"],
 );
 
-/** Sends an interaction as Discord does. */
-async function send(
-  test: TestBot,
+/** Makes a request as Discord sends it. */
+async function requestOf(
   interaction: object | string,
   { sentAt = Date.now(), change = "" } = {},
 ) {
@@ -98,7 +110,16 @@ async function send(
     "X-Signature-Ed25519": new Uint8Array(signature).toHex(),
     "X-Signature-Timestamp": time,
   });
-  return await test.deliver({ platform: "discord", method: "POST", headers, body: body + change });
+  return { platform: "discord", method: "POST", headers, body: body + change } as const;
+}
+
+/** Sends an interaction as Discord does. */
+async function send(
+  test: TestBot,
+  interaction: object | string,
+  options?: { sentAt?: number; change?: string },
+) {
+  return await test.deliver(await requestOf(interaction, options));
 }
 
 /** Starts a bot, and notes what it handles. */
@@ -160,4 +181,9 @@ Deno.test("discord() refuses what is changed, stale or unsigned, end to end", as
   assertEquals(unsigned.status, 401);
   await unsigned.body?.cancel();
   assertEquals(sut.handled, []);
+});
+
+Deno.test("discord() reads its deliveries by the body, whatever their content type", async () => {
+  const env = { DISCORD_PUBLIC_KEY: PUBLIC_KEY };
+  await checkContentTypes(discord(), (text) => requestOf({ ...command("deploy"), text }), { env });
 });

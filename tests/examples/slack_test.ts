@@ -4,7 +4,7 @@ import { FakeTime } from "@std/testing/time";
 import { slack } from "../../examples/slack.ts";
 import { variablesIn } from "../../core/env.ts";
 import { defineApp, HttpError } from "../../mod.ts";
-import { startTestBot, type TestBot } from "../../testing/mod.ts";
+import { checkContentTypes, startTestBot, type TestBot } from "../../testing/mod.ts";
 
 /** Secret, time, body and signature that Slack's documentation publishes. */
 const SECRET = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -93,8 +93,8 @@ interface Sent {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Sends a request as Slack does. */
-async function send(test: TestBot, content: object | string, options: Sent = {}) {
+/** Makes a request as Slack sends it. */
+function requestOf(content: object | string, options: Sent = {}) {
   const { type = JSON_TYPE, secret = SECRET, sentAt = Date.now(), headers: more } = options;
   const body = typeof content === "string" ? content : JSON.stringify(content);
   const time = String(Math.floor(sentAt / 1_000));
@@ -102,7 +102,12 @@ async function send(test: TestBot, content: object | string, options: Sent = {})
   const headers = new Headers({ "Content-Type": type, ...more });
   headers.set("X-Slack-Request-Timestamp", time);
   headers.set("X-Slack-Signature", `v0=${digest}`);
-  return await test.deliver({ platform: "slack", method: "POST", headers, body });
+  return { platform: "slack", method: "POST", headers, body } as const;
+}
+
+/** Sends a request as Slack does. */
+async function send(test: TestBot, content: object | string, options: Sent = {}) {
+  return await test.deliver(requestOf(content, options));
 }
 
 /** Starts a bot, and notes what it handles. */
@@ -163,6 +168,31 @@ Deno.test("slack() reads slash commands and interactions out of forms", async ()
   const { event } = await send(sut.test, form, { type: `${FORM_TYPE}; charset=utf-8` });
   assertEquals([event?.id, event?.type], ["slack:1.2.c", "block_actions"]);
   assertEquals(sut.handled, ["/webhook-collect", "é+&="]);
+});
+
+Deno.test("slack() takes no text of a captured event for an interaction", async () => {
+  const forged = { type: "block_actions", trigger_id: "1", actions: [{ action_id: "forged" }] };
+  const text = `&payload=${encodeURIComponent(JSON.stringify(forged))}&a=`;
+  await using sut = await startBot();
+  for (const type of [FORM_TYPE, `${FORM_TYPE}; charset=utf-8`, "text/plain", JSON_TYPE]) {
+    const { event } = await send(sut.test, mention(text), { type });
+    assertEquals([event?.id, event?.type], ["slack:Ev1", "app_mention"], type);
+  }
+  assertEquals(sut.handled, [text]);
+});
+
+Deno.test("slack() reads its deliveries by the body, whatever their content type", async () => {
+  const env = { SLACK_SIGNING_SECRET: SECRET };
+  await checkContentTypes(slack(), (text) => requestOf(mention(text)), { env });
+  const document = (text: string) =>
+    JSON.stringify({ type: "block_actions", trigger_id: "1.2.c", actions: [], text });
+  const forms = [
+    (text: string) => `${BODY.replace("text=", `text=${encodeURIComponent(text)}`)}`,
+    (text: string) => new URLSearchParams({ payload: document(text) }).toString(),
+  ];
+  for (const form of forms) {
+    await checkContentTypes(slack(), (text) => requestOf(form(text), { type: FORM_TYPE }), { env });
+  }
 });
 
 Deno.test("slack() stores no check of the certificate, and types that nobody has listed", async () => {
