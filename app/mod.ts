@@ -8,11 +8,14 @@
  * @example
  * ```ts
  * import { defineApp, startApp } from "@org/edge-base/app";
+ * import { writeLog } from "@org/edge-base/middleware";
  * import { github } from "@org/edge-base/webhook";
  * import { assertEquals } from "@std/assert";
  *
  * const bot = defineApp({ name: "my-bot", platform: github() });
- * bot.on("issues.opened", ({ payload }) => console.log(payload.issue.title));
+ * bot.on("issues.opened", ({ payload: { issue } }, { log }) => {
+ *   writeLog(log, "info", "opened", { title: issue.title });
+ * });
  *
  * const secret = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
  * const env = { ...secret, KV_URL: ":memory:", HOST: "127.0.0.1", PORT: "0" };

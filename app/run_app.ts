@@ -93,10 +93,12 @@ const END_MS = 1_000;
  *
  * @example
  * ```ts ignore
- * import { defineApp, github, runApp } from "@org/edge-base";
+ * import { defineApp, github, runApp, writeLog } from "@org/edge-base";
  *
  * const bot = defineApp({ name: "my-bot", platform: github() });
- * bot.on("issues.opened", ({ payload }) => console.log(payload.issue.title));
+ * bot.on("issues.opened", ({ payload: { issue } }, { log }) => {
+ *   writeLog(log, "info", "opened", { title: issue.title });
+ * });
  *
  * if (import.meta.main) await runApp(bot);
  * ```

@@ -47,12 +47,13 @@ export interface HandlerOptions {
  *
  * @example
  * ```ts
+ * import { writeLog } from "@org/edge-base";
  * import { createEventRouter, type GithubEvents } from "@org/edge-base/router";
  * import { assertThrows } from "@std/assert";
  *
  * const router = createEventRouter<GithubEvents>()
- *   .on("push", ({ payload }) => console.log("building", payload.ref))
- *   .on("push", ({ payload }) => console.log("mirroring", payload.ref), { id: "mirror" });
+ *   .on("push", ({ payload }, { log }) => writeLog(log, "info", "built", { ref: payload.ref }))
+ *   .on("push", (_event, { log }) => writeLog(log, "info", "mirrored"), { id: "mirror" });
  *
  * // A retry could not tell it from the first one.
  * assertThrows(() => router.on("push", () => {}), TypeError, "Give this one an id of its own");
@@ -160,13 +161,12 @@ export interface EventRouterOptions {
  *
  * @example
  * ```ts
- * import { createEventRouter, openEventStore, startWorker } from "@org/edge-base";
+ * import { createEventRouter, openEventStore, startWorker, writeLog } from "@org/edge-base";
  * import type { GithubEvents } from "@org/edge-base/router";
  *
  * const router = createEventRouter<GithubEvents>()
- *   .on("push", ({ payload }) => console.log(payload.commits.length))
- *   .on("issues.opened", ({ payload }) => console.log(payload.issue.title))
- *   .onAny(({ type, sender }) => console.log(type, sender?.name));
+ *   .on("push", ({ payload }, { log }) => writeLog(log, "info", "pushed", { ref: payload.ref }))
+ *   .onAny(({ type, sender }, { log }) => writeLog(log, "info", "received", { type, sender }));
  *
  * using kv = await Deno.openKv(":memory:");
  * const worker = startWorker(await openEventStore(kv), router.handle);

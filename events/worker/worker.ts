@@ -145,10 +145,12 @@ export interface EventWorker {
  *
  * @example
  * ```ts ignore
- * import { openEventStore, startWorker } from "@org/edge-base";
+ * import { openEventStore, startWorker, writeLog } from "@org/edge-base";
  *
  * const store = await openEventStore(await Deno.openKv());
- * const worker = startWorker(store, (event) => console.log(event.type, event.payload));
+ * const worker = startWorker(store, ({ type, payload }, { log }) => {
+ *   writeLog(log, "info", "received", { type, payload });
+ * });
  * Deno.addSignalListener("SIGTERM", () => worker.stop());
  * ```
  *
