@@ -1,6 +1,5 @@
-import { met } from "../core/check_options.ts";
 import type { EmitResult, EventStore, OwnEvents } from "../events/mod.ts";
-import { checkSource, type Emission, OWN } from "../events/store/emission.ts";
+import { checkSource, type Emission, OWN, platformRefused } from "../events/store/emission.ts";
 import {
   type EmitCall,
   EMITTING,
@@ -111,9 +110,5 @@ class OwnEmitting implements Emitting {
 
 function checkFree(source: unknown, platforms: ReadonlySet<string>): void {
   const name = typeof source === "string" ? source : (source as OwnEvents<object> | null)?.name;
-  if (name === undefined || !platforms.has(name)) return;
-  throw new TypeError(
-    `Cannot emit the event: the source must not be ${met(name)}, which is a platform: only ` +
-      'deliveries make its events. Give events of your own another source, such as "jobs"',
-  );
+  if (name !== undefined && platforms.has(name)) throw platformRefused("emit the event", name);
 }

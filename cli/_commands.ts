@@ -196,6 +196,7 @@ export const COMMANDS = {
     details: [
       "Without JSON the payload, an object, is read from the standard input.",
       "The app's worker takes the event within a second after it is due.",
+      "A source that deliveries have come under is refused: it is a platform.",
     ],
     ids: "event",
     states: [],

@@ -283,12 +283,27 @@ export function checkSource(doing: string, name: unknown): asserts name is strin
         `letters, digits, _ and -, got ${met(name)}`,
     );
   }
-  const instead = PLATFORMS.has(name)
-    ? "which is a platform: only deliveries make its events. Give events of your own another source, such " +
-      'as "jobs"'
-    : MADE.get(name);
+  if (PLATFORMS.has(name)) throw platformRefused(doing, name);
+  const instead = MADE.get(name);
   if (instead === undefined) return;
   throw new TypeError(`Cannot ${doing}: the source must not be ${met(name)}, ${instead}`);
+}
+
+/**
+ * Makes the error of a source that has the name of a platform: an event under it would take the place of a
+ * delivery with the same id.
+ *
+ * @param doing The action that fails, for the message.
+ * @param name The name.
+ * @returns The error.
+ */
+export function platformRefused(doing: string, name: string): TypeError {
+  return new TypeError(
+    `Cannot ${doing}: the source must not be ${
+      met(name)
+    }, which is a platform: only deliveries make its ` +
+      'events. Give events of your own another source, such as "jobs"',
+  );
 }
 
 /** The events of one commit, as far as they have been emitted. */

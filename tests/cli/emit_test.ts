@@ -26,6 +26,18 @@ testCli("emit reads the payload from the standard input", async ({ store, path }
   assertEquals(new TextDecoder().decode(await store.load(await claimOne(store))), '{"a":1}');
 });
 
+testCli("emit refuses the name of a platform whose deliveries are stored", async (sut) => {
+  const { cli, store } = sut;
+  await store.emit("shop-jobs", "due", {});
+  await store.accept({ ...delivery("d1"), platform: "standard", intake: "shop", source: "shop" });
+  const forged = await cli("emit", "shop", "invoice.paid", "{}", "--id", "d2");
+  assertEquals(forged.code, 2);
+  assertStringIncludes(forged.err.join("\n"), 'the source must not be "shop", which is a platform');
+  assertEquals((await cli("emit", "shop-jobs", "due", "{}", "--id", "x")).code, 0);
+  assertEquals((await cli("emit", "sho", "due", "{}", "--id", "x")).code, 0);
+  assertEquals(await store.get("shop:d2"), null);
+});
+
 testCli("emit refuses what no app could handle", async ({ cli, store }) => {
   const wrong: readonly (readonly [string[], string])[] = [
     [["jobs", "due", "{}"], "The KV holds no events yet: give the app's name with --namespace"],

@@ -6,12 +6,14 @@ import {
   Emissions,
   type EmitOptions,
   type EmitResult,
+  OWN,
   type OwnEvents,
+  platformRefused,
 } from "../emission.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { EventStore } from "../event_store.ts";
 import { emitted, inIntake } from "../arrival.ts";
-import { MARK, setId, type StoreKeys } from "./_layout.ts";
+import { lookUp, MARK, refOf, setId, type StoreKeys } from "./_layout.ts";
 import { RECORD_BYTES } from "./_local_hand_off.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -20,6 +22,9 @@ import { MAX_KEYS, readAll } from "./_reads.ts";
 import { encodeValue } from "../value_codec.ts";
 import { setDue } from "./_schedule.ts";
 import { isTooMuch, untilDone, Write } from "./_write.ts";
+
+/** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
+const LOOKED_AT = 5;
 
 /** The number of ids made in a millisecond that keep their order. */
 const MAX_COUNT = 36 ** 4;
@@ -89,6 +94,7 @@ export async function hasOvertaken({ kv }: StoreParts, { checks }: Write): Promi
 /** Makes the operation that stores an event of an app's own. */
 export function emitting(parts: StoreParts): EventStore["emit"] {
   const newId = idGenerator();
+  const free = new Set<string>();
   return async (
     source: OwnEvents<object> | string,
     type: string,
@@ -99,8 +105,29 @@ export function emitting(parts: StoreParts): EventStore["emit"] {
     new Emissions().add(emission);
     const id = emission.id === undefined ? inIntake(emission.source, newId()) : fullIdOf(emission);
     const emissions = [emission];
-    return await inTurn(parts, emissions, () => untilDone(() => emitAlone(parts, emission, id)));
+    return await inTurn(parts, emissions, async () => {
+      if (!free.has(emission.source)) {
+        if (await hasDeliveries(parts, emission.source)) {
+          throw platformRefused("emit the event", emission.source);
+        }
+        free.add(emission.source);
+      }
+      return await untilDone(() => emitAlone(parts, emission, id));
+    });
   };
+}
+
+/**
+ * Checks whether deliveries have come under a name, since an app's platforms are known to the app alone: the
+ * tool, or a program beside the app, has only the store.
+ */
+async function hasDeliveries({ kv, keys }: StoreParts, name: string): Promise<boolean> {
+  const range = { start: keys.id(`${name}:`), end: keys.id(`${name};`) };
+  for await (const { key } of kv.list(range, { limit: LOOKED_AT })) {
+    const { record } = await lookUp(kv, keys, refOf(key).id);
+    if (record !== undefined && record.platform !== OWN) return true;
+  }
+  return false;
 }
 
 /** Tries once; undefined if others emitted events with ids of their own meanwhile. */
