@@ -1,3 +1,4 @@
+import { retryAfterOf } from "../core/retry_after.ts";
 import type { GithubClient, GithubHook } from "./catch_up.ts";
 import { API_VERSION, limitPauseOf, MAX_PAGES, nextPageOf } from "./github_answers.ts";
 
@@ -238,9 +239,12 @@ export function checkNoRedirect<T extends Pick<Answer, "status" | "headers">>(an
 function pauseOf(error: unknown, count: number): number | undefined {
   const { status, headers } = answerIn(error);
   const retryMs = RETRY_MS[Math.min(count, RETRY_MS.length - 1)]!;
-  if (status === undefined || status >= 500) return retryMs;
+  const now = Date.now();
+  if (status === undefined || status >= 500) {
+    return Math.max(retryMs, retryAfterOf(headers, now) ?? 0);
+  }
   const message = String(Object(error).message);
-  return limitPauseOf({ status, headers, message }, Date.now());
+  return limitPauseOf({ status, headers, message }, now);
 }
 
 /** Reads the answer that an error of octokit holds. It gives the status 500 to calls without one. */

@@ -22,6 +22,9 @@ const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1_000, 10_000];
 /** Longest pause that is granted on request: GitHub resets its limits within the hour. */
 const MAX_REQUESTED_MS = 3_660_000;
 
+/** Tries of a call that somebody waits for, and the longest pause between two of them. */
+export const BRIEFLY = { tries: 3, pauseMs: 60_000 } as const;
+
 /** Answers that come to whatever is sent, with what to do about them. Going on would lose all that waits. */
 const MISTAKEN: Readonly<Record<number, string>> = {
   401: "its secret is another one than the tool has",
@@ -80,8 +83,15 @@ export class Forwarder {
     );
   }
 
-  /** Calls an API until that works. */
-  async persist<T>(call: () => Promise<T>): Promise<T> {
+  /**
+   * Calls an API until that works, or as long as the limits allow.
+   *
+   * @throws {ApiError} If the API refuses the call for good, or still does after the last try.
+   */
+  async persist<T>(
+    call: () => Promise<T>,
+    { tries, pauseMs } = { tries: Infinity, pauseMs: Infinity },
+  ): Promise<T> {
     for (let attempt = 0;; attempt++) {
       try {
         const result = await call();
@@ -89,6 +99,7 @@ export class Forwarder {
         return result;
       } catch (error) {
         if (!(error instanceof ApiError && error.isTemporary)) throw error;
+        if (attempt + 1 >= tries || (error.retryAfterMs ?? 0) > pauseMs) throw error;
         await this.#pause(error.message, attempt, error.retryAfterMs);
       }
     }

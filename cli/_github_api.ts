@@ -2,6 +2,7 @@ import { API_VERSION, limitPauseOf, MAX_PAGES, nextPageOf } from "../catch_up/gi
 import { type ApiAnswer, ApiError, callApi, fieldOf, quoted } from "./_api.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import { elementsOf } from "../core/json_text.ts";
+import { retryAfterOf } from "../core/retry_after.ts";
 
 /** Hints for errors, by their statuses. */
 const HINTS: Readonly<Record<number, string>> = {
@@ -95,11 +96,13 @@ export class GithubApi {
   #refusalOf(answer: ApiAnswer): ApiError {
     const { status, headers, json } = answer;
     const reason = quoted(fieldOf(json, "message"));
-    const pauseMs = limitPauseOf({ status, headers, message: reason }, this.#now());
+    const now = this.#now();
+    const pauseMs = limitPauseOf({ status, headers, message: reason }, now);
     const message = [reason, ...detailsOf(json)].filter((part) => part);
     const what = `GitHub's API answers ${status} ${message.join(", ").slice(0, 500)}`.trimEnd();
     if (pauseMs === undefined) {
-      return withHint(new ApiError(what, { status, isTemporary: status >= 500 }));
+      const [isTemporary, retryAfterMs] = [status >= 500, retryAfterOf(headers, now)];
+      return withHint(new ApiError(what, { status, isTemporary, retryAfterMs }));
     }
     const limit = `${what}: it takes calls again in ${Math.ceil(pauseMs / 1_000)} s`;
     return new ApiError(limit, { status, isTemporary: true, retryAfterMs: pauseMs });

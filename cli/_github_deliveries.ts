@@ -44,8 +44,15 @@ export async function forwardFromGithub(
   world: CliWorld,
   signal: AbortSignal,
 ): Promise<never> {
-  const log = new DeliveryLog(api, await findHook(api, options, signal), signal);
-  await log.begin(options.sinceMs, world.now());
+  const startedAt = world.now();
+  const hook = await forwarder.persist(() => findHook(api, options, signal));
+  const log = new DeliveryLog(api, hook, signal);
+  await forwarder.persist(() => {
+    const now = world.now();
+    // The age was given when the tool began: it may have waited since.
+    const sinceMs = options.sinceMs === undefined ? undefined : options.sinceMs + now - startedAt;
+    return log.begin(sinceMs, now);
+  });
   forwarder.begin("New deliveries");
   for (;;) {
     for (const entry of await forwarder.persist(() => log.next())) {

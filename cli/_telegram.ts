@@ -1,7 +1,8 @@
-import { ApiError, callApi, fieldOf, quoted } from "./_api.ts";
+import { type ApiAnswer, ApiError, callApi, fieldOf, quoted } from "./_api.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import type { Forwarder } from "./_forward.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
+import { retryAfterOf } from "../core/retry_after.ts";
 import { agoOf } from "./_output.ts";
 import { shownUrl } from "./_secrets.ts";
 import type { CliWorld } from "./_world.ts";
@@ -41,9 +42,11 @@ interface WebhookInfo {
 /** A bot's API. */
 export class TelegramApi {
   readonly #options: ConnectOptions;
+  readonly #now: () => number;
 
-  constructor(options: ConnectOptions) {
+  constructor(options: ConnectOptions, now: () => number) {
     this.#options = options;
+    this.#now = now;
   }
 
   /**
@@ -68,7 +71,7 @@ export class TelegramApi {
     });
     const result = fieldOf(answer.json, "ok") === true && memberOf(answer.text, "result");
     if (result) return result;
-    throw refusalOf(method, answer.status, answer.json);
+    throw refusalOf(method, answer, this.#now());
   }
 }
 
@@ -118,7 +121,7 @@ export async function forwardFromTelegram(
   world: CliWorld,
   signal: AbortSignal,
 ): Promise<never> {
-  await makeWayForPolling(api, options, world, signal);
+  await makeWayForPolling(api, options, forwarder, world, signal);
   forwarder.begin("Updates");
   let offset: string | undefined;
   let confirmed: string | undefined;
@@ -182,10 +185,11 @@ async function poll(
 async function makeWayForPolling(
   api: TelegramApi,
   { takeOver }: ConnectOptions,
+  forwarder: Forwarder,
   { err }: CliWorld,
   signal: AbortSignal,
 ): Promise<void> {
-  const { url } = await infoOf(api, signal);
+  const { url } = await forwarder.persist(() => infoOf(api, signal));
   if (url === "") return;
   const shown = shownUrl(url);
   const host = URL.parse(url)?.host ?? shown;
@@ -195,7 +199,7 @@ async function makeWayForPolling(
         "and then the app there gets none",
     );
   }
-  await api.call("deleteWebhook", {}, signal);
+  await forwarder.persist(() => api.call("deleteWebhook", {}, signal));
   err(
     `The webhook ${shown} is deleted: the app there gets no updates until you register it again, ` +
       "with connect telegram URL",
@@ -228,7 +232,7 @@ function allowedUpdates(events: readonly string[] | undefined): { allowed_update
   return { allowed_updates: JSON.stringify(events.filter((each) => each !== "*")) };
 }
 
-function refusalOf(method: string, status: number, json: unknown): ApiError {
+function refusalOf(method: string, { status, headers, json }: ApiAnswer, now: number): ApiError {
   const description = quoted(fieldOf(json, "description"));
   if (fieldOf(json, "ok") !== false || description === "") return unknownForm(method, status);
   const errorCode = fieldOf(json, "error_code");
@@ -237,7 +241,7 @@ function refusalOf(method: string, status: number, json: unknown): ApiError {
   return withHint(
     new ApiError(`Telegram's API (${method}) answers ${code} ${description}`, {
       ...{ status: code, isTemporary: code === 429 || code >= 500 },
-      retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : undefined,
+      retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : retryAfterOf(headers, now),
     }),
   );
 }

@@ -1,5 +1,5 @@
 import { type ConnectOptions, readConnectOptions } from "./_connect_options.ts";
-import { Forwarder } from "./_forward.ts";
+import { BRIEFLY, Forwarder } from "./_forward.ts";
 import { registerAtGithub, showGithub } from "./_github.ts";
 import { GithubApi } from "./_github_api.ts";
 import { forwardFromGithub } from "./_github_deliveries.ts";
@@ -79,17 +79,21 @@ export async function runConnect(args: readonly string[], world: CliWorld): Prom
 async function run(options: ConnectOptions, world: CliWorld, signal: AbortSignal): Promise<void> {
   const { platform, task } = options;
   const forwarder = new Forwarder(options, world, signal);
+  const briefly = (call: () => Promise<void>) => forwarder.persist(call, BRIEFLY);
   try {
     if (platform === "telegram") {
-      const api = new TelegramApi(options);
+      const api = new TelegramApi(options, world.now);
       if (task === "forward") await forwardFromTelegram(api, options, forwarder, world, signal);
-      if (task === "register") await registerAtTelegram(api, options, world, signal);
-      await showTelegram(api, options, world, signal);
+      // To do either once more has the effect of once.
+      if (task === "register") {
+        await briefly(() => registerAtTelegram(api, options, world, signal));
+      }
+      await briefly(() => showTelegram(api, options, world, signal));
     } else {
       const api = new GithubApi(options, world.now);
       if (task === "forward") await forwardFromGithub(api, options, forwarder, world, signal);
-      if (task === "register") await registerAtGithub(api, options, world, signal);
-      await showGithub(api, options, world, signal);
+      if (task === "register") await briefly(() => registerAtGithub(api, options, world, signal));
+      await briefly(() => showGithub(api, options, world, signal));
     }
   } catch (error) {
     if (error instanceof InterruptedError && task === "forward") forwarder.end();

@@ -158,6 +158,12 @@ testCatchUp("ends at a limit that lasts too long, and says how long", async ({ g
   assertStringIncludes(failed[0]!.reason, "it takes calls in 3000 s");
 });
 
+testCatchUp("asks no sooner than an API asks for that is down", async ({ github, run }) => {
+  github.insteadOf.push([/deliveries/, () => problem(503, "down", { "Retry-After": "3000" })]);
+  assertStringIncludes((await run()).problems[0]!, "GitHub's API answers 503");
+  assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 1);
+});
+
 testCatchUp("names the permission that is missing, and the webhook", async ({ github, run }) => {
   const of = async (status: number) => {
     github.insteadOf.push([/./, () => problem(status, "no")]);

@@ -1,4 +1,5 @@
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
+import type { CliWorld } from "../../cli/_world.ts";
 import { until } from "../../dev/harness/until.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
@@ -37,6 +38,7 @@ export interface Connecting {
 export function startConnect(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = VARIABLES,
+  world: Partial<CliWorld> = {},
 ): Connecting {
   const [out, err, pauses]: [string[], string[], number[]] = [[], [], []];
   let interrupt = () => {};
@@ -53,6 +55,7 @@ export function startConnect(
       await new Promise((resolve) => setTimeout(resolve, Math.min(MAX_PAUSE_MS, ms)));
       signal.throwIfAborted();
     },
+    ...world,
   }).then(({ code }) => ({ code, out, err }));
   const has = (text: string) => [...out, ...err].some((line) => line.includes(text));
   const line = async (text: string) => {

@@ -54,7 +54,12 @@ export class FakeGithub implements AsyncDisposable {
     const quiet = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
     this.#server = Deno.serve(quiet, (request) => this.#record(request));
     this.url = `http://127.0.0.1:${this.#server.addr.port}`;
-    for (const url of urls) this.#add({ config: { url }, events: ["push"] });
+    for (const url of urls) this.add(url);
+  }
+
+  /** Adds a webhook. */
+  add(url: string): void {
+    this.#add({ config: { url }, events: ["push"] });
   }
 
   /** Adds a delivery to the log. */

@@ -276,6 +276,84 @@ testTelegram("connect telegram --forward outlives an API that fails", async (tel
   );
 });
 
+/** Answers that are over later, and the pause that they lead to, in milliseconds. */
+const PASSING: readonly (readonly [() => Response, number])[] = [
+  [() => refusal(429, "Too Many Requests: retry after 7", { retry_after: 7 }), 7_000],
+  [() => refusal(500, "Internal Server Error"), 1_000],
+  [() => new Response("<html>", { status: 429, headers: { "Retry-After": "9" } }), 9_000],
+  [
+    () =>
+      Response.json({ ok: false, error_code: 503, description: "Restart" }, {
+        status: 503,
+        headers: { "Retry-After": "11" },
+      }),
+    11_000,
+  ],
+];
+
+for (const [answer, pauseMs] of PASSING) {
+  const { status } = answer();
+  testTelegram(
+    `connect telegram --forward outlives ${status} at its start, for ${pauseMs} ms`,
+    async (telegram) => {
+      await using app = await startIntakeApp("messenger");
+      telegram.webhook = { url: "https://bot.example.com/webhook" };
+      telegram.insteadOf.getWebhookInfo = [answer];
+      telegram.insteadOf.deleteWebhook = [answer];
+      telegram.push(message(1));
+      const args = ["telegram", "--forward", "--take-over", "--url", app.url, ...apiOf(telegram)];
+      const forward = startConnect(args);
+      await forward.line("message 1  200 OK");
+      assertEquals((await forward.interrupt()).code, 130);
+      assertEquals(forward.pauses.slice(0, 2), [pauseMs, pauseMs]);
+      assertEquals(telegram.webhook.url, "");
+    },
+  );
+
+  testTelegram(
+    `connect telegram tries again after ${status}, for ${pauseMs} ms`,
+    async (telegram) => {
+      telegram.insteadOf.setWebhook = [answer];
+      telegram.insteadOf.getWebhookInfo = [answer];
+      const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
+      const connecting = startConnect(args);
+      assertEquals((await connecting.ended).code, 0);
+      assertEquals(connecting.pauses, [pauseMs, pauseMs]);
+      assertEquals(connecting.out.filter((line) => line.startsWith("registered")).length, 1);
+    },
+  );
+}
+
+testTelegram(
+  "connect telegram ends after three tries, and at a limit that lasts",
+  async (telegram) => {
+    const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
+    telegram.insteadOf.setWebhook = Array(3).fill(() => refusal(502, "Bad Gateway"));
+    const failing = startConnect(args);
+    assertEquals((await failing.ended).code, 1);
+    assertEquals([failing.pauses, failing.err.length], [[1_000, 2_000], 2]);
+    telegram.insteadOf.setWebhook = [() => refusal(429, "Slow", { retry_after: 61 })];
+    const limited = startConnect(args);
+    assertEquals([(await limited.ended).code, limited.pauses], [1, []]);
+    assertStringIncludes(limited.err[0]!, "429 Slow");
+  },
+);
+
+testWith(
+  ["net"],
+  "connect telegram --forward waits for an API that nobody answers at",
+  async () => {
+    await using app = await startIntakeApp("messenger");
+    const closed = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const nowhere = `http://127.0.0.1:${(closed.addr as Deno.NetAddr).port}`;
+    closed.close();
+    const args = ["telegram", "--forward", "--url", app.url, "--api", nowhere];
+    const forward = startConnect(args);
+    await forward.line("cannot be reached: ");
+    assertEquals((await forward.interrupt()).code, 130);
+  },
+);
+
 testTelegram("connect telegram --forward says what to do about a webhook", async (telegram) => {
   await using app = await startIntakeApp("messenger");
   telegram.webhook = { url: "https://bot.example.com/webhook" };
