@@ -3,6 +3,7 @@ import type { StoredEvent } from "../events/mod.ts";
 /** Options of all commands. A name in `value` stands for the value that an option takes. */
 export const OPTIONS = {
   state: { value: "STATE", about: "events in this state" },
+  outcome: { value: "OUTCOME", about: "events that ended so: handled, ignored, failed, cancelled" },
   type: { value: "TYPE", about: "events of this type, such as push or issues.opened" },
   source: { value: "NAME", about: "events of this product, intake or source of the app's own" },
   repository: { value: "NAME", about: "events of this repository, such as octocat/hello-world" },
@@ -22,7 +23,8 @@ export const OPTIONS = {
   prefix: { value: "TEXT", about: "those whose keys or names begin with this" },
   max: { value: "N", about: "ask for N deliveries at most, by default 1000" },
   pace: { value: "MS", about: "the milliseconds between two requests, by default 250" },
-  "dry-run": { value: undefined, about: "only say what would be asked for" },
+  "dry-run": { value: undefined, about: "only say what would be done" },
+  yes: { value: undefined, about: "do not ask before" },
   api: { value: "URL", about: "the address of GitHub's API, for GitHub Enterprise Server" },
   all: { value: undefined, about: "all that the command applies to" },
   id: { value: "ID", about: "the event's id: one that is known is not stored again" },
@@ -44,8 +46,10 @@ export const OPTIONS = {
 /** Options of every command. */
 export const COMMON_OPTIONS: readonly OptionName[] = ["kv", "namespace", "json", "help"];
 
-const FILTERS: readonly OptionName[] = [
+/** Options that choose events. */
+export const FILTERS: readonly OptionName[] = [
   "state",
+  "outcome",
   "type",
   "source",
   "repository",
@@ -58,10 +62,15 @@ const FILTERS: readonly OptionName[] = [
 
 const ALL_STATES = ["queued", "running", "parked", "done", "dead", "unreadable"] as const;
 
-const CHANGING = { ids: "some", options: [...FILTERS, "all"] } as const;
+const CHANGING = { ids: "some", options: [...FILTERS, "all", "dry-run", "yes"] } as const;
 
 const WHICH =
   "Choose events by ids, by filters, by both (the ids that pass the filters), or by --all.";
+
+const ASKS =
+  "It asks before, unless they are chosen by ids alone. Without a terminal it needs --yes.";
+
+const ASKS_ALWAYS = "It asks before. Without a terminal it needs --yes.";
 
 const INTERRUPT = "Ctrl-C stops it between two commits: the changes up to then remain.";
 
@@ -92,8 +101,11 @@ export const COMMANDS = {
     example: "events replay --type push --newer-than 1d",
     details: [
       WHICH,
+      "Dead events are those that failed. What somebody has cancelled is put back by its id, or with " +
+      "--outcome cancelled.",
       "Done events are put back with --state done only, as long as the app keeps their payloads. Their work " +
       "is done again.",
+      ASKS,
       "Events of one ordering key are handled in the order received.",
       INTERRUPT,
     ],
@@ -105,6 +117,7 @@ export const COMMANDS = {
     example: "events cancel --state queued --type push",
     details: [
       WHICH,
+      ASKS,
       "The signal of a running handler is aborted at the next renewal of its lease. Its event is dead " +
       "once the handler has ended. Until then it counts as cancelled: the exit code for its id is 0, and " +
       "it is in 'beingCancelled' of --json.",
@@ -130,6 +143,7 @@ export const COMMANDS = {
     example: "events purge --state dead --older-than 30d",
     details: [
       WHICH,
+      ASKS_ALWAYS,
       "A delivery that is sent again after that makes a new event.",
       "Events that this version cannot read are deleted with --state unreadable only: another version " +
       "may be able to, and they may wait to be handled.",
@@ -154,11 +168,12 @@ export const COMMANDS = {
     example: "events delete-answers approval:42",
     details: [
       "Choose them by names, by --prefix, by both, or by --all. An answer that an event waits for is left.",
+      ASKS_ALWAYS,
       "Of two answers the first one counts. After this another one can be given with events wake.",
     ],
     ids: "names",
     states: [],
-    options: ["prefix", "all"],
+    options: ["prefix", "all", "dry-run", "yes"],
   },
   states: {
     about: "List the states of conversations, or show some with their values",
@@ -176,11 +191,12 @@ export const COMMANDS = {
     example: "events delete-states chat:42 --intake telegram",
     details: [
       "Choose them by keys, by --intake, by --prefix, by several of these, or by --all.",
+      ASKS_ALWAYS,
       "A handler that has read such a state and changes it fails, and begins anew without it.",
     ],
     ids: "keys",
     states: [],
-    options: ["intake", "prefix", "all"],
+    options: ["intake", "prefix", "all", "dry-run", "yes"],
   },
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",

@@ -27,16 +27,22 @@ import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
 export const WAYS = {
   replay: {
     done: "replayed",
+    question: (count, { state }) =>
+      state === "done"
+        ? `Replay ${count}, whose work is done again?`
+        : `Replay ${count}, to be handled again?`,
     whyDone: "its payload is not kept",
     run: (store, filter, options) => store.replayAll(filter, options),
   },
   cancel: {
     done: "cancelled",
+    question: (count) => `Cancel ${count}?`,
     isUnderWay: isBeingCancelled,
     run: (store, filter, options) => store.cancelAll(filter, options),
   },
   purge: {
     done: "purged",
+    question: (count) => `Delete ${count} for good?`,
     run: (store, filter, options) => store.purge(filter, options),
   },
 } as const satisfies Partial<Record<CommandName, Way>>;
@@ -50,6 +56,8 @@ const CLEAR = "\r\x1b[K";
 /** Change that a command makes. */
 interface Way {
   readonly done: string;
+  /** Makes the question that is asked before. */
+  readonly question: (count: string, filter: EventFilter) => string;
   /** Reason why an event is left that is done, and was meant as such. */
   readonly whyDone?: string;
   /** Tells whether an event needs no change, since an earlier command has begun it. */
@@ -207,36 +215,84 @@ async function textOf(input: AsyncIterable<Uint8Array> | undefined): Promise<str
 
 /** Changes events, and writes their number and the given ids that are left. */
 export async function change(
-  { done, whyDone, run, isUnderWay = () => false }: Way,
+  way: Way,
   store: EventStore,
-  { filter, json }: CliOptions,
+  { filter, json, dryRun, asks }: CliOptions,
   world: CliWorld,
 ): Promise<boolean> {
-  const { out, terminal, onInterrupt } = world;
-  const line = new ProgressLine(terminal, done);
+  const { whyDone, isUnderWay = () => false } = way;
+  const { out, onInterrupt } = world;
   const ending = new AbortController();
   const forget = onInterrupt(() => ending.abort());
   const { signal } = ending;
-  const { changed, left: unchanged } = await run(store, filter, { onProgress: line.show, signal })
-    .catch((error) => {
-      throw new Error(`${line.changed} ${done}, then: ${messageOf(error)}`, { cause: error });
-    })
-    .finally(() => {
-      forget();
-      line.clear();
-    });
+  const runWith = (isDry: boolean) => runOnce(way, store, filter, world, { signal, dryRun: isDry });
+  let result: BulkResult;
+  try {
+    result = await runWith(dryRun || asks);
+    if (asks && signal.aborted) result = { changed: 0, left: [] };
+    if (asks && result.changed > 0) {
+      const count = `${result.changed} event${result.changed === 1 ? "" : "s"}`;
+      if (!await confirmed(way.question(count, filter), world, signal)) return false;
+      result = await runWith(false);
+    }
+  } finally {
+    forget();
+  }
+  const { changed, left: unchanged } = result;
   const interrupted = signal.aborted && { interrupted: true };
+  const done = dryRun ? `would be ${way.done}` : way.done;
   const underWay = await idsOf(store, { ...filter, ids: unchanged }, isUnderWay);
   const left = unchanged.filter((id) => !underWay.includes(id));
   const being = underWay.length > 0 && { beingCancelled: underWay };
-  if (json) out(JSON.stringify({ [done]: changed, left, ...being, ...interrupted }));
+  const dry = dryRun && { dryRun };
+  if (json) out(JSON.stringify({ [way.done]: changed, left, ...being, ...dry, ...interrupted }));
   else {
     out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
-    for (const id of underWay) out(`being ${done}: ${id} (its handler still runs)`);
-    for (const id of left) out(`not ${done}: ${id} (${await whyLeft(store, filter, id, whyDone)})`);
+    for (const id of underWay) out(`being ${way.done}: ${id} (its handler still runs)`);
+    for (const id of left) {
+      out(`not ${way.done}: ${id} (${await whyLeft(store, filter, id, whyDone)})`);
+    }
   }
   if (interrupted) throw new InterruptedError();
   return left.length === 0;
+}
+
+/** Changes events once, or counts them. */
+async function runOnce(
+  { done, run }: Way,
+  store: EventStore,
+  filter: EventFilter,
+  { terminal }: CliWorld,
+  options: BulkOptions,
+): Promise<BulkResult> {
+  const line = new ProgressLine(terminal, options.dryRun ? "" : done);
+  try {
+    return await run(store, filter, { ...options, onProgress: line.show });
+  } catch (error) {
+    if (options.dryRun) throw error;
+    throw new Error(`${line.changed} ${done}, then: ${messageOf(error)}`, { cause: error });
+  } finally {
+    line.clear();
+  }
+}
+
+/**
+ * Asks the user.
+ *
+ * @returns False if the answer is not yes.
+ * @throws {InterruptedError} If the user interrupts the tool instead.
+ */
+export async function confirmed(
+  question: string,
+  { ask, err }: CliWorld,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const interrupted = Promise.withResolvers<never>();
+  signal.addEventListener("abort", () => interrupted.reject(new InterruptedError()));
+  const answer = await Promise.race([ask!(`${question} [y/N] `), interrupted.promise]);
+  if (/^\s*y(es)?\s*$/i.test(answer)) return true;
+  err("Nothing was done");
+  return false;
 }
 
 async function idsOf(

@@ -3,6 +3,7 @@ import type { EventStore, ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import type { CommandName } from "./_commands.ts";
+import { confirmed } from "./_events.ts";
 import { isoOf, oneLine } from "./_output.ts";
 import { type CliWorld, InterruptedError } from "./_world.ts";
 
@@ -20,6 +21,10 @@ export interface FlowOptions {
   /** Most lines. */
   readonly limit: number;
   readonly json: boolean;
+  /** Set if it is only said what would be done. */
+  readonly dryRun: boolean;
+  /** Set if the user is asked before anything is done. */
+  readonly asks: boolean;
 }
 
 /** Store that a command works on, and the namespace of its schedules. */
@@ -35,10 +40,10 @@ type Run = (from: FlowStore, options: FlowOptions, world: CliWorld) => Promise<b
 export const FLOWS = {
   states: showStates,
   "delete-states": async ({ store }, options, world) =>
-    await deleteAll(chosenStates(store, options), CHANGED, options, world),
+    await deleteAll(() => chosenStates(store, options), STATES, options, world),
   answers: showAnswers,
   "delete-answers": async ({ store }, options, world) =>
-    await deleteAll(chosenAnswers(store, options), TAKEN, options, world),
+    await deleteAll(() => chosenAnswers(store, options), ANSWERS, options, world),
   schedules: showSchedules,
 } as const satisfies Partial<Record<CommandName, Run>>;
 
@@ -128,50 +133,73 @@ async function* chosen<T>(
   }
 }
 
-/** Name of something that is to be deleted, and the reason for which it may be left. */
+/** Something that is to be deleted, its name, and the reason for which it may be left. */
 interface Deletable<T> {
+  readonly what: string;
   readonly nameOf: (each: T) => string;
+  /** Tells whether it would be left now. */
+  readonly isLeft: (each: T) => boolean;
   readonly whyLeft: string;
 }
 
-const CHANGED: Deletable<ListedState> = {
+const STATES: Deletable<ListedState> = {
+  what: "state",
   nameOf: ({ key }) => key,
+  isLeft: () => false,
   whyLeft: "it was changed meanwhile",
 };
 
-const TAKEN: Deletable<UntakenAnswer> = {
+const ANSWERS: Deletable<UntakenAnswer> = {
+  what: "answer",
   nameOf: ({ name }) => name,
+  isLeft: ({ eventId }) => eventId !== undefined,
   whyLeft: "an event takes it",
 };
 
 /** Deletes what is chosen, and writes its number and what is left of it. */
 async function deleteAll<T extends { delete(): Promise<boolean> }>(
-  all: AsyncIterable<T>,
-  { nameOf, whyLeft }: Deletable<T>,
-  { keys, json }: FlowOptions,
-  { out, err, onInterrupt }: CliWorld,
+  all: () => AsyncIterable<T>,
+  { what, nameOf, isLeft, whyLeft }: Deletable<T>,
+  { keys, json, dryRun, asks }: FlowOptions,
+  world: CliWorld,
 ): Promise<boolean> {
-  const missing = new Set(keys);
-  const kept: string[] = [];
-  let [deleted, isInterrupted] = [0, false];
-  const forget = onInterrupt(() => isInterrupted = true);
-  try {
-    for await (const each of all) {
-      if (isInterrupted) break;
+  const { out, err, onInterrupt } = world;
+  const ending = new AbortController();
+  const { signal } = ending;
+  const forget = onInterrupt(() => ending.abort());
+  const run = async (isDry: boolean) => {
+    const missing = new Set(keys);
+    const kept: string[] = [];
+    let deleted = 0;
+    for await (const each of all()) {
+      if (signal.aborted) break;
       missing.delete(nameOf(each));
-      if (await each.delete()) deleted++;
+      if (isDry ? !isLeft(each) : await each.delete()) deleted++;
       else kept.push(nameOf(each));
+    }
+    return { deleted, kept, missing };
+  };
+  let result: Awaited<ReturnType<typeof run>>;
+  try {
+    result = await run(dryRun || asks);
+    if (asks && signal.aborted) result = { deleted: 0, kept: [], missing: new Set() };
+    if (asks && result.deleted > 0) {
+      const count = `${result.deleted} ${what}${result.deleted === 1 ? "" : "s"}`;
+      if (!await confirmed(`Delete ${count} for good?`, world, signal)) return false;
+      result = await run(false);
     }
   } finally {
     forget();
   }
+  const { deleted, kept, missing } = result;
   const left = [...kept, ...missing];
-  out(json ? JSON.stringify({ deleted, left }) : `${deleted} deleted`);
+  const done = dryRun ? "would be deleted" : "deleted";
+  out(json ? JSON.stringify({ deleted, left, ...dryRun && { dryRun } }) : `${deleted} ${done}`);
   if (!json) {
     for (const name of kept) err(`not deleted: ${name} (${whyLeft})`);
     for (const name of missing) err(`not deleted: ${name} (there is none)`);
   }
-  if (isInterrupted) throw new InterruptedError();
+  if (signal.aborted) throw new InterruptedError();
   return left.length === 0;
 }
 

@@ -5,6 +5,7 @@ import {
   type CommandName,
   COMMANDS,
   COMMON_OPTIONS,
+  FILTERS,
   helpOf,
   type OptionName,
   OPTIONS,
@@ -29,6 +30,10 @@ export interface CliOptions {
   readonly filter: EventFilter;
   readonly json: boolean;
   readonly limit: number;
+  /** Set if it is only said what would be done. */
+  readonly dryRun: boolean;
+  /** Set if the user is asked before anything is done. */
+  readonly asks: boolean;
   /** Name and value of `events wake`. */
   readonly wake?: { readonly name: string; readonly value: unknown } | undefined;
   readonly kv: string | undefined;
@@ -79,6 +84,8 @@ export function readOptions(args: readonly string[], now: number): CliRequest {
   const common = {
     json: values.has("json"),
     limit: readLimit(values.get("limit")),
+    dryRun: values.has("dry-run"),
+    asks: asksBefore(command, values),
     kv: values.get("kv"),
     namespace: values.get("namespace"),
     discard: values.has("discard-unreadable"),
@@ -99,6 +106,17 @@ export function readOptions(args: readonly string[], now: number): CliRequest {
     ...common,
     ...(command === "catch-up" && { catchUp: readCatchUp(values, ageOf) }),
   };
+}
+
+/** Options that choose what a command changes. */
+const CHOICES: readonly OptionName[] = [...FILTERS, "all"];
+
+/** Tells whether a command asks: what is deleted cannot be brought back, and a choice may be more than meant. */
+function asksBefore(command: CommandName, values: Values): boolean {
+  if (values.has("yes") || values.has("dry-run")) return false;
+  if (command === "purge" || command.startsWith("delete-")) return true;
+  const isChange = command === "replay" || command === "cancel";
+  return isChange && CHOICES.some((name) => values.has(name));
 }
 
 function moveOptionsOf(values: Values): Pick<CliOptions, "file" | "create" | "retentionMs"> {
@@ -136,7 +154,7 @@ function readFlow(
   command: FlowCommand,
   keys: readonly string[],
   values: Values,
-  { json, limit }: Pick<CliOptions, "json" | "limit">,
+  { json, limit, dryRun, asks }: Pick<CliOptions, "json" | "limit" | "dryRun" | "asks">,
 ): FlowOptions {
   const [intake, prefix] = [values.get("intake"), values.get("prefix")];
   const isChosen = keys.length > 0 || intake !== undefined || prefix !== undefined;
@@ -151,7 +169,7 @@ function readFlow(
         : "Give names, --prefix, or --all",
     );
   }
-  return { keys, intake, prefix: prefix ?? "", limit, json };
+  return { keys, intake, prefix: prefix ?? "", limit, json, dryRun, asks };
 }
 
 /** Reads the name that is woken, and its value. */
@@ -168,6 +186,7 @@ function readWake([name, text, ...others]: readonly string[]): CliOptions["wake"
 
 function readFilter(command: CommandName, values: Values, now: number): EventFilter {
   const state = values.get("state");
+  const outcome = values.get("outcome");
   const type = values.get("type");
   const olderThan = readAge("older-than", values);
   const newerThan = readAge("newer-than", values);
@@ -177,13 +196,14 @@ function readFilter(command: CommandName, values: Values, now: number): EventFil
   }
   const filter: EventFilter = {
     ...(state !== undefined && { state: readState(command, state) }),
+    ...(outcome !== undefined && { outcome: readOutcome(command, outcome, state) }),
     ...(type !== undefined && { type }),
     ...readKind(values),
     ...(olderThan !== undefined && { receivedBefore: now - olderThan }),
     ...(newerThan !== undefined && { receivedAfter: now - newerThan }),
     ...(settledBefore !== undefined && { settledBefore: now - settledBefore }),
   };
-  const name = (["type", ...KINDS] as const).find((each) => values.has(each));
+  const name = (["outcome", "type", ...KINDS] as const).find((each) => values.has(each));
   if (filter.state === "unreadable" && name !== undefined) {
     throw new UsageError(`The ${name.replace("-", " ")} of unreadable events is not known`);
   }
@@ -238,6 +258,31 @@ function readState(command: CommandName, text: string): StoredEvent["state"] {
   throw new UsageError(
     `--state of events ${command} must be ${known}, got ${text}${hint(text, states)}`,
   );
+}
+
+/** States of the events that end in each way. */
+const ENDS = { handled: "done", ignored: "done", failed: "dead", cancelled: "dead" } as const;
+
+function readOutcome(
+  command: CommandName,
+  text: string,
+  state: string | undefined,
+): EventFilter["outcome"] {
+  const outcomes = Object.keys(ENDS) as (keyof typeof ENDS)[];
+  const outcome = outcomes.find((each) => each === text);
+  if (outcome === undefined) {
+    throw new UsageError(
+      `--outcome must be one of ${outcomes.join(", ")}, got ${text}${hint(text, outcomes)}`,
+    );
+  }
+  const end = ENDS[outcome];
+  const states: readonly string[] = COMMANDS[command].states;
+  if (!states.includes(end)) throw new UsageError(`events ${command} takes no ${end} events`);
+  if (command === "replay" && end === "done" && state === undefined) {
+    throw new UsageError(`Events that are ${outcome} are done: give --state done as well`);
+  }
+  if (state === undefined || state === "unreadable" || state === end) return outcome;
+  throw new UsageError(`No event is both ${state} and ${outcome}`);
 }
 
 function readAge(

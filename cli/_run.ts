@@ -60,6 +60,11 @@ const MAKING: readonly CommandName[] = ["emit", "import"];
 async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   const url = options.kv ?? (world.env("KV_URL")?.trim() || undefined);
   const { command, create, retentionMs } = options;
+  if (options.asks && !world.ask) {
+    throw new UsageError(
+      "There is no terminal to ask at: give --yes, or --dry-run to see what would be done",
+    );
+  }
   if (command === "import") await checkSource(options, world);
   const kv = await openKv(url, create);
   let answers = true;

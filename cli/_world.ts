@@ -13,6 +13,11 @@ export interface CliWorld {
   /** Writes to the terminal that shows errors; undefined if they go elsewhere. */
   readonly terminal: ((text: string) => void) | undefined;
   /**
+   * Asks the user at the terminal, and resolves with the line that is typed; undefined if there is no terminal
+   * to read from and to show the question on.
+   */
+  readonly ask: ((question: string) => Promise<string>) | undefined;
+  /**
    * Calls a listener when the user interrupts the tool.
    *
    * @param listener The listener.

@@ -52,6 +52,16 @@ function onInterrupt(listener: () => void): () => void {
   return () => Deno.removeSignalListener("SIGINT", end);
 }
 
+/** Asks at the terminal. What is typed there comes line by line. */
+async function ask(question: string): Promise<string> {
+  write(Deno.stderr, question);
+  const buffer = new Uint8Array(1024);
+  const count = await Deno.stdin.read(buffer);
+  // Ctrl-D leaves the cursor in the line of the question.
+  if (count === null) write(Deno.stderr, "\n");
+  return new TextDecoder().decode(buffer.subarray(0, count ?? 0));
+}
+
 const WORLD: CliWorld = {
   env: (name) => Deno.env.get(name),
   now: () => Date.now(),
@@ -59,6 +69,7 @@ const WORLD: CliWorld = {
   err: (line) => write(Deno.stderr, `${line}\n`),
   input: () => Deno.stdin.isTerminal() ? undefined : Deno.stdin.readable,
   terminal: Deno.stderr.isTerminal() ? (text) => write(Deno.stderr, text) : undefined,
+  ask: Deno.stdin.isTerminal() && Deno.stderr.isTerminal() ? ask : undefined,
   onInterrupt,
   sleep,
 };

@@ -265,7 +265,7 @@ for (const [message, make] of MAKERS) {
 }
 
 const FILTER =
-  "There are ids, state, type, source, repository, chat, orderingKey, receivedAfter, " +
+  "There are ids, state, outcome, type, source, repository, chat, orderingKey, receivedAfter, " +
   "receivedBefore, settledBefore";
 
 /** Operations on a store. With a filter that is misspelled they would mean all events. */
@@ -304,6 +304,14 @@ const OPERATIONS: readonly [string, (store: EventStore) => unknown][] = [
     (store) => store.replayAll({ state: wrong("ded") }),
   ],
   [
+    "Cannot replay events: 'outcome' must be one of handled, ignored, failed, cancelled, got \"lost\"",
+    (store) => store.replayAll({ outcome: wrong("lost") }),
+  ],
+  [
+    "Cannot purge events: 'dryRun' must be true or false, got \"no\"",
+    (store) => store.purge({}, { dryRun: wrong("no") }),
+  ],
+  [
     "Cannot list the events: 'type' must be a text, got an array",
     (store) => store.list({ type: wrong(["push"]) }),
   ],
@@ -325,7 +333,7 @@ const OPERATIONS: readonly [string, (store: EventStore) => unknown][] = [
     (store) => store.purge({}, { signal: wrong(new AbortController()) }),
   ],
   [
-    'Cannot purge events: there is no option "limit". There are onProgress, signal',
+    'Cannot purge events: there is no option "limit". There are onProgress, signal, dryRun',
     (store) => store.purge({}, wrong({ limit: 1 })),
   ],
   [

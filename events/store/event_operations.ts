@@ -1,4 +1,4 @@
-import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+import type { EventOutcome, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 import type { PortableEntry, UnreadableEntry } from "./portable_entry.ts";
 import type { PortableEvent } from "./portable_event.ts";
 import type { ListedState, StateListOptions } from "./stored_state.ts";
@@ -15,6 +15,8 @@ export interface EventFilter {
   readonly ids?: readonly string[] | undefined;
   /** Events in this state. */
   readonly state?: StoredEvent["state"] | undefined;
+  /** Events that ended in this way: done ones `handled` or `ignored`, dead ones `failed` or `cancelled`. */
+  readonly outcome?: EventOutcome | undefined;
   /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
   readonly type?: string | undefined;
   /** Events of this source: the product that sent them, the intake, or a source of the app's own. */
@@ -136,6 +138,12 @@ export interface BulkOptions {
   readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
   /** Ends the operation between two commits. What was done by then stays done. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * Changes nothing, and counts what would be changed now.
+   *
+   * @default {false}
+   */
+  readonly dryRun?: boolean | undefined;
 }
 
 /**
@@ -276,7 +284,8 @@ export interface EventOperations {
 
   /**
    * Puts dead events back, or done ones if the filter has the state `done`. Those of one ordering key are
-   * handled in the order in which they were received.
+   * handled in the order in which they were received. Without ids, dead ones are those that failed: what
+   * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
    *
    * @param filter The choice of events; by default those that are not dead are not changed.
    * @param options A callback for the progress, and a signal that ends the operation.

@@ -39,6 +39,7 @@ export async function runHere(
     err: (line) => void err.push(line),
     input: () => undefined,
     terminal: undefined,
+    ask: undefined,
     onInterrupt: () => () => {},
     sleep: () => Promise.reject(new Error("Nothing waits")),
     ...world,

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { openEventStore } from "../../events/mod.ts";
+import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
-import { bury, makeNewer, runHere, testCli } from "./_cli.ts";
+import { bury, makeNewer, runHere, type Sut, testCli } from "./_cli.ts";
 
 testCli("events replay puts dead events back, and tells which it could not", async (sut) => {
   const { cli, store } = sut;
@@ -18,16 +18,25 @@ testCli("events replay puts dead events back, and tells which it could not", asy
 
 testCli("events replay takes several ids and filters", async ({ cli, store }) => {
   for (const id of ["d1", "d2", "d3"]) await bury(store, id);
-  const some = await cli("replay", "d1", "d2", "--type", "issues");
+  const some = await cli("replay", "d1", "d2", "--type", "issues", "--yes");
   assertEquals(some.out.at(-1), "not replayed: d2 (the filter leaves it out)");
-  const { code, out } = await cli("replay", "d1", "d2", "--state", "dead", "--type", "push");
+  const { code, out } = await cli(
+    "replay",
+    "d1",
+    "d2",
+    "--state",
+    "dead",
+    "--type",
+    "push",
+    "--yes",
+  );
   assertEquals([code, out], [0, ["2 replayed"]]);
   assertEquals((await store.get("d3"))?.state, "dead");
 });
 
 testCli("events replay takes all that a filter lets through", async ({ cli, store }) => {
   for (const id of ["d1", "d2"]) await bury(store, id);
-  const { code, out } = await cli("replay", "--state", "dead", "--type", "push", "--json");
+  const { code, out } = await cli("replay", "--state", "dead", "--type", "push", "--json", "--yes");
   assertEquals([code, out], [0, [`{"replayed":2,"left":[]}`]]);
 });
 
@@ -36,8 +45,8 @@ testCli("events cancel gives up events that wait or run", async ({ cli, store })
   await claimOne(store);
   for (const id of ["d2", "d3"]) await store.accept(delivery(id));
   assertEquals((await cli("cancel", "d2", "--json")).out, [`{"cancelled":1,"left":[]}`]);
-  assertEquals((await cli("cancel", "--state", "running")).out, ["1 cancelled"]);
-  assertEquals((await cli("cancel", "--all")).out, ["1 cancelled"]);
+  assertEquals((await cli("cancel", "--state", "running", "--yes")).out, ["1 cancelled"]);
+  assertEquals((await cli("cancel", "--all", "--yes")).out, ["1 cancelled"]);
   assertEquals((await store.stats()).dead, 2);
   assertEquals(typeof (await store.get("d1"))?.cancelRequestedAt, "number");
 });
@@ -58,9 +67,9 @@ testCli("events cancel counts an event as cancelled whose handler still runs", a
 testCli("events purge deletes what is settled", async ({ cli, store }) => {
   for (const id of ["d1", "d2"]) await bury(store, id);
   await store.accept(delivery("d3"));
-  const { code, out } = await cli("purge", "d1", "d3");
+  const { code, out } = await cli("purge", "d1", "d3", "--yes");
   assertEquals([code, out], [1, ["1 purged", "not purged: d3 (it is queued)"]]);
-  assertEquals((await cli("purge", "--all", "--json")).out, [`{"purged":1,"left":[]}`]);
+  assertEquals((await cli("purge", "--all", "--json", "--yes")).out, [`{"purged":1,"left":[]}`]);
   assertEquals((await store.stats()).queued, 1);
 });
 
@@ -68,9 +77,9 @@ testCli("events purge deletes unreadable records if just they are meant", async 
   const { cli, store, kv } = sut;
   for (const id of ["d1", "d2"]) await bury(store, id);
   await makeNewer(kv, "d2");
-  assertEquals((await cli("purge", "--all")).out, ["1 purged"]);
-  assertEquals((await cli("purge", "d2")).out[1], "not purged: d2 (it is unreadable)");
-  assertEquals((await cli("purge", "--state", "unreadable")).out, ["1 purged"]);
+  assertEquals((await cli("purge", "--all", "--yes")).out, ["1 purged"]);
+  assertEquals((await cli("purge", "d2", "--yes")).out[1], "not purged: d2 (it is unreadable)");
+  assertEquals((await cli("purge", "--state", "unreadable", "--yes")).out, ["1 purged"]);
   assertEquals((await store.stats()).unreadable, 0);
 });
 
@@ -80,7 +89,7 @@ testCli("events purge tells how far it came when it is interrupted", async ({ st
     listener();
     return () => {};
   };
-  const args = ["events", "purge", "--all", "--kv", path];
+  const args = ["events", "purge", "--all", "--yes", "--kv", path];
   const result = await runHere(args, { onInterrupt });
   assertEquals(result, { code: 130, out: ["0 purged, interrupted"], err: [] });
   const { out } = await runHere([...args, "--json"], { onInterrupt });
@@ -98,10 +107,155 @@ testCli("events replay puts done events back only with --state done", async ({ c
   await store.trimPayloads();
   const some = await cli("replay", "d2");
   assertEquals([some.code, some.out], [1, ["0 replayed", "not replayed: d2 (it is done)"]]);
-  const { code, out } = await cli("replay", "d1", "d2", "--state", "done");
+  const { code, out } = await cli("replay", "d1", "d2", "--state", "done", "--yes");
   assertEquals([code, out], [1, ["1 replayed", "not replayed: d1 (its payload is not kept)"]]);
   assertEquals((await store.get("d2"))?.state, "queued");
 });
+
+/** Takes an event in that somebody cancels. */
+async function cancelled(store: EventStore, id: string): Promise<void> {
+  await store.accept(delivery(id));
+  await store.cancel(id);
+}
+
+testCli(
+  "events replay puts back what has failed, and what was cancelled if it is named",
+  async (sut) => {
+    const { cli, store } = sut;
+    await bury(store, "failed");
+    for (const id of ["c1", "c2"]) await cancelled(store, id);
+    for (const choice of [["--state", "dead"], ["--all"], ["--type", "push"]]) {
+      const { out } = await cli("replay", ...choice, "--dry-run");
+      assertEquals(out, ["1 would be replayed"], choice.join(" "));
+    }
+    assertEquals((await cli("replay", "--state", "dead", "--yes")).out, ["1 replayed"]);
+    assertEquals((await store.get("failed"))?.state, "queued");
+    assertEquals((await store.stats()).dead, 2);
+    assertEquals((await cli("replay", "c1")).out, ["1 replayed"]);
+    assertEquals((await cli("replay", "--outcome", "cancelled", "--yes")).out, ["1 replayed"]);
+    assertEquals((await store.stats()).dead, 0);
+  },
+);
+
+testCli("--outcome chooses events by how they ended", async ({ cli, store }) => {
+  for (const id of ["f1", "f2"]) await bury(store, id);
+  await cancelled(store, "c1");
+  for (const [id, outcome] of [["h1", "handled"], ["i1", "ignored"]] as const) {
+    await store.accept(delivery(id));
+    await store.complete(await claimOne(store), { outcome });
+  }
+  const ids = async (outcome: string) =>
+    (await cli("list", "--outcome", outcome, "--json")).out.map((line) => JSON.parse(line).id);
+  assertEquals((await ids("failed")).toSorted(), ["f1", "f2"]);
+  assertEquals(await ids("cancelled"), ["c1"]);
+  assertEquals(await ids("handled"), ["h1"]);
+  assertEquals((await cli("purge", "--outcome", "ignored", "--yes")).out, ["1 purged"]);
+  assertEquals((await cli("purge", "--outcome", "cancelled", "--yes")).out, ["1 purged"]);
+  assertEquals((await store.stats()).done + (await store.stats()).dead, 3);
+});
+
+/** Commands that ask, each with events that it would change, its question, and its word. */
+const ASKING: readonly (readonly [string[], string, string])[] = [
+  [["replay", "--all"], "Replay 2 events, to be handled again?", "replayed"],
+  [["cancel", "--all"], "Cancel 2 events?", "cancelled"],
+  [["purge", "--all"], "Delete 3 events for good?", "purged"],
+  [["purge", "f1"], "Delete 1 event for good?", "purged"],
+];
+
+for (const [args, question, word] of ASKING) {
+  const command = `events ${args.join(" ")}`;
+  const [count] = /\d+/.exec(question)!;
+
+  /** Registers a test on some events, and checks whether any is changed. */
+  const testAsking = (what: string, isChanged: boolean, fn: (sut: Sut) => Promise<void>) =>
+    testCli(`${command} ${what}`, async (sut) => {
+      const { store } = sut;
+      for (const id of ["f1", "f2"]) await bury(store, id);
+      await cancelled(store, "c1");
+      for (const id of ["q1", "q2"]) await store.accept(delivery(id));
+      const before = await store.stats();
+      await fn(sut);
+      assertEquals(JSON.stringify(await store.stats()) !== JSON.stringify(before), isChanged);
+    });
+
+  testAsking("needs --yes where no terminal is", false, async ({ cli }) => {
+    assertEquals(await cli(...args), {
+      ...{ code: 2, out: [] },
+      err: ["There is no terminal to ask at: give --yes, or --dry-run to see what would be done"],
+    });
+  });
+
+  for (const answer of ["n", "", "\n", "yess", "no", "Nope\n"]) {
+    testAsking(`does nothing if the answer is ${JSON.stringify(answer)}`, false, async (sut) => {
+      const asked: string[] = [];
+      const ask = (text: string) => (asked.push(text), Promise.resolve(answer));
+      const result = await runHere(["events", ...args, "--kv", sut.path], { ask });
+      assertEquals(result, { code: 1, out: [], err: ["Nothing was done"] });
+      assertEquals(asked, [`${question} [y/N] `]);
+    });
+  }
+
+  for (const answer of ["y", "Y\n", "yes\r\n"]) {
+    testAsking(`does it if the answer is ${JSON.stringify(answer)}`, true, async ({ path }) => {
+      const ask = () => Promise.resolve(answer);
+      const { code, out } = await runHere(["events", ...args, "--kv", path], { ask });
+      assertEquals([code, out], [0, [`${count} ${word}`]]);
+    });
+  }
+
+  testAsking("says what it would do, and does nothing", false, async ({ cli }) => {
+    const would = { code: 0, out: [`${count} would be ${word}`], err: [] };
+    assertEquals(await cli(...args, "--dry-run"), would);
+    assertEquals(await cli(...args, "--dry-run", "--yes"), would);
+    const [line] = (await cli(...args, "--dry-run", "--json")).out;
+    assertEquals(JSON.parse(line!), { [word]: Number(count), left: [], dryRun: true });
+  });
+
+  testAsking("ends at Ctrl-C in the place of an answer", false, async ({ path }) => {
+    let interrupt = () => {};
+    const result = await runHere(["events", ...args, "--kv", path], {
+      onInterrupt: (listener) => {
+        interrupt = listener;
+        return () => {};
+      },
+      ask: () => {
+        interrupt();
+        return new Promise(() => {});
+      },
+    });
+    assertEquals(result, { code: 130, out: [], err: [] });
+  });
+}
+
+testCli("events does not ask about nothing", async ({ cli, path, store }) => {
+  await store.accept(delivery("d1"));
+  const ask = () => Promise.reject(new Error("It asks"));
+  const { code, out } = await runHere(["events", "purge", "--all", "--kv", path], { ask });
+  assertEquals([code, out], [0, ["0 purged"]]);
+  assertEquals((await cli("purge", "d1", "d2", "--dry-run")).out, [
+    "0 would be purged",
+    "not purged: d1 (it is queued)",
+    "not purged: d2 (there is no such event)",
+  ]);
+});
+
+testCli(
+  "events replay --dry-run counts done events whose payloads are kept",
+  async ({ cli, kv }) => {
+    const keepPayloads = { forMs: 60_000, maxBytes: 7 };
+    const store = await openEventStore(kv, { namespace: "bot", keepPayloads });
+    for (const id of ["d1", "d2"]) {
+      await store.accept(delivery(id));
+      await store.complete(await claimOne(store));
+    }
+    await store.trimPayloads();
+    await store.trimPayloads();
+    const { code, out } = await cli("replay", "d1", "d2", "--state", "done", "--dry-run");
+    const left = "not replayed: d1 (its payload is not kept)";
+    assertEquals([code, out], [1, ["1 would be replayed", left]]);
+    assertEquals((await store.stats()).done, 2);
+  },
+);
 
 testCli("events wake gives the event that waits for a name its value", async ({ cli, store }) => {
   await store.accept(delivery("d1"));
@@ -124,7 +278,7 @@ testCli("events wake gives the event that waits for a name its value", async ({ 
 testCli("events cancel ends the wait of a parked event", async ({ cli, store }) => {
   await store.accept(delivery("d1"));
   await store.park(await claimOne(store), { name: "a", timeoutMs: 60_000 });
-  assertEquals((await cli("purge", "d1")).out.at(-1), "not purged: d1 (it is parked)");
-  assertEquals((await cli("cancel", "--state", "parked")).out, ["1 cancelled"]);
+  assertEquals((await cli("purge", "d1", "--yes")).out.at(-1), "not purged: d1 (it is parked)");
+  assertEquals((await cli("cancel", "--state", "parked", "--yes")).out, ["1 cancelled"]);
   assertEquals((await store.get("d1"))?.outcome, "cancelled");
 });

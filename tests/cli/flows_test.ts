@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";
-import { recordKey, type Sut, testCli } from "./_cli.ts";
+import { recordKey, runHere, type Sut, testCli } from "./_cli.ts";
 import { changeValue, setNewer } from "../events/store/_values.ts";
 
 const iso = (time: number) => new Date(time).toISOString();
@@ -54,21 +54,21 @@ testCli("events states shows what it cannot read", async (sut) => {
   const [state] = await Array.fromAsync(sut.store.states());
   await setNewer(sut.kv, state!.kvKey);
   assertEquals((await sut.cli("states")).out, ["-  a  unreadable"]);
-  assertEquals((await sut.cli("delete-states", "a")).out, ["1 deleted"]);
+  assertEquals((await sut.cli("delete-states", "a", "--yes")).out, ["1 deleted"]);
 });
 
 testCli("events delete-states deletes those that are chosen", async (sut) => {
   await setStates(sut);
   const { code, err } = await sut.cli("delete-states");
   assertEquals([code, err], [2, ["Give keys, --intake, --prefix, or --all"]]);
-  const one = await sut.cli("delete-states", "chat:1", "chat:9", "--intake", "telegram");
+  const one = await sut.cli("delete-states", "chat:1", "chat:9", "--intake", "telegram", "--yes");
   assertEquals([one.code, one.out, one.err], [1, ["1 deleted"], [
     "not deleted: chat:9 (there is none)",
   ]]);
   assertEquals((await sut.cli("states")).out.length, 2);
-  const prefixed = await sut.cli("delete-states", "--prefix", "chat:2", "--json");
+  const prefixed = await sut.cli("delete-states", "--prefix", "chat:2", "--json", "--yes");
   assertEquals(JSON.parse(prefixed.out[0]!), { deleted: 1, left: [] });
-  assertEquals((await sut.cli("delete-states", "--all")).out, ["1 deleted"]);
+  assertEquals((await sut.cli("delete-states", "--all", "--yes")).out, ["1 deleted"]);
   assertEquals((await sut.cli("states")).out, []);
   const both = await sut.cli("delete-states", "a", "--all");
   assertEquals([both.code, both.err], [2, ["--all goes with no other choice"]]);
@@ -103,7 +103,7 @@ testCli("events delete-answers deletes what no event takes", async ({ cli, store
   await store.park(await claimOne(store), { name: "waited", timeoutMs: 60_000 });
   await store.wake("waited", 1);
   assertEquals((await cli("delete-answers")).err, ["Give names, --prefix, or --all"]);
-  const { code, out, err } = await cli("delete-answers", "--all");
+  const { code, out, err } = await cli("delete-answers", "--all", "--yes");
   assertEquals([code, out, err], [1, ["1 deleted"], ["not deleted: waited (an event takes it)"]]);
   assertEquals((await claimOne(store)).record.woken?.[0]?.value, "1");
   assertEquals((await cli("answers")).out, []);
@@ -196,4 +196,42 @@ testCli("events list and show write a value that is damaged as it is", async (su
   for (const args of [["list", "--json"], ["show", "d1"], ["show", "d1", "--json"]]) {
     assertEquals(JSON.parse((await cli(...args)).out[0]!).woken[0].value, "{");
   }
+});
+
+testCli("events delete-states and delete-answers ask, and say what they would do", async (sut) => {
+  const { store, path, kv: _kv } = sut;
+  await setStates(sut);
+  await store.wake("early", 1);
+  const questions: string[] = [];
+  const run = (answer: string, ...args: string[]) =>
+    runHere(["events", ...args, "--kv", path], {
+      ask: (question) => {
+        questions.push(question);
+        return Promise.resolve(answer);
+      },
+    });
+  const count = async () => [
+    (await Array.fromAsync(store.states())).length,
+    (await Array.fromAsync(store.answers())).length,
+  ];
+  const before = await count();
+  for (const command of ["delete-states", "delete-answers"]) {
+    assertEquals((await sut.cli(command, "--all")).code, 2);
+    assertEquals((await run("n", command, "--all")).code, 1);
+    assertEquals((await run("y", command, "--all", "--dry-run")).out, [
+      `${command === "delete-states" ? before[0] : 1} would be deleted`,
+    ]);
+  }
+  const json = await run("y", "delete-answers", "early", "no", "--dry-run", "--json");
+  assertEquals(json.out, ['{"deleted":1,"left":["no"],"dryRun":true}']);
+  assertEquals(await count(), before);
+  assertEquals((await run("y", "delete-states", "--all")).out, [`${before[0]} deleted`]);
+  assertEquals((await run("yes\n", "delete-answers", "early")).out, ["1 deleted"]);
+  assertEquals(await count(), [0, 0]);
+  assertEquals(questions, [
+    `Delete ${before[0]} states for good? [y/N] `,
+    "Delete 1 answer for good? [y/N] ",
+    `Delete ${before[0]} states for good? [y/N] `,
+    "Delete 1 answer for good? [y/N] ",
+  ]);
 });

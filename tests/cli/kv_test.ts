@@ -14,9 +14,9 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["list"],
   ["stats"],
   ["show", "d1"],
-  ["replay", "--all"],
+  ["replay", "--all", "--yes"],
   ["cancel", "d1"],
-  ["purge", "--all"],
+  ["purge", "--all", "--yes"],
 ];
 
 testCli("events asks which store is meant where a KV holds several", async ({ cli, store, kv }) => {
@@ -34,7 +34,7 @@ testCli("events says that a KV is empty", async ({ cli }) => {
   assertEquals([code, err], [0, ["There are no events in this KV"]]);
   assertEquals(out.map((line) => line.split(/ +/)[1]), Array(6).fill("0"));
   assertEquals((await cli("list", "--json")).code, 0);
-  assertEquals((await cli("purge", "--all")).out, ["0 purged"]);
+  assertEquals((await cli("purge", "--all", "--yes")).out, ["0 purged"]);
   assertEquals((await cli("replay", "d1")).code, 1);
 });
 

@@ -12,7 +12,7 @@ const read = (...args: string[]) => readOptions(["events", ...args], NOW) as Cli
 Deno.test("readOptions() reads what is to be done where", () => {
   assertEquals(read("list", "--kv", "./a.db", "--namespace=bot", "--json", "--limit", "3"), {
     ...{ command: "list", filter: {}, json: true, limit: 3, kv: "./a.db", namespace: "bot" },
-    discard: false,
+    ...{ dryRun: false, asks: false, discard: false },
   });
 });
 
@@ -47,6 +47,27 @@ Deno.test("readOptions() reads all combinations of ids and filters", () => {
     for (const command of ["replay", "purge"]) assertEquals(read(command, ...args).filter, filter);
     if (filter.ids) continue;
     for (const command of ["list", "stats"]) assertEquals(read(command, ...args).filter, filter);
+  }
+});
+
+Deno.test("readOptions() has a command ask that deletes, or that changes what a filter chooses", () => {
+  const asked = [
+    ["purge", "d1"],
+    ["purge", "--all"],
+    ["replay", "--all"],
+    ["replay", "d1", "--type", "push"],
+    ["cancel", "--state", "queued"],
+    ["delete-states", "a"],
+    ["delete-answers", "--all"],
+  ];
+  for (const args of asked) {
+    assertEquals(read(...args).asks, true, args.join(" "));
+    for (const option of ["--yes", "--dry-run"]) {
+      assertEquals(read(...args, option).asks, false, args.join(" "));
+    }
+  }
+  for (const args of [["replay", "d1"], ["cancel", "d1", "d2"], ["list", "--state", "dead"]]) {
+    assertEquals(read(...args).asks, false, args.join(" "));
   }
 });
 
@@ -91,6 +112,15 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --state ded":
     "--state of events list must be one of queued, running, parked, done, dead, " +
     "unreadable, got ded, did you mean dead?",
+  "list --outcome canceled":
+    "--outcome must be one of handled, ignored, failed, cancelled, got canceled, did you mean cancelled?",
+  "list --outcome handled --state dead": "No event is both dead and handled",
+  "replay --outcome handled": "Events that are handled are done: give --state done as well",
+  "replay --outcome cancelled --state done": "No event is both done and cancelled",
+  "cancel --outcome failed": "events cancel takes no dead events",
+  "purge --outcome failed --state unreadable": "The outcome of unreadable events is not known",
+  "list --yes": "events list has no --yes",
+  "list --dry-run": "events list has no --dry-run",
   "replay --state queued": "--state of events replay must be one of dead, done, got queued",
   "cancel --state dead":
     "--state of events cancel must be one of queued, running, parked, got dead",

@@ -65,7 +65,7 @@ function hasScript(): boolean {
 testFilledKv(
   "the tool writes its result, and nothing else where no terminal is",
   async (path) => {
-    assertEquals(await ended(startCli("purge", "--all", "--kv", path)), {
+    assertEquals(await ended(startCli("purge", "--all", "--yes", "--kv", path)), {
       ...{ code: 0, out: `${MANY} purged\n`, err: "" },
     });
   },
@@ -85,7 +85,14 @@ testKv("--json writes one document a line, whatever the command", async (kv, pat
   const store = await openEventStore(kv, { namespace: "bot" });
   for (const id of ["d1", "d2"]) await store.accept(delivery(id, `{"a":\n1}`));
   const lines: Record<string, number> = {
-    ...{ "list": 2, "show d1 d2": 2, "stats": 1, "cancel d1 d2": 1, "replay d1": 1, "purge d2": 1 },
+    ...{
+      "list": 2,
+      "show d1 d2": 2,
+      "stats": 1,
+      "cancel d1 d2": 1,
+      "replay d1": 1,
+      "purge d2 --yes": 1,
+    },
   };
   for (const [line, count] of Object.entries(lines)) {
     const { code, out } = await ended(startCli(...line.split(" "), "--json", "--kv", path));
@@ -106,7 +113,7 @@ testFilledKv("the tool ends quietly once nobody reads on, as with `head`", async
 testFilledKv(
   "Ctrl-C ends the tool between two commits, and it tells how far it came",
   async (path, kv) => {
-    const process = startCli("purge", "--all", "--kv", path);
+    const process = startCli("purge", "--all", "--yes", "--kv", path);
     const first = ["bot", "event", 0, "d0"];
     await until(async () => (await kv.get(first)).versionstamp === null, 20_000);
     process.kill("SIGINT");
@@ -132,11 +139,67 @@ testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
   }
 });
 
+for (const stdin of ["null", "piped"] as const) {
+  testKv(`the tool asks nobody where no terminal is, with its input ${stdin}`, async (kv, path) => {
+    await writeDone(kv, "bot", 1);
+    const [deno, ...args] = commandLine("purge", "--all", "--kv", path);
+    const options = { args, stdin, stdout: "piped", stderr: "piped" } as const;
+    await using process = new Deno.Command(deno!, options).spawn();
+    // What is piped is not closed meanwhile: it must not be waited for.
+    const { code } = await process.status;
+    if (stdin === "piped") await process.stdin.close();
+    assertEquals(code, 2);
+    assertStringIncludes(await new Response(process.stderr).text(), "give --yes, or --dry-run");
+    await process.stdout.cancel();
+    const store = await openEventStore(kv, { namespace: "bot" });
+    assertEquals((await store.stats()).done, 1);
+  });
+}
+
+/** Runs the tool on a terminal, and types a text. */
+async function onTerminal(args: readonly string[], typed: string) {
+  const command = ["--quiet", "--return", "--command", args.join(" "), "/dev/null"];
+  const options = { args: command, stdin: "piped", stdout: "piped" } as const;
+  const process = new Deno.Command("script", options).spawn();
+  const writer = process.stdin.getWriter();
+  const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  let shown = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    shown += value;
+    if (shown.endsWith("[y/N] ")) await writer.write(new TextEncoder().encode(typed));
+  }
+  await writer.close().catch(() => {});
+  return { code: (await process.status).code, shown };
+}
+
 if (hasScript()) {
+  testKv("the tool asks at a terminal, and does what it is told", async (kv, path) => {
+    await writeDone(kv, "bot", 2);
+    const store = await openEventStore(kv, { namespace: "bot" });
+    const args = commandLine("purge", "--all", "--kv", path);
+    const question = "Delete 2 events for good? [y/N] ";
+    for (
+      const [typed, code, answer] of [["n\n", 1, "Nothing was done"], ["\x03", 130, ""]] as const
+    ) {
+      const asked = await onTerminal(args, typed);
+      assertEquals(asked.code, code);
+      assertStringIncludes(asked.shown, question);
+      assertStringIncludes(asked.shown, answer);
+      assertEquals((await store.stats()).done, 2);
+    }
+    const { code, shown } = await onTerminal(args, "y\n");
+    assertEquals(code, 0);
+    assertStringIncludes(shown, question);
+    assertStringIncludes(shown, "2 purged");
+    assertEquals((await store.stats()).done, 0);
+  });
+
   testFilledKv(
     "the tool shows on a terminal how far it has come, and clears that",
     async (path) => {
-      const line = commandLine("purge", "--all", "--kv", path).join(" ");
+      const line = commandLine("purge", "--all", "--yes", "--kv", path).join(" ");
       const args = ["--quiet", "--return", "--command", line, "/dev/null"];
       const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
       const shown = new TextDecoder().decode(stdout);

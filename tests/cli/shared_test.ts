@@ -49,7 +49,7 @@ testShared("what the tool purges the app takes as new", async (kv, cli) => {
   await using app = await startProcess({ kv });
   await app.deliver("d1");
   await until(() => app.count("end", "d1") === 1, 20_000);
-  await until(async () => (await cli("purge", "d1"))[0]!.purged === 1, 20_000);
+  await until(async () => (await cli("purge", "d1", "--yes"))[0]!.purged === 1, 20_000);
   assertEquals(await app.deliver("d1"), 200);
   await until(() => app.count("end", "d1") === 2, 20_000);
 });
@@ -66,15 +66,15 @@ testShared(
     let delivered = false;
     const delivering = deliverAll(app, ids).finally(() => delivered = true);
     while (!delivered) {
-      await cli("cancel", "--all");
-      await cli("replay", "--all");
+      await cli("cancel", "--all", "--yes");
+      await cli("replay", "--outcome", "cancelled", "--yes");
     }
     await delivering;
     await until(async () => {
-      await cli("replay", "--all");
+      await cli("replay", "--outcome", "cancelled", "--yes");
       return (await cli("stats"))[0]!.done === ids.length;
     }, 20_000);
     for (const id of ids) assert(app.count("end", id) >= 1, id);
-    assertEquals(await cli("purge", "--all"), [{ purged: ids.length, left: [] }]);
+    assertEquals(await cli("purge", "--all", "--yes"), [{ purged: ids.length, left: [] }]);
   },
 );

@@ -2,9 +2,11 @@ import { checkFunctions, checkKeys, checkObject, met } from "../../../core/check
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
 
 const KEYS = [
-  ...["ids", "state", "type", "source", "repository", "chat", "orderingKey"],
+  ...["ids", "state", "outcome", "type", "source", "repository", "chat", "orderingKey"],
   ...["receivedAfter", "receivedBefore", "settledBefore"],
 ];
+
+const OUTCOMES: readonly unknown[] = ["handled", "ignored", "failed", "cancelled"];
 
 const STATES: readonly unknown[] = ["queued", "running", "parked", "done", "dead", "unreadable"];
 
@@ -19,13 +21,18 @@ export function checkFilter(
 ): void {
   checkObject(doing, filter, "the filter");
   checkKeys(doing, filter, [...KEYS, ...furtherKeys]);
-  const { ids, state, chat, receivedAfter = 0, receivedBefore = 0, settledBefore = 0 } = filter;
+  const { ids, state, outcome, chat, receivedAfter = 0, receivedBefore = 0, settledBefore = 0 } =
+    filter;
   if (ids !== undefined && !(Array.isArray(ids) && ids.every((id) => typeof id === "string"))) {
     throw new TypeError(`Cannot ${doing}: 'ids' must be an array of texts, got ${met(ids)}`);
   }
   if (state !== undefined && !STATES.includes(state)) {
     const known = STATES.join(", ");
     throw new TypeError(`Cannot ${doing}: 'state' must be one of ${known}, got ${met(state)}`);
+  }
+  if (outcome !== undefined && !OUTCOMES.includes(outcome)) {
+    const known = OUTCOMES.join(", ");
+    throw new TypeError(`Cannot ${doing}: 'outcome' must be one of ${known}, got ${met(outcome)}`);
   }
   for (const name of ["type", "source", "repository", "orderingKey"] as const) {
     const { [name]: value } = filter;
@@ -47,9 +54,12 @@ export function checkFilter(
 export function checkChoice(doing: string, filter: EventFilter, options: BulkOptions): void {
   checkFilter(doing, filter);
   checkObject(doing, options);
-  checkKeys(doing, options, ["onProgress", "signal"]);
-  const { onProgress, signal } = options;
+  checkKeys(doing, options, ["onProgress", "signal", "dryRun"]);
+  const { onProgress, signal, dryRun = false } = options;
   checkFunctions(doing, { onProgress });
+  if (typeof dryRun !== "boolean") {
+    throw new TypeError(`Cannot ${doing}: 'dryRun' must be true or false, got ${met(dryRun)}`);
+  }
   if (signal === undefined || signal instanceof AbortSignal) return;
   throw new TypeError(`Cannot ${doing}: 'signal' must be an AbortSignal, got ${met(signal)}`);
 }

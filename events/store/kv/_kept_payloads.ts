@@ -147,6 +147,11 @@ export class KeptPayloads {
     return payload;
   }
 
+  /** Checks whether the payload of a done event is kept. */
+  async has(record: EventRecord): Promise<boolean> {
+    return payloadOf(await this.#find(record), record) !== null;
+  }
+
   /** Adds dropping the payload of a done event to a write, if it is kept. */
   async drop(write: Write, record: EventRecord): Promise<void> {
     const payload = await this.take(write, record);

@@ -35,7 +35,7 @@ const CONCURRENCY = 100;
 const LISTING = "list the events";
 
 /** Changes an event that was found; false if it is not meant, or not any more. */
-type ChangeFound = (found: FoundEvent) => Promise<boolean>;
+type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
 
 /** Puts a settled event back, if it is still meant. */
 type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
@@ -86,9 +86,10 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
     async replayAll(filter, options = {}) {
       checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
-      const meant = { ...filter, state: filter.state ?? "dead" };
-      const replayMeant: Replay = (id) => replay(id, (record) => matches(record, meant));
-      await replayEach(scan.find(meant, work), replayMeant, work);
+      const meant = replayableOf(filter);
+      const found = scan.find(meant, work);
+      if (options.dryRun) await changeEach(found, (each) => canBeReplayed(parts, each), work);
+      else await replayEach(found, (id) => replay(id, (record) => matches(record, meant)), work);
       return work.result;
     },
 
@@ -113,15 +114,16 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
         "cancel events",
         filter,
         options,
-        (found) => cancelFound(parts, filter, found),
+        (found) => options.dryRun ? canBeCancelled(found) : cancelFound(parts, filter, found),
       );
     },
 
     async purge(filter, options = {}) {
-      const change: ChangeFound = (found) => purgeFound(parts, filter, found);
+      const change: ChangeFound = (found) =>
+        options.dryRun ? canBePurged(filter, found) : purgeFound(parts, filter, found);
       const result = await changeAll("purge events", filter, options, change);
       // Their positions are not known, and the groups that they have held go on.
-      const mayHaveHeld = filter.state === "unreadable" && result.changed > 0;
+      const mayHaveHeld = filter.state === "unreadable" && result.changed > 0 && !options.dryRun;
       if (mayHaveHeld && await new OrderingGroups(parts).repair() > 0) parts.local.listener?.wake();
       return result;
     },
@@ -248,6 +250,18 @@ async function changeEach(
   }
 }
 
+/** Makes the filter of events that are to be put back: what a person has cancelled has to be named. */
+function replayableOf(filter: EventFilter): EventFilter {
+  const { state = "dead", outcome, ids } = filter;
+  const isAnyDead = state === "dead" && outcome === undefined && ids === undefined;
+  return { ...filter, state, ...(isAnyDead && { outcome: "failed" }) };
+}
+
+async function canBeReplayed({ kept }: StoreParts, { event }: FoundEvent): Promise<boolean> {
+  if (event.state === "done") return await kept.has(event);
+  return event.state === "dead" && event.payload !== null;
+}
+
 /**
  * Puts settled events back. Those with an ordering key come after the others, in the order in which they
  * were received, because they join their ordering groups in that order.
@@ -301,9 +315,13 @@ async function cancelFound(
   found: FoundEvent,
 ): Promise<boolean> {
   const { event } = found;
-  if (!isOpen(event) || isCancelRequested(event)) return false;
+  if (!canBeCancelled(found)) return false;
   return await tryToCancel(parts, leaseOf(knownOf(found))) ||
     await cancelEvent(parts, event.id, filter) || await isCancelledWithBatch(parts, event);
+}
+
+function canBeCancelled({ event }: FoundEvent): boolean {
+  return isOpen(event) && !isCancelRequested(event);
 }
 
 /** Checks whether an event was cancelled meanwhile together with the first one of its batch. */
@@ -344,17 +362,21 @@ function isOpen(event: StoredEvent): event is EventRecord {
   return event.state === "queued" || event.state === "running" || event.state === "parked";
 }
 
-/** Deletes an event with its payload, if it is settled, or unreadable and meant as such. */
+/** Checks whether an event is settled, or unreadable and meant as such. */
+function canBePurged(filter: EventFilter, { event }: FoundEvent): boolean {
+  return !isOpen(event) && (event.state !== "unreadable" || filter.state === "unreadable");
+}
+
+/** Deletes an event with its payload. */
 async function purgeFound(
   parts: StoreParts,
   filter: EventFilter,
   found: FoundEvent,
 ): Promise<boolean> {
-  const { state } = found.event;
-  if (isOpen(found.event)) return false;
-  if (state === "unreadable" && filter.state !== "unreadable") return false;
+  if (!canBePurged(filter, found)) return false;
   // Again if only its payload, which was kept, was dropped meanwhile.
-  return await tryToPurge(parts, found) || (state === "done" && await tryToPurge(parts, found));
+  return await tryToPurge(parts, found) ||
+    (found.event.state === "done" && await tryToPurge(parts, found));
 }
 
 async function tryToPurge(parts: StoreParts, found: FoundEvent): Promise<boolean> {

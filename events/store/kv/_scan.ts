@@ -359,15 +359,16 @@ export function matches(event: StoredEvent, filter: EventFilter): boolean {
 
 /** Checks whether a filter has conditions on what is not known of an unreadable event. */
 function asksForMore(filter: EventFilter): boolean {
-  const { type, source, repository, chat, orderingKey, settledBefore } = filter;
-  return [type, source, repository, chat, orderingKey, settledBefore].some((each) =>
+  const { outcome, type, source, repository, chat, orderingKey, settledBefore } = filter;
+  return [outcome, type, source, repository, chat, orderingKey, settledBefore].some((each) =>
     each !== undefined
   );
 }
 
 function isOfKind(event: EventRecord, filter: EventFilter): boolean {
-  const { type, source, repository, chat, orderingKey, settledBefore } = filter;
-  return (type === undefined || event.type === type || `${event.type}.${event.action}` === type) &&
+  const { outcome, type, source, repository, chat, orderingKey, settledBefore } = filter;
+  return (outcome === undefined || event.outcome === outcome) &&
+    (type === undefined || event.type === type || `${event.type}.${event.action}` === type) &&
     (source === undefined || event.source === source || event.intake === source) &&
     (repository === undefined || event.repository?.fullName === repository) &&
     (chat === undefined || event.chat?.id === chat) &&

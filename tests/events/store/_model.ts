@@ -499,8 +499,14 @@ export class StoreModel {
     const meant = this.#byId((event) => event.state === state && this.#canBeReplayed(event))
       .sort((a, b) => rank(a) - rank(b));
     const filter = state === "dead" ? {} : { state };
-    assertEquals((await this.#store.replayAll(filter)).changed, meant.length);
-    for (const event of meant) {
+    const outcomes = await Promise.all(
+      meant.map(async ({ id }) => (await this.#store.get(id))?.outcome),
+    );
+    const wanted = meant.filter((_, i) => outcomes[i] !== "cancelled");
+    const { changed } = await this.#store.replayAll(filter, { dryRun: true });
+    assertEquals((await this.#store.replayAll(filter)).changed, wanted.length);
+    assertEquals(changed, wanted.length);
+    for (const event of wanted) {
       this.#enter({ ...event, ...AGAIN, runs: event.runs + 1 });
     }
   }
@@ -514,6 +520,7 @@ export class StoreModel {
 
   async #cancelAll(): Promise<void> {
     const open = this.#byId((event) => isOpen(event) && !event.isCancelled);
+    assertEquals((await this.#store.cancelAll({}, { dryRun: true })).changed, open.length);
     assertEquals((await this.#store.cancelAll({})).changed, open.length);
     // The others of a batch go alone, or with its first one: that makes a difference for their attempts.
     const attempts = await Promise.all(open.map(({ id }) => this.#store.get(id)));
@@ -538,6 +545,7 @@ export class StoreModel {
 
   async #purge(): Promise<void> {
     const settled = [...this.#events.values()].filter((event) => !isOpen(event));
+    assertEquals((await this.#store.purge({}, { dryRun: true })).changed, settled.length);
     assertEquals((await this.#store.purge({})).changed, settled.length);
     for (const { id } of settled) this.#events.delete(id);
   }

@@ -49,6 +49,30 @@ testStore("replayAll() puts dead events back, and no others", async ({ store }) 
   assertEquals(await listed(store, { state: "dead" }), ["queued"]);
 });
 
+testStore("replayAll() leaves what was cancelled, unless it is named", async ({ store }) => {
+  for (const id of ["c1", "c2", "d1"]) await store.accept(delivery(id));
+  for (const id of ["c1", "c2"]) assert(await store.cancel(id));
+  await store.bury(await claimOne(store), new Error("no"));
+  assertEquals(await store.replayAll({ type: "push" }), { changed: 1, left: [] });
+  assertEquals(await store.replayAll({ state: "dead" }), { changed: 0, left: [] });
+  assertEquals(await store.replayAll({ ids: ["c1"] }), { changed: 1, left: [] });
+  assertEquals((await store.replayAll({ outcome: "cancelled" })).changed, 1);
+});
+
+testStore("a dry run of replayAll(), cancelAll() and purge() only counts", async ({ store }) => {
+  await store.accept(delivery("d1"));
+  await store.bury(await claimOne(store), new Error("no"));
+  for (const id of ["d2", "d3"]) await store.accept(delivery(id));
+  const before = await store.stats();
+  const dryRun = { dryRun: true };
+  const ids = ["d1", "d2", "d3", "d4"];
+  const left = ["d2", "d3", "d4"];
+  assertEquals(await store.replayAll({ ids }, dryRun), { changed: 1, left });
+  assertEquals(await store.purge({ ids }, dryRun), { changed: 1, left });
+  assertEquals(await store.cancelAll({ ids }, dryRun), { changed: 2, left: ["d1", "d4"] });
+  assertEquals(await store.stats(), before);
+});
+
 testStore("replayAll() tells which of the ids it could not put back", async ({ store }) => {
   await oneOfEach(store);
   const ids = ["done", "dead", "running", "queued", "unknown"];
