@@ -77,10 +77,12 @@ export interface App<
   ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
   /**
    * Registers a handler that is told of each event that dies because its handler failed: for an alert, a
-   * message, a ticket. It gets an event of its own, stored in the commit of the death, so it is called at
-   * least once and tried again if it fails. Its own death is not reported, nor are those of events that it
-   * emits, and of events that somebody cancels. Of the dead event it gets the facts, and not the payload:
-   * `store.load({ record })` reads that from outside of handlers, such as in a route.
+   * message, a ticket. By default an event dies 24 to 30 hours after its first attempt, unless its handler
+   * throws a {@linkcode GiveUpError}: `worker.retry` changes that. The handler gets an event of its own, stored
+   * in the commit of the death, so it is called at least once and tried again if it fails. Its own death is not
+   * reported, nor are those of events that it emits, and of events that somebody cancels. Of the dead event it
+   * gets the facts, and not the payload: `store.load({ record })` reads that from outside of handlers, such as
+   * in a route.
    *
    * @param handler The handler.
    * @param options Its id and its time limit.

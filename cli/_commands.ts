@@ -78,7 +78,7 @@ const INTERRUPT = "Ctrl-C stops it between two commits: the changes up to then r
 export const COMMANDS = {
   list: {
     about: "List events, one per line: received, state, attempts, type, id, last error",
-    example: "events list --state dead --newer-than 1d --limit 20",
+    example: "events list --state dead --newer-than 2d --limit 20",
     details: ["They are listed in the order received."],
     ids: "none",
     states: ALL_STATES,
@@ -98,7 +98,7 @@ export const COMMANDS = {
   },
   replay: {
     about: "Put dead events back, or done ones, so that they are handled again",
-    example: "events replay --type push --newer-than 1d",
+    example: "events replay --type push --newer-than 2d",
     details: [
       WHICH,
       "Dead events are those that failed. What somebody has cancelled is put back by its id, or with " +

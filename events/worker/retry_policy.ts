@@ -24,7 +24,7 @@ export interface RetryPolicy {
   /**
    * Number of attempts after which an event is given up.
    *
-   * @default {36} With the default delays that is more than 24 hours after the first.
+   * @default {36} With the default delays that is 24 to 30 hours after the first.
    */
   readonly maxAttempts?: number | undefined;
 }
