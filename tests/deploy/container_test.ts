@@ -71,13 +71,32 @@ for (const app of APPS) {
 testWith(["read"], "deploy/Dockerfile runs nothing as root, and all on one version", async () => {
   for (const target of [...APPS, "denokv"]) {
     const { from, user } = await readImage(target);
-    assertEquals([from, user], ["denoland/deno:distroless-${DENO_VERSION}", "65532:65532"]);
+    const image = "denoland/deno:distroless-${DENO_VERSION}${DISTROLESS_DIGEST}";
+    assertEquals([from, user], [image, "65532:65532"]);
   }
   const [, version] = /DENO="deno@(.*)"/.exec(await read(".ci/run"))!;
   const stages = await readStages();
   assertEquals(stages.get("")![0], ["ARG", `DENO_VERSION=${version}`]);
-  assertEquals(stages.get("build")![0], ["FROM", "denoland/deno:${DENO_VERSION} AS build"]);
+  const from = "denoland/deno:${DENO_VERSION}${DENO_DIGEST} AS build";
+  assertEquals(stages.get("build")![0], ["FROM", from]);
 });
+
+testWith(
+  ["read"],
+  "deploy/Dockerfile takes each image by its exact version, and may by a digest",
+  async () => {
+    const stages = await readStages();
+    const given = new Map(stages.get("")!.map(([, value]) => value.split("=") as [string, string]));
+    for (const [name, [from]] of stages) {
+      const [image] = from?.[1].split(" ") ?? [];
+      if (name === "" || stages.has(image!)) continue;
+      const [, version, digest] = /:(?:[\w-]+-)?\$\{(\w+)\}\$\{(\w+)\}$/.exec(image!) ?? [];
+      assertMatch(given.get(version!) ?? "", /^\d+\.\d+\.\d+$/, image);
+      assertMatch(given.get(digest!) ?? "?", /^(?:@sha256:[0-9a-f]{64})?$/, image);
+    }
+    assertMatch(given.get("DENO_DIGEST")!, /^@sha256:/);
+  },
+);
 
 testWith(["read"], "deploy/compose.yaml hardens each service", async () => {
   const services = await readServices();

@@ -95,7 +95,7 @@ testWith(["read"], "the job that publishes needs the tests, and runs none of the
     "deno publish --allow-dirty",
   ]);
   assertEquals(publish!.steps.map((step) => step.with).filter((options) => options !== undefined), [
-    { "deno-version": "v2.x" },
+    { "deno-version": "v2.9.6" },
   ]);
 });
 
@@ -103,6 +103,35 @@ testWith(["read"], "what the job that publishes runs of ours imports nothing", a
   const tool = await Deno.readTextFile(new URL("dev/tools/without_links.ts", ROOT));
   assertEquals(tool.match(/\b(?:import|from)\b *["'(].*/g), null);
 });
+
+testWith(
+  ["read"],
+  "each program that the tests run is installed in one version everywhere",
+  async () => {
+    const [script, ci, ...others] = await Promise.all([
+      ...[".ci/run", ".github/workflows/ci.yml", ".github/workflows/publish.yml"],
+      ...["deploy/Dockerfile", "CONTRIBUTING.md", "docs/operating.md"],
+    ].map((path) => Deno.readTextFile(new URL(path, ROOT))));
+    const versionIn = (name: string) =>
+      new RegExp(`^${name}="(?:deno@)?(.*)"$`, "m").exec(script!)![1]!;
+    const [deno, denokv, bun] = ["DENO", "DENOKV", "BUN"].map(versionIn);
+    const texts = [script!, ci!, ...others].join("\n");
+    const all = (
+      pattern: RegExp,
+    ) => [...new Set(Array.from(texts.matchAll(pattern), ([, it]) => it))];
+    assertEquals(all(/cargo install denokv([^`\n]*)/g).toSorted(), [
+      ` --version "$DENOKV" --locked --quiet`,
+      ` --version ${denokv} --locked`,
+      ` --version ${denokv} --locked --quiet`,
+    ]);
+    assertEquals(all(/(?:DENOKV_VERSION=|key: denokv-.*-)(\S+)/g), [denokv]);
+    assertEquals(all(/npm install .*\bbun(\S*)/g).toSorted(), [`@${bun}`, '@$BUN"'].toSorted());
+    assertEquals(all(/DENO_VERSION=(\S+)/g), [deno]);
+    const [, , publish] = [script, ci, ...others];
+    const published = Array.from(publish!.matchAll(/deno-version: (\S+)/g), ([, it]) => it);
+    assertEquals(new Set(published), new Set([`v${deno}`]));
+  },
+);
 
 /** The commands by which the README says that all can be tried. */
 async function commandsOfReadme(): Promise<string[]> {
