@@ -1,4 +1,5 @@
 import { checkInteger, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
+import { isInnerHost, isOwnHost } from "../core/hosts.ts";
 import type { GithubAuth } from "./_client.ts";
 import type { CatchUpOptions, GithubClient, GithubHook } from "./catch_up.ts";
 
@@ -95,6 +96,7 @@ function checkGithub(github: GithubClient | GithubAuth, hooks: readonly GithubHo
   if (api !== undefined && (typeof api !== "string" || !isHttp(api))) {
     refuse(`the 'api' of 'github' must be a URL with http or https, got ${met(api)}`);
   }
+  checkTransport(api);
   if ((token === undefined) === (appId === undefined && privateKey === undefined)) {
     refuse(`${wanted}, got ${token === undefined ? "none of them" : "both"}`);
   }
@@ -108,6 +110,16 @@ function checkGithub(github: GithubClient | GithubAuth, hooks: readonly GithubHo
   refuse(
     "an app reads the webhooks of a repository or an organization as one of its installations: give " +
       "'github' the 'installationId' as well",
+  );
+}
+
+/** Checks that a token is not sent over a public network as it is. */
+function checkTransport(api: string | undefined): void {
+  const { protocol, hostname } = new URL(api ?? "https://api.github.com");
+  if (protocol === "https:" || isOwnHost(hostname) || isInnerHost(hostname)) return;
+  refuse(
+    `the 'api' of 'github' must begin with https:, since a token goes there and ${hostname} is not in this ` +
+      "network",
   );
 }
 

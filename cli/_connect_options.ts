@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { isInnerHost, isOwnHost } from "../core/hosts.ts";
 import { ageOf } from "./_options.ts";
 import { secretIn } from "./_secrets.ts";
 import type { ReadVariable } from "./_send_options.ts";
@@ -98,13 +99,6 @@ const TELEGRAM_SECRET = /^[A-Za-z0-9_-]{1,256}$/;
 
 /** Ports that Telegram sends updates to (`setWebhook`). The empty one is 443. */
 const TELEGRAM_PORTS = ["", "80", "88", "443", "8443"];
-
-/** Names and addresses of the machine itself. */
-const OWN_HOST = /^(localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[::1?\]|\[::ffff:7f.*\])\.?$/;
-
-/** Names and addresses within a network, which nobody outside of it can reach. */
-const INNER_HOST =
-  /^(10\.[\d.]+|192\.168\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|169\.254\.[\d.]+|\[f[cde].*\]|[^.[]+|.*\.(local|internal|lan))$/;
 
 type Values = ReturnType<typeof parse>["values"];
 
@@ -232,7 +226,7 @@ export function apiOf(platform: ConnectPlatform, text: string | undefined): stri
         PLATFORMS[platform].api,
     );
   }
-  if (!isHttps && !OWN_HOST.test(url.hostname) && !INNER_HOST.test(url.hostname)) {
+  if (!isHttps && !isOwnHost(url.hostname) && !isInnerHost(url.hostname)) {
     throw new UsageError(`--api must begin with https:, since ${url.host} is not in this network`);
   }
   return url.href.replace(/\/+$/, "");
@@ -250,7 +244,7 @@ function webhookOf(platform: ConnectPlatform, text: string, isPublic: boolean): 
     platform === "github" ? " OWNER/REPO" : ""
   } --forward for an app without a public address`;
   const host = url.hostname;
-  if (OWN_HOST.test(host) || isPublic && INNER_HOST.test(host)) {
+  if (isOwnHost(host) || isPublic && isInnerHost(host)) {
     throw new UsageError(`${title} cannot reach ${host}: ${insteadOf}`);
   }
   if (url.protocol !== "https:") {

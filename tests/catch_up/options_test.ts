@@ -68,6 +68,11 @@ const WRONG: readonly [string, unknown][] = [
     "the 'api' of 'github' must be a URL with http or https, got \"github.acme.com\"",
     { github: { ...github, api: "github.acme.com" } },
   ],
+  [
+    "the 'api' of 'github' must begin with https:, since a token goes there and github.acme.com is not in this " +
+    "network",
+    { github: { ...github, api: "http://github.acme.com/api/v3" } },
+  ],
   ["'intake' must be the name of an intake, got \"\"", { intake: "" }],
   ["'dryRun' must be true or false, got \"no\"", { dryRun: "no" }],
   ["'signal' must be an AbortSignal, got an object", { signal: {} }],

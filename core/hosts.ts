@@ -1,0 +1,16 @@
+/** Names and addresses of the machine itself. */
+const OWN_HOST = /^(localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[::1?\]|\[::ffff:7f.*\])\.?$/;
+
+/** Names and addresses within a network, which nobody outside of it can reach. */
+const INNER_HOST =
+  /^(10\.[\d.]+|192\.168\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|169\.254\.[\d.]+|\[f[cde].*\]|[^.[]+|.*\.(local|internal|lan))$/;
+
+/** Checks whether a host, as a URL has it, is this machine. */
+export function isOwnHost(hostname: string): boolean {
+  return OWN_HOST.test(hostname);
+}
+
+/** Checks whether a host, as a URL has it, is in a network of one's own: nobody outside can reach it. */
+export function isInnerHost(hostname: string): boolean {
+  return INNER_HOST.test(hostname);
+}
