@@ -80,7 +80,7 @@ export interface OpenAppOptions<TResources = unknown> {
  * @category Apps
  */
 export interface OpenedApp extends AsyncDisposable {
-  /** Answers a request. */
+  /** Answers a request. Hand the server's second argument on to it: that has the client's address. */
   readonly fetch: AppHandler;
   /** Event store. */
   readonly store: EventStore;

@@ -35,21 +35,19 @@ export interface ConnectionBindings {
  * Finds the client's IP address: that of the socket, or the one that a trusted proxy has seen. The socket
  * is that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
  *
- * Without a connection (a bare `app.request()`), `X-Forwarded-For` is trusted.
- *
  * @param c The request's context.
  * @param options The number of trusted proxies.
  * @returns The address without port, brackets or zone, an IPv4-mapped one as IPv4; undefined if there is
- * none, as with a Unix socket.
+ * none: over a Unix socket, or where the server's second argument is not handed on, as in
+ * `Deno.serve((request) => app.fetch(request))`.
  * @category Middleware
  */
 export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
   const { trustedProxyHops = 0 } = options;
-  const remote = remoteOf(c);
-  const socket = remote?.address === undefined ? undefined : normalizeIp(remote.address);
-  if (remote && trustedProxyHops === 0) return socket;
-  const entries = c.req.header("X-Forwarded-For")?.split(",") ?? [];
-  const seen = entries[entries.length - Math.max(1, trustedProxyHops)];
+  const address = remoteOf(c)?.address;
+  const socket = address === undefined ? undefined : normalizeIp(address);
+  if (!(trustedProxyHops > 0)) return socket;
+  const seen = c.req.header("X-Forwarded-For")?.split(",").at(-trustedProxyHops);
   return (seen === undefined ? undefined : normalizeIp(seen.trim())) ?? socket;
 }
 

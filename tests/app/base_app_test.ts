@@ -493,6 +493,25 @@ testWith(
   },
 );
 
+testWith(
+  ["net"],
+  "createBaseApp() believes no forwarded address where the connection's is not handed on",
+  async () => {
+    const { app, requests } = recorded({ rateLimit: { limit: 2, window: 60_000 } });
+    const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+    await using server = Deno.serve(options, (request) => app.fetch(request));
+    const statuses: number[] = [];
+    for (const claim of ["1.1.1.1", "2.2.2.2", "3.3.3.3"]) {
+      const headers = { "X-Forwarded-For": claim };
+      const response = await fetch(`http://127.0.0.1:${server.addr.port}/`, { headers });
+      await response.body?.cancel();
+      statuses.push(response.status);
+    }
+    assertEquals(statuses, [200, 200, 429]);
+    assertEquals(requests().map(({ ip }) => ip), [undefined, undefined, undefined]);
+  },
+);
+
 testWith(["net"], "createBaseApp() answers errors over HTTP", async () => {
   const { app } = recorded();
   await serving(app, {}, async (base) => {

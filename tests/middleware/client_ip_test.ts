@@ -59,9 +59,10 @@ Deno.test("clientIp() falls back on the socket where hops are missing", async ()
   assertEquals(ip, "192.0.2.1");
 });
 
-Deno.test("clientIp() takes the last forwarded address where there is no connection", async () => {
-  assertEquals(await ipOf(undefined, "198.51.100.7"), "198.51.100.7");
-  assertEquals(await ipOf(undefined, "203.0.113.9, 198.51.100.7"), "198.51.100.7");
+Deno.test("clientIp() does not look at X-Forwarded-For where there is no connection either", async () => {
+  assertEquals(await ipOf(undefined, "198.51.100.7"), null);
+  assertEquals(await ipOf(undefined, "198.51.100.7", { trustedProxyHops: 0 }), null);
+  assertEquals(await ipOf(undefined, "198.51.100.7", { trustedProxyHops: 1 }), "198.51.100.7");
 });
 
 Deno.test("clientIp() is undefined where there is no address", async () => {
