@@ -3,6 +3,7 @@ import { ASSETS } from "./_assets.ts";
 import type { ActKind } from "./_console_data.ts";
 import { type Html, shown } from "./_format.ts";
 import type { Session } from "./_session.ts";
+import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
 
 /** Parts that every page shows. */
 export interface PageContext {
@@ -106,7 +107,7 @@ ${
 <form method="post" action="login">
 <input type="text" autocomplete="username" value="${name}" hidden>
 <label for="token">Token of a viewer or an operator</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="1024">
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="${MAX_TOKEN_LENGTH}">
 ${next && html`<input type="hidden" name="next" value="${next}">`}
 <button class="go">Log in</button></form></div>`;
 }

@@ -1,6 +1,7 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
+import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
 
 /** Role of a reader: a viewer looks, an operator acts as well. */
 export type Role = "viewer" | "operator";
@@ -23,67 +24,97 @@ export interface Tokens {
   readonly operatorToken?: string | undefined;
 }
 
-/** Length of a session: a working day. */
+/** Longest time until a session ends: a working day. */
 export const SESSION_MS = 12 * 3_600_000;
 
-/** Longest text that is compared with a token. */
-const MAX_TOKEN_LENGTH = 1_024;
+/** Part of that which a session begins with less: the clock of the instance that reads it may be behind. */
+const CLOCKS_MS = 60_000;
 
 /** Form of a cookie's value: role, end, id, signature. */
 const VALUE = /^(viewer|operator)\.([0-9a-z]{8,9})\.([0-9a-f]{16})\.([\w-]{43})$/;
 
-/** Sessions, which are in signed cookies and not in the KV: every instance of an app knows them. */
+/** Secrets of a role. */
+interface RoleKeys {
+  readonly role: Role;
+  /** Digest of its token. */
+  readonly digest: Uint8Array;
+  /** Key that its sessions are signed with. */
+  readonly key: Uint8Array;
+}
+
+/**
+ * Sessions, which are in signed cookies and not in the KV: every instance of an app knows them.
+ *
+ * Each role has a key of its own, made of its token and of nothing else: whoever knows the token of one role
+ * cannot sign sessions of another, and they end when that token changes.
+ */
 export class Sessions {
-  readonly #digests: readonly (readonly [Role, Uint8Array])[];
-  readonly #key: Uint8Array;
-  /** Id of all sessions together, for the name of their cookie: it differs with the app and its tokens. */
+  readonly #roles: readonly RoleKeys[];
+  /**
+   * Id of all sessions together, for the name of their cookie. It is made of the key of the lowest role: if it
+   * depended on an operator's token, viewers could test guesses of that without being counted.
+   */
   readonly id: string;
 
   /**
-   * Derives the key that cookies are signed with from the tokens: sessions end when one of them changes.
-   *
    * @param name The name of the app, so that no cookie is valid for another one.
    * @param tokens The tokens.
    */
   constructor(name: string, { viewerToken, operatorToken }: Tokens) {
     const tokens = [["operator", operatorToken], ["viewer", viewerToken]] as const;
-    this.#digests = tokens.flatMap(([role, token]) =>
-      token === undefined ? [] : [[role, digestOf(token)] as const]
-    );
-    const all = JSON.stringify(["console session", name, viewerToken ?? 0, operatorToken ?? 0]);
-    this.#key = digestOf(all);
-    const id = createHmac("sha256", this.#key).update("cookie").digest("hex");
-    this.id = id.slice(0, 8);
+    this.#roles = tokens.flatMap(([role, token]) => {
+      if (token === undefined) return [];
+      const key = digestOf(JSON.stringify(["console session", name, role, token]));
+      return [{ role, digest: digestOf(token), key }];
+    });
+    const lowest = this.#roles.at(-1);
+    this.id = lowest
+      ? createHmac("sha256", lowest.key).update("cookie").digest("hex").slice(0, 8)
+      : "";
   }
 
   /** Finds the role that a token gives, in a time that does not depend on it; undefined for none. */
   roleOf(token: string): Role | undefined {
-    const digest = digestOf(token.slice(0, MAX_TOKEN_LENGTH + 1));
-    const found = this.#digests.filter(([, own]) => timingSafeEqual(own, digest));
-    return found[0]?.[0];
+    const given = digestOf(token.slice(0, MAX_TOKEN_LENGTH + 1));
+    const found = this.#roles.filter(({ digest }) => timingSafeEqual(digest, given));
+    return found[0]?.role;
   }
 
-  /** Begins a session, and makes the value of its cookie. */
+  /**
+   * Begins a session, and makes the value of its cookie.
+   *
+   * @throws {Error} If the role has no token.
+   */
   begin(role: Role, now: number = Date.now()): string {
+    const key = this.#keyOf(role);
+    if (!key) throw new Error(`Cannot begin a session: there is no token for the role '${role}'`);
     const id = randomBytes(8).toString("hex");
-    const content = `${role}.${(now + SESSION_MS).toString(36)}.${id}`;
-    return `${content}.${this.#sign(content)}`;
+    const content = `${role}.${(now + SESSION_MS - CLOCKS_MS).toString(36)}.${id}`;
+    return `${content}.${sign(key, content)}`;
   }
 
-  /** Reads the value of a cookie; undefined if it is not valid, or the session has ended. */
+  /**
+   * Reads the value of a cookie; undefined if it is not valid, its role has no token, or it does not end within
+   * the length of a session.
+   */
   read(value: string | undefined, now: number = Date.now()): Session | undefined {
     const [, role, end, id, signature] = VALUE.exec(value ?? "") ?? [];
-    if (signature === undefined) return undefined;
-    const expected = this.#sign(`${role}.${end}.${id}`);
+    const key = this.#keyOf(role);
+    if (signature === undefined || !key) return undefined;
+    const expected = sign(key, `${role}.${end}.${id}`);
     if (!timingSafeEqual(bytesOf(expected), bytesOf(signature))) return undefined;
     const expiresAt = parseInt(end!, 36);
-    return expiresAt > now ? { role: role as Role, id: id!, expiresAt } : undefined;
+    const isValid = expiresAt > now && expiresAt <= now + SESSION_MS;
+    return isValid ? { role: role as Role, id: id!, expiresAt } : undefined;
   }
 
-  #sign(content: string): string {
-    return createHmac("sha256", this.#key).update(content).digest("base64url");
+  #keyOf(role: string | undefined): Uint8Array | undefined {
+    return this.#roles.find((each) => each.role === role)?.key;
   }
 }
+
+const sign = (key: Uint8Array, content: string) =>
+  createHmac("sha256", key).update(content).digest("base64url");
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 

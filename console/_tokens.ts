@@ -1,5 +1,8 @@
-/** Shortest token: 32 hexadecimal digits have 128 bits. A cookie is signed with a key made of the tokens. */
+/** Shortest token: 32 hexadecimal digits have 128 bits. The sessions of its role are signed with a key made of it. */
 const MIN_TOKEN_LENGTH = 32;
+
+/** Longest token: as a form encodes it, it and the page to go on to fit into the form of a login. */
+export const MAX_TOKEN_LENGTH = 256;
 
 /** Fewest different characters: less is no random text. */
 const MIN_CHARACTERS = 8;
@@ -16,5 +19,8 @@ export function flawOfToken(token: unknown): string | undefined {
   if (token.length < MIN_TOKEN_LENGTH || new Set(token).size < MIN_CHARACTERS) {
     return `must be at least ${MIN_TOKEN_LENGTH} random characters, as \`openssl rand -hex 32\` makes them`;
   }
-  return token.length > 1_024 ? "must have at most 1,024 characters" : undefined;
+  if (!token.isWellFormed()) return "has a lone surrogate, which no form can send";
+  return token.length > MAX_TOKEN_LENGTH
+    ? `must have at most ${MAX_TOKEN_LENGTH} characters`
+    : undefined;
 }

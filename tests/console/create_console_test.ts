@@ -42,6 +42,8 @@ Deno.test("createConsole() refuses options that are not valid", async () => {
     ],
     [{ operatorToken: VIEWER }, "'viewerToken' and 'operatorToken' must differ"],
     [{ operatorToken: ` ${OPERATOR}` }, "'operatorToken' begins or ends with white space"],
+    [{ operatorToken: `${OPERATOR}\ud800` }, "'operatorToken' has a lone surrogate"],
+    [{ operatorToken: OPERATOR.repeat(9) }, "'operatorToken' must have at most 256 characters"],
     [{ path: "console" }, '\'path\' must be a path like "/console", got "console"'],
     [{ environment: 1 }, "'environment' must be a text of at most 40 characters, got 1"],
     [{ hidePayloads: "no" }, "'hidePayloads' must be true or false, got \"no\""],
@@ -62,7 +64,8 @@ testWith(
   "without a token nothing of the console's pages and data is loaded",
   async () => {
     const loaded = new Set<string>();
-    const waiting = [new URL("../../console/mod.ts", import.meta.url).href];
+    const folder = new URL("../../console/", import.meta.url).href;
+    const waiting = [`${folder}mod.ts`];
     for (let url = waiting.pop(); url !== undefined; url = waiting.pop()) {
       if (loaded.has(url)) continue;
       loaded.add(url);
@@ -72,7 +75,7 @@ testWith(
         waiting.push(new URL(to!, url).href);
       }
     }
-    const own = [...loaded].filter((url) => url.includes("/console/")).map((url) =>
+    const own = [...loaded].filter((url) => url.startsWith(folder)).map((url) =>
       url.split("/").at(-1)
     );
     assertEquals(own.sort(), ["_tokens.ts", "console_mount.ts", "create_console.ts", "mod.ts"]);

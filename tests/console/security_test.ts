@@ -1,6 +1,13 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { createHash, createHmac } from "node:crypto";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { Sessions } from "../../console/_session.ts";
+import { Sessions, type Tokens } from "../../console/_session.ts";
 import { delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
 
 const PAGES = ["/", "/deliveries", "/delivery?id=x", "/payload?id=x", "/acts", "/progress?id=x"];
@@ -112,34 +119,102 @@ Deno.test("over https the console takes no cookie that came without it, and dele
   assertEquals(deleted, [secure.split("=")[0], plain.split("=")[0]]);
 });
 
-Deno.test("a session ends after twelve hours", () => {
+Deno.test("a session ends within twelve hours", () => {
   using time = new FakeTime(Date.UTC(2026, 0, 1));
   const sessions = new Sessions("bot", { operatorToken: OPERATOR });
   const value = sessions.begin("operator");
-  time.tick(12 * 3_600_000 - 1);
+  time.tick(12 * 3_600_000 - 60_001);
   assertEquals(sessions.read(value)?.role, "operator");
   time.tick(1);
   assertEquals(sessions.read(value), undefined);
 });
 
-Deno.test("a session ends when a token changes, and is of no use at another app", () => {
+Deno.test("a session of an instance whose clock is ahead is valid at once", () => {
+  const sessions = new Sessions("bot", { operatorToken: OPERATOR });
+  const value = sessions.begin("operator", 1_000_000_060_000);
+  assertEquals(sessions.read(value, 1_000_000_000_000)?.role, "operator");
+  assertEquals(sessions.read(value, 999_999_999_999), undefined);
+});
+
+Deno.test("a session ends when the token of its role changes, and is of no use at another app", () => {
   const tokens = { viewerToken: VIEWER, operatorToken: OPERATOR };
-  const value = new Sessions("bot", tokens).begin("viewer");
-  assertEquals(new Sessions("bot", tokens).read(value)?.role, "viewer");
-  assertEquals(
-    new Sessions("bot", { ...tokens, operatorToken: VIEWER + "x" }).read(value),
+  const begun = new Sessions("bot", tokens);
+  const [viewer, operator] = [begun.begin("viewer"), begun.begin("operator")];
+  const read = (name: string, tokens: Tokens) =>
+    [viewer, operator].map((value) => new Sessions(name, tokens).read(value)?.role);
+  assertEquals(read("bot", tokens), ["viewer", "operator"]);
+  assertEquals(read("bot", { ...tokens, operatorToken: `${VIEWER}x` }), ["viewer", undefined]);
+  assertEquals(read("bot", { viewerToken: VIEWER }), ["viewer", undefined]);
+  assertEquals(read("bot", { operatorToken: OPERATOR }), [undefined, "operator"]);
+  assertEquals(read("bot", { viewerToken: OPERATOR, operatorToken: VIEWER }), [
     undefined,
-  );
-  assertEquals(new Sessions("bot", { viewerToken: VIEWER }).read(value), undefined);
-  assertEquals(new Sessions("other", tokens).read(value), undefined);
+    undefined,
+  ]);
+  assertEquals(read("other", tokens), [undefined, undefined]);
+});
+
+/** Keys that somebody could sign sessions with who knows some tokens, and reads this code and what was before it. */
+function* keysOf(known: readonly string[]): Generator<string | Uint8Array> {
+  yield "";
+  const hash = (text: string) => new Uint8Array(createHash("sha256").update(text).digest());
+  const none = [0, null, "", undefined];
+  for (const token of known) {
+    yield* [token, hash(token)];
+    for (const role of ["viewer", "operator", "", null, 0]) {
+      yield hash(JSON.stringify(["console session", "bot", role, token]));
+    }
+  }
+  for (const viewer of [...known, ...none]) {
+    for (const operator of [...known, ...none]) {
+      yield hash(JSON.stringify(["console session", "bot", viewer, operator]));
+    }
+  }
+}
+
+Deno.test("a viewer forges no operator's session, whatever tokens are set", () => {
+  const ends = [1_000, 43_200_000, 10 * 365 * 86_400_000];
+  for (const operatorToken of [undefined, OPERATOR]) {
+    const sessions = new Sessions("bot", { viewerToken: VIEWER, operatorToken });
+    for (const key of keysOf([VIEWER, VIEWER.toUpperCase(), sessions.id])) {
+      for (const end of ends) {
+        const content = `operator.${(Date.now() + end).toString(36)}.${"ab".repeat(8)}`;
+        const signature = createHmac("sha256", key).update(content).digest("base64url");
+        assertEquals(sessions.read(`${content}.${signature}`), undefined);
+      }
+    }
+  }
+});
+
+Deno.test("whoever knows a token makes no session of it that lasts longer", () => {
+  const key = createHash("sha256")
+    .update(JSON.stringify(["console session", "bot", "viewer", VIEWER])).digest();
+  const sessions = new Sessions("bot", { viewerToken: VIEWER });
+  const roleFor = (ms: number) => {
+    const content = `viewer.${(Date.now() + ms).toString(36)}.${"ab".repeat(8)}`;
+    const signature = createHmac("sha256", key).update(content).digest("base64url");
+    return sessions.read(`${content}.${signature}`)?.role;
+  };
+  assertEquals([12 * 3_600_000 - 1_000, 12 * 3_600_000 + 1_000].map(roleFor), [
+    "viewer",
+    undefined,
+  ]);
+});
+
+Deno.test("the name of the cookie says nothing of an operator's token", () => {
+  const idOf = (tokens: Tokens) => new Sessions("bot", tokens).id;
+  const id = idOf({ viewerToken: VIEWER });
+  assertEquals(idOf({ viewerToken: VIEWER, operatorToken: OPERATOR }), id);
+  assertNotEquals(idOf({ operatorToken: OPERATOR }), id);
 });
 
 Deno.test("the console takes no cookie that was changed", async () => {
   await using board = await openBoard();
   const cookie = await board.login(VIEWER);
-  const value = cookie.slice("console-bot=".length);
+  const [name, value] = cookie.split("=") as [string, string];
   const changed = [
     value.replace("viewer", "operator"),
+    value.replace("viewer", "Viewer"),
+    value.replace("viewer", "toString"),
     value.replace(/\.[0-9a-z]{8}\./, ".zzzzzzzz."),
     value.slice(0, -1),
     `${value}x`,
@@ -148,7 +223,7 @@ Deno.test("the console takes no cookie that was changed", async () => {
     "x".repeat(5_000),
   ];
   for (const each of changed) {
-    assertEquals((await board.get("/", { Cookie: `console-bot=${each}` })).status, 303, each);
+    assertEquals((await board.get("/", { Cookie: `${name}=${each}` })).status, 303, each);
   }
   assertEquals((await board.get("/", { Cookie: cookie })).status, 200);
 });
