@@ -146,7 +146,8 @@ class Board {
     throw new Refusal(
       403,
       "Refused",
-      "The form was not sent by a page of this console. Behind a proxy, have it pass on the host of the request.",
+      "The form was not sent by a page of this console. Behind a proxy, set TRUSTED_PROXY_HOPS, and have it " +
+        "pass on the host and the scheme of the request.",
     );
   }
 

@@ -72,28 +72,42 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
 
 /**
  * Tells whether a form was sent by a page of the console. Browsers send `Origin` with every form, and no page
- * of another site can choose it.
+ * of another site can choose it. Its host must be that of `Host` and, where a proxy names one, that of
+ * `X-Forwarded-Host`: so a header that a client has sent, and a proxy has passed on, allows nothing.
  *
  * @param c The context.
- * @param trustsProxy True if a proxy is trusted, which may name the host in a header.
+ * @param trustsProxy True if a proxy is trusted, which may name scheme and host in headers.
  * @returns True if so.
  */
 export function isFromHere(c: Context, trustsProxy: boolean): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   if (site !== undefined && site !== "same-origin") return false;
-  const origin = URL.parse(c.req.header("Origin") ?? "");
-  if (origin === null || !/^https?:$/.test(origin.protocol)) return false;
-  const hosts = [c.req.header("Host") ?? new URL(c.req.url).host];
-  const forwarded = trustsProxy && c.req.header("X-Forwarded-Host")?.split(",").at(-1)?.trim();
-  if (forwarded) hosts.push(forwarded);
-  // The host of a URL has no default port: `example.com:443` is `example.com`.
-  return hosts.some((host) => URL.parse(`${origin.protocol}//${host}`)?.host === origin.host);
+  const origin = c.req.header("Origin") ?? "";
+  const scheme = schemeOf(c, trustsProxy) ?? /^https?(?=:)/.exec(origin)?.[0];
+  const host = c.req.header("Host") ?? new URL(c.req.url).host;
+  const forwarded = trustsProxy ? lastOf(c, "X-Forwarded-Host") : undefined;
+  return [host, forwarded ?? host].every((each) =>
+    URL.parse(`${scheme}://${each}`)?.origin === origin
+  );
 }
 
 /** Tells whether the reader's connection is encrypted, here or at a trusted proxy. */
 export function isSecure(c: Context, trustsProxy: boolean): boolean {
-  if (c.req.url.startsWith("https:")) return true;
-  return trustsProxy && c.req.header("X-Forwarded-Proto")?.split(",").at(-1)?.trim() === "https";
+  return schemeOf(c, trustsProxy) === "https";
+}
+
+/**
+ * Finds the scheme of the reader's connection; undefined where nobody says it, as over a Unix socket or on Deno
+ * Deploy: there the URL begins with `http+unix:` or `http+vsock:`.
+ */
+function schemeOf(c: Context, trustsProxy: boolean): string | undefined {
+  const told = trustsProxy ? lastOf(c, "X-Forwarded-Proto")?.toLowerCase() : undefined;
+  return told ?? /^https?(?=:)/.exec(c.req.url)?.[0];
+}
+
+/** Reads the last value of a header, which is that of the nearest proxy. */
+function lastOf(c: Context, name: string): string | undefined {
+  return c.req.header(name)?.split(",").at(-1)!.trim();
 }
 
 /**

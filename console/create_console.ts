@@ -56,7 +56,7 @@ export interface ConsoleOptions {
   readonly hidePayloads?: boolean | undefined;
   /**
    * Number of reverse proxies in front of the app, see {@linkcode clientIp}. If there is one, its
-   * `X-Forwarded-Proto` and `X-Forwarded-Host` count as well.
+   * `X-Forwarded-Proto` and `X-Forwarded-Host` are read as well.
    *
    * @default {0}
    */

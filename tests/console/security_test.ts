@@ -50,7 +50,7 @@ Deno.test("the console turns a token into a signed cookie that scripts and other
 
 Deno.test("the console has browsers send the cookie over https only, if they came that way", async () => {
   await using board = await openBoard({ trustedProxyHops: 1 });
-  const proxied = { "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.7" };
+  const proxied = { "X-Forwarded-Proto": "https", Origin: "https://bot.example" };
   const response = await board.post("/login", { token: VIEWER }, proxied);
   assertMatch(
     response.headers.get("Set-Cookie")!,
@@ -255,10 +255,66 @@ Deno.test("the console takes forms from its own pages only", async () => {
   assertEquals(await board.store.get(id), null);
 });
 
-Deno.test("the console takes forms behind a proxy that ends TLS, and for hosts with a port", async () => {
-  await using board = await openBoard();
-  const tls = { Origin: "https://bot.example", Host: "bot.example:443" };
-  assertEquals((await board.post("/login", { token: OPERATOR }, tls)).status, 303);
+/** Tells whether a login is taken with these headers. */
+async function takes(
+  headers: Record<string, string | undefined>,
+  trustedProxyHops = 0,
+): Promise<boolean> {
+  await using board = await openBoard({ trustedProxyHops });
+  const { status } = await board.post("/login", { token: OPERATOR }, headers);
+  assert(status === 303 || status === 403, String(status));
+  return status === 303;
+}
+
+Deno.test("the console compares the scheme of a form's page with that of the connection", async () => {
+  const https = "https://bot.example";
+  assertEquals(await takes({ Origin: https }), false);
+  assertEquals(await takes({ Origin: https, "X-Forwarded-Proto": "https" }), false);
+  assertEquals(await takes({ Origin: https }, 1), false);
+  for (const scheme of ["https", "HTTPS", "http, https"]) {
+    assertEquals(await takes({ Origin: https, "X-Forwarded-Proto": scheme }, 1), true, scheme);
+    const plain = { Origin: ORIGIN, "X-Forwarded-Proto": scheme };
+    assertEquals(await takes(plain, 1), false, scheme);
+  }
+  for (const scheme of ["http", "https, http", "", "wss", "https://evil.example/#"]) {
+    assertEquals(await takes({ Origin: https, "X-Forwarded-Proto": scheme }, 1), false, scheme);
+  }
+});
+
+Deno.test("the console takes forms for hosts with a port, as browsers spell them", async () => {
+  const tls = { Origin: "https://bot.example", "X-Forwarded-Proto": "https" };
+  assertEquals(await takes({ ...tls, Host: "bot.example:443" }, 1), true);
+  assertEquals(await takes({ Origin: "http://bot.example", Host: "BOT.example:80" }), true);
+  assertEquals(await takes({ Origin: "http://bot.example:443", Host: "bot.example:443" }), true);
+  assertEquals(await takes({ Origin: "http://[::1]:8000", Host: "[::1]:8000" }), true);
+});
+
+Deno.test("a forwarded host takes no form that the request's own host does not", async () => {
+  const evil = "http://evil.example";
+  assertEquals(await takes({ "X-Forwarded-Host": "bot.example" }, 1), true);
+  assertEquals(await takes({ "X-Forwarded-Host": "evil.example, bot.example" }, 1), true);
+  assertEquals(await takes({ Origin: evil, "X-Forwarded-Host": "evil.example" }, 1), false);
+  assertEquals(await takes({ Origin: evil, "X-Forwarded-Host": "bot.example" }, 1), false);
+  assertEquals(await takes({ "X-Forwarded-Host": "evil.example" }, 1), false);
+  assertEquals(await takes({ "X-Forwarded-Host": "" }, 1), false);
+  assertEquals(await takes({ "X-Forwarded-Host": "evil.example" }), true);
+});
+
+Deno.test("the console takes an origin in one spelling only", async () => {
+  for (
+    const Origin of [
+      "http://evil@bot.example",
+      "http://bot.example/",
+      "http://bot.example/x",
+      "http://BOT.example",
+      "http://bot.example, http://evil.example",
+      "http://evil.example, http://bot.example",
+      "http://bot.example http://evil.example",
+      "http:bot.example",
+      "bot.example",
+      "",
+    ]
+  ) assertEquals(await takes({ Origin }), false, Origin);
 });
 
 Deno.test("the console changes nothing by a GET", async () => {
