@@ -66,7 +66,6 @@ async function act(
   { data, trustedProxyHops }: ActOptions,
   { c, parameters: form, session }: Visit,
 ): Promise<Response> {
-  checkOperator(session);
   const parameters = fieldsOf(form);
   const kind = kindOf(parameters);
   const id = text(parameters, "id");

@@ -5,22 +5,15 @@ import { actAnswers } from "./_act_answers.ts";
 import { ASSETS } from "./_assets.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import type { ExampleSender } from "./_examples.ts";
-import {
-  assetResponse,
-  isFromHere,
-  MAX_FORM_BYTES,
-  pageResponse,
-  readForm,
-  redirect,
-  SlowFormError,
-} from "./_http.ts";
+import { Forms } from "./_forms.ts";
+import { assetResponse, isFromHere, pageResponse, redirect } from "./_http.ts";
 import { layout, messagePage, type PageContext } from "./_layout.ts";
 import { Login } from "./_login.ts";
 import { lookAnswers } from "./_look_answers.ts";
 import { ParameterError } from "./_query.ts";
 import { MAX_EXAMPLE_BYTES, sendAnswers } from "./_send_page.ts";
 import type { Session, Tokens } from "./_session.ts";
-import { type Answering, Refusal } from "./_visit.ts";
+import { type Answering, checkOperator, Refusal, type Visit } from "./_visit.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -42,6 +35,9 @@ export interface ConsoleAppOptions extends Tokens {
   readonly log: LogSink;
 }
 
+/** Largest form of an act: its longest fields are those of a choice of deliveries. */
+const MAX_ACT_BYTES = 16_384;
+
 /** Longest wait for the store. */
 const STORE_TIMEOUT_MS = 20_000;
 
@@ -61,7 +57,9 @@ class Board {
   readonly #options: ConsoleAppOptions;
   readonly #login: Login;
   readonly #pages: Readonly<Record<string, Answering>>;
-  readonly #forms: Readonly<Record<string, Answering>>;
+  /** Answers to the forms of operators, by their names. */
+  readonly #acts: Readonly<Record<string, Answering>>;
+  readonly #forms = new Forms();
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
@@ -74,11 +72,7 @@ class Board {
       act: acting.page,
       ...sending && { send: sending.page },
     };
-    this.#forms = {
-      act: acting.form,
-      logout: ({ c }) => this.#login.logout(c),
-      ...sending && { send: sending.form },
-    };
+    this.#acts = { act: acting.form, ...sending && { send: sending.form } };
   }
 
   /** Answers a request, also one that fails. */
@@ -88,9 +82,6 @@ class Board {
     } catch (error) {
       if (error instanceof ParameterError) {
         return this.#message(c, 400, "Wrong parameter", `Cannot show the page: ${error.message}.`);
-      }
-      if (error instanceof SlowFormError) {
-        return this.#message(c, 408, "Too slow", "The form did not arrive in time. Try again.");
       }
       if (error instanceof Refusal) {
         return this.#message(c, error.status, error.title, error.message, error.headers);
@@ -120,11 +111,7 @@ class Board {
     if (isRead && page.includes("/")) return redirect("../".repeat(page.split("/").length - 1));
     const asset = Object.values(ASSETS).find(({ name }) => name === page);
     if (asset && isRead) return assetResponse(asset);
-    const form = page === "login"
-      ? () => this.#login.answer(c)
-      : Object.hasOwn(this.#forms, page)
-      ? () => this.#visit(c, this.#forms[page]!)
-      : undefined;
+    const form = this.#formOf(c, page);
     if (isRead && page === "login") return this.#login.show(c);
     if (isRead && Object.hasOwn(this.#pages, page)) return await this.#visit(c, this.#pages[page]!);
     if (method === "POST" && form) return await this.#receive(c, form);
@@ -140,8 +127,15 @@ class Board {
     throw new Refusal(404, "Not found", "There is no such page.");
   }
 
+  /** Finds the answer to a form; undefined if there is no such form. */
+  #formOf(c: Context, page: string): (() => Promise<Response> | Response) | undefined {
+    if (page === "login") return () => this.#login.answer(c);
+    if (page === "logout") return () => this.#login.logout(c);
+    return Object.hasOwn(this.#acts, page) ? () => this.#act(c, page) : undefined;
+  }
+
   /** Answers a form, if a page of the console has sent it. */
-  async #receive(c: Context, answer: () => Promise<Response>): Promise<Response> {
+  async #receive(c: Context, answer: () => Promise<Response> | Response): Promise<Response> {
     if (isFromHere(c, this.#trustsProxy)) return await answer();
     throw new Refusal(
       403,
@@ -160,13 +154,25 @@ class Board {
     const session = this.#login.sessionOf(c);
     const page = this.#pageOf(c)!;
     if (!session) return this.#login.lead(c, page);
-    const isForm = c.req.method === "POST";
-    const isPoll = !isForm && REFRESHED.has(page) && c.req.header("X-Poll") !== undefined;
+    const isPoll = REFRESHED.has(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
-    const maxBytes = page === "send" ? MAX_EXAMPLE_BYTES : MAX_FORM_BYTES;
-    const parameters = isForm ? await readForm(c, maxBytes) : new URL(c.req.url).searchParams;
-    const context = this.#contextOf(session);
-    const answer = await answering({ c, session, context, parameters, isPoll });
+    const parameters = new URL(c.req.url).searchParams;
+    return await this.#shown(answering, { c, session, parameters, isPoll });
+  }
+
+  /** Answers an operator's form. Of anybody else's nothing is read. */
+  async #act(c: Context, page: string): Promise<Response> {
+    const session = this.#login.sessionOf(c);
+    if (!session) return this.#login.lead(c, page);
+    checkOperator(session);
+    const maxBytes = page === "send" ? MAX_EXAMPLE_BYTES : MAX_ACT_BYTES;
+    const parameters = await this.#forms.read(c, maxBytes);
+    return await this.#shown(this.#acts[page]!, { c, session, parameters, isPoll: false });
+  }
+
+  async #shown(answering: Answering, visit: Omit<Visit, "context">): Promise<Response> {
+    const context = this.#contextOf(visit.session);
+    const answer = await answering({ ...visit, context });
     return answer instanceof Response ? answer : pageResponse(layout(context, answer));
   }
 

@@ -1,10 +1,6 @@
 import type { Context } from "@hono/hono";
 import type { Asset } from "./_assets.ts";
 import type { Html } from "./_format.ts";
-import { ParameterError } from "./_query.ts";
-
-/** Largest form: its longest fields are those of a choice of deliveries. */
-export const MAX_FORM_BYTES = 16_384;
 
 /**
  * Policy of all pages: they load their own style and script, and nothing else; nobody frames them; forms
@@ -25,15 +21,6 @@ const HEADERS: Readonly<Record<string, string>> = {
   "X-Frame-Options": "DENY",
   "Cache-Control": "no-store",
 };
-
-/** Time for the body of a form to arrive. */
-const BODY_TIMEOUT_MS = 10_000;
-
-/** Form that does not arrive in time. */
-export class SlowFormError extends Error {
-  /** Name of the class. */
-  override readonly name = "SlowFormError";
-}
 
 /** Makes an answer with a page. */
 export function pageResponse(
@@ -107,46 +94,5 @@ function schemeOf(c: Context, trustsProxy: boolean): string | undefined {
 
 /** Reads the last value of a header, which is that of the nearest proxy. */
 function lastOf(c: Context, name: string): string | undefined {
-  return c.req.header(name)?.split(",").at(-1)!.trim();
-}
-
-/**
- * Reads a form.
- *
- * @param c The context.
- * @param maxBytes The largest size.
- * @returns The fields.
- * @throws {ParameterError} If it is no form, or too large.
- * @throws {SlowFormError} If it does not arrive in time.
- */
-export async function readForm(c: Context, maxBytes: number): Promise<URLSearchParams> {
-  const type = c.req.header("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
-  if (type !== "application/x-www-form-urlencoded") throw new ParameterError("the body is no form");
-  const body = c.req.raw.body;
-  if (!body) return new URLSearchParams();
-  const reader = body.getReader();
-  const bytes: number[] = [];
-  const read = async () => {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      if (bytes.length + value.length > maxBytes) {
-        throw new ParameterError(`the form has more than ${maxBytes} bytes`);
-      }
-      for (const byte of value) bytes.push(byte);
-    }
-  };
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    reader.cancel().catch(() => {});
-  }, BODY_TIMEOUT_MS);
-  try {
-    await read();
-  } finally {
-    clearTimeout(timer);
-    reader.cancel().catch(() => {});
-  }
-  if (isLate) throw new SlowFormError();
-  return new URLSearchParams(new TextDecoder().decode(Uint8Array.from(bytes)));
+  return c.req.header(name)?.split(",").at(-1)?.trim();
 }

@@ -2,14 +2,28 @@ import type { Context } from "@hono/hono";
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { clientIp } from "../middleware/mod.ts";
 import { link } from "./_format.ts";
-import { isSecure, MAX_FORM_BYTES, pageResponse, readForm, redirect } from "./_http.ts";
+import { Forms } from "./_forms.ts";
+import { isSecure, pageResponse, redirect } from "./_http.ts";
 import { layout, loginPage, type PageContext } from "./_layout.ts";
-import { LoginTries, type Session, SESSION_MS, Sessions, type Tokens } from "./_session.ts";
+import {
+  LoginTries,
+  type Role,
+  type Session,
+  SESSION_MS,
+  Sessions,
+  type Tokens,
+} from "./_session.ts";
 
 /** Pages that are shown after a login, as they are linked. */
 const PAGES: ReadonlySet<string> = new Set([
   ...["./", "deliveries", "delivery", "acts", "act", "progress", "send"],
 ]);
+
+/** Largest form: a token and the page to go on to, as forms encode them. */
+const MAX_FORM_BYTES = 4_096;
+
+/** Longest page to go on to, as forms encode it: a token of 256 characters leaves this much. */
+const MAX_NEXT_BYTES = 1_700;
 
 /** Parts of a login. */
 interface LoginOptions extends Tokens {
@@ -24,6 +38,7 @@ export class Login {
   readonly #context: PageContext;
   readonly #sessions: Sessions;
   readonly #tries = new LoginTries();
+  readonly #forms = new Forms();
   readonly #cookie: string;
 
   /** Creates it, with what its page shows. */
@@ -49,10 +64,9 @@ export class Login {
 
   /** Leads a request to the login, and from there on to its page. */
   lead(c: Context, page: string): Response {
-    const query = new URL(c.req.url).search;
-    const to = link(page);
-    const isPage = c.req.method !== "POST" && PAGES.has(to) && query.length < 1_000;
-    return redirect(link("login", { next: isPage ? `${to}${query}` : undefined }));
+    const asked = `${link(page)}${new URL(c.req.url).search}`;
+    const next = c.req.method === "POST" ? undefined : pageBeside(asked);
+    return redirect(link("login", { next }));
   }
 
   /** Shows the form. */
@@ -72,29 +86,32 @@ export class Login {
     return pageResponse(layout(this.#context, page), status, headers);
   }
 
-  /** Answers the form. */
+  /** Answers the form. Of an address that has tried too often nothing is read. */
   async answer(c: Context): Promise<Response> {
     const { log, trustedProxyHops } = this.#options;
-    const form = await readForm(c, MAX_FORM_BYTES);
-    const next = pageBeside(form.get("next") ?? undefined);
     const ip = clientIp(c, { trustedProxyHops });
-    // From here to the count nothing is awaited: tries at the same time do not pass it together.
-    const waitMs = this.#tries.waitFor(ip);
+    const waitMs = this.#tries.begin(ip);
     if (waitMs > 0) {
       const seconds = Math.ceil(waitMs / 1_000);
-      const flaw = `Too many wrong tokens. Try again in ${seconds} s.`;
-      return this.#response(429, next, flaw, { "Retry-After": String(seconds) });
+      const flaw = `Too many tries. Try again in ${seconds} s.`;
+      return this.#response(429, undefined, flaw, { "Retry-After": String(seconds) });
     }
-    const role = this.#sessions.roleOf(form.get("token") ?? "");
-    if (!role) {
-      this.#tries.count(ip);
-      writeLog(log, "warn", "console login refused", { ip });
-      return this.#response(403, next, "This is not a token of this console.");
+    let role: Role | undefined;
+    try {
+      const form = await this.#forms.read(c, MAX_FORM_BYTES);
+      const next = pageBeside(form.get("next") ?? undefined);
+      role = this.#sessions.roleOf(form.get("token") ?? "");
+      if (!role) {
+        writeLog(log, "warn", "console login refused", { ip });
+        return this.#response(403, next, "This is not a token of this console.");
+      }
+      writeLog(log, "info", "console login", { role, ip });
+      const secure = isSecure(c, trustedProxyHops > 0);
+      const cookie = this.#setCookie(secure, this.#sessions.begin(role), SESSION_MS / 1_000);
+      return redirect(next ?? "./", [cookie]);
+    } finally {
+      this.#tries.end(ip, role !== undefined);
     }
-    writeLog(log, "info", "console login", { role, ip });
-    const secure = isSecure(c, this.#options.trustedProxyHops > 0);
-    const cookie = this.#setCookie(secure, this.#sessions.begin(role), SESSION_MS / 1_000);
-    return redirect(next ?? "./", [cookie]);
   }
 
   /** The cookie has no `Path`: so it is valid below the path that the reader sees, prefixes included. */
@@ -120,5 +137,8 @@ export class Login {
 function pageBeside(next: string | undefined): string | undefined {
   const [, page, query] = /^(\.\/|[a-z]+)(\?[^\s#\\]{0,1000})?$/.exec(next ?? "") ?? [];
   if (page === undefined || !PAGES.has(page)) return undefined;
-  return `${page}${query === undefined ? "" : `?${new URLSearchParams(query)}`}`;
+  const beside = `${page}${query === undefined ? "" : `?${new URLSearchParams(query)}`}`;
+  return new URLSearchParams({ next: beside }).toString().length <= MAX_NEXT_BYTES
+    ? beside
+    : undefined;
 }

@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import { FORM_TIMEOUT_MS } from "./_forms.ts";
 import { ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
 import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
 
@@ -121,27 +122,41 @@ const bytesOf = (text: string) => new TextEncoder().encode(text);
 const digestOf = (text: string): Uint8Array =>
   new Uint8Array(createHash("sha256").update(text).digest());
 
-/** Wrong tokens that one address may send in a minute. */
+/** Tries that one address has in a minute, but for those with a right token. */
 const MAX_TRIES = 10;
 
 const WINDOW_MS = 60_000;
 
 /**
- * Counts of wrong tokens, for each address by itself: by a limit for all together, anybody could keep operators
- * from logging in. Nobody guesses a token of 32 random characters.
+ * Counts of tries, for each address by itself: by a limit for all together, anybody could keep operators from
+ * logging in. Nobody guesses a token of 32 random characters. A try counts from its beginning, so an address has
+ * no more forms under way than it has tries left.
  */
 export class LoginTries {
-  readonly #addresses = new MemoryRateLimitStore({ maxKeys: 10_000 });
+  readonly #failed = new MemoryRateLimitStore({ maxKeys: 10_000 });
+  readonly #underWay = new Map<string, number>();
 
-  /** Tells for how long an address may not try again, in milliseconds; 0 if it may. */
-  waitFor(ip: string | undefined): number {
-    const own = this.#addresses.get(keyOf(ip), WINDOW_MS);
-    return own.count >= MAX_TRIES ? own.resetMs : 0;
+  /**
+   * Begins a try, before anything of it is read.
+   *
+   * @returns 0 if the address may try; otherwise for how long it may not, in milliseconds.
+   */
+  begin(ip: string | undefined): number {
+    const key = keyOf(ip);
+    const { count, resetMs } = this.#failed.get(key, WINDOW_MS);
+    const underWay = this.#underWay.get(key) ?? 0;
+    if (count + underWay >= MAX_TRIES) return count >= MAX_TRIES ? resetMs : FORM_TIMEOUT_MS;
+    this.#underWay.set(key, underWay + 1);
+    return 0;
   }
 
-  /** Counts a wrong token. */
-  count(ip: string | undefined): void {
-    this.#addresses.increment(keyOf(ip), WINDOW_MS);
+  /** Ends a try. One without a right token has failed, whatever came of its form. */
+  end(ip: string | undefined, isRight: boolean): void {
+    const key = keyOf(ip);
+    const underWay = this.#underWay.get(key)! - 1;
+    if (underWay > 0) this.#underWay.set(key, underWay);
+    else this.#underWay.delete(key);
+    if (!isRight) this.#failed.increment(key, WINDOW_MS);
   }
 }
 

@@ -30,7 +30,7 @@ export interface BoardUnderTest extends AsyncDisposable {
     headers?: Record<string, string | undefined>,
   ): Promise<Response>;
   /** Sends a form as it is. */
-  send(page: string, init: RequestInit): Promise<Response>;
+  send(page: string, init: RequestInit, headers?: Record<string, string>): Promise<Response>;
   /** Logs in, and returns the cookie. */
   login(token?: string): Promise<string>;
 }
@@ -66,8 +66,8 @@ export async function openBoard(
       const init = { headers: given as [string, string][], body: new URLSearchParams(fields) };
       return ask(page, { ...init, method: "POST" }, remote);
     },
-    send: (page, init) => {
-      const headers = { Origin: ORIGIN, Host: "bot.example", "Content-Type": FORM };
+    send: (page, init, others = {}) => {
+      const headers = { Origin: ORIGIN, Host: "bot.example", "Content-Type": FORM, ...others };
       return ask(page, { ...init, headers });
     },
     login: async (token = OPERATOR) => {

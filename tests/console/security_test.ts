@@ -70,7 +70,7 @@ Deno.test("the console believes no proxy that is not trusted", async () => {
 Deno.test("the console takes no wrong token, and says so alike for all", async () => {
   await using board = await openBoard();
   const texts = new Set<string>();
-  for (const token of ["", "x", `${OPERATOR}x`, OPERATOR.slice(1), "é".repeat(2_000)]) {
+  for (const token of ["", "x", `${OPERATOR}x`, OPERATOR.slice(1), "é".repeat(400)]) {
     const response = await board.post("/login", { token }, { remote: crypto.randomUUID() });
     assertEquals([response.status, response.headers.get("Set-Cookie")], [403, null]);
     texts.add(await response.text());
@@ -473,17 +473,118 @@ Deno.test("the console reads no form that is too large, and none that is somethi
   const Cookie = await board.login();
   const large = await board.post("/act", { kind: "replay", id: "x".repeat(20_000) }, { Cookie });
   assertEquals(large.status, 400);
+  assertEquals((await board.post("/login", { token: "x".repeat(4_096) })).status, 400);
   const json = { Cookie, "Content-Type": "application/json" };
   assertEquals((await board.post("/act", { kind: "replay", id: "x" }, json)).status, 400);
 });
 
+Deno.test("the longest token and the longest page to go on to fit into the form of a login", async () => {
+  const operatorToken = "€äöü#&%+".repeat(32);
+  await using board = await openBoard({ operatorToken });
+  for (const each of ["x", "&", "%", "€"]) {
+    const page = `/deliveries?group=${encodeURIComponent(each.repeat(300)).slice(0, 980)}`;
+    const to = (await board.get(page)).headers.get("Location")!;
+    const next = new URLSearchParams(to.split("?")[1]).get("next") ?? "./";
+    const login = await board.post("/login", { token: operatorToken, next });
+    assertEquals([login.status, login.headers.get("Location")], [303, next]);
+  }
+});
+
+/** A body of which one byte comes, and nothing more: how often its reading was begun, and how often given up. */
+function unfinished() {
+  const bodies = { read: 0, cancelled: 0, next };
+  function next(): ReadableStream<Uint8Array> {
+    let isRead = false;
+    return new ReadableStream({
+      pull(controller) {
+        if (!isRead) bodies.read++;
+        if (!isRead) controller.enqueue(new Uint8Array(1));
+        isRead = true;
+        return new Promise<void>(() => {});
+      },
+      cancel: () => void bodies.cancelled++,
+    }, { highWaterMark: 0 });
+  }
+  return bodies;
+}
+
 Deno.test("a form that does not arrive is answered 408, and is no failure", async () => {
   await using board = await openBoard();
+  const Cookie = await board.login();
   using time = new FakeTime();
-  const body = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1)) });
-  const answer = board.send("/login", { method: "POST", body });
+  const bodies = unfinished();
+  const answers = ["/login", "/act"].map((page) =>
+    board.send(page, { method: "POST", body: bodies.next() }, { Cookie })
+  );
   await time.tickAsync(10_001);
-  assertEquals([(await answer).status, board.logs], [408, []]);
+  assertEquals((await Promise.all(answers)).map(({ status }) => status), [408, 408]);
+  assertEquals(board.logs.filter(({ level }) => level !== "info"), []);
+  assertEquals([bodies.read, bodies.cancelled], [2, 2]);
+});
+
+Deno.test("a form that ends early is answered 400, and is no failure", async () => {
+  await using board = await openBoard();
+  const body = new ReadableStream({ pull: () => Promise.reject(new Error("gone")) });
+  assertEquals((await board.send("/login", { method: "POST", body })).status, 400);
+  assertEquals(board.logs, []);
+});
+
+Deno.test("of 1,000 logins that stand still few are read, and none keeps anybody out", async () => {
+  await using board = await openBoard({ trustedProxyHops: 1 });
+  using time = new FakeTime();
+  const bodies = unfinished();
+  const answers = Array.from({ length: 1_000 }, (_, i) => {
+    const headers = { "X-Forwarded-For": `198.51.${i >> 8}.${i & 255}` };
+    return board.send("/login", { method: "POST", body: bodies.next() }, headers);
+  });
+  const early = await Promise.all(answers.slice(0, 1_000 - 32));
+  assertEquals(new Set(early.map(({ status }) => status)), new Set([503]));
+  assertEquals(bodies.cancelled, 1_000 - 32);
+  assertEquals((await board.post("/login", { token: OPERATOR })).status, 303);
+  await time.tickAsync(10_001);
+  await Promise.all(answers);
+  assertEquals(bodies.cancelled, 1_000);
+});
+
+Deno.test("an address has as many logins under way as it has tries, and no more is read", async () => {
+  await using board = await openBoard();
+  using time = new FakeTime();
+  const bodies = unfinished();
+  const answers = Array.from(
+    { length: 100 },
+    () => board.send("/login", { method: "POST", body: bodies.next() }),
+  );
+  const refused = await Promise.all(answers.slice(10));
+  assertEquals(new Set(refused.map(({ status }) => status)), new Set([429]));
+  assertEquals(refused[0]!.headers.get("Retry-After"), "10");
+  assertEquals(bodies.read, 10);
+  assertEquals((await board.post("/login", { token: OPERATOR })).status, 429);
+  const other = await board.post("/login", { token: OPERATOR }, { remote: "192.0.2.2" });
+  assertEquals(other.status, 303);
+  await time.tickAsync(10_001);
+  const late = await Promise.all(answers.slice(0, 10));
+  assertEquals(new Set(late.map(({ status }) => status)), new Set([408]));
+});
+
+Deno.test("right tokens use up no tries", async () => {
+  await using board = await openBoard();
+  for (let i = 0; i < 30; i++) {
+    assertEquals((await board.post("/login", { token: VIEWER })).status, 303);
+  }
+});
+
+Deno.test("forms of who may not act are not read", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login(VIEWER);
+  const bodies = unfinished();
+  const statusOf = async (page: string, headers: Record<string, string>) =>
+    (await board.send(page, { method: "POST", body: bodies.next() }, headers)).status;
+  assertEquals(await statusOf("/act", {}), 303);
+  assertEquals(await statusOf("/act", { Cookie }), 403);
+  assertEquals(await statusOf("/logout", { Cookie }), 303);
+  assertEquals(await statusOf("/nothing", { Cookie }), 404);
+  assertEquals(await statusOf("/login", { Origin: "http://evil.example" }), 403);
+  assertEquals(bodies.read, 0);
 });
 
 Deno.test("a login leads to no other site", async () => {
