@@ -54,7 +54,9 @@ export class Acts {
   /** Acts on one event. */
   async one(kind: ActKind, eventId: string, by: string, id: string = newActId()): Promise<Act> {
     const begun = begin({ id, kind, by, eventId: boundedText(eventId) });
-    const act = await this.get(id) ?? await this.#runOne(begun, await this.#find(eventId));
+    const isKnown = await this.get(id) !== null;
+    const act = isKnown ? undefined : await this.#runOne(begun, await this.#find(eventId));
+    if (!act) return await this.#again(begun);
     const isFailed = act.state === "failed";
     const { changed, error } = act;
     const { batch } = act;
@@ -76,7 +78,7 @@ export class Acts {
   ): Promise<Act> {
     const begun = begin({ id, kind, by, query: boundedQuery(query) });
     const progress = await this.#start(begun);
-    if (!progress) return await this.#other(id);
+    if (!progress) return await this.#again(begun);
     const data = { kind, actId: id, query: begun.query, by: begun.by };
     writeLog(this.#parts.log, "info", "console act", data);
     this.#track(
@@ -118,15 +120,15 @@ export class Acts {
     await Promise.all(this.#ends);
   }
 
-  async #runOne(begun: Act, event: StoredEvent | undefined): Promise<Act> {
+  /** Acts on an event; undefined if the act with this id has begun already. */
+  async #runOne(begun: Act, event: StoredEvent | undefined): Promise<Act | undefined> {
     const isMeant = event && kindsFor(event.state).includes(begun.kind) &&
       !hasChangedSince(event, askedAtOf(begun.id)!);
     if (!isMeant) return { ...begun, state: "finished" };
     const about = event.state === "unreadable" ? undefined : aboutOf(event as EventRecord);
     const named = about === undefined ? begun : { ...begun, about: boundedText(about) };
     const progress = await this.#start(named);
-    if (!progress) return await this.#other(begun.id);
-    return await this.#run(progress, () => this.#changeOne(progress, event));
+    return progress && await this.#run(progress, () => this.#changeOne(progress, event));
   }
 
   async #find(id: string): Promise<StoredEvent | undefined> {
@@ -145,11 +147,14 @@ export class Acts {
     return progress;
   }
 
-  /** Reads the act that has begun under an id. */
-  async #other(id: string): Promise<Act> {
+  /** Reads the act that has begun under an id, which somebody has sent again: it is not theirs. */
+  async #again({ id, kind, eventId, query, by }: Act): Promise<Act> {
     const act = await this.get(id);
-    if (act) return act;
-    throw new Error("The record of the act cannot be read: another version wrote it");
+    if (!act) throw new Error("The record of the act cannot be read: another version wrote it");
+    const asked = eventId === undefined ? { query } : { eventId };
+    const data = { kind, actId: id, ...asked, by, begunBy: act.by };
+    writeLog(this.#parts.log, "info", "console act sent again", data);
+    return act;
   }
 
   /** Runs an act, and records its end. */

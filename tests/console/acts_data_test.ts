@@ -396,6 +396,43 @@ Deno.test("an act that changes nothing on one event is only logged", async () =>
   assertEquals(logged.filter(({ message }) => message === "console act").length, 5);
 });
 
+Deno.test("who sends another's form again is logged by their own name, and has changed nothing", async () => {
+  await using sut = await openData();
+  const { data, store, logged } = sut;
+  await buryAll(store, ["a", "b"]);
+  const one = await data.act("replay", "a", "operator A");
+  const query = { state: "dead" } as const;
+  const all = await ended(sut, await data.actOnAll("purge", query, "operator A"));
+  assertEquals((await data.act("replay", "a", "operator B", one.id)).by, "operator A");
+  assertEquals((await data.act("purge", "other", "operator B", one.id)).changed, 1);
+  assertEquals((await data.actOnAll("purge", query, "operator B", all.id)).by, "operator A");
+  const common = { by: "operator B", begunBy: "operator A" };
+  assertEquals(
+    logged.filter(({ by }) => by === "operator B").map(({ level: _, time: _time, ...rest }) =>
+      rest as Record<string, unknown>
+    ),
+    [
+      { kind: "replay", actId: one.id, eventId: "a" },
+      { kind: "purge", actId: one.id, eventId: "other" },
+      { kind: "purge", actId: all.id, query },
+    ].map((each) => ({ message: "console act sent again", ...each, ...common })),
+  );
+});
+
+Deno.test("of two who send a form at the same time each is logged by their own name", async () => {
+  await using sut = await openData();
+  const { data, store, logged } = sut;
+  await buryAll(store, ["a"]);
+  const id = newActId();
+  await Promise.all(["A", "B"].map((by) => data.act("replay", "a", by, id)));
+  const said = logged.filter(({ message }) => String(message).startsWith("console act"));
+  assertEquals(said.map(({ message }) => message).sort(), [
+    "console act",
+    "console act sent again",
+  ]);
+  assertEquals(new Set(said.map((each) => each.by)), new Set(["A", "B"]));
+});
+
 Deno.test("acts on one event do not push out the record of an act on many", async () => {
   await using sut = await openData();
   const { data, store, kv } = sut;
