@@ -1,5 +1,4 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
-import { OWN, SCHEDULE } from "../events/store/emission.ts";
 import type { ConsoleRecords, NewConsoleRecord } from "../events/store/kv/console_records.ts";
 import type {
   Attempt,
@@ -8,6 +7,7 @@ import type {
   CountedDelivery,
   Telemetry,
 } from "../telemetry/mod.ts";
+import { takenMs } from "../telemetry/telemetry.ts";
 import type { Activity, ActivitySlot, Period, TypeNumbers } from "./_console_data.ts";
 import { within } from "./_counts.ts";
 import { isTallyRecord, percentile, recordOf, sumOf, Tally, tallyOf } from "./_tally.ts";
@@ -336,7 +336,7 @@ class CountedAttempt implements Attempt {
   handlerEnded(): void {}
 
   settled(outcome: AttemptOutcome): void {
-    const { platform, intake = platform, type, receivedAt, run, batch } = this.#event;
+    const { platform, intake = platform, type, batch } = this.#event;
     const isFailed = outcome === "retried" || outcome === "dead";
     if (outcome !== "handled" && !isFailed) return;
     const tally = this.#current();
@@ -349,9 +349,7 @@ class CountedAttempt implements Attempt {
     }
     tally.handled += events;
     ofType.handled += events;
-    // Own events may be delayed on purpose, and a replayed one was received long ago.
-    if (platform === OWN || platform === SCHEDULE || run !== undefined) return;
-    tally.time(Date.now() - receivedAt);
+    tally.time(takenMs(this.#event));
   }
 }
 

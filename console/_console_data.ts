@@ -50,7 +50,7 @@ export interface Activity {
   /** Number of the types that are not among those, and their sums; undefined if all are. */
   readonly moreTypes?: ({ readonly count: number } & TypeNumbers) | undefined;
   /**
-   * Times from the receipt of a delivery until its event was handled, without a replay, in milliseconds; null
+   * Times from the receipt of an event until it was handled, without planned waits, in milliseconds; null
    * without any. They are right to 9 %.
    */
   readonly latency: { readonly p50: number; readonly p99: number } | null;

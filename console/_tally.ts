@@ -95,7 +95,7 @@ export class Tally {
     this.codes.set(name, (this.codes.get(name) ?? 0) + count);
   }
 
-  /** Counts a time from receipt to handled, in milliseconds. */
+  /** Counts a time from receipt to handled, without planned waits, in milliseconds. */
   time(ms: number): void {
     const bucket = bucketOf(ms);
     this.buckets.set(bucket, (this.buckets.get(bucket) ?? 0) + 1);

@@ -13,14 +13,15 @@ import {
 } from "@opentelemetry/api";
 import { withDeadline } from "../core/timeouts.ts";
 import { BoundedLabel, createInstruments, type Instruments } from "./_instruments.ts";
-import type {
-  Attempt,
-  AttemptedEvent,
-  AttemptOutcome,
-  CountedDelivery,
-  CountedStep,
-  StoredDelivery,
-  Telemetry,
+import {
+  type Attempt,
+  type AttemptedEvent,
+  type AttemptOutcome,
+  type CountedDelivery,
+  type CountedStep,
+  type StoredDelivery,
+  takenMs,
+  type Telemetry,
 } from "./telemetry.ts";
 import { formatTraceparent, parseTraceparent } from "./traceparent.ts";
 
@@ -252,11 +253,6 @@ class OtelAttempt implements Attempt {
     if (failure) return this.#parts.errors.of(nameOf(failure.error));
     return outcome === "dead" || outcome === "lost" ? "lease_expired" : undefined;
   }
-}
-
-/** Measures the time since an event was received, without that for which it was to wait. */
-function takenMs({ receivedAt, plannedMs = 0, quiet }: AttemptedEvent): number {
-  return Math.max(0, Date.now() - receivedAt - plannedMs - (quiet?.waitedMs ?? 0));
 }
 
 function nameOf(error: unknown): string {

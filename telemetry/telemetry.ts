@@ -142,6 +142,11 @@ export interface AttemptedEvent {
   readonly traceparent?: string | undefined;
 }
 
+/** Measures the time since an event was received, in milliseconds, without that for which it was to wait. */
+export function takenMs({ receivedAt, plannedMs = 0, quiet }: AttemptedEvent): number {
+  return Math.max(0, Date.now() - receivedAt - plannedMs - (quiet?.waitedMs ?? 0));
+}
+
 /**
  * One attempt to handle an event.
  *
