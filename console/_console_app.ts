@@ -6,7 +6,7 @@ import { ASSETS } from "./_assets.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import type { ExampleSender } from "./_examples.ts";
 import { Forms } from "./_forms.ts";
-import { assetResponse, isFromHere, pageResponse, redirect } from "./_http.ts";
+import { assetResponse, type Front, isFromHere, pageResponse, redirect } from "./_http.ts";
 import { layout, messagePage, type PageContext } from "./_layout.ts";
 import { Login } from "./_login.ts";
 import { lookAnswers } from "./_look_answers.ts";
@@ -27,6 +27,8 @@ export interface ConsoleAppOptions extends Tokens {
   readonly hidesPayloads: boolean;
   /** Number of trusted reverse proxies. */
   readonly trustedProxyHops: number;
+  /** Part that is in front of the app. */
+  readonly front: Front;
   /** Data of the pages. */
   readonly data: ConsoleData;
   /** Sender of examples, in development; undefined for none. */
@@ -136,17 +138,13 @@ class Board {
 
   /** Answers a form, if a page of the console has sent it. */
   async #receive(c: Context, answer: () => Promise<Response> | Response): Promise<Response> {
-    if (isFromHere(c, this.#trustsProxy)) return await answer();
+    if (isFromHere(c, this.#options.front)) return await answer();
     throw new Refusal(
       403,
       "Refused",
       "The form was not sent by a page of this console. Behind a proxy, set TRUSTED_PROXY_HOPS, and have it " +
         "pass on the host and the scheme of the request.",
     );
-  }
-
-  get #trustsProxy(): boolean {
-    return this.#options.trustedProxyHops > 0;
   }
 
   /** Answers a request of a reader who has logged in; others are led to the login. */

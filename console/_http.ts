@@ -58,38 +58,45 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
 }
 
 /**
+ * Part in front of the app: nothing, a trusted reverse proxy, which names scheme and host in headers, or Deno
+ * Deploy, which ends TLS and does not say so.
+ */
+export type Front = "nothing" | "proxy" | "deploy";
+
+/**
  * Tells whether a form was sent by a page of the console. Browsers send `Origin` with every form, and no page
  * of another site can choose it. Its host must be that of `Host` and, where a proxy names one, that of
  * `X-Forwarded-Host`: so a header that a client has sent, and a proxy has passed on, allows nothing.
  *
  * @param c The context.
- * @param trustsProxy True if a proxy is trusted, which may name scheme and host in headers.
+ * @param front The part in front of the app.
  * @returns True if so.
  */
-export function isFromHere(c: Context, trustsProxy: boolean): boolean {
+export function isFromHere(c: Context, front: Front): boolean {
   const site = c.req.header("Sec-Fetch-Site");
   if (site !== undefined && site !== "same-origin") return false;
   const origin = c.req.header("Origin") ?? "";
-  const scheme = schemeOf(c, trustsProxy) ?? /^https?(?=:)/.exec(origin)?.[0];
+  const scheme = schemeOf(c, front) ?? /^https?(?=:)/.exec(origin)?.[0];
   const host = c.req.header("Host") ?? new URL(c.req.url).host;
-  const forwarded = trustsProxy ? lastOf(c, "X-Forwarded-Host") : undefined;
+  const forwarded = front === "proxy" ? lastOf(c, "X-Forwarded-Host") : undefined;
   return [host, forwarded ?? host].every((each) =>
     URL.parse(`${scheme}://${each}`)?.origin === origin
   );
 }
 
 /** Tells whether the reader's connection is encrypted, here or at a trusted proxy. */
-export function isSecure(c: Context, trustsProxy: boolean): boolean {
-  return schemeOf(c, trustsProxy) === "https";
+export function isSecure(c: Context, front: Front): boolean {
+  return schemeOf(c, front) === "https";
 }
 
 /**
- * Finds the scheme of the reader's connection; undefined where nobody says it, as over a Unix socket or on Deno
- * Deploy: there the URL begins with `http+unix:` or `http+vsock:`.
+ * Finds the scheme of the reader's connection; undefined where nobody says it: on Deno Deploy, or over a Unix
+ * socket, where the URL begins with `http+unix:`.
  */
-function schemeOf(c: Context, trustsProxy: boolean): string | undefined {
-  const told = trustsProxy ? lastOf(c, "X-Forwarded-Proto")?.toLowerCase() : undefined;
-  return told ?? /^https?(?=:)/.exec(c.req.url)?.[0];
+function schemeOf(c: Context, front: Front): string | undefined {
+  const told = front === "proxy" ? lastOf(c, "X-Forwarded-Proto")?.toLowerCase() : undefined;
+  const own = /^https?(?=:)/.exec(c.req.url)?.[0];
+  return told ?? (front === "deploy" && own === "http" ? undefined : own);
 }
 
 /** Reads the last value of a header, which is that of the nearest proxy. */

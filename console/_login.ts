@@ -3,7 +3,7 @@ import { type LogSink, writeLog } from "../core/mod.ts";
 import { clientIp } from "../middleware/mod.ts";
 import { link } from "./_format.ts";
 import { Forms } from "./_forms.ts";
-import { isSecure, pageResponse, redirect } from "./_http.ts";
+import { type Front, isSecure, pageResponse, redirect } from "./_http.ts";
 import { layout, loginPage, type PageContext } from "./_layout.ts";
 import {
   LoginTries,
@@ -29,6 +29,7 @@ const MAX_NEXT_BYTES = 1_700;
 interface LoginOptions extends Tokens {
   readonly name: string;
   readonly trustedProxyHops: number;
+  readonly front: Front;
   readonly log: LogSink;
 }
 
@@ -52,7 +53,7 @@ export class Login {
 
   /** Finds the session of a request; undefined without a valid one. */
   sessionOf(c: Context): Session | undefined {
-    const cookie = this.#cookieFor(isSecure(c, this.#options.trustedProxyHops > 0));
+    const cookie = this.#cookieFor(isSecure(c, this.#options.front));
     for (const pair of (c.req.header("Cookie") ?? "").split(";")) {
       const [name, value] = pair.trim().split("=", 2);
       if (name !== cookie) continue;
@@ -88,7 +89,7 @@ export class Login {
 
   /** Answers the form. Of an address that has tried too often nothing is read. */
   async answer(c: Context): Promise<Response> {
-    const { log, trustedProxyHops } = this.#options;
+    const { log, trustedProxyHops, front } = this.#options;
     const ip = clientIp(c, { trustedProxyHops });
     const waitMs = this.#tries.begin(ip);
     if (waitMs > 0) {
@@ -106,7 +107,7 @@ export class Login {
         return this.#response(403, next, "This is not a token of this console.");
       }
       writeLog(log, "info", "console login", { role, ip });
-      const secure = isSecure(c, trustedProxyHops > 0);
+      const secure = isSecure(c, front);
       const cookie = this.#setCookie(secure, this.#sessions.begin(role), SESSION_MS / 1_000);
       return redirect(next ?? "./", [cookie]);
     } finally {
@@ -127,7 +128,7 @@ export class Login {
 
   /** Ends the session of this browser; over https, one without it as well. */
   logout(c: Context): Response {
-    const secure = isSecure(c, this.#options.trustedProxyHops > 0);
+    const secure = isSecure(c, this.#options.front);
     const cookies = secure ? [true, false] : [false];
     return redirect("login", cookies.map((each) => this.#setCookie(each, "", 0)));
   }

@@ -61,10 +61,11 @@ export function consoleMount(options: ConsoleMountOptions = {}): Mount {
           const { platforms, fetch, onDeploy } = parts;
           const variable = (name: string) => variables.get(name);
           const board = { name, store, namespace, log, trustedProxyHops, path, hidePayloads };
-          return await openConsole(
-            { ...board, viewerToken, operatorToken, environment },
-            environment === DEVELOPMENT && !onDeploy ? { platforms, variable, fetch } : undefined,
-          );
+          const isForTrying = environment === DEVELOPMENT && !onDeploy;
+          return await openConsole({ ...board, viewerToken, operatorToken, environment }, {
+            onDeploy,
+            examples: isForTrying ? { platforms, variable, fetch } : undefined,
+          });
         },
       };
     },

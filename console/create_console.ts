@@ -153,7 +153,7 @@ export async function createConsole(options: ConsoleOptions): Promise<Console> {
   if (options.viewerToken !== undefined && options.viewerToken === options.operatorToken) {
     throw new TypeError(`Cannot ${DOING}: 'viewerToken' and 'operatorToken' must differ`);
   }
-  return await openConsole(options, undefined);
+  return await openConsole(options);
 }
 
 /**
@@ -192,12 +192,15 @@ export function checkConsoleOptions(
  * Opens a console whose options are checked. Only with a token its pages are loaded.
  *
  * @param options The options.
- * @param examples The platforms that operators may send examples of; undefined for none.
+ * @param parts The platforms that operators may send examples of, and whether the app runs on Deno Deploy.
  * @returns The console.
  */
 export async function openConsole(
   options: ConsoleOptions,
-  examples: ConsoleExamples | undefined,
+  { examples, onDeploy = false }: {
+    readonly examples?: ConsoleExamples | undefined;
+    readonly onDeploy?: boolean | undefined;
+  } = {},
 ): Promise<Console> {
   const { name, store, namespace = "events", viewerToken, operatorToken } = options;
   const { path = "/console", trustedProxyHops = 0, log = consoleSink, environment } = options;
@@ -213,6 +216,7 @@ export async function openConsole(
   const data = openConsoleData({ kv: store.kv, store, namespace, log });
   const app = consoleApp({
     ...{ name, path, environment, trustedProxyHops, data, log, viewerToken, operatorToken },
+    front: trustedProxyHops > 0 ? "proxy" : onDeploy ? "deploy" : "nothing",
     hidesPayloads: options.hidePayloads ?? false,
     examples: examples &&
       sender?.exampleSender(examples.platforms, examples.variable, examples.fetch),

@@ -49,6 +49,7 @@ export async function openBoard(
     ...{ name: "bot", path, environment: undefined, hidesPayloads: false },
     ...{ trustedProxyHops: 0, data, examples: undefined, log },
     ...{ viewerToken: VIEWER, operatorToken: OPERATOR },
+    front: options.trustedProxyHops ? "proxy" : "nothing",
     ...options,
   });
   const app = new Hono().route(prefix || "/", routes);

@@ -7,6 +7,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import type { Front } from "../../console/_http.ts";
 import { Sessions, type Tokens } from "../../console/_session.ts";
 import { delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
 
@@ -259,8 +260,9 @@ Deno.test("the console takes forms from its own pages only", async () => {
 async function takes(
   headers: Record<string, string | undefined>,
   trustedProxyHops = 0,
+  front: Front = trustedProxyHops > 0 ? "proxy" : "nothing",
 ): Promise<boolean> {
-  await using board = await openBoard({ trustedProxyHops });
+  await using board = await openBoard({ trustedProxyHops, front });
   const { status } = await board.post("/login", { token: OPERATOR }, headers);
   assert(status === 303 || status === 403, String(status));
   return status === 303;
@@ -279,6 +281,22 @@ Deno.test("the console compares the scheme of a form's page with that of the con
   for (const scheme of ["http", "https, http", "", "wss", "https://evil.example/#"]) {
     assertEquals(await takes({ Origin: https, "X-Forwarded-Proto": scheme }, 1), false, scheme);
   }
+});
+
+Deno.test("on Deno Deploy, which does not tell the scheme, the console compares the host", async () => {
+  for (const scheme of ["http", "https"]) {
+    assertEquals(await takes({ Origin: `${scheme}://bot.example` }, 0, "deploy"), true);
+    const forwarded = { "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": scheme };
+    assertEquals(
+      await takes({ Origin: `${scheme}://bot.example`, ...forwarded }, 0, "deploy"),
+      true,
+    );
+    assertEquals(
+      await takes({ Origin: `${scheme}://evil.example`, ...forwarded }, 0, "deploy"),
+      false,
+    );
+  }
+  assertEquals(await takes({ Origin: "gopher://bot.example" }, 0, "deploy"), false);
 });
 
 Deno.test("the console takes forms for hosts with a port, as browsers spell them", async () => {
