@@ -234,11 +234,12 @@ export const COMMANDS = {
       "written by another version of the package, or is damaged. It is left as it is, and what depends on it " +
       "waits: the exit code is 1 then.",
       "With --discard-unreadable such values are deleted: the value of a state is lost then, and so is the " +
-      "answer to a question. Events stay, and may lose their place in their group.",
+      "answer to a question. Events stay, and may lose their place in their group. It asks before; without a " +
+      "terminal it needs --yes.",
     ],
     ids: "none",
     states: [],
-    options: ["discard-unreadable"],
+    options: ["discard-unreadable", "yes"],
   },
   export: {
     about: "Write events with their payloads, one per line of JSON, for events import",

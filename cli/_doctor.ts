@@ -1,7 +1,9 @@
 import type { EventStore, StoreFinding } from "../events/mod.ts";
-import { ProgressLine } from "./_events.ts";
+import { confirmed, ProgressLine } from "./_events.ts";
 import type { CliOptions } from "./_options.ts";
 import type { CliWorld } from "./_world.ts";
+
+const DISCARDING = "Delete for good what cannot be read, except for events?";
 
 /**
  * Checks a store: puts right what can be put right, and writes a line for each finding.
@@ -10,9 +12,11 @@ import type { CliWorld } from "./_world.ts";
  */
 export async function doctor(
   store: EventStore,
-  { json, discard }: CliOptions,
-  { out, terminal }: CliWorld,
+  { json, discard, asks }: CliOptions,
+  world: CliWorld,
 ): Promise<boolean> {
+  const { out, terminal } = world;
+  if (asks && !await confirmed(DISCARDING, world, new AbortController().signal)) return false;
   const line = new ProgressLine(terminal, "");
   const groups = await store.repairGroups();
   const counts = { read: 0, groups, put_back: 0, unreadable: 0, discarded: 0 };

@@ -115,6 +115,7 @@ const CHOICES: readonly OptionName[] = [...FILTERS, "all"];
 function asksBefore(command: CommandName, values: Values): boolean {
   if (values.has("yes") || values.has("dry-run")) return false;
   if (command === "purge" || command.startsWith("delete-")) return true;
+  if (command === "doctor") return values.has("discard-unreadable");
   const isChange = command === "replay" || command === "cancel";
   return isChange && CHOICES.some((name) => values.has(name));
 }

@@ -31,7 +31,8 @@ testCli("events doctor names what cannot be read, and says what to do", async (s
     "unreadable: state /chat:1",
   ]]);
   assertEquals(out.some((line) => line.includes("--discard-unreadable")), true);
-  const discarded = await cli("doctor", "--discard-unreadable");
+  assertEquals((await cli("doctor", "--discard-unreadable")).code, 2);
+  const discarded = await cli("doctor", "--discard-unreadable", "--yes");
   assertEquals([discarded.code, discarded.out.slice(0, 2)], [0, [
     "discarded: position key/0",
     "discarded: state /chat:1",
