@@ -2,12 +2,18 @@ import { checkFunction, met } from "../core/check_options.ts";
 import type { EnvOf, EnvSpec } from "../core/env.ts";
 import type { DeadEvent, EventHandler, HandlerOptions, OwnEvents } from "../events/mod.ts";
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
-import { EMITTING, GiveUpError, NoHandler } from "../events/worker/event.ts";
+import { EMITTING, HANDLES, NoHandler } from "../events/worker/event.ts";
 import type { Schedule, SlotPayload } from "../events/schedules/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { type AppDefinition, checkDefinition } from "./definition.ts";
-import { type AppEventHandler, type EventHandlers, handlerOf, Source } from "./event_handlers.ts";
+import {
+  type AppEventHandler,
+  type EventHandlers,
+  handledOf,
+  handlerOf,
+  Source,
+} from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
 import { isOwnEvents, refusingPlatforms } from "./own_events.ts";
 import { type ScheduleOptions, Schedules } from "./schedules.ts";
@@ -295,7 +301,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     const middleware = [...this.#middleware];
     const { strict = false } = this.definition;
     const platforms = new Set(this.#platforms.map(({ name }) => name));
-    return async (event, context) => {
+    const handleEvent: EventHandler = async (event, context) => {
       const handle = handlerOf(sources, this.#schedules.handle, event);
       const own = { ...context, ...parts, [EMITTING]: refusingPlatforms(context, platforms) };
       const { signal, log, kv } = context;
@@ -303,10 +309,16 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
         if (middleware.length === 0) return void await handle(event, own);
         await runAround(middleware, event, { signal, log, kv, ...parts }, () => handle(event, own));
       } catch (error) {
-        if (strict && error instanceof NoHandler) throw new GiveUpError(error.message);
+        if (strict && error instanceof NoHandler) throw error.strictly();
         throw error;
       }
     };
+    return Object.assign(handleEvent, {
+      [HANDLES]: () => [
+        ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
+        ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#schedules.handle),
+      ],
+    });
   }
 }
 

@@ -25,7 +25,9 @@ const KEYS = [
   ...["worker", "strict", "namespace", "retentionMs", "keepPayloads", "mounts"],
 ];
 
-const WORKER_KEYS = ["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry"];
+const WORKER_KEYS = [
+  ...["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry", "waitForHandlerMs"],
+];
 
 /** Longest retention: 100 years, like the event store's. */
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
@@ -128,7 +130,9 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    *
    * @default {{}} Those of {@linkcode startWorker}.
    */
-  readonly worker?: Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead"> | undefined;
+  readonly worker?:
+    | Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead" | "version">
+    | undefined;
   /**
    * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
    *

@@ -10,6 +10,8 @@ import {
   type WebhookEvent,
 } from "../events/mod.ts";
 import { OWN, SCHEDULE } from "../events/store/emission.ts";
+import type { HandledEvents } from "../events/store/mod.ts";
+import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
@@ -143,6 +145,18 @@ export class Source<TEvents extends object, TParts extends AppParts>
 }
 
 /**
+ * Lists the events that a handler has handlers for.
+ *
+ * @param origin The origin of all of its events.
+ * @param handle The handler, of a router.
+ * @returns The events.
+ */
+export function handledOf({ name, kind }: Origin, handle: EventHandler): HandledEvents[] {
+  const handled = (handle as DescribedHandler)[HANDLES]?.() ?? [];
+  return handled.map(({ names }) => ({ intake: name, platform: kind, names }));
+}
+
+/**
  * Finds the handler of an event: that of the platform that has stored it or, if an earlier version used
  * `forge()` in the place of `github()` or the other way round, of the only platform of its kind. No other
  * event may reach another sender's handlers. It is tried again: an instance of another version may know it.
@@ -173,5 +187,5 @@ export function handlerOf(
   const what = kind === OWN
     ? `source '${intake}' of its own, which has emitted`
     : `platform '${intake}' of the kind '${kind}', which has stored`;
-  throw new Error(`The app has no ${what} this event`);
+  throw new NoSource(`The app has no ${what} this event`);
 }

@@ -72,7 +72,7 @@ export async function runAround<TParts extends AppParts>(
       await handle();
     } catch (error) {
       // An event that nobody wants or that has to wait is no failure, which the middleware might report.
-      if (error instanceof NoHandler) ignored = error;
+      if (error instanceof NoHandler && !error.isStrict) ignored = error;
       else if (error instanceof ParkedError) parked = error;
       else throw error;
     }
@@ -90,7 +90,7 @@ export async function runAround<TParts extends AppParts>(
   if (ignored ?? parked) throw ignored ?? parked;
   if (isBegun) return;
   writeLog(context.log, "info", "event not handed on", { remedy: NEXT });
-  throw new NoHandler(event.type, "a middleware has not called next()");
+  throw new NoHandler(event.type, { reason: "a middleware has not called next()" });
 }
 
 /** The rest of a chain of middleware, which one of them begins. */

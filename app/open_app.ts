@@ -13,6 +13,7 @@ import { consoleSink, createLogSummary, type LogSink, writeLog } from "../core/m
 import { type EventStore, type EventWorker, startWorker } from "../events/mod.ts";
 import { Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
+import { workerNoted } from "../events/worker/worker.ts";
 import { openTelemetry, type Telemetry } from "../telemetry/mod.ts";
 import { mountIntake } from "../webhook/intake.ts";
 import { type AppPlan, planOf, readAllowed, variablesOf } from "./app_plan.ts";
@@ -268,7 +269,10 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   const fetch = fetchOf(app, plan, parts, apps);
   const worker = startWorker(store, app.handlerWith({ env, resources }), {
     ...{ ...definition.worker, log, telemetry, onStuck, reportDead: app.reportsDead },
+    version: definition.version,
   });
+  // Before its first delivery: an instance of another version ignores what no process is known to handle.
+  await workerNoted(worker);
   const scheduler = schedules.length === 0 ? undefined : new Scheduler({
     ...{ schedules, store, notes: openSlotNotes(store.kv, namespace), log },
     count: telemetry?.countStep?.bind(telemetry),

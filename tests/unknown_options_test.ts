@@ -242,7 +242,7 @@ const MAKERS: readonly [string, () => unknown][] = [
   ],
   [
     'Cannot start the worker: there is no option "parallel". There are concurrency, leaseMs, pollMs, ' +
-    "timeoutMs, onStuck, reportDead, retry, log, telemetry",
+    "timeoutMs, onStuck, reportDead, retry, waitForHandlerMs, version, log, telemetry",
     () => startWorker(wrong({ listen: () => {} }), () => {}, wrong({ parallel: 1 })),
   ],
   [

@@ -59,7 +59,7 @@ export async function handleAll(
       else own.handOver();
     } catch (error) {
       // That of a router that is one of the handlers, and has none for this event.
-      if (error instanceof NoHandler) unwanted++;
+      if (error instanceof NoHandler && !error.isStrict) unwanted++;
       else failures.push({ key, error: isHopeless(event, error) ? givenUp(error) : error });
     }
     limited.end();

@@ -6,7 +6,9 @@ import {
   met,
 } from "../../core/check_options.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
-import { type EventHandler, GiveUpError, NoHandler, type WebhookEvent } from "../worker/event.ts";
+import type { HandledEvents } from "../store/mod.ts";
+import { ANY, hasAction, namesOf } from "../store/processes.ts";
+import { type DescribedHandler, type EventHandler, HANDLES, NoHandler } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
 
@@ -108,8 +110,9 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
    * fails, the event is tried again, and then only by those that have not succeeded.
    *
-   * An event without a handler is done, with the outcome `ignored`; its delivery is accepted again if it is
-   * sent again. But if its handling has begun, because an earlier version of the bot had a handler, it is
+   * An event without a handler is put off while another process on the same store has one
+   * ({@linkcode WorkerOptions.waitForHandlerMs}). Otherwise it is done, with the outcome `ignored`; its delivery is
+   * accepted again if it is sent again. But if its handling has begun, because an earlier version of the bot had a handler, it is
    * given up: kept as dead with its payload, and logged, until it is replayed or purged.
    *
    * This is the handler for {@linkcode startWorker} and {@linkcode runApp}.
@@ -131,9 +134,6 @@ const HANDLER_ID = /^[\w.:-]{1,64}$/;
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
 const NAME = /^[\w.:-]{1,202}$/;
-
-/** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
-const ACTION = /^[\w:-]{1,100}$/;
 
 /**
  * Options of {@linkcode createEventRouter}.
@@ -218,7 +218,11 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     return this.#add(["onOther"], handler, options);
   }
 
-  readonly handle: EventHandler = async (event, context) => {
+  readonly handle: EventHandler = Object.assign(this.#handle.bind(this), {
+    [HANDLES]: () => this.#handles(),
+  });
+
+  async #handle(...[event, context]: Parameters<EventHandler>): Promise<void> {
     const names = namesOf(event);
     const own = names.map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
@@ -227,13 +231,25 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
       const match = wanted.find((each) => events.has(each));
       return match === undefined ? [] : { key: id ?? match, ...route };
     });
-    if (handlers.length === 0) {
-      throw this.#isStrict
-        ? new GiveUpError(`No handler for ${names[0]}`)
-        : new NoHandler(names[0]!);
-    }
+    if (handlers.length === 0) throw new NoHandler(names[0]!, { isStrict: this.#isStrict });
     await handleAll(handlers, event, context);
-  };
+  }
+
+  /** Lists the events that have a handler: for all events, those of the router that is their handler. */
+  #handles(): readonly HandledEvents[] {
+    const named = new Set<string>();
+    const inner: HandledEvents[] = [];
+    for (const { events, handler } of this.#routes) {
+      for (const each of events) {
+        const [, name] = /^on\((.*)\)$/.exec(each) ?? [];
+        const describe = name === undefined && (handler as DescribedHandler)[HANDLES];
+        if (describe) inner.push(...describe());
+        else named.add(name ?? ANY);
+      }
+    }
+    const names = [...named].sort();
+    return names.length > 0 ? [{ names }, ...inner] : inner;
+  }
 
   #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
     if (typeof handler !== "function") {
@@ -293,14 +309,9 @@ function checkNames(names: readonly string[]): void {
  */
 function typeOf(name: string): string | undefined {
   const dot = name.lastIndexOf(".");
-  return dot > 0 && ACTION.test(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
+  return dot > 0 && hasAction(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
 }
 
 function isName(name: unknown): boolean {
   return typeof name === "string" && NAME.test(name);
-}
-
-/** The names of an event: its type and action if it has one, and its type. */
-function namesOf({ type, action }: WebhookEvent): readonly string[] {
-  return action !== undefined && ACTION.test(action) ? [`${type}.${action}`, type] : [type];
 }

@@ -1,6 +1,7 @@
 import type { EventOutcome, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 import type { PortableEntry, UnreadableEntry } from "./portable_entry.ts";
 import type { PortableEvent } from "./portable_event.ts";
+import type { ProcessNote, UnreadableProcess } from "./processes.ts";
 import type { ListedState, StateListOptions } from "./stored_state.ts";
 import type { UntakenAnswer, WakeResult } from "./waits.ts";
 
@@ -259,6 +260,15 @@ export interface EventOperations {
    * @throws {TypeError} If an option is not a text.
    */
   states(options?: StateListOptions): AsyncIterableIterator<ListedState>;
+
+  /**
+   * Lists the processes that handle the store's events, with the version of each and the events that it has
+   * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
+   * five more minutes.
+   *
+   * @returns The processes.
+   */
+  processes(): Promise<(ProcessNote | UnreadableProcess)[]>;
 
   /**
    * Counts events.

@@ -145,6 +145,11 @@ export interface PutOff {
   readonly times: number;
   /** The reason for the last time, bounded in length. */
   readonly reason: string;
+  /**
+   * The time since which it is put off because no handler was there for it, milliseconds since the epoch; none if
+   * the last one who has put it off was its handler.
+   */
+  readonly unhandledSince?: number | undefined;
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { ProcessNote } from "./processes.ts";
 import type { CheckedPage, CheckOptions, CheckSummary } from "./store_check.ts";
 import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
@@ -133,12 +134,13 @@ export interface ClaimOptions {
    */
   readonly takeOver?: boolean | undefined;
   /**
-   * A check whether the claimer still works on an event. Such an event is left out: the claimer renews
-   * that lease itself, or it has lost the lease and its handler still runs.
+   * A check whether the claimer still works on an event, or leaves it to others. Such an event is left out: the
+   * claimer renews that lease itself, it has lost the lease and its handler still runs, or it has no handler. It
+   * gets the event's id, and the time since which the event has been due.
    *
    * @default {undefined} It works on none.
    */
-  readonly holds?: ((id: string) => boolean) | undefined;
+  readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
 }
 
 /**
@@ -231,6 +233,12 @@ export interface ReleaseOptions {
    * @default {undefined} The handler has not.
    */
   readonly reason?: unknown;
+  /**
+   * Set if it is put off because this version has no handler for it, and another one may have.
+   *
+   * @default {false}
+   */
+  readonly isUnhandled?: boolean | undefined;
 }
 
 /**
@@ -554,6 +562,22 @@ export interface EventStore extends EventOperations {
    * @throws {Error} If another version wrote the state, or it is damaged.
    */
   state<TValue>(key: string, options?: StateOptions): Promise<StoredState<TValue>>;
+
+  /**
+   * Notes that a process handles events. The note is forgotten five minutes later, unless it is written again.
+   *
+   * @param note The note.
+   * @returns A promise that resolves once it is stored.
+   */
+  noteProcess(note: ProcessNote): Promise<void>;
+
+  /**
+   * Deletes the note of a process, which has ended.
+   *
+   * @param id Its id.
+   * @returns A promise that resolves once that is stored.
+   */
+  forgetProcess(id: string): Promise<void>;
 
   /**
    * Drops the payloads of done events that are too old or take too much together, and all of them if this

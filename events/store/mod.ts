@@ -86,6 +86,7 @@ export type {
   UnreadableEntry,
 } from "./portable_entry.ts";
 export type { PortableEvent, PortableRecord } from "./portable_event.ts";
+export type { HandledEvents, ProcessNote, UnreadableProcess } from "./processes.ts";
 export {
   type UntakenAnswer,
   type Wait,

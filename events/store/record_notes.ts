@@ -17,6 +17,12 @@ const MAX_ERROR_LENGTH = 1000;
 /** The time for which its handler can put an event off, from the first time in its run, in milliseconds. */
 export const MAX_PUT_OFF_MS = 604_800_000;
 
+/**
+ * Time after which an event that is put off without a handler has not been looked at by anybody: its time begins
+ * anew, since a process that has a handler may just be starting. It is put off for a minute at most.
+ */
+const UNSEEN_MS = 300_000;
+
 /** The number of bytes that the names of an event's done parts take in its record, at most. */
 const MAX_PROGRESS_BYTES = 32_768;
 
@@ -137,12 +143,43 @@ export function checkRoomFor({ woken = [] }: EventRecord, name: string): void {
  * @param record The record.
  * @param reason The reason.
  * @param now The time, milliseconds since the epoch.
+ * @param isUnhandled Set if there was no handler for it.
  * @returns The record.
  */
-export function withPutOff(record: EventRecord, reason: unknown, now: number): EventRecord {
+export function withPutOff(
+  record: EventRecord,
+  reason: unknown,
+  now: number,
+  isUnhandled = false,
+): EventRecord {
   const { since = now, times = 0 } = record.putOff ?? {};
   const text = textOf(reason).slice(0, MAX_ERROR_LENGTH);
   const putOff: PutOff = { since: Math.min(since, now), at: now, times: times + 1, reason: text };
+  if (!isUnhandled) return { ...record, putOff };
+  return { ...record, putOff: { ...putOff, unhandledSince: unhandledSince(record, now) ?? now } };
+}
+
+/**
+ * Finds the time since which an event is put off because there is no handler for it.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The time; undefined if it is not, or nobody has looked at it for five minutes.
+ */
+export function unhandledSince({ putOff }: EventRecord, now: number): number | undefined {
+  const { unhandledSince: since, at = 0 } = putOff ?? {};
+  return since === undefined || now - at > UNSEEN_MS ? undefined : Math.min(since, now);
+}
+
+/**
+ * Notes that an event has met a handler: its time without one begins anew.
+ *
+ * @param record The record.
+ * @returns The record.
+ */
+export function withHandler(record: EventRecord): EventRecord {
+  if (record.putOff?.unhandledSince === undefined) return record;
+  const { unhandledSince: _, ...putOff } = record.putOff;
   return { ...record, putOff };
 }
 

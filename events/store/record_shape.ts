@@ -55,7 +55,13 @@ const isQuietRule = shape({
   next: orNone(isCount),
 });
 const isBatch = shape({ last: isCount, events: isCount });
-const isPutOff = shape({ since: isTime, at: isTime, times: isCount, reason: isText });
+const isPutOff = shape({
+  since: isTime,
+  at: isTime,
+  times: isCount,
+  reason: isText,
+  unhandledSince: orNone(isTime),
+});
 const isWait = shape({ name: isText, since: isTime, until: isTime });
 const isEndedWait = shape({
   name: isText,

@@ -14,6 +14,7 @@ import {
   progressBytes,
   waited,
   withAttempt,
+  withHandler,
   withPutOff,
 } from "./record_notes.ts";
 import type { Wait } from "./waits.ts";
@@ -57,7 +58,7 @@ export function retried(
   reason?: unknown,
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, error);
-  const noted = reason === undefined ? record : withPutOff(record, reason, now);
+  const noted = reason === undefined ? withHandler(record) : withPutOff(record, reason, now);
   const attempts = withAttempt(noted, "failed", now, error);
   return { ...noted, state: "queued", lease: null, dueAt: now + delayMs, delayMs, attempts };
 }
@@ -73,15 +74,16 @@ export function retried(
  */
 export function released(
   record: EventRecord,
-  { delayMs = 0, isBegun = false, reason }: ReleaseOptions,
+  { delayMs = 0, isBegun = false, reason, isUnhandled }: ReleaseOptions,
   now: number,
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, reason);
   const attempt = Math.max(0, record.attempt - 1);
   const dueAt = now + delayMs;
   const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
-  const begun = isBegun ? { ...after, isBegun } : after;
-  return reason === undefined ? begun : planning(withPutOff(begun, reason, now), delayMs);
+  const begun = isBegun ? withHandler({ ...after, isBegun }) : after;
+  if (reason === undefined) return begun;
+  return planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
 }
 
 /**

@@ -9,7 +9,16 @@ import { HandlerCommits } from "./_handler_commits.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { JobLog, type LoggedJob } from "./_job_log.ts";
 import { Settlement, type SettlementParts } from "./_settlement.ts";
-import { type EventHandler, NoHandler, TIME_LIMIT, toEvent, type WebhookEvent } from "./event.ts";
+import {
+  type EventHandler,
+  HandledElsewhere,
+  isUnhandled,
+  NoHandler,
+  TIME_LIMIT,
+  toEvent,
+  type WebhookEvent,
+} from "./event.ts";
+import type { Versions } from "./_versions.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts extends SettlementParts {
@@ -17,6 +26,8 @@ export interface JobParts extends SettlementParts {
   readonly timeoutMs: number;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
+  /** The versions of the code that run. */
+  readonly versions: Versions;
   /** Timeouts after which a lease is renewed. */
   readonly renewals: Timeouts;
   /** Timeouts of the handlers. */
@@ -242,8 +253,12 @@ export class Job implements LoggedJob {
       await handler(event, context);
     } catch (thrown) {
       const error = lookable(thrown);
+      if (isUnhandled(error)) {
+        const delayMs = await this.#parts.versions.delayFor(this.record);
+        if (delayMs !== undefined) throw new HandledElsewhere(error, delayMs);
+      }
       const isBegun = this.#commits.hasAny || hasBegun(this.record);
-      if (!(error instanceof NoHandler) || isBegun) throw error;
+      if (!(error instanceof NoHandler) || error.isStrict || isBegun) throw error;
       this.#isIgnored = true;
     } finally {
       const ending = this.#commits.callsEnded();

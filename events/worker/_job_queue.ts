@@ -126,12 +126,13 @@ export class JobQueue implements JobListener {
 
   /**
    * Tells whether an event is worked on here, and has a claim made once it is not. Its handler may run
-   * although its lease was lost, and no second one is to run beside it.
+   * although its lease was lost, and no second one is to run beside it. An event that has no handler here is left to
+   * others for a while.
    */
-  readonly holds = (id: string): boolean => {
+  readonly holds = (id: string, dueAt: number): boolean => {
     const isHeld = this.#byId.has(id);
     if (isHeld) this.#leftOut.add(id);
-    return isHeld;
+    return isHeld || this.#parts.versions.isLeft(id, dueAt);
   };
 
   /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */

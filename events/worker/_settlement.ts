@@ -6,7 +6,13 @@ import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
 import type { HandlerCommits } from "./_handler_commits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import type { JobLog } from "./_job_log.ts";
-import { FailedAndPutOff, GiveUpError, PutOffUnbegun, RetryLaterError } from "./event.ts";
+import {
+  FailedAndPutOff,
+  GiveUpError,
+  HandledElsewhere,
+  PutOffUnbegun,
+  RetryLaterError,
+} from "./event.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
@@ -209,6 +215,7 @@ export class Settlement {
   /** Settles an event whose handler failed: it is put off, released, tried again later, or dead. */
   #settleFailed(error: unknown, { isStopped = false, isBegun = false }: HandlerEnd): Promise<void> {
     const { store, retry } = this.#parts;
+    if (error instanceof HandledElsewhere) return this.#settlePutOff(error, error.afterMs);
     const afterMs = this.#putOffMs(error);
     if (afterMs !== undefined && error instanceof RetryLaterError) {
       return this.#settlePutOff(error, afterMs);
@@ -234,8 +241,9 @@ export class Settlement {
 
   /** Settles an event that its handler puts off. */
   #settlePutOff(error: RetryLaterError, afterMs: number): Promise<void> {
-    const isBegun = !(error instanceof PutOffUnbegun);
-    const options = { delayMs: afterMs, isBegun, reason: textOf(error.message) };
+    const isUnhandled = error instanceof HandledElsewhere;
+    const isBegun = !isUnhandled && !(error instanceof PutOffUnbegun);
+    const options = { delayMs: afterMs, isBegun, isUnhandled, reason: textOf(error.message) };
     const report = () =>
       this.#log.report("info", "event put off", { reason: reasonOf(error), afterMs });
     const settle = (lease: Lease) => this.#parts.store.release(lease, options);

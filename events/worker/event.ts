@@ -10,6 +10,7 @@ import type {
   EventRecord,
   EventRepository,
   EventSender,
+  HandledEvents,
   HandlerState,
   NoteOptions,
   OwnEvents,
@@ -239,6 +240,15 @@ export type EventHandler<TPayload = JsonObject> = (
   event: WebhookEvent<TPayload>,
   context: HandlerContext,
 ) => unknown;
+
+/** Key of a {@linkcode DescribedHandler}. */
+export const HANDLES = Symbol("handles");
+
+/** A handler of a router or an app, which tells what events it has handlers for. */
+export interface DescribedHandler extends EventHandler {
+  /** Lists the events. */
+  readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;
+}
 
 /** Key of a {@linkcode LimitedContext}. */
 export const TIME_LIMIT = Symbol("timeLimit");
@@ -478,16 +488,58 @@ export class FailedAndPutOff extends AggregateError {
 }
 
 /**
- * Thrown by a router that has no handler for an event. The event is done then, as ignored; if its handling
- * has begun before, by a version that had a handler, it is given up.
+ * Thrown by a router that has no handler for an event. If another process has one, the event is put off. Otherwise
+ * it is done then, as ignored; if its handling has begun before, by a version that had a handler, or the router is
+ * strict, it is given up.
  */
 export class NoHandler extends GiveUpError {
+  /** True if a middleware has kept the event from its handlers, so that no other process is to look at it. */
+  readonly isLeftOut: boolean;
+  /** True if the event is to be given up, and not ignored. */
+  readonly isStrict: boolean;
+  readonly #eventName: string;
+  readonly #reason: string | undefined;
+
   /**
    * @param eventName The event's name.
-   * @param reason The reason why none was called; undefined if there is none for it.
+   * @param options The reason why none was called, if there may be one, and whether the event is given up.
    */
-  constructor(eventName: string, reason?: string) {
+  constructor(
+    eventName: string,
+    { reason, isStrict = false }: {
+      readonly reason?: string | undefined;
+      readonly isStrict?: boolean;
+    } = {},
+  ) {
     super(`No handler for ${eventName}${reason === undefined ? "" : `: ${reason}`}`);
+    this.#eventName = eventName;
+    this.#reason = reason;
+    this.isLeftOut = reason !== undefined;
+    this.isStrict = isStrict;
+  }
+
+  /** Makes the same error of a strict app, which gives the event up. */
+  strictly(): NoHandler {
+    return new NoHandler(this.#eventName, { reason: this.#reason, isStrict: true });
+  }
+}
+
+/** Thrown by an app for an event of a platform that it does not have: a failure, unless another process has it. */
+export class NoSource extends Error {}
+
+/** Checks whether an event has failed only because this version of the code has no handler for it. */
+export function isUnhandled(error: unknown): error is NoHandler | NoSource {
+  return error instanceof NoSource || (error instanceof NoHandler && !error.isLeftOut);
+}
+
+/** Thrown in the place of that error to put the event off, because another process has a handler for it. */
+export class HandledElsewhere extends RetryLaterError {
+  /**
+   * @param cause The error.
+   * @param afterMs The time for which the event is put off, in milliseconds.
+   */
+  constructor(cause: NoHandler | NoSource, afterMs: number) {
+    super(`${cause.message}, another process may have one`, { afterMs, cause });
   }
 }
 

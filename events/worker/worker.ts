@@ -12,9 +12,11 @@ import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import type { EventStore, Lease } from "../store/mod.ts";
+import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
+import { Versions } from "./_versions.ts";
 import type { EventHandler } from "./event.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
@@ -30,6 +32,8 @@ const OPTION_KEYS = [
     "onStuck",
     "reportDead",
     "retry",
+    "waitForHandlerMs",
+    "version",
     "log",
     "telemetry",
   ],
@@ -92,6 +96,21 @@ export interface WorkerOptions {
   readonly reportDead?: boolean | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
+  /**
+   * Longest time for which an event that has no handler is put off, in milliseconds, because another process on the
+   * same store has one: while a new version replaces an old one, neither ignores what only the other handles. It is
+   * due again after a second, and later after up to a minute. From 0, which ignores it at once, to 604,800,000, which
+   * is seven days.
+   *
+   * @default {600_000} 10 minutes.
+   */
+  readonly waitForHandlerMs?: number | undefined;
+  /**
+   * Version of the code, with which the process notes itself in the store. In an app, its `version` sets this.
+   *
+   * @default {undefined} None.
+   */
+  readonly version?: string | undefined;
   /**
    * The log: one line for each event that was handled, and one for each failure.
    *
@@ -169,6 +188,16 @@ export function startWorker<TPayload = JsonObject>(
   return new StoreWorker(store, handler as EventHandler, withDefaults(options));
 }
 
+/**
+ * Waits until a worker has noted its process in the store, so that other versions know what it handles.
+ *
+ * @param worker The worker.
+ * @returns A promise that resolves once it has, or that has failed.
+ */
+export async function workerNoted(worker: EventWorker): Promise<void> {
+  if (worker instanceof StoreWorker) await worker.noted;
+}
+
 /** Options with their defaults. */
 interface FullOptions {
   readonly concurrency: number;
@@ -178,6 +207,8 @@ interface FullOptions {
   readonly onStuck: (() => void) | undefined;
   readonly reportDead: boolean;
   readonly retry: RetryPolicy;
+  readonly waitForHandlerMs: number;
+  readonly version: string | undefined;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
 }
@@ -194,7 +225,7 @@ export function withDefaults(options: WorkerOptions): FullOptions {
   checkKeys(DOING, options, OPTION_KEYS);
   const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
   const { timeoutMs = 900_000, onStuck, retry = {}, log = consoleSink, telemetry } = options;
-  const { reportDead = false } = options;
+  const { reportDead = false, waitForHandlerMs = 600_000, version } = options;
   if (typeof reportDead !== "boolean") {
     throw new TypeError(`Cannot ${DOING}: 'reportDead' must be a boolean, got ${met(reportDead)}`);
   }
@@ -203,13 +234,20 @@ export function withDefaults(options: WorkerOptions): FullOptions {
   checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
   checkInteger(DOING, "pollMs", pollMs, { max: MAX_TIMER_MS });
   checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
+  checkInteger(DOING, "waitForHandlerMs", waitForHandlerMs, { min: 0, max: MAX_PUT_OFF_MS });
+  if (version !== undefined && typeof version !== "string") {
+    throw new TypeError(`Cannot ${DOING}: 'version' must be a text, got ${met(version)}`);
+  }
   checkRetryPolicy(retry);
   if (telemetry !== undefined) {
     const wanted = "'telemetry' must be what openTelemetry() resolves with";
     checkPart(DOING, telemetry, "watchOldestDue", wanted);
     checkPart(DOING, telemetry, "attempt", wanted);
   }
-  return { concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry, log, telemetry };
+  return {
+    ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry },
+    ...{ waitForHandlerMs, version, log, telemetry },
+  };
 }
 
 class StoreWorker implements EventWorker {
@@ -218,6 +256,9 @@ class StoreWorker implements EventWorker {
   readonly #owner = crypto.randomUUID();
   readonly #queue: JobQueue;
   readonly #upkeep: Upkeep;
+  readonly #versions: Versions;
+  /** Resolves once this process is noted in the store, or that has failed. */
+  readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
   readonly #unwatch: (() => void) | undefined;
   /** Aborted once the worker has stopped, even if calls of the KV are not answered. */
@@ -236,13 +277,16 @@ class StoreWorker implements EventWorker {
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
-    const parts = { ...options, store, handler, settling, renewals, limits };
+    this.#versions = new Versions({ ...options, store, handler, owner });
+    const versions = this.#versions;
+    const parts = { ...options, store, handler, versions, settling, renewals, limits };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep?.bind(telemetry);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, count, wake });
     const listening = store.listen({ wake, reserve, onCancelRequested: cancel, count });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
+    this.noted = this.#versions.begin();
     this.#loop = this.#run();
     this.#unwatch = telemetry?.watchOldestDue(() => store.oldestDueAt());
   }
@@ -275,7 +319,7 @@ class StoreWorker implements EventWorker {
     } catch {
       // Here, or by a stop with a shorter grace: the events of handlers that still run are given back.
     }
-    if (!signal.aborted) await this.#queue.giveBackAll();
+    if (!signal.aborted) await Promise.all([this.#queue.giveBackAll(), this.#versions.end()]);
     this.#ended.abort();
   }
 
@@ -285,7 +329,9 @@ class StoreWorker implements EventWorker {
   };
 
   async #run(): Promise<void> {
+    await this.noted;
     while (!this.#stopping) {
+      this.#versions.keep();
       this.#upkeep.run();
       this.#queue.returnStale();
       const polls = this.#polls.splice(0);

@@ -249,7 +249,7 @@ export class Claims {
       return null;
     }
     const takenOver = record.state === "running";
-    if ((takenOver && !takeOver) || holds?.(record.id)) return null;
+    if ((takenOver && !takeOver) || holds?.(record.id, record.dueAt ?? now)) return null;
     const held: Lease = { record, versionstamp: versionstamp!, body };
     // Otherwise the entry is the event's own, and deleted in any case.
     const add = (write: Write) => {
@@ -279,7 +279,7 @@ export class Claims {
     lateJoins: () => LateJoins,
   ): Promise<Lease | null> {
     const [record, now] = [known.record!, timeAt(due)];
-    if (holds?.(record.id)) return null;
+    if (holds?.(record.id, now)) return null;
     const end = await this.#waits.endOf(record, now);
     if (!end) {
       if (!due.isShared) await this.#move(due, null);

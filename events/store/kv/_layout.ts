@@ -110,6 +110,10 @@ export interface StoreKeys {
   readonly lastCheck: Deno.KvKey;
   /** The beginning of the records of a console. */
   readonly consoleRecords: Deno.KvKey;
+  /** The note of a process that handles events. */
+  process(id: string): Deno.KvKey;
+  /** The notes of all processes. */
+  readonly processes: Prefix;
 }
 
 /** Makes the keys of the store with a namespace. */
@@ -158,6 +162,8 @@ export function storeKeys(namespace: string): StoreKeys {
     keptCounted: [namespace, "keptCounted"],
     lastCheck: [namespace, "checked"],
     consoleRecords: [namespace, "console"],
+    process: (id) => [namespace, "process", id],
+    processes: { prefix: [namespace, "process"] },
   };
 }
 

@@ -26,6 +26,7 @@ import { type Known, knownOf, lookUp } from "./_layout.ts";
 import { EventScan, type FoundEvent, matches, Reads, Work } from "./_scan.ts";
 import { Waits } from "./_waits.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
+import { listProcesses } from "./_processes.ts";
 import { listStates } from "./_states.ts";
 import { untilDone, Write } from "./_write.ts";
 
@@ -103,6 +104,10 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
 
     states(options) {
       return listStates(parts, options);
+    },
+
+    processes() {
+      return listProcesses(parts);
     },
 
     cancel(id) {

@@ -20,6 +20,7 @@ import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { forgetProcess, noteProcess } from "./_processes.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { repairSchedule } from "./_schedule_repair.ts";
@@ -109,6 +110,8 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     oldestDueAt: () => schedule.first(Date.now()),
     deleteStaleUploads: (ms) => deleteStaleUploads(kv, keys, Date.now() - ms),
     state: (key, options) => readState(parts, key, options),
+    noteProcess: (note) => noteProcess(parts, note),
+    forgetProcess: (id) => forgetProcess(parts, id),
     trimPayloads: () => parts.kept.trim(),
     repairSchedule: () => repairSchedule(parts, schedule),
     repairGroups: () => orderingGroups.repair(),

@@ -1,0 +1,37 @@
+import { isProcessNote, type ProcessNote, type UnreadableProcess } from "../processes.ts";
+import { encodeValue } from "../value_codec.ts";
+import type { StoreParts } from "./_parts.ts";
+import { listAround } from "./_reads.ts";
+import { commit } from "./_write.ts";
+
+/**
+ * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
+ * minute, and the clocks of two machines may differ by a minute or two.
+ */
+const KEPT_MS = 300_000;
+
+/** Writes the note of a process, which is forgotten if it is not written again. */
+export async function noteProcess({ kv, keys }: StoreParts, note: ProcessNote): Promise<void> {
+  const { id, ...value } = note;
+  await commit(kv.atomic().set(keys.process(id), encodeValue(value), { expireIn: KEPT_MS }));
+}
+
+/** Deletes the note of a process. */
+export async function forgetProcess({ kv, keys }: StoreParts, id: string): Promise<void> {
+  await commit(kv.atomic().delete(keys.process(id)));
+}
+
+/** Lists the processes that were awake in the last minutes, those that have ended in order excepted. */
+export async function listProcesses(
+  { kv, keys }: StoreParts,
+): Promise<(ProcessNote | UnreadableProcess)[]> {
+  const found: (ProcessNote | UnreadableProcess)[] = [];
+  const now = Date.now();
+  for await (const { key, value } of listAround(kv, keys.processes)) {
+    const id = String(key.at(-1));
+    if (!isProcessNote(value)) found.push({ id, isUnreadable: true });
+    // The KV deletes what has expired only after a while.
+    else if (value.seenAt > now - KEPT_MS) found.push({ ...value, id });
+  }
+  return found;
+}

@@ -1,0 +1,101 @@
+import type { EventRecord } from "./event_record.ts";
+import { isText, isTime, listOf, orNone, orNull, shape } from "./record_shape.ts";
+
+/** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
+const ACTION = /^[\w:-]{1,100}$/;
+
+/** Name that stands for all events of a source. */
+export const ANY = "*";
+
+/**
+ * Events that a process has handlers for.
+ *
+ * @category Event store and worker
+ */
+export interface HandledEvents {
+  /** The intake, or the source of the app's own, that they come from; undefined for all. */
+  readonly intake?: string | undefined;
+  /** The kind of platform that this is; undefined for all. */
+  readonly platform?: string | undefined;
+  /** Their names: types, types with an action (`issues.opened`), and `*` for all. */
+  readonly names: readonly string[];
+}
+
+/**
+ * Process that handles events, as it has noted itself in the store.
+ *
+ * @category Event store and worker
+ */
+export interface ProcessNote {
+  /** Id, which its leases have as their owner. */
+  readonly id: string;
+  /** Version of its code; undefined if that was not given. */
+  readonly version?: string | undefined;
+  /** Time at which it has started, milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** Time at which it has noted itself last, milliseconds since the epoch. */
+  readonly seenAt: number;
+  /** Events that it has handlers for; null if it cannot tell. */
+  readonly handles: readonly HandledEvents[] | null;
+}
+
+/**
+ * Process whose note this version cannot read: another version wrote it, or it is damaged.
+ *
+ * @category Event store and worker
+ */
+export interface UnreadableProcess {
+  /** Id. */
+  readonly id: string;
+  /** True. */
+  readonly isUnreadable: true;
+}
+
+const isNote = shape({
+  version: orNone(isText),
+  startedAt: isTime,
+  seenAt: isTime,
+  handles: orNull(listOf(shape({
+    intake: orNone(isText),
+    platform: orNone(isText),
+    names: listOf(isText),
+  }))),
+});
+
+/** Checks whether a stored value is the note of a process that this version can read. */
+export function isProcessNote(value: unknown): value is Omit<ProcessNote, "id"> {
+  return isNote(value);
+}
+
+/**
+ * Lists the names by which an event finds its handlers.
+ *
+ * @param event The event.
+ * @returns Its type and action if it has one, and its type.
+ */
+export function namesOf({ type, action }: Pick<EventRecord, "type" | "action">): readonly string[] {
+  return hasAction(action) ? [`${type}.${action}`, type] : [type];
+}
+
+/** Checks whether a text is an action, which a name can have. */
+export function hasAction(action: string | undefined): action is string {
+  return action !== undefined && ACTION.test(action);
+}
+
+/**
+ * Checks whether a process has a handler for an event.
+ *
+ * @param handles The events that it has handlers for.
+ * @param event The event.
+ * @returns True if it has. A platform that was renamed counts, too: it may get the events of the old name.
+ */
+export function hasHandlerFor(
+  handles: readonly HandledEvents[],
+  event: Pick<EventRecord, "intake" | "platform" | "type" | "action">,
+): boolean {
+  const names = [...namesOf(event), ANY];
+  return handles.some(({ intake, platform, names: handled }) => {
+    const isSource = intake === undefined || intake === event.intake || platform === event.platform;
+    return isSource && names.some((name) => handled.includes(name));
+  });
+}

@@ -1,0 +1,221 @@
+import { type LogSink, writeLog } from "../../core/mod.ts";
+import { withDeadline } from "../../core/timeouts.ts";
+import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
+import { hasHandlerFor } from "../store/processes.ts";
+import { unhandledSince } from "../store/record_notes.ts";
+import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
+
+/** Time between two notes of this process: a note is kept for five times as long. */
+const NOTE_MS = 60_000;
+
+/** Longest wait for the first note and the last: an app must start and stop while the KV fails. */
+const [BEGIN_MS, END_MS] = [2_000, 500] as const;
+
+/** Longest wait for the notes of the other processes. */
+const READ_MS = 5_000;
+
+/** Time for which it is remembered that another process has handlers for an event. */
+const CACHED_MS = 5_000;
+
+/** First and longest time for which an event without a handler is put off. */
+const [FIRST_MS, LONGEST_MS] = [1_000, 60_000] as const;
+
+/** Part of that by which it is varied: workers that poll in step would leave an event to the same one each time. */
+const VARIATION = 0.25;
+
+/** Time for which an event is left to others that have not looked at it, once it is due again: two polls. */
+const LEFT_MS = 2_000;
+
+/** Largest number of events without a handler that are remembered. */
+const MAX_REMEMBERED = 10_000;
+
+/** Length of the note's list of events above which it says nothing about them: a KV value holds 65,536 bytes. */
+const MAX_HANDLES_LENGTH = 30_000;
+
+/** Options of {@linkcode Versions}. */
+export interface VersionsOptions {
+  readonly store: EventStore;
+  readonly handler: EventHandler;
+  /** Id of this process, which its leases have as their owner. */
+  readonly owner: string;
+  readonly version: string | undefined;
+  /** Time for which an event without a handler is put off. */
+  readonly waitForHandlerMs: number;
+  readonly log: LogSink;
+}
+
+/**
+ * The versions of the code that handle the events of a store at the same time, while instances are replaced.
+ *
+ * Each process notes in the store which events it has handlers for. One that finds no handler for an event reads
+ * those notes. If another process has one, the event is put off, without an attempt, for a limited time; otherwise
+ * it ends as it would without others. What was put off once is put off until that time is over, whatever runs by
+ * then: the other process may just be started anew.
+ *
+ * A process that has put an event off leaves it to the others when it is due again, for as long as two polls. So
+ * each process looks at it once before any does so twice, and one of them has its handler.
+ */
+export class Versions {
+  readonly #options: VersionsOptions;
+  readonly #startedAt = Date.now();
+  /** The number of times that this process has put an event off, by its id. */
+  readonly #putOff = new Map<string, number>();
+  #notedAt = -Infinity;
+  #noting: Promise<void> | undefined;
+  #isEnded = false;
+  #others: { readonly notes: readonly Note[]; readonly at: number } | undefined;
+  #reading: Promise<readonly Note[]> | undefined;
+  /** A reading that begins after the one under way. */
+  #next: Promise<readonly Note[]> | undefined;
+
+  constructor(options: VersionsOptions) {
+    this.#options = options;
+  }
+
+  /** Notes this process, before it takes any event: another version would not know of it. */
+  async begin(): Promise<void> {
+    this.keep();
+    await withDeadline(this.#noting!, BEGIN_MS).catch(() => {});
+  }
+
+  /** Notes this process again, if that is due. */
+  keep(): void {
+    const now = performance.now();
+    if (this.#isEnded || this.#noting || now - this.#notedAt < NOTE_MS) return;
+    this.#notedAt = now;
+    this.#noting = this.#note().finally(() => this.#noting = undefined);
+  }
+
+  /** Deletes the note of this process. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    const { store, owner } = this.#options;
+    const ending = (async () => {
+      await this.#noting;
+      await store.forgetProcess(owner);
+    })();
+    // If it fails, the note is forgotten after a while.
+    await withDeadline(ending, END_MS).catch(() => {});
+  }
+
+  /**
+   * Tells whether an event is left to others, because there is no handler for it here.
+   *
+   * @param id The event's id.
+   * @param dueAt The time since which it has been due.
+   */
+  isLeft(id: string, dueAt: number): boolean {
+    return this.#putOff.has(id) && Date.now() - dueAt < LEFT_MS;
+  }
+
+  /**
+   * Finds the time for which an event without a handler is to be put off.
+   *
+   * @param record The event's record.
+   * @returns The time in milliseconds; undefined if no other process has a handler, or it has waited for long enough.
+   */
+  async delayFor(record: EventRecord): Promise<number | undefined> {
+    const { waitForHandlerMs } = this.#options;
+    const now = Date.now();
+    const since = unhandledSince(record, now);
+    const leftMs = (since ?? now) + waitForHandlerMs - now;
+    if (leftMs <= 0 || (since === undefined && !await this.#isHandledElsewhere(record))) {
+      this.#putOff.delete(record.id);
+      return undefined;
+    }
+    const delayMs = this.#nextDelay(record.id);
+    return Math.min(leftMs, delayMs * (1 + VARIATION * Math.random()));
+  }
+
+  #nextDelay(id: string): number {
+    const times = this.#putOff.get(id) ?? 0;
+    this.#putOff.delete(id);
+    this.#putOff.set(id, times + 1);
+    const [oldest] = this.#putOff.keys();
+    if (this.#putOff.size > MAX_REMEMBERED) this.#putOff.delete(oldest!);
+    return Math.min(LONGEST_MS, FIRST_MS * 2 ** times);
+  }
+
+  async #isHandledElsewhere(record: EventRecord): Promise<boolean> {
+    const handles = (notes: readonly Note[]) =>
+      notes.some((note) => mayHandle(note, this.#own, record));
+    const { notes = [], at = -Infinity } = this.#others ?? {};
+    if (performance.now() - at < CACHED_MS && handles(notes)) return true;
+    try {
+      return handles(await this.#read());
+    } catch (error) {
+      if (error instanceof Deno.errors.BadResource) throw error;
+      writeLog(this.#options.log, "warn", "other processes not known, event put off", {
+        eventId: record.id,
+        error,
+      });
+      return true;
+    }
+  }
+
+  /**
+   * Reads the notes of the other processes. They count only if they were read after the event was leased: a process
+   * notes itself before it stores an event that only it handles. Events that meet no handler meanwhile share the
+   * next reading.
+   */
+  #read(): Promise<readonly Note[]> {
+    if (!this.#reading) return this.#reading = this.#readOnce();
+    return this.#next ??= this.#reading.catch(() => {}).then(() => {
+      this.#next = undefined;
+      return this.#reading = this.#readOnce();
+    });
+  }
+
+  async #readOnce(): Promise<readonly Note[]> {
+    const { store, owner } = this.#options;
+    const at = performance.now();
+    try {
+      const all = await withDeadline(store.processes(), READ_MS);
+      const notes = all.filter(({ id }) => id !== owner);
+      this.#others = { notes, at };
+      return notes;
+    } finally {
+      this.#reading = undefined;
+    }
+  }
+
+  get #own(): Pick<ProcessNote, "version" | "handles"> {
+    const { handler, version } = this.#options;
+    const describe = (handler as DescribedHandler)[HANDLES];
+    return { version, handles: describe ? describe() : null };
+  }
+
+  async #note(): Promise<void> {
+    const { store, owner: id, log } = this.#options;
+    const { version, handles } = this.#own;
+    const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
+    const times = { startedAt: this.#startedAt, seenAt: Date.now() };
+    const noted: readonly HandledEvents[] | null = isShort ? handles : null;
+    try {
+      await store.noteProcess({
+        id,
+        ...(version !== undefined && { version }),
+        ...times,
+        handles: noted,
+      });
+    } catch (error) {
+      // It is written again a minute later, and the one before is kept for longer.
+      if (!this.#isEnded && !(error instanceof Deno.errors.BadResource)) {
+        writeLog(log, "warn", "process not noted", { error });
+      }
+    }
+  }
+}
+
+type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
+
+/** Checks whether a process may have a handler for an event. One that does not tell may, unless it is of this version. */
+function mayHandle(
+  note: Note,
+  own: Pick<ProcessNote, "version" | "handles">,
+  record: EventRecord,
+): boolean {
+  if ("isUnreadable" in note) return true;
+  if (note.handles !== null) return hasHandlerFor(note.handles, record);
+  return own.handles !== null || note.version !== own.version;
+}

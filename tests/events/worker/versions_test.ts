@@ -1,0 +1,396 @@
+/** Two versions of the code on one store: an event is handled by the one that has a handler for it. */
+import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
+import {
+  createEventRouter,
+  defineApp,
+  type EventHandler,
+  type EventRecord,
+  type EventRouter,
+  type EventStore,
+  github,
+  openEventStore,
+  RetryLaterError,
+  startWorker,
+  type WorkerOptions,
+} from "../../../mod.ts";
+import { events } from "../../../app/mod.ts";
+import { storeKeys } from "../../../events/store/kv/_layout.ts";
+import type { LogRecord } from "../../../middleware/mod.ts";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
+import { delivery } from "../store/_events.ts";
+import { type OpenedStore, simulated } from "./_worker.ts";
+
+const MINUTE_MS = 60_000;
+
+/** A version of a bot that runs: each has a store of its own, as in a process of its own. */
+interface Running extends AsyncDisposable {
+  readonly handled: string[];
+  readonly logs: LogRecord[];
+  readonly store: EventStore;
+}
+
+type Handlers = (router: EventRouter, ok: EventHandler) => EventRouter;
+
+async function run(
+  { kv }: OpenedStore,
+  handlers: Handlers | Pick<EventRouter, "handle">,
+  options: WorkerOptions = {},
+): Promise<Running> {
+  const [handled, logs]: [string[], LogRecord[]] = [[], []];
+  const log = (record: LogRecord) => void logs.push(record);
+  const store = await openEventStore(kv, { notifier: "watch", log });
+  const ok: EventHandler = ({ id }) => void handled.push(id);
+  const router = "handle" in handlers ? handlers : handlers(createEventRouter(), ok);
+  const worker = startWorker(store, router.handle, { log, ...options });
+  return { handled, logs, store, [Symbol.asyncDispose]: () => worker.stop() };
+}
+
+const push: Handlers = (router, ok) => router.on("push", ok);
+const star: Handlers = (router, ok) => router.on("push", ok).on("star", ok);
+
+const starred = (id: string, orderingKey?: string) => ({
+  ...delivery(id, "{}", orderingKey),
+  type: "star",
+});
+
+/** Waits for a condition; the clock of the simulation turns by itself. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+async function settled(store: EventStore, id: string): Promise<EventRecord> {
+  await until(async () => (await store.get(id))?.settledAt != null);
+  return (await store.get(id))!;
+}
+
+/** Waits until processes have noted themselves. */
+const noted = (store: EventStore, count: number) =>
+  until(async () => (await store.processes()).length === count);
+
+const putOffs = ({ logs }: Running) =>
+  logs.filter(({ message }) => message === "event put off").map(({ afterMs }) => Number(afterMs));
+
+/** Notes a process that does not run, and has a handler for stars. */
+async function noteAbsent(store: EventStore): Promise<void> {
+  const now = Date.now();
+  const handles = [{ names: ["star"] }];
+  await store.noteProcess({ id: "absent", startedAt: now, seenAt: now, handles });
+}
+
+Deno.test(
+  "an event that only another version handles is put off, and handled by that",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await using newer = await run(sut, star);
+    await noted(sut.store, 2);
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    for (const id of ids) await older.store.accept(starred(id));
+    const records = await Promise.all(ids.map((id) => settled(sut.store, id)));
+    assertEquals([older.handled, newer.handled.toSorted()], [[], ids]);
+    assertEquals(records.map(({ outcome, attempt }) => `${outcome} ${attempt}`), [
+      ...ids.map(() => "handled 1"),
+    ]);
+    assertGreater(putOffs(older).length, 0);
+    const reason = "No handler for star, another process may have one";
+    assertEquals(records.find(({ putOff }) => putOff)?.putOff?.reason, reason);
+  }),
+);
+
+Deno.test(
+  "an event finds the one process that handles it among many others",
+  simulated(async (sut) => {
+    await using stack = new AsyncDisposableStack();
+    const older: Running[] = [];
+    for (let i = 0; i < 9; i++) older.push(stack.use(await run(sut, push)));
+    const newer = stack.use(await run(sut, star));
+    await noted(sut.store, 10);
+    for (const id of ["a", "b", "c"]) {
+      await older[0]!.store.accept(starred(id));
+      await settled(sut.store, id);
+    }
+    assertEquals(newer.handled.toSorted(), ["a", "b", "c"]);
+    // Each looks at an event once before any does so twice.
+    assert(older.flatMap(putOffs).every((ms) => ms <= 1_250));
+  }),
+);
+
+Deno.test(
+  "an event that no version handles is ignored at once",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await using _newer = await run(sut, star);
+    await noted(sut.store, 2);
+    await older.store.accept({ ...delivery("d1"), type: "ping" });
+    assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
+    assertEquals(putOffs(older), []);
+  }),
+);
+
+Deno.test(
+  "an event without a handler is ignored at once where no other version runs",
+  simulated(async (sut) => {
+    await using first = await run(sut, push);
+    await using second = await run(sut, push);
+    await noted(sut.store, 2);
+    await first.store.accept(starred("d1"));
+    assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
+    assertEquals([...putOffs(first), ...putOffs(second)], []);
+  }),
+);
+
+Deno.test(
+  "an event without a handler is put off for ten minutes, up to a minute each time, then ignored",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await noteAbsent(sut.store);
+    await older.store.accept(starred("d1"));
+    const { outcome, attempts, attempt, receivedAt, settledAt } = await settled(sut.store, "d1");
+    assertEquals([outcome, attempt, attempts.length], ["ignored", 1, 1]);
+    const tookMs = settledAt! - receivedAt;
+    assert(tookMs >= 10 * MINUTE_MS && tookMs < 11 * MINUTE_MS, `after ${tookMs} ms`);
+    const delays = putOffs(older);
+    assert(delays[0]! >= 1_000 && delays[0]! <= 1_250);
+    assertEquals(delays.findIndex((ms) => ms >= MINUTE_MS), 6);
+    assertLess(Math.max(...delays), 1.25 * MINUTE_MS + 1);
+  }),
+);
+
+Deno.test(
+  "waitForHandlerMs limits the time for which an event without a handler is put off",
+  simulated(async (sut) => {
+    await using older = await run(sut, push, { waitForHandlerMs: 5_000 });
+    await noteAbsent(sut.store);
+    await older.store.accept(starred("d1"));
+    const { receivedAt, settledAt, outcome } = await settled(sut.store, "d1");
+    assertEquals(outcome, "ignored");
+    assert(settledAt! - receivedAt >= 5_000 && settledAt! - receivedAt < 10_000);
+  }),
+);
+
+Deno.test(
+  "waitForHandlerMs of 0 has events without a handler ignored at once",
+  simulated(async (sut) => {
+    await using older = await run(sut, push, { waitForHandlerMs: 0 });
+    await noteAbsent(sut.store);
+    await older.store.accept(starred("d1"));
+    assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
+    assertEquals(putOffs(older), []);
+  }),
+);
+
+Deno.test(
+  "an event that was put off is kept until a later process handles it, though none has been seen for a while",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await noteAbsent(sut.store);
+    await older.store.accept(starred("d1"));
+    await until(() => putOffs(older).length === 1);
+    await sut.store.forgetProcess("absent");
+    await until(() => putOffs(older).length === 5);
+    await using newer = await run(sut, star);
+    assertEquals((await settled(sut.store, "d1")).outcome, "handled");
+    assertEquals(newer.handled, ["d1"]);
+  }),
+);
+
+Deno.test(
+  "a note that cannot be read may be that of a process with a handler",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await sut.kv.atomic().set(storeKeys("events").process("next"), { v: 9 }).commit();
+    assertEquals(
+      (await sut.store.processes()).find(({ id }) => id === "next"),
+      { id: "next", isUnreadable: true },
+    );
+    await older.store.accept(starred("d1"));
+    await until(() => putOffs(older).length === 1);
+    assertEquals((await sut.store.get("d1"))?.state, "queued");
+  }),
+);
+
+Deno.test(
+  "an event is put off while the notes of the processes cannot be read",
+  simulated(async ({ kv, store }) => {
+    let isFailing = true;
+    const list = ((selector: { prefix?: Deno.KvKey }, ...rest: []) => {
+      const isNotes = selector.prefix?.[1] === "process";
+      if (isNotes && isFailing) throw new Error("no");
+      return kv.list(selector as Deno.KvListSelector, ...rest);
+    }) as Deno.Kv["list"];
+    await using older = await run({ kv: changedKv(kv, { list }), store }, push);
+    await older.store.accept(starred("d1"));
+    await until(() => putOffs(older).length === 1);
+    assertEquals(older.logs.filter(({ level }) => level === "warn").map(({ message }) => message), [
+      "other processes not known, event put off",
+    ]);
+    isFailing = false;
+  }),
+);
+
+Deno.test(
+  "an event that a version has begun with is left to that, and not given up",
+  simulated(async (sut) => {
+    let fails = true;
+    const failing: Handlers = (router) =>
+      router.on("star", () => {
+        if (fails) throw new Error("not yet");
+      });
+    await using newer = await run(sut, failing, { retry: { minDelayMs: 1_000 } });
+    await using older = await run(sut, push);
+    await noted(sut.store, 2);
+    await newer.store.accept(starred("d1"));
+    await until(() => putOffs(older).length > 0);
+    fails = false;
+    assertEquals((await settled(sut.store, "d1")).outcome, "handled");
+  }),
+);
+
+Deno.test(
+  "the time without a handler begins anew when an event has met its handler",
+  simulated(async (sut) => {
+    const { store } = sut;
+    const later: Handlers = (router) =>
+      router.on("star", () => {
+        throw new RetryLaterError("night", { afterMs: 1_000 });
+      });
+    await using older = await run(sut, push);
+    await noteAbsent(store);
+    await older.store.accept(starred("d1"));
+    await until(() => putOffs(older).length === 1);
+    assertEquals(typeof (await store.get("d1"))?.putOff?.unhandledSince, "number");
+    await using _newer = await run(sut, later);
+    await until(async () => (await store.get("d1"))?.putOff?.reason === "night");
+    assertEquals((await store.get("d1"))?.putOff?.unhandledSince, undefined);
+  }),
+);
+
+for (const strict of [false, true]) {
+  Deno.test(
+    `an event that no version handles any more is ${
+      strict ? "dead" : "ignored"
+    } if strict is ${strict}`,
+    simulated(async (sut) => {
+      const router = createEventRouter({ strict }).on("push", () => {});
+      await using older = await run(sut, router);
+      await noteAbsent(sut.store);
+      await older.store.accept(starred("d1"));
+      await until(() => putOffs(older).length === 1);
+      const { state, outcome, attempts } = await settled(sut.store, "d1");
+      assertEquals([state, outcome], strict ? ["dead", "failed"] : ["done", "ignored"]);
+      assertEquals(attempts[0]?.error, strict ? "GiveUpError: No handler for star" : undefined);
+    }),
+  );
+}
+
+Deno.test(
+  "a handler for all events is one for those without a handler of their own",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await using newer = await run(sut, (router, ok) => router.on("push", () => {}).onOther(ok));
+    await noted(sut.store, 2);
+    await older.store.accept(starred("d1"));
+    assertEquals((await settled(sut.store, "d1")).outcome, "handled");
+    assertEquals(newer.handled, ["d1"]);
+  }),
+);
+
+Deno.test(
+  "an event without a handler holds its ordering group while it is put off",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    await noteAbsent(sut.store);
+    await older.store.accept(starred("d1", "key"));
+    await older.store.accept(delivery("d2", "{}", "key"));
+    await until(() => putOffs(older).length === 3);
+    assertEquals(older.handled, []);
+    await settled(sut.store, "d2");
+    assertEquals((await sut.store.get("d1"))?.outcome, "ignored");
+  }),
+);
+
+Deno.test(
+  "a process is noted while it is awake, with its version and what it handles",
+  simulated(async (sut) => {
+    const { kv, store } = sut;
+    const inner = createEventRouter().on("issues.opened", () => {});
+    const router = createEventRouter().on("star", () => {}).onAny(inner.handle);
+    const key = async () => {
+      const { value: [first] = [] } = { value: await store.processes() };
+      return first && !("isUnreadable" in first) ? first : undefined;
+    };
+    const start = Date.now();
+    {
+      await using _running = await run(sut, router, { version: "1.2.3" });
+      await noted(store, 1);
+      const note = (await key())!;
+      assertEquals([note.version, note.handles], ["1.2.3", [
+        { names: ["star"] },
+        { names: ["issues.opened"] },
+      ]]);
+      await until(() => Date.now() - start > 10 * MINUTE_MS);
+      const { seenAt, startedAt } = (await key())!;
+      assertEquals(startedAt, note.startedAt);
+      assertGreater(seenAt, start + 8.9 * MINUTE_MS);
+    }
+    assertEquals(await store.processes(), []);
+    assertEquals(await Array.fromAsync(kv.list({ prefix: ["events", "process"] })), []);
+  }),
+);
+
+const jobs = events("jobs");
+
+const newBot = () => defineApp({ name: "bot", platform: github() });
+
+/** Makes the handler of an app. */
+const appOf = (set: (bot: ReturnType<typeof newBot>) => void) => {
+  const bot = newBot();
+  set(bot);
+  return { handle: bot.handlerWith({ env: {}, resources: undefined }) };
+};
+
+Deno.test(
+  "an event of a source that only another version has does not fail",
+  simulated(async (sut) => {
+    const handled: string[] = [];
+    await using older = await run(sut, appOf((bot) => bot.on("push", () => {})));
+    await using _newer = await run(
+      sut,
+      appOf((bot) => bot.from(jobs).on("triage", ({ id }) => void handled.push(id))),
+    );
+    await noted(sut.store, 2);
+    for (const id of ["a", "b", "c"]) {
+      await older.store.emit(jobs, "triage", {}, { id });
+      const { outcome, attempt } = await settled(sut.store, `jobs:${id}`);
+      assertEquals([outcome, attempt], ["handled", 1]);
+    }
+    assertEquals(handled, ["jobs:a", "jobs:b", "jobs:c"]);
+    assertEquals(older.logs.filter(({ level }) => level === "warn"), []);
+  }),
+);
+
+Deno.test(
+  "an event that a middleware leaves out is ignored at once",
+  simulated(async (sut) => {
+    await using older = await run(sut, appOf((bot) => bot.use(() => {}).on("star", () => {})));
+    await noteAbsent(sut.store);
+    await older.store.accept({ ...starred("d1"), intake: "github" });
+    assertEquals((await settled(sut.store, "github:d1")).outcome, "ignored");
+    assertEquals(putOffs(older), []);
+  }),
+);
+
+Deno.test("an app notes what it handles, by intake", () => {
+  const bot = defineApp({ name: "bot", platform: github() });
+  bot.on(["push", "issues.opened"], () => {}).onDead(() => {});
+  bot.from(jobs).onAny(() => {});
+  bot.schedule("digest", "@daily", () => {});
+  const handler = bot.handlerWith({ env: {}, resources: undefined });
+  const [describe] = Object.getOwnPropertySymbols(handler)
+    .map((symbol) => Reflect.get(handler, symbol) as () => unknown);
+  assertEquals(describe!(), [
+    { intake: "github", platform: "forge", names: ["issues.opened", "push"] },
+    { intake: "dead", platform: "events", names: ["dead"] },
+    { intake: "jobs", platform: "events", names: ["*"] },
+    { intake: "schedule", platform: "schedule", names: ["digest"] },
+  ]);
+});
