@@ -18,6 +18,7 @@ import {
   type Emitting,
   type EmittingContext,
   type HandlerContext,
+  type HandlerStore,
   type LimitedContext,
   TIME_LIMIT,
   type WaitingContext,
@@ -40,6 +41,7 @@ export class HandlerCommits implements Emitting, Adder {
   readonly #store: EventStore;
   readonly #leaseMs: number;
   readonly #lease: HeldLease;
+  readonly #events: HandlerStore;
   #effects: CommitEffects[] | undefined;
   #emissions: Emissions | undefined;
   #waits: JobWaits | undefined;
@@ -52,14 +54,19 @@ export class HandlerCommits implements Emitting, Adder {
   /**
    * Creates it for one run.
    *
-   * @param parts The store, and the length of its leases.
+   * @param parts The store, the part of it that handlers read, and the length of its leases.
    * @param lease The lease of the event.
    */
   constructor(
-    { store, leaseMs }: { readonly store: EventStore; readonly leaseMs: number },
+    { store, events, leaseMs }: {
+      readonly store: EventStore;
+      readonly events: HandlerStore;
+      readonly leaseMs: number;
+    },
     lease: HeldLease,
   ) {
     this.#store = store;
+    this.#events = events;
     this.#leaseMs = leaseMs;
     this.#lease = lease;
   }
@@ -84,6 +91,8 @@ export class HandlerCommits implements Emitting, Adder {
       [WAITS]: this,
       state: this.#state,
       [STATES]: this.#newStates,
+      store: this.#events,
+      cancel: this.#cancel,
       [TIME_LIMIT]: limit,
     };
   }
@@ -225,6 +234,9 @@ export class HandlerCommits implements Emitting, Adder {
   }
 
   readonly #state: HandlerContext["state"] = (key, options) => this.#ownStates.open(key, options);
+
+  readonly #cancel: HandlerContext["cancel"] = (id) =>
+    withDeadline(this.#store.cancel(id), this.#leaseMs);
 
   readonly #newStates = (): HandlerStates => this.#ownStates.child();
 

@@ -12,6 +12,7 @@ import { Settlement, type SettlementParts } from "./_settlement.ts";
 import {
   type EventHandler,
   HandledElsewhere,
+  type HandlerStore,
   isUnhandled,
   NoHandler,
   TIME_LIMIT,
@@ -23,6 +24,8 @@ import type { Versions } from "./_versions.ts";
 /** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts extends SettlementParts {
   readonly handler: EventHandler;
+  /** The part of the store that handlers read. */
+  readonly events: HandlerStore;
   readonly timeoutMs: number;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;

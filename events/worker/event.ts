@@ -7,6 +7,7 @@ import type {
   Emit,
   EmitOptions,
   EventChat,
+  EventOperations,
   EventRecord,
   EventRepository,
   EventSender,
@@ -75,6 +76,13 @@ export interface WebhookEvent<TPayload = JsonObject> {
    */
   idempotencyKey(call?: string): string;
 }
+
+/**
+ * The part of the event store that a handler reads: other events, such as those that it cancels.
+ *
+ * @category Handlers
+ */
+export type HandlerStore = Pick<EventOperations, "get" | "list">;
 
 /**
  * The second argument of a handler.
@@ -205,6 +213,17 @@ export interface HandlerContext {
    * @throws {Error} If another version wrote the state, or it is damaged.
    */
   state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
+  /** Reads events of the store, to find the one that is to be cancelled. */
+  readonly store: HandlerStore;
+  /**
+   * Cancels another event of the store: one that waits is dead at once. The signal of a handler that runs is
+   * aborted, in this process at once and in another one at the lease's next renewal, and its event is dead once it
+   * has ended. That happens now, and not with the commit that settles this event: it stays so if this handler fails.
+   *
+   * @param id The event's id.
+   * @returns True if it is cancelled; false if there is no such event, or it is settled already.
+   */
+  cancel(id: string): Promise<boolean>;
 }
 
 /**

@@ -279,7 +279,9 @@ class StoreWorker implements EventWorker {
     this.#options = options;
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
-    const parts = { ...options, store, handler, versions, settling, renewals, limits };
+    const list = store.list.bind(store) as EventStore["list"];
+    const events = Object.freeze({ get: (id: string) => store.get(id), list });
+    const parts = { ...options, store, events, handler, versions, settling, renewals, limits };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep?.bind(telemetry);

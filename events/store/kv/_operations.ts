@@ -354,7 +354,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   const isFlagged = isCancelRequested(record);
   if (!isFlagged && !await applyChange(parts, known, cancelRequested(record, now))) return false;
   // Again if it was flagged before: by another process, or in a commit whose answer was lost.
-  parts.local.listener?.onCancelRequested?.(record.id);
+  for (const listener of parts.listeners) listener.onCancelRequested?.(record.id);
   return true;
 }
 

@@ -22,8 +22,10 @@ export interface StoreParts {
   readonly uploads: KeyedLock;
   /** The commits of emitted events with ids of their own, one at a time. */
   readonly emits: KeyedLock;
-  /** The worker of this process, once there is one. */
+  /** The worker of this store, once there is one. */
   readonly local: { listener?: StoreListener };
+  /** The workers of this process on all stores of the same KV and namespace. */
+  readonly listeners: Set<StoreListener>;
   /** The payloads of done events. */
   readonly kept: KeptPayloads;
   /** See {@linkcode EventStoreOptions.retentionMs}. */

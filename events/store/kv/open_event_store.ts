@@ -16,6 +16,7 @@ import { GroupCommit } from "./_group_commit.ts";
 import { emitting } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { storeKeys } from "./_layout.ts";
+import { listenersOf } from "./_listeners.ts";
 import { storeOperations } from "./_operations.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -84,6 +85,7 @@ export async function openEventStore(
     uploads: new KeyedLock(),
     emits: new KeyedLock(),
     local,
+    listeners: listenersOf(own, namespace),
     kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
     retentionMs,
     log,
@@ -92,7 +94,7 @@ export async function openEventStore(
 
 /** Makes the store; its users get their own view of the KV. */
 function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
-  const { kv, keys, notifier, retentionMs, local } = parts;
+  const { kv, keys, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts);
   const claims = new Claims(parts, schedule);
@@ -117,9 +119,15 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     repairGroups: () => orderingGroups.repair(),
     check: (options) => new StoreCheck(parts, options).run(),
     lastCheck: () => readLastCheck(parts),
-    listen(listener) {
+    async listen(listener) {
+      if (local.listener) listeners.delete(local.listener);
       local.listener = listener;
-      return notifier.listen(() => listener.wake());
+      listeners.add(listener);
+      try {
+        await notifier.listen(() => listener.wake());
+      } finally {
+        listeners.delete(listener);
+      }
     },
   };
 }

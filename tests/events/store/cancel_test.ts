@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later, listed } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
@@ -144,7 +145,8 @@ testStoreInOneProcess(
     store.listen({ wake: () => {}, onCancelRequested: (id) => cancelled.push(id) }).catch(() => {});
     await store.accept(delivery("d1"));
     await claimOne(store);
-    const other = await openEventStore(kv, { notifier: store.notifier });
+    // Another view of the KV, as another process has it.
+    const other = await openEventStore(changedKv(kv, {}), { notifier: store.notifier });
     assert(await other.cancel("d1"));
     assertEquals(cancelled, []);
     for (const _ of [1, 2]) assert(await store.cancel("d1"));

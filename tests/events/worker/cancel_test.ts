@@ -1,6 +1,6 @@
 /** Events that are cancelled while a worker has them. */
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
-import { failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
+import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import {
   type EventHandler,
   type EventStore,
@@ -51,9 +51,66 @@ Deno.test("cancel() aborts a handler of this process at once, and its event is c
   assertEquals(records, ["info: event cancelled"]);
 });
 
+Deno.test("cancel() of another store in this process aborts a handler at once", async () => {
+  await using sut = await memoryStore();
+  const by = await openEventStore(sut.store.kv);
+  const records = await cancelRunning(sut.store, obedient, { by, leaseMs: 600_000 });
+  assertEquals(records, ["info: event cancelled"]);
+});
+
+Deno.test("cancel() reaches no handler of another namespace", async () => {
+  await using sut = await memoryStore();
+  const other = await openEventStore(sut.kv, { namespace: "other" });
+  let isAborted = false;
+  const started = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  const worker = startWorker(sut.store, async (_event, { signal }) => {
+    signal.addEventListener("abort", () => isAborted = true);
+    started.resolve();
+    await ended.promise;
+  }, { log: () => {} });
+  await Promise.all([sut.store, other].map((store) => store.accept(delivery("d1"))));
+  await started.promise;
+  const idle = startWorker(other, obedient, { log: () => {} });
+  await reach(other, "d1", "running");
+  assertEquals(await other.cancel("d1"), true);
+  await reach(other, "d1", "dead");
+  assertEquals(isAborted, false);
+  ended.resolve();
+  await reach(sut.store, "d1", "done");
+  await Promise.all([worker.stop(), idle.stop()]);
+});
+
+Deno.test("a handler finds another event and cancels it at once, by its context", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const started = Promise.withResolvers<void>();
+  const handler: EventHandler = async (event, context) => {
+    if (event.id === "d1") {
+      started.resolve();
+      await obedient(event, context);
+      return;
+    }
+    for await (const { id } of context.store.list({ state: "running" })) {
+      if (id !== event.id) assertEquals(await context.cancel(id), true);
+    }
+    assertEquals(await context.cancel("unknown"), false);
+    assertEquals((await context.store.get(event.id))?.state, "running");
+  };
+  const worker = startWorker(store, handler, { log: () => {}, leaseMs: 600_000 });
+  await store.accept(delivery("d1"));
+  await started.promise;
+  await store.accept(delivery("d2"));
+  await reach(store, "d2", "done");
+  await reach(store, "d1", "dead");
+  assertEquals((await store.get("d1"))?.outcome, "cancelled");
+  await worker.stop();
+});
+
 Deno.test("cancel() by another process aborts a handler at the next renewal", async () => {
   await using sut = await memoryStore();
-  const by = await openEventStore(sut.kv);
+  // Another view of the KV: a store in this process would tell the worker.
+  const by = await openEventStore(changedKv(sut.kv, {}));
   const reasons: unknown[] = [];
   const records = await cancelRunning(sut.store, async (event, context) => {
     await Promise.resolve(obedient(event, context)).catch((reason) => void reasons.push(reason));
