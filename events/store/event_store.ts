@@ -145,8 +145,8 @@ export interface ClaimOptions {
 
 /**
  * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
- * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses `enqueue` if the
- * store's notifier is `enqueue`.
+ * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses to change keys of the
+ * store, which begin with its namespace, and `enqueue` if the store's notifier is `enqueue`.
  *
  * @category Handlers
  */

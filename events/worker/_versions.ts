@@ -11,8 +11,8 @@ const NOTE_MS = 60_000;
 /** Longest wait for the first note and the last: an app must start and stop while the KV fails. */
 const [BEGIN_MS, END_MS] = [2_000, 500] as const;
 
-/** Longest wait for the notes of the other processes. */
-const READ_MS = 5_000;
+/** Longest wait for the notes of the other processes, and for a note of this one: some calls are never answered. */
+const CALL_MS = 5_000;
 
 /** Time for which it is remembered that another process has handlers for an event. */
 const CACHED_MS = 5_000;
@@ -170,7 +170,7 @@ export class Versions {
     const { store, owner } = this.#options;
     const at = performance.now();
     try {
-      const all = await withDeadline(store.processes(), READ_MS);
+      const all = await withDeadline(store.processes(), CALL_MS);
       const notes = all.filter(({ id }) => id !== owner);
       this.#others = { notes, at };
       return notes;
@@ -192,12 +192,13 @@ export class Versions {
     const times = { startedAt: this.#startedAt, seenAt: Date.now() };
     const noted: readonly HandledEvents[] | null = isShort ? handles : null;
     try {
-      await store.noteProcess({
+      const note: ProcessNote = {
         id,
         ...(version !== undefined && { version }),
         ...times,
         handles: noted,
-      });
+      };
+      await withDeadline(store.noteProcess(note), CALL_MS);
     } catch (error) {
       // It is written again a minute later, and the one before is kept for longer.
       if (!this.#isEnded && !(error instanceof Deno.errors.BadResource)) {

@@ -112,7 +112,8 @@ export interface HandlerContext {
   /**
    * Adds mutations to the commit that settles the event as done, for effects in the same KV. They happen
    * exactly once, and not at all if the handler fails or the event is cancelled. If one of their checks
-   * does not hold, the attempt fails.
+   * does not hold, the attempt fails. So it does if they change a key that begins with the store's namespace, which
+   * in an app is its name: those are the store's own.
    *
    * A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes of the payload, and four
    * for each further event of a batch. Where payloads are kept, it takes up to 10, and none for the payload.

@@ -6,6 +6,7 @@ import type {
   StoredState,
 } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
+import { withOwnKeys } from "../store/own_keys.ts";
 import { bytesFromNow, checkState, entryOf, type StateChange } from "../store/stored_state.ts";
 
 /** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
@@ -213,9 +214,10 @@ class OpenState implements HandlerState<unknown> {
   addTo(commit: Deno.AtomicOperation): void {
     const { kvKey: key, versionstamp, change } = this;
     commit.check({ key, versionstamp });
-    if (!change) return void commit.delete(key);
+    const own = withOwnKeys(commit);
+    if (!change) return void own.delete(key);
     const { expireIn } = change;
-    commit.set(key, bytesFromNow(change), expireIn === undefined ? {} : { expireIn });
+    own.set(key, bytesFromNow(change), expireIn === undefined ? {} : { expireIn });
   }
 }
 

@@ -3,6 +3,7 @@ import { deathOf, type Emission } from "../emission.ts";
 import type { CommitEffects, EventStore, Lease } from "../event_store.ts";
 import type { Wake } from "../waits.ts";
 import { type LeaseRequest, renewed } from "../claims.ts";
+import { withoutOwnKeys } from "../own_keys.ts";
 import { isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
 import { addEmissions, hasOvertaken, inTurn } from "./_emit.ts";
@@ -363,7 +364,7 @@ function startOf(
 ): Write {
   const write = new Write().check({ key: keys.event(record), versionstamp });
   if (checks) { for (const check of checks) write.check(check); }
-  write.effects = effects;
+  write.effects = effects && ((commit) => effects(withoutOwnKeys(commit, keys.namespace)));
   add?.(write);
   return write;
 }

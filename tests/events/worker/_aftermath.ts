@@ -97,6 +97,8 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
     "state",
     "keptCounted",
     "checked",
+    // The note of a process that was killed, which the KV forgets after five minutes.
+    "process",
     ...isEmpty ? ["keptBytes"] : [],
   ];
   return (await keysOf(kv)).filter(([, part]) => !own.includes(part));
