@@ -208,8 +208,12 @@ export function checkDefinition<TEvents extends object, TSpec extends EnvSpec, T
 }
 
 function checkText(option: string, text: unknown): void {
-  if (typeof text === "string" && text.trim() !== "") return;
-  throw new TypeError(
-    `Cannot ${DOING}: '${option}' must be a text that is not blank, got ${met(text)}`,
-  );
+  if (typeof text !== "string" || text.trim() === "") {
+    throw new TypeError(
+      `Cannot ${DOING}: '${option}' must be a text that is not blank, got ${met(text)}`,
+    );
+  }
+  // A KV would store half of a surrogate pair as another character.
+  if (text.isWellFormed()) return;
+  throw new TypeError(`Cannot ${DOING}: '${option}' must be a well-formed text, got ${met(text)}`);
 }

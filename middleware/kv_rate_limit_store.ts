@@ -5,6 +5,7 @@ import {
   checkObject,
   checkPart,
   MAX_TIMER_MS,
+  met,
 } from "../core/check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
 import { withDeadline } from "../core/timeouts.ts";
@@ -103,7 +104,7 @@ export class KvRateLimitStore implements RateLimitStore {
    *
    * @param kv The KV. The store does not close it.
    * @param options The key prefix, the time limits and the log.
-   * @throws {TypeError} If the KV or an option has the wrong type.
+   * @throws {TypeError} If the KV or an option has the wrong type, or a text of the prefix is not well-formed.
    * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a whole number from 1 to 2,147,483,647.
    */
   constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
@@ -114,6 +115,7 @@ export class KvRateLimitStore implements RateLimitStore {
     const wanted = "the KV must be what Deno.openKv() resolves with";
     checkPart(DOING, kv, "atomic", wanted);
     checkFunctions(DOING, { log });
+    checkPrefix(prefix);
     checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
     checkInteger(DOING, "recoveryMs", recoveryMs, { max: MAX_TIMER_MS });
     this.#counts = new KvCounts(kv, prefix, timeoutMs);
@@ -206,7 +208,8 @@ class KvCounts {
 
   /** Makes the key of a count. The end of the window leads, so that expired windows come first. */
   async #keyOf(key: string, windowMs: number, now: number): Promise<Deno.KvKey> {
-    const digest = await crypto.subtle.digest("SHA-256", encoder.encode(key));
+    // As JSON: half of a surrogate pair would be encoded as another character, and two clients be one.
+    const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(key)));
     return [
       ...this.#prefix,
       endOf(windowMs, now),
@@ -241,6 +244,17 @@ class KvCounts {
       await new Promise((resolve) => setTimeout(resolve, MAX_PAUSE_MS * Math.random()));
     }
   }
+}
+
+/** Checks a prefix: a KV would store half of a surrogate pair as another character, and two limiters count together. */
+function checkPrefix(prefix: unknown): void {
+  const isPart = (part: unknown) => typeof part !== "string" || part.isWellFormed();
+  if (Array.isArray(prefix) && prefix.every(isPart)) return;
+  throw new TypeError(
+    `Cannot ${DOING}: 'prefix' must be a key of well-formed texts and other parts, got ${
+      met(prefix)
+    }`,
+  );
 }
 
 function endOf(windowMs: number, now: number): number {

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { met } from "../../core/check_options.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import { plannedDelay } from "./claims.ts";
 import type { Delivery } from "./delivery.ts";
@@ -27,10 +28,17 @@ const NO_BODY = { body: new Uint8Array(), payload: {} };
  * @param delivery The delivery.
  * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone if no intake
  * is named. If there is no delivery id, a UUID takes its place: another one at each call.
+ * @throws {TypeError} If the id holds half of a surrogate pair.
  * @throws {RangeError} If the id has over 600 characters.
  */
 export function eventIdOf({ intake, deliveryId }: Delivery): string {
   const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
+  // A KV would store half of a surrogate pair as another character, and take two ids for one.
+  if (!id.isWellFormed()) {
+    throw new TypeError(
+      `Cannot store the event: its id must be a well-formed text, got ${met(id)}`,
+    );
+  }
   if (id.length <= MAX_ID_LENGTH) return id;
   throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
 }

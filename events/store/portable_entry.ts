@@ -154,6 +154,7 @@ export function checkedEntry(entry: PortableEntry): PortableEntry {
   }
   if (entry.kind === "state" && entry.value === undefined) throw refusal(kind, "it has no value");
   if (entry.kind === "schedule") {
+    if (!entry.name.isWellFormed()) throw refusal(kind, `its 'name' is not well-formed`);
     for (const name of ["name", "plan"] as const) {
       const { length } = entry[name];
       if (length >= 1 && length <= MAX_LENGTH) continue;

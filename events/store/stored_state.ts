@@ -192,6 +192,8 @@ export function checkState(key: unknown, options: StateOptions): void {
   if (intake !== undefined && typeof intake !== "string") {
     throw new TypeError(`Cannot ${READING}: 'intake' must be a text, got ${met(intake)}`);
   }
+  checkWellFormed(READING, "key", key);
+  checkWellFormed(READING, "intake", intake);
   if (key.length <= MAX_KEY_LENGTH && (intake ?? "").length <= MAX_KEY_LENGTH) return;
   throw new RangeError(
     `Cannot ${READING}: 'key' and 'intake' must have up to ${MAX_KEY_LENGTH} characters`,
@@ -204,9 +206,17 @@ export function checkStateList(options: StateListOptions): void {
   checkKeys(LISTING, options, ["intake", "prefix"]);
   for (const name of ["intake", "prefix"] as const) {
     const value: unknown = options[name];
-    if (value === undefined || typeof value === "string") continue;
-    throw new TypeError(`Cannot ${LISTING}: '${name}' must be a text, got ${met(value)}`);
+    if (value !== undefined && typeof value !== "string") {
+      throw new TypeError(`Cannot ${LISTING}: '${name}' must be a text, got ${met(value)}`);
+    }
+    checkWellFormed(LISTING, name, value);
   }
+}
+
+/** Refuses half of a surrogate pair, which a KV would store as another character: two keys would be one. */
+function checkWellFormed(doing: string, name: string, text = ""): void {
+  if (text.isWellFormed()) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(text)}`);
 }
 
 /** Makes the new entry of a state. */

@@ -222,7 +222,7 @@ class OpenState implements HandlerState<unknown> {
 }
 
 function nameOf(key: string, intake = ""): string {
-  return JSON.stringify([intake, key.toWellFormed()]);
+  return JSON.stringify([intake, key]);
 }
 
 function checkCount(count: number): void {

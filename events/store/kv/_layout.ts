@@ -203,8 +203,9 @@ export function isUnreadable({ record, versionstamp }: Known): boolean {
   return !record && versionstamp !== null;
 }
 
-/** Finds an event by its id. */
+/** Finds an event by its id. With half a surrogate pair it has none: a KV would take that for another character. */
 export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<Found> {
+  if (!id.isWellFormed()) return { entry: null, versionstamp: null };
   const { value, versionstamp: entry } = await read(kv, keys.id(id));
   if (entry === null) return { entry, versionstamp: null };
   if (typeof value !== "number") throw new UndecodableError(`the entry of the id ${id}`);

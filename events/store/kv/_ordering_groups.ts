@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
@@ -20,6 +21,9 @@ import { commit, Write } from "./_write.ts";
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_KEY_LENGTH = 256;
+
+/** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
+const DIGEST_LENGTH = 32;
 
 /**
  * Delay of an event whose record cannot be read: another version that runs beside this one finds it then.
@@ -463,9 +467,18 @@ export class OrderingGroups {
   }
 }
 
-/** Cuts an ordering key. That may leave half a surrogate pair, which a KV would store as another character. */
+/**
+ * Makes an ordering key one that a KV stores as it is. It comes from a payload, so none is refused. A key that is too
+ * long, or holds half a surrogate pair, which a KV would store as another character, ends with a digest of the whole:
+ * two keys are never one group.
+ */
 export function cutKey(orderingKey: string): string {
-  return orderingKey.slice(0, MAX_KEY_LENGTH).toWellFormed();
+  if (orderingKey.length <= MAX_KEY_LENGTH && orderingKey.isWellFormed()) return orderingKey;
+  // As JSON, which has half a pair as text of its own.
+  const digest = createHash("sha256").update(JSON.stringify(orderingKey)).digest("hex")
+    .slice(0, DIGEST_LENGTH);
+  const beginning = orderingKey.slice(0, MAX_KEY_LENGTH - DIGEST_LENGTH - 1).toWellFormed();
+  return `${beginning}~${digest}`;
 }
 
 /** Parses a group. Throws if it cannot be decoded. */

@@ -63,7 +63,7 @@ export async function restoreEntry(
   if (expireIn <= 0) return "expired";
   const mark = keys.restored(key);
   if (entry.kind === "answer") {
-    const wake = wakeOf(entry.name.toWellFormed(), entry.value);
+    const wake = wakeOf(entry.name, entry.value);
     const isWoken = await new Waits(parts).restore(wake, { key: mark, expireIn: MARKED_MS });
     if (isWoken) return "restored";
   }
@@ -84,7 +84,7 @@ function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {
       const { intake = "", key, value, expiresAt } = entry;
       const state = entryUntil(value, expiresAt, now);
       return {
-        key: keys.state(intake.toWellFormed(), key.toWellFormed()),
+        key: keys.state(intake, key),
         ...{ value: bytesFromNow(state), expireIn: state.expireIn },
       };
     }
@@ -93,14 +93,14 @@ function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {
       // By a clock that was ahead, it would have come in the future.
       const expireIn = Math.min(KEPT_MS, at + KEPT_MS - now);
       return {
-        key: keys.waiter(name.toWellFormed()),
+        key: keys.waiter(name),
         value: encodeValue(storedAnswer(at, value)),
         expireIn,
       };
     }
     case "schedule": {
       const { name, plan, at } = entry;
-      return { key: keys.slots(name.toWellFormed()), value: encodeValue({ plan, at }) };
+      return { key: keys.slots(name), value: encodeValue({ plan, at }) };
     }
   }
 }

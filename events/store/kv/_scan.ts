@@ -3,6 +3,7 @@ import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { isOpenState, openRefs } from "./_open_events.ts";
+import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
   type Entry,
@@ -372,6 +373,6 @@ function isOfKind(event: EventRecord, filter: EventFilter): boolean {
     (source === undefined || event.source === source || event.intake === source) &&
     (repository === undefined || event.repository?.fullName === repository) &&
     (chat === undefined || event.chat?.id === chat) &&
-    (orderingKey === undefined || event.orderingKey === orderingKey) &&
+    (orderingKey === undefined || event.orderingKey === cutKey(orderingKey)) &&
     (settledBefore === undefined || (event.settledAt ?? Infinity) < settledBefore);
 }

@@ -25,7 +25,7 @@ export async function readState<TValue>(
   options: StateOptions = {},
 ): Promise<StoredState<TValue>> {
   checkState(key, options);
-  const kvKey = keys.state(options.intake ?? "", key.toWellFormed());
+  const kvKey = keys.state(options.intake ?? "", key);
   const { value, versionstamp } = await read(kv, kvKey);
   return new KvState<TValue>(kv, kvKey, versionstamp, valueOf(value) as TValue | undefined);
 }

@@ -149,6 +149,12 @@ function check(
       `Cannot ${DOING}: 'namespace' must be a text that is not empty, got ${met(namespace)}`,
     );
   }
+  // A KV would store half of a surrogate pair as another character, and take two namespaces for one.
+  if (!namespace.isWellFormed()) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'namespace' must be a well-formed text, got ${met(namespace)}`,
+    );
+  }
   if (!NOTIFIERS.includes(notifier)) {
     throw new TypeError(
       `Cannot ${DOING}: 'notifier' must be "auto", "enqueue" or "watch", got ${met(notifier)}`,
