@@ -1,30 +1,30 @@
 import { met } from "../../core/check_options.ts";
 
-/** Methods of a commit that change one key, which is their first argument. */
-const CHANGES: ReadonlySet<unknown> = new Set(["set", "delete", "sum", "min", "max"]);
+/** Methods of a commit that change values. */
+const CHANGES: ReadonlySet<unknown> = new Set(["set", "delete", "sum", "min", "max", "mutate"]);
 
 /** The commits behind the views that effects get. */
 const commits = new WeakMap<Deno.AtomicOperation, Deno.AtomicOperation>();
 
 /**
- * Makes a view of a commit for a handler's effects, which refuses changes of the store's own keys: what is written
- * there is a record, a state or an index, and other values would break the store. Checks only read, so they may name
- * any key.
+ * Makes a view of a commit for others than the store, such as a handler's effects. It refuses changes of the store's
+ * own keys: what is written there is a record, a state or an index, and other values would break the store. Checks only
+ * read, so they may name any key.
  *
  * @param commit The commit.
- * @param namespace The store's namespace, with which all of its keys begin.
+ * @param namespaces The namespaces of stores, with which all of their keys begin.
  * @returns The view.
  */
 export function withoutOwnKeys(
   commit: Deno.AtomicOperation,
-  namespace: string,
+  namespaces: ReadonlySet<string>,
 ): Deno.AtomicOperation {
   const get = (_: Deno.AtomicOperation, name: string | symbol): unknown => {
     const member: unknown = Reflect.get(commit, name);
     if (typeof member !== "function" || name === "constructor") return member;
     return (...args: unknown[]): unknown => {
-      if (CHANGES.has(name)) checkKey(args[0], namespace);
-      if (name === "mutate") { for (const { key } of args.map(Object)) checkKey(key, namespace); }
+      const keys = name === "mutate" ? args.map((each) => Object(each).key) : args.slice(0, 1);
+      if (CHANGES.has(name)) { for (const key of keys) refuseOwnKey(key, namespaces); }
       const result: unknown = member.apply(commit, args);
       return result === commit ? view : result;
     };
@@ -44,14 +44,19 @@ export function withOwnKeys(commit: Deno.AtomicOperation): Deno.AtomicOperation 
   return commits.get(commit) ?? commit;
 }
 
-function checkKey(key: unknown, namespace: string): void {
+/**
+ * Refuses a key of a store.
+ *
+ * @param key The key.
+ * @param namespaces The namespaces of stores.
+ * @throws {TypeError} If the key begins with one of them.
+ */
+export function refuseOwnKey(key: unknown, namespaces: ReadonlySet<string>): void {
   const first: unknown = Array.isArray(key) ? key[0] : undefined;
   // A KV stores half of a surrogate pair as another character.
-  if (typeof first !== "string" || first.toWellFormed() !== namespace) return;
+  if (typeof first !== "string" || !namespaces.has(first.toWellFormed())) return;
   throw new TypeError(
-    `Cannot commit the effects: the keys that begin with ${
-      met(namespace)
-    } are the event store's own. ` +
-      "Begin yours with another text, and set states with 'state' of the context",
+    `Cannot change the key: those that begin with ${met(first)} are the event store's own. ` +
+      "Begin yours with another text, and set states with 'state' of the context or the store",
   );
 }

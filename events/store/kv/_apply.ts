@@ -364,7 +364,7 @@ function startOf(
 ): Write {
   const write = new Write().check({ key: keys.event(record), versionstamp });
   if (checks) { for (const check of checks) write.check(check); }
-  write.effects = effects && ((commit) => effects(withoutOwnKeys(commit, keys.namespace)));
+  write.effects = effects && ((commit) => effects(withoutOwnKeys(commit, keys.namespaces)));
   add?.(write);
   return write;
 }

@@ -1,8 +1,11 @@
+import { refuseOwnKey, withoutOwnKeys } from "../own_keys.ts";
+
 /**
  * The guard of a store's KV. A KV has one queue. Where the notifier uses it, the store's listener takes
  * every message: one that somebody else sent would be lost without a word. So the views of the KV that
- * leave the store, and the commits that effects add to, refuse to send and to listen. And no view can be
- * closed: a handler that did so would keep the app from storing anything until it is started anew.
+ * leave the store, and the commits that effects add to, refuse to send and to listen. No view changes a key of a
+ * store. And no view can be closed: a handler that did so would keep the app from storing anything until it is started
+ * anew.
  */
 
 const ADVICE = "For messages of your own, open another KV, with a path of its own, or open the " +
@@ -19,30 +22,40 @@ const CLOSING =
   "Cannot close the KV of the event store: the store needs it. Close the KV that you " +
   "opened; an app closes its own when it stops";
 
-/** The KV behind a view, and whether the view refuses its queue. */
+/** The KV behind a view, and what the view refuses. */
 interface Guarded {
   readonly kv: Deno.Kv;
   readonly refusesQueue: boolean;
+  /** Namespaces of the stores that have been opened with the view: their keys are refused. */
+  readonly namespaces: Set<string>;
 }
 
 /** Each view with what is behind it: a store that is opened with a view needs the KV itself. */
 const views = new WeakMap<Deno.Kv, Guarded>();
 
 /**
- * Makes a view of a KV that cannot be closed, and is otherwise the KV itself.
+ * Makes a view of a KV that cannot be closed, changes no key of a store, and is otherwise the KV itself.
  *
  * @param kv The KV, or a view of it.
+ * @param namespace The namespace of the store.
  * @param refusesQueue True if it refuses the use of its queue as well.
  * @returns The view.
  */
-export function guardKv(kv: Deno.Kv, refusesQueue: boolean): Deno.Kv {
+export function guardKv(kv: Deno.Kv, namespace: string, refusesQueue: boolean): Deno.Kv {
   const known = views.get(kv);
-  if (known && (known.refusesQueue || !refusesQueue)) return kv;
-  const own = withoutGuard(kv);
-  const view = new Proxy(own, {
-    get: (_, name) => (refusesQueue ? queueMember(own, name) : undefined) ?? memberOf(own, name),
+  if (known && (known.refusesQueue || !refusesQueue)) {
+    known.namespaces.add(namespace);
+    return kv;
+  }
+  const guarded: Guarded = {
+    kv: withoutGuard(kv),
+    refusesQueue,
+    namespaces: new Set([...known?.namespaces ?? [], namespace]),
+  };
+  const view = new Proxy(guarded.kv, {
+    get: (_, name) => guardedMember(guarded, name) ?? memberOf(guarded.kv, name),
   });
-  views.set(view, { kv: own, refusesQueue });
+  views.set(view, guarded);
   return view;
 }
 
@@ -67,10 +80,26 @@ export function refuseMessages(operation: Deno.AtomicOperation): Deno.AtomicOper
   return operation;
 }
 
-function queueMember(kv: Deno.Kv, name: string | symbol): unknown {
-  if (name === "enqueue") return refuseToSend;
-  if (name === "listenQueue") return refuseToListen;
-  return name === "atomic" ? () => refuseMessages(kv.atomic()) : undefined;
+function guardedMember({ kv, refusesQueue, namespaces }: Guarded, name: string | symbol): unknown {
+  switch (name) {
+    case "enqueue":
+      return refusesQueue ? refuseToSend : undefined;
+    case "listenQueue":
+      return refusesQueue ? refuseToListen : undefined;
+    case "atomic":
+      return () => {
+        const operation = kv.atomic();
+        return withoutOwnKeys(refusesQueue ? refuseMessages(operation) : operation, namespaces);
+      };
+    case "set":
+    case "delete":
+      return (...args: Parameters<Deno.Kv["set"]>) => {
+        refuseOwnKey(args[0], namespaces);
+        return name === "set" ? kv.set(...args) : kv.delete(args[0]);
+      };
+    default:
+      return undefined;
+  }
 }
 
 function memberOf(kv: Deno.Kv, name: string | symbol): unknown {

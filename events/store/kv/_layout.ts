@@ -40,8 +40,8 @@ export interface Prefix {
  * the order of ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
  */
 export interface StoreKeys {
-  /** The namespace, with which all of them begin. */
-  readonly namespace: string;
+  /** The namespace, with which all of them begin, as a set of one. */
+  readonly namespaces: ReadonlySet<string>;
   /** The time at which the event of an id was received, which leads to its record. */
   id(id: string): Deno.KvKey;
   /** All ids. */
@@ -121,7 +121,7 @@ export interface StoreKeys {
 /** Makes the keys of the store with a namespace. */
 export function storeKeys(namespace: string): StoreKeys {
   return {
-    namespace,
+    namespaces: new Set([namespace]),
     id: (id) => [namespace, "id", id],
     ids: { prefix: [namespace, "id"] },
     event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],

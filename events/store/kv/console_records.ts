@@ -1,4 +1,5 @@
 import { encodeValue } from "../value_codec.ts";
+import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys } from "./_layout.ts";
 import { isForeign, LAST, list, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
 import { commit } from "./_write.ts";
@@ -90,11 +91,12 @@ export interface ConsoleRecords {
 /**
  * Opens the records of a console.
  *
- * @param kv The KV.
+ * @param view The KV, or a view of it.
  * @param namespace The namespace of the events.
  * @returns The records.
  */
-export function openConsoleRecords(kv: Deno.Kv, namespace: string): ConsoleRecords {
+export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRecords {
+  const kv = withoutGuard(view);
   const prefix = storeKeys(namespace).consoleRecords;
   const keyOf = ({ kind, number, id }: ConsoleRecordKey) => [...prefix, kind, number, id];
   const between: ConsoleRecords["between"] = async function* (kind, from, before) {

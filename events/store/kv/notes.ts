@@ -1,4 +1,5 @@
 import { encodeValue } from "../value_codec.ts";
+import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys, UndecodableError } from "./_layout.ts";
 import { isUndecodable, listAround, read } from "./_reads.ts";
 import { commit } from "./_write.ts";
@@ -37,11 +38,12 @@ export interface Notes {
 /**
  * Opens the notes on the slots of schedules: one key for each schedule.
  *
- * @param kv The KV.
+ * @param view The KV, or a view of it.
  * @param namespace The namespace of the events.
  * @returns The notes.
  */
-export function openSlotNotes(kv: Deno.Kv, namespace: string): Notes {
+export function openSlotNotes(view: Deno.Kv, namespace: string): Notes {
+  const kv = withoutGuard(view);
   const { slots, schedules } = storeKeys(namespace);
   return {
     async read(name) {

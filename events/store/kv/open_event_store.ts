@@ -76,7 +76,7 @@ export async function openEventStore(
   const commits = new GroupCommit(own, keys, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
   const kept = { kv: own, keys, commits, log, local };
-  return storeOf(guardKv(kv, kind === "enqueue"), {
+  return storeOf(guardKv(kv, namespace, kind === "enqueue"), {
     kv: own,
     keys,
     notifier,

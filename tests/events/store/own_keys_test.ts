@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type CommitEffects, defineApp, github, openEventStore } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { claimOne, delivery } from "./_events.ts";
@@ -6,8 +6,9 @@ import { testStoreInOneProcess } from "./_stores.ts";
 
 const KEY: Deno.KvKey = ["events", "state", "forge", "chat/1"];
 
-const REFUSAL = 'Cannot commit the effects: the keys that begin with "events" are the event ' +
-  "store's own. Begin yours with another text, and set states with 'state' of the context";
+const REFUSAL =
+  'Cannot change the key: those that begin with "events" are the event store\'s own. ' +
+  "Begin yours with another text, and set states with 'state' of the context or the store";
 
 const CHANGES: Readonly<Record<string, CommitEffects>> = {
   set: (commit) => commit.set(KEY, 1),
@@ -38,6 +39,27 @@ for (const [name, effects] of Object.entries(CHANGES)) {
     assertEquals((await kv.get(["a"])).value, 1);
   });
 }
+
+testStoreInOneProcess("store.kv changes no key of the store", async ({ kv, store }) => {
+  const other = await openEventStore(store.kv, { namespace: "other" });
+  for (const [view, key] of [[store.kv, KEY], [other.kv, ["other", "a"]]] as const) {
+    for (
+      const change of [
+        () => view.set(key, 1),
+        () => view.delete(key),
+        () => view.atomic().set(key, 1),
+        () => view.atomic().check({ key, versionstamp: null }).delete(key),
+      ]
+    ) {
+      assertThrows(change, TypeError, "Cannot change the key: those that begin with ");
+    }
+  }
+  await store.kv.set(["own"], 1);
+  assertEquals((await store.kv.atomic().set(["own"], 2).commit()).ok, true);
+  assertEquals((await kv.get(["own"])).value, 2);
+  await store.kv.delete(["own"]);
+  assertEquals((await store.kv.get(["own"])).value, null);
+});
 
 testStoreInOneProcess("effects may check keys of the store, and change others", async (sut) => {
   const { kv, store } = sut;
