@@ -14,6 +14,7 @@ import {
   type WorkerOptions,
 } from "../../../mod.ts";
 import { events } from "../../../app/mod.ts";
+import { workerNoted } from "../../../events/worker/worker.ts";
 import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
@@ -27,6 +28,8 @@ interface Running extends AsyncDisposable {
   readonly handled: string[];
   readonly logs: LogRecord[];
   readonly store: EventStore;
+  /** Resolves once it takes events. */
+  readonly noted: Promise<void>;
 }
 
 type Handlers = (router: EventRouter, ok: EventHandler) => EventRouter;
@@ -42,7 +45,8 @@ async function run(
   const ok: EventHandler = ({ id }) => void handled.push(id);
   const router = "handle" in handlers ? handlers : handlers(createEventRouter(), ok);
   const worker = startWorker(store, router.handle, { log, ...options });
-  return { handled, logs, store, [Symbol.asyncDispose]: () => worker.stop() };
+  const noted = workerNoted(worker);
+  return { handled, logs, store, noted, [Symbol.asyncDispose]: () => worker.stop() };
 }
 
 const push: Handlers = (router, ok) => router.on("push", ok);
@@ -111,6 +115,41 @@ Deno.test(
     assertEquals(newer.handled.toSorted(), ["a", "b", "c"]);
     // Each looks at an event once before any does so twice.
     assert(older.flatMap(putOffs).every((ms) => ms <= 1_250));
+  }),
+);
+
+Deno.test(
+  "an event that comes when a new version has just started is left to that",
+  simulated(async (sut) => {
+    await using older = await run(sut, push);
+    for (const id of ["a", "b", "c", "d", "e", "f", "g", "h"]) {
+      // The older one has just read which others there are.
+      await older.store.accept({ ...delivery(`ping-${id}`), type: "ping" });
+      await settled(sut.store, `ping-${id}`);
+      await using newer = await run(sut, star);
+      await newer.noted;
+      await older.store.accept(starred(id));
+      assertEquals((await settled(sut.store, id)).outcome, "handled");
+      assertEquals(newer.handled, [id]);
+    }
+  }),
+);
+
+Deno.test(
+  "a process begins at once unless another version is awake",
+  simulated(async (sut) => {
+    const begin = async (handlers: Handlers) => {
+      const start = Date.now();
+      const running = await run(sut, handlers);
+      await running.noted;
+      return { running, tookMs: Date.now() - start };
+    };
+    const first = await begin(push);
+    const same = await begin(push);
+    const other = await begin(star);
+    for (const { tookMs } of [first, same]) assertLess(tookMs, 500);
+    assertGreater(other.tookMs, 999);
+    for (const { running } of [first, same, other]) await running[Symbol.asyncDispose]();
   }),
 );
 
