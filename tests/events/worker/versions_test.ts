@@ -18,15 +18,20 @@ import { workerNoted } from "../../../events/worker/worker.ts";
 import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
+import { ON_DENO_2_5 } from "../../_deno_version.ts";
+import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { type OpenedStore, simulated } from "./_worker.ts";
 
 const MINUTE_MS = 60_000;
 
+/** Number of processes of the old version. A turn of the event loop takes Deno 2.5 more than a millisecond. */
+const OTHERS = ON_DENO_2_5 ? 2 : 9;
+
 /** A version of a bot that runs: each has a store of its own, as in a process of its own. */
 interface Running extends AsyncDisposable {
   readonly handled: string[];
-  readonly logs: LogRecord[];
+  readonly logs: readonly LogRecord[];
   readonly store: EventStore;
   /** Resolves once it takes events. */
   readonly noted: Promise<void>;
@@ -57,6 +62,8 @@ const starred = (id: string, orderingKey?: string) => ({
   type: "star",
 });
 
+const newBot = () => defineApp({ name: "bot", platform: github() });
+
 /** Waits for a condition; the clock of the simulation turns by itself. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50));
@@ -71,7 +78,7 @@ async function settled(store: EventStore, id: string): Promise<EventRecord> {
 const noted = (store: EventStore, count: number) =>
   until(async () => (await store.processes()).length === count);
 
-const putOffs = ({ logs }: Running) =>
+const putOffs = ({ logs }: Pick<Running, "logs">) =>
   logs.filter(({ message }) => message === "event put off").map(({ afterMs }) => Number(afterMs));
 
 /** Notes a process that does not run, and has a handler for stars. */
@@ -105,9 +112,9 @@ Deno.test(
   simulated(async (sut) => {
     await using stack = new AsyncDisposableStack();
     const older: Running[] = [];
-    for (let i = 0; i < 9; i++) older.push(stack.use(await run(sut, push)));
+    for (let i = 0; i < OTHERS; i++) older.push(stack.use(await run(sut, push)));
     const newer = stack.use(await run(sut, star));
-    await noted(sut.store, 10);
+    await noted(sut.store, OTHERS + 1);
     for (const id of ["a", "b", "c"]) {
       await older[0]!.store.accept(starred(id));
       await settled(sut.store, id);
@@ -122,7 +129,7 @@ Deno.test(
   "an event that comes when a new version has just started is left to that",
   simulated(async (sut) => {
     await using older = await run(sut, push);
-    for (const id of ["a", "b", "c", "d", "e", "f", "g", "h"]) {
+    for (const id of ["a", "b", "c", "d", "e", "f", "g", "h"].slice(0, OTHERS)) {
       // The older one has just read which others there are.
       await older.store.accept({ ...delivery(`ping-${id}`), type: "ping" });
       await settled(sut.store, `ping-${id}`);
@@ -177,22 +184,31 @@ Deno.test(
   }),
 );
 
-Deno.test(
-  "an event without a handler is put off for ten minutes, up to a minute each time, then ignored",
-  simulated(async (sut) => {
-    await using older = await run(sut, push);
-    await noteAbsent(sut.store);
-    await older.store.accept(starred("d1"));
-    const { outcome, attempts, attempt, receivedAt, settledAt } = await settled(sut.store, "d1");
-    assertEquals([outcome, attempt, attempts.length], ["ignored", 1, 1]);
-    const tookMs = settledAt! - receivedAt;
-    assert(tookMs >= 10 * MINUTE_MS && tookMs < 11 * MINUTE_MS, `after ${tookMs} ms`);
-    const delays = putOffs(older);
-    assert(delays[0]! >= 1_000 && delays[0]! <= 1_250);
-    assertEquals(delays.findIndex((ms) => ms >= MINUTE_MS), 6);
-    assertLess(Math.max(...delays), 1.25 * MINUTE_MS + 1);
-  }),
-);
+Deno.test("an event without a handler is put off for ten minutes, up to a minute each time, then ignored", async () => {
+  const bot = newBot();
+  bot.on("push", () => {});
+  await using test = await startTestBot(bot);
+  const { store, logs } = test;
+  const now = Date.now();
+  const handles = [{ names: ["star"] }];
+  await store.noteProcess({ id: "absent", startedAt: now, seenAt: now, handles });
+  // What the bot has read at its start counts for a second.
+  let id = "";
+  for (let i = 0; (await store.get(id))?.state !== "queued"; i++) {
+    id = `github:d${i}`;
+    await test.deliver(forgeDelivery("star", {}, { id: `d${i}` }));
+  }
+  const isSettled = async () => (await store.get(id))?.settledAt !== null;
+  while (!await isSettled()) await test.advance(2_500);
+  const { outcome, attempts, attempt, receivedAt, settledAt } = (await store.get(id))!;
+  assertEquals([outcome, attempt, attempts.length], ["ignored", 1, 1]);
+  const tookMs = settledAt! - receivedAt;
+  assert(tookMs >= 10 * MINUTE_MS && tookMs < 10 * MINUTE_MS + 10_000, `after ${tookMs} ms`);
+  const delays = putOffs({ logs });
+  assert(delays[0]! >= 1_000 && delays[0]! <= 1_250);
+  assertEquals(delays.findIndex((ms) => ms >= MINUTE_MS), 6);
+  assertLess(Math.max(...delays), 1.25 * MINUTE_MS + 1);
+});
 
 Deno.test(
   "waitForHandlerMs limits the time for which an event without a handler is put off",
@@ -225,7 +241,7 @@ Deno.test(
     await older.store.accept(starred("d1"));
     await until(() => putOffs(older).length === 1);
     await sut.store.forgetProcess("absent");
-    await until(() => putOffs(older).length === 5);
+    await until(() => putOffs(older).length === 3);
     await using newer = await run(sut, star);
     assertEquals((await settled(sut.store, "d1")).outcome, "handled");
     assertEquals(newer.handled, ["d1"]);
@@ -310,7 +326,7 @@ for (const strict of [false, true]) {
     } if strict is ${strict}`,
     simulated(async (sut) => {
       const router = createEventRouter({ strict }).on("push", () => {});
-      await using older = await run(sut, router);
+      await using older = await run(sut, router, { waitForHandlerMs: 5_000 });
       await noteAbsent(sut.store);
       await older.store.accept(starred("d1"));
       await until(() => putOffs(older).length === 1);
@@ -336,7 +352,7 @@ Deno.test(
 Deno.test(
   "an event without a handler holds its ordering group while it is put off",
   simulated(async (sut) => {
-    await using older = await run(sut, push);
+    await using older = await run(sut, push, { waitForHandlerMs: 10_000 });
     await noteAbsent(sut.store);
     await older.store.accept(starred("d1", "key"));
     await older.store.accept(delivery("d2", "{}", "key"));
@@ -357,7 +373,6 @@ Deno.test(
       const { value: [first] = [] } = { value: await store.processes() };
       return first && !("isUnreadable" in first) ? first : undefined;
     };
-    const start = Date.now();
     {
       await using _running = await run(sut, router, { version: "1.2.3" });
       await noted(store, 1);
@@ -366,10 +381,10 @@ Deno.test(
         { names: ["star"] },
         { names: ["issues.opened"] },
       ]]);
-      await until(() => Date.now() - start > 10 * MINUTE_MS);
+      await until(async () => (await key())!.seenAt > note.seenAt);
       const { seenAt, startedAt } = (await key())!;
       assertEquals(startedAt, note.startedAt);
-      assertGreater(seenAt, start + 8.9 * MINUTE_MS);
+      assertGreater(seenAt, note.seenAt + 0.9 * MINUTE_MS);
     }
     assertEquals(await store.processes(), []);
     assertEquals(await Array.fromAsync(kv.list({ prefix: ["events", "process"] })), []);
@@ -377,8 +392,6 @@ Deno.test(
 );
 
 const jobs = events("jobs");
-
-const newBot = () => defineApp({ name: "bot", platform: github() });
 
 /** Makes the handler of an app. */
 const appOf = (set: (bot: ReturnType<typeof newBot>) => void) => {
