@@ -1,4 +1,5 @@
 import type { CommitEffects, EventStore, Lease, NoteOptions } from "../store/mod.ts";
+import { NoTurnError } from "../store/event_store.ts";
 import { withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import type { Adder } from "./event.ts";
@@ -107,7 +108,7 @@ export class NotedParts {
     try {
       await this.#change(note);
     } catch (error) {
-      if (before === undefined) {
+      if (before === undefined || error instanceof NoTurnError) {
         this.#leave(name, adder, added);
         throw error;
       }

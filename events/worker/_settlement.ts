@@ -1,6 +1,7 @@
 import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/mod.ts";
+import { NoTurnError } from "../store/event_store.ts";
 import { type EventStore, type Lease, type Wait, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
 import type { HandlerCommits } from "./_handler_commits.ts";
@@ -178,6 +179,8 @@ export class Settlement {
     try {
       await this.#settleHandled(end);
     } catch (error) {
+      // Nothing was tried: it says nothing about what is to be committed.
+      if (error instanceof NoTurnError) throw error;
       const isTooMuch = commits.emits !== undefined && error instanceof RangeError;
       if (!commits.effects && !commits.wakes && !isTooMuch) throw error;
       this.#failure = { error: await commits.reasonOf(error) };

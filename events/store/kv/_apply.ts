@@ -21,6 +21,9 @@ import { LeasedRecord, untilDone, Write } from "./_write.ts";
 
 const DAY_MS = 86_400_000;
 
+/** The time after which a lease that has waited for its turn was probably renewed meanwhile. */
+const OLD_MS = 1_000;
+
 /** The operations of a worker on an event that it has leased. */
 type LeaseOperations = Pick<
   EventStore,
@@ -53,15 +56,18 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     return isSame ? { record, versionstamp: versionstamp!, body } : null;
   }
 
-  /** Makes a change that waited for its turn: meanwhile the lease may have been renewed. */
+  /** Makes a change that may have waited for its turn: meanwhile the lease may have been renewed. */
   async function recovering(
     lease: Lease,
-    change: (lease: Lease, isAwaited: boolean) => Promise<Lease | null>,
-    isAwaited: boolean,
+    change: (lease: Lease, hasTurn: boolean) => Promise<Lease | null>,
+    hasTurn: boolean,
+    waitedMs = 0,
     signal?: AbortSignal,
   ): Promise<Lease | null> {
-    const changed = await change(lease, isAwaited);
-    if (changed || !isAwaited) return changed;
+    // A try with an old version takes others the time of four answers.
+    const isOld = waitedMs > OLD_MS;
+    const changed = isOld ? null : await change(lease, hasTurn);
+    if (changed || !hasTurn) return changed;
     const renewed = await recover(lease);
     return renewed && !signal?.aborted && isOnlyRenewed(lease.record, renewed.record)
       ? await change(renewed, true)
@@ -104,10 +110,12 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     },
 
     async checkpoint(lease, part, effects, { emits, wakes, signal } = {}) {
-      const note = (lease: Lease) =>
-        waking(lease, progressed(lease.record, part), { effects, emits }, wakes);
+      const note = (lease: Lease, hasTurn = false) =>
+        waking(lease, progressed(lease.record, part), { effects, emits, hasTurn }, wakes);
       if (!emits) return await note(lease);
-      return await inTurn(parts, emits, (isAwaited) => recovering(lease, note, isAwaited, signal));
+      const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>
+        recovering(lease, note, hasTurn, waitedMs, signal);
+      return await inTurn(parts, lease.record, { emits, wakes, signal }, inItsTurn);
     },
 
     recover,
@@ -116,17 +124,18 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       const { effects, emits, wakes, withinMs, outcome } = typeof options === "function"
         ? { effects: options }
         : options;
-      const settle = (lease: Lease, isAwaited = false) => {
+      const settle = (lease: Lease, hasTurn = false) => {
         const after = completed(lease.record, Date.now(), outcome);
         // A cancelled event has no effects, emits nothing and wakes nobody.
         if (after.state !== "done") return applyChange(parts, lease, after);
         // Others wait for their turn, so this waits for nobody.
-        const change = { effects, emits, withinMs: isAwaited ? 0 : withinMs };
+        const change = { effects, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
         return waking(lease, after, change, wakes);
       };
       if (!emits) return await settle(lease) !== null;
-      const inItsTurn = (isAwaited: boolean) => recovering(lease, settle, isAwaited);
-      return await inTurn(parts, emits, inItsTurn) !== null;
+      const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>
+        recovering(lease, settle, hasTurn, waitedMs);
+      return await inTurn(parts, lease.record, { emits, wakes }, inItsTurn) !== null;
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -182,6 +191,8 @@ export interface ChangeOptions {
   readonly effects?: CommitEffects | undefined;
   /** Events that are stored in the same commit. */
   readonly emits?: readonly Emission[] | undefined;
+  /** Set if it has its turn among those with emitted events. */
+  readonly hasTurn?: boolean | undefined;
   /** The time for which the change may wait for others to share a commit with, in milliseconds. */
   readonly withinMs?: number | undefined;
   /** Further checks, on which the change depends: if one of them does not hold, it is to be made anew. */
@@ -213,7 +224,7 @@ export function applyChange(
   const stays = after.settledAt === null && after.state !== "parked";
   if (!group || stays) {
     return options.emits
-      ? untilDone(() => applyToEvent(parts, lease, after, options))
+      ? untilDone((isFirst) => applyToEvent(parts, lease, after, options, isFirst))
       : applyToEvent(parts, lease, after, options) as Promise<Lease | null>;
   }
   // One change of a group at a time: settling takes more steps than joining, and would lose each race.
@@ -221,7 +232,7 @@ export function applyChange(
   return parts.locks.run(
     group.key,
     () => untilDone((isFirst) => applyInGroup(parts, lease, after, options, group, isFirst)),
-    state === "running",
+    { isUrgent: state === "running" },
   );
 }
 
@@ -295,10 +306,11 @@ async function applyToEvent(
   lease: Lease,
   after: EventRecord,
   options: ChangeOptions,
+  isFirst = true,
 ): Promise<Lease | null | undefined> {
   const { effects, emits } = options;
   const write = startOf(parts, lease, options);
-  const prepared = prepare(parts, write, lease, after, emits);
+  const prepared = prepare(parts, write, lease, after, options, isFirst);
   const record = prepared instanceof Promise ? await prepared : prepared;
   const changed = await commitChange(parts, write, lease, record, options);
   if (changed || (!effects && !emits) || await isChanged(parts, lease, options)) return changed;
@@ -319,7 +331,7 @@ async function applyInGroup(
   if (!isFirst) await orderingGroups.hold(position.key);
   const write = startOf(parts, lease, options);
   // Before the next event is handed off: if a step fails after that, the hand-off has to be given up.
-  const record = await prepare(parts, write, lease, after, options.emits);
+  const record = await prepare(parts, write, lease, after, options, isFirst);
   let handOff: LocalHandOff | undefined;
   const before = await orderingGroups.leave(write, position, lease.record.id, {
     last: lease.record.batch?.last,
@@ -410,11 +422,13 @@ function prepare(
   write: Write,
   { body }: Lease,
   after: EventRecord,
-  emits: readonly Emission[] | undefined,
+  { emits, hasTurn: isTaken = false }: ChangeOptions,
+  isFirst: boolean,
 ): EventRecord | Promise<EventRecord> {
   const record = unshared(write, parts.keys, after, body);
   if (!emits) return keepId(write, parts, record);
-  return addEmissions(parts, write, emits, record).then((parent) => keepId(write, parts, parent));
+  return addEmissions(parts, write, emits, record, { isTaken, isFirst })
+    .then((parent) => keepId(write, parts, parent));
 }
 
 /**

@@ -1,14 +1,25 @@
 import { Timeouts } from "../../../core/timeouts.ts";
+import { NoTurnError } from "../event_store.ts";
 
 /** Longest time that a task keeps others waiting: a remote KV never answers some calls. */
 const TASK_TIMEOUT_MS = 5_000;
 
-/** The tasks of a key that wait for the running one. */
+/** The tasks of a key that wait for the running one, each set in the order in which they came. */
 interface Waiting {
-  /** Tasks that go first, in the order in which they came. */
-  readonly urgent: (() => void)[];
-  /** Other tasks, in the order in which they came. */
-  readonly rest: (() => void)[];
+  /** Tasks that go first. */
+  readonly urgent: Set<() => void>;
+  /** Other tasks. */
+  readonly rest: Set<() => void>;
+}
+
+/** Options of a task that waits for its turn. */
+export interface TurnOptions {
+  /** Set if it goes before the other tasks that wait already. */
+  readonly isUrgent?: boolean | undefined;
+  /** The longest wait, in milliseconds: afterwards it has no turn any more. Without an end by default. */
+  readonly withinMs?: number | undefined;
+  /** Aborted once nobody waits for it: afterwards it has no turn any more, either. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -20,19 +31,25 @@ export class KeyedLock {
   readonly #held = new Map<string, Waiting>();
 
   /**
-   * Runs a task when its turn comes: when each task of its key before it has ended, or has run for 5 s.
+   * Runs a task when its turn comes: when each task of its key before it has ended, or has run for 5 s. A
+   * task that is given up while it waits leaves the queue: its caller tries again, and if each try kept its
+   * place, the queue would grow by all of them.
    *
-   * @param isUrgent Set if it goes before the other tasks that wait already.
+   * @param key The key.
+   * @param task The task. It gets the time that it has waited, in milliseconds; undefined if it has not.
+   * @param options What it waits for.
+   * @throws {NoTurnError} If its turn has not come in time.
    */
-  async run<T>(key: string, task: () => Promise<T>, isUrgent = false): Promise<T> {
+  async run<T>(
+    key: string,
+    task: (waitedMs?: number) => Promise<T>,
+    options: TurnOptions = {},
+  ): Promise<T> {
     const waiting = this.#held.get(key);
-    if (waiting) {
-      await new Promise<void>((resolve) =>
-        (isUrgent ? waiting.urgent : waiting.rest).push(resolve)
-      );
-    } else this.#held.set(key, { urgent: [], rest: [] });
+    const waitedMs = waiting && await turnOf(waiting, options);
+    if (!waiting) this.#held.set(key, { urgent: new Set(), rest: new Set() });
     try {
-      return await this.#timeouts.limit(task());
+      return await this.#timeouts.limit(task(waitedMs));
     } finally {
       this.#release(key);
     }
@@ -40,9 +57,39 @@ export class KeyedLock {
 
   #release(key: string): void {
     const { urgent, rest } = this.#held.get(key)!;
-    const next = urgent.shift() ?? rest.shift();
-    if (next) next();
-    else this.#held.delete(key);
+    for (const tasks of [urgent, rest]) {
+      for (const next of tasks) {
+        tasks.delete(next);
+        return next();
+      }
+    }
+    this.#held.delete(key);
+  }
+}
+
+/** Waits for a turn, and tells for how long, in milliseconds. */
+async function turnOf(
+  { urgent, rest }: Waiting,
+  { isUrgent = false, withinMs, signal }: TurnOptions,
+): Promise<number> {
+  signal?.throwIfAborted();
+  const tasks = isUrgent ? urgent : rest;
+  const start = performance.now();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  tasks.add(resolve);
+  const giveUp = (reason: unknown) => {
+    if (tasks.delete(resolve)) reject(reason);
+  };
+  const tooLate = () => giveUp(new NoTurnError(`others took longer than ${withinMs} ms`));
+  const timer = withinMs === undefined ? undefined : setTimeout(tooLate, withinMs);
+  const onAbort = () => giveUp(signal!.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    await promise;
+    return performance.now() - start;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
   }
 }
 

@@ -11,17 +11,18 @@ import {
   platformRefused,
 } from "../emission.ts";
 import type { EventRecord } from "../event_record.ts";
-import type { EventStore } from "../event_store.ts";
+import type { EventStore, NoteOptions } from "../event_store.ts";
 import { emitted, inIntake } from "../arrival.ts";
+import { isText, isTime, shape } from "../record_shape.ts";
 import { lookUp, MARK, refOf, setId, type StoreKeys } from "./_layout.ts";
 import { RECORD_BYTES } from "./_local_hand_off.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { newPayloadRef, setChunks } from "./_payload.ts";
-import { MAX_KEYS, readAll } from "./_reads.ts";
+import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";
 import { encodeValue } from "../value_codec.ts";
 import { setDue } from "./_schedule.ts";
-import { isTooMuch, untilDone, Write } from "./_write.ts";
+import { hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
 
 /** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
 const LOOKED_AT = 5;
@@ -29,20 +30,58 @@ const LOOKED_AT = 5;
 /** The number of ids made in a millisecond that keep their order. */
 const MAX_COUNT = 36 ** 4;
 
+/** The time for which others are held off by a commit with many ids that was overtaken. */
+const HOLD_MS = 500;
+
+/** The pause before the key is read again by which they are held off. */
+const HELD_PAUSE_MS = 20;
+
+/**
+ * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
+ * than a worker waits for their answers, which says that the KV does not answer.
+ */
+const [SETTLING, NOTING] = [0.8, 0.3] as const;
+
+/** The number of checks of an event's record and its id, and of its ordering group. */
+const [RECORD_CHECKS, GROUP_CHECKS] = [2, 2] as const;
+
+/** The way in which the ids of a commit are kept from being given away twice. */
+export interface EmitTurn {
+  /** Set if the commit has its turn: then it checks one key, and else each id. */
+  readonly isTaken: boolean;
+  /** Set unless others were faster before. */
+  readonly isFirst: boolean;
+}
+
+/** The value of the key that commits with ids of the callers' own change. */
+interface EmittingNote {
+  /** The time until which others leave it as it is, milliseconds since the epoch. */
+  readonly heldUntil: number;
+  /** The one that holds them off. */
+  readonly by: string;
+}
+
+const isHolding = shape({ heldUntil: isTime, by: isText });
+
 /**
  * Adds emitted events to a write: a record, an id and a schedule entry for each, and parts for a payload that
  * does not fit the record.
  *
  * Generated ids count up with the event whose handler has emitted them, and its record is checked by the
  * commit: so only ids of an event that was purged and sent again can be known, and they are passed over. An
- * id of the caller's own may be used by others at the same time. A check of each id would be too many for a
- * remote KV, which takes ten. Instead all commits with such ids check and change one key, and look ids up
- * after they have read it.
+ * id of the caller's own may be used by others at the same time, so the commit checks that it is unknown. For
+ * many ids, these checks would be too many: a remote KV takes ten. Such a commit takes its turn, checks and
+ * changes one key instead, and looks ids up after it has read that. All other commits with such ids change
+ * the key as well, but do not check it: they never wait for each other.
+ *
+ * A commit that has its turn can be overtaken by these again and again. From its second try on, it has them
+ * wait for a moment.
  *
  * @param parts The store.
  * @param write The write.
  * @param emissions The events.
  * @param parent The record of the event whose handler has emitted them, as it is written.
+ * @param turn The way in which their ids are checked.
  * @returns That record, which counts the generated ids.
  */
 export async function addEmissions(
@@ -50,9 +89,10 @@ export async function addEmissions(
   write: Write,
   emissions: readonly Emission[],
   parent: EventRecord,
+  turn: EmitTurn,
 ): Promise<EventRecord> {
   const now = Date.now();
-  const known = await knownIds(parts, write, emissions);
+  const known = await knownIds(parts, write, emissions, turn);
   const counter = await countedIds(parts, emissions, parent);
   for (const emission of emissions) {
     const id = emission.id === undefined ? counter.next(emission) : fullIdOf(emission);
@@ -66,18 +106,29 @@ export async function addEmissions(
 }
 
 /**
- * Runs the change of a store with emitted events: one at a time if they have ids of their own. It gets whether
- * it may have waited for its turn.
+ * Runs the change of a store that settles an event, or notes a part of it, with emitted events: one at a time
+ * if they have many ids of their own. It gets whether it has its turn, and for how long it has waited for that.
  */
 export async function inTurn<T>(
-  { emits }: StoreParts,
-  emissions: readonly Emission[] | undefined,
-  change: (isAwaited: boolean) => Promise<T>,
+  { emits, commits }: StoreParts,
+  { lease, group }: EventRecord,
+  { emits: emissions = [], wakes = [], signal }: NoteOptions,
+  change: (hasTurn: boolean, waitedMs?: number) => Promise<T>,
 ): Promise<T> {
-  if (!emissions) return await change(false);
+  const ids = emissions.filter(mayBeKnown).length;
+  const others = RECORD_CHECKS + (group ? GROUP_CHECKS : 0) + wakes.length;
   try {
-    if (!emissions.some(mayBeKnown)) return await change(false);
-    return await emits.run("emit", () => change(true));
+    if (ids <= Math.max(1, commits.maxChecks - others)) {
+      try {
+        return await change(false);
+      } catch (error) {
+        // Effects have checks as well.
+        if (ids <= 1 || !hasTooManyChecks(error)) throw error;
+      }
+    }
+    const withinMs = (signal ? NOTING : SETTLING) * (lease?.ms ?? HOLD_MS);
+    const options = { withinMs, signal };
+    return await emits.run("emit", (waitedMs) => change(true, waitedMs), options);
   } catch (error) {
     if (!isTooMuch(error)) throw error;
     const message = "Cannot emit the events: they do not fit the commit that settles their event";
@@ -104,16 +155,13 @@ export function emitting(parts: StoreParts): EventStore["emit"] {
     const emission = emissionOf(source, type, payload, options);
     new Emissions().add(emission);
     const id = emission.id === undefined ? inIntake(emission.source, newId()) : fullIdOf(emission);
-    const emissions = [emission];
-    return await inTurn(parts, emissions, async () => {
-      if (!free.has(emission.source)) {
-        if (await hasDeliveries(parts, emission.source)) {
-          throw platformRefused("emit the event", emission.source);
-        }
-        free.add(emission.source);
+    if (!free.has(emission.source)) {
+      if (await hasDeliveries(parts, emission.source)) {
+        throw platformRefused("emit the event", emission.source);
       }
-      return await untilDone(() => emitAlone(parts, emission, id));
-    });
+      free.add(emission.source);
+    }
+    return await untilDone(() => emitAlone(parts, emission, id));
   };
 }
 
@@ -130,18 +178,18 @@ async function hasDeliveries({ kv, keys }: StoreParts, name: string): Promise<bo
   return false;
 }
 
-/** Tries once; undefined if others emitted events with ids of their own meanwhile. */
+/** Tries once; undefined if others emitted an event with its id meanwhile. */
 async function emitAlone(
   parts: StoreParts,
   emission: Emission,
   id: string,
 ): Promise<EmitResult | undefined> {
   const write = new Write();
-  const known = await knownIds(parts, write, [emission]);
+  const known = await knownIds(parts, write, [emission], { isTaken: false, isFirst: true });
   if (known.has(id)) return { id, duplicate: true };
   const isGenerated = !mayBeKnown(emission);
   // Nobody else has it. But a KV's client that gets no answer commits again, perhaps after the handler.
-  if (isGenerated) write.check({ key: parts.keys.id(id), versionstamp: null });
+  if (isGenerated) write.check(unknown(parts.keys.id(id)));
   addEvent(parts, write, emission, id, Date.now());
   const version = await parts.commits.commit(write);
   if (version === null && !isGenerated) return undefined;
@@ -151,19 +199,54 @@ async function emitAlone(
 
 /** Finds the ids of the callers' own that are known, and has the commit fail if that changes meanwhile. */
 async function knownIds(
-  { kv, keys }: StoreParts,
+  parts: StoreParts,
   write: Write,
   emissions: readonly Emission[],
+  { isTaken, isFirst }: EmitTurn,
 ): Promise<Set<string>> {
+  const { kv, keys } = parts;
   const ids = [...new Set(emissions.filter(mayBeKnown).map(fullIdOf))];
   if (ids.length === 0) return new Set();
+  const by = isTaken && !isFirst ? await holdOff(parts) : undefined;
   // All in one reading, or the rest after it: an id that is read before could become known unnoticed.
   const first = ids.slice(0, MAX_KEYS - 1);
-  const [turn, ...entries] = await readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
-  write.check(turn!).set(keys.emitting, MARK);
+  const read = () => readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
+  const [turn, ...entries] = await unlessHeld(read, by);
   const known = await knownAmong(kv, keys, ids.slice(first.length));
   for (const [i, id] of first.entries()) if (entries[i]!.versionstamp !== null) known.add(id);
+  if (!isTaken) { for (const id of ids) if (!known.has(id)) write.check(unknown(keys.id(id))); }
+  else write.check(turn!);
+  if (known.size < ids.length) write.set(keys.emitting, MARK);
   return known;
+}
+
+function unknown(key: Deno.KvKey): Deno.AtomicCheck {
+  return { key, versionstamp: null };
+}
+
+/** Has others wait for a moment before they look ids up, and returns who it is that they wait for. */
+async function holdOff({ keys, commits }: StoreParts): Promise<string> {
+  const by = crypto.randomUUID();
+  const note: EmittingNote = { heldUntil: Date.now() + HOLD_MS, by };
+  await commits.commit(new Write().set(keys.emitting, encodeValue(note)));
+  return by;
+}
+
+/** Reads the key that holds others off, and ids with it, once it is not held by another one any more. */
+async function unlessHeld(
+  read: () => Promise<Entry[]>,
+  by: string | undefined,
+): Promise<Entry[]> {
+  const start = performance.now();
+  for (;;) {
+    const entries = await read();
+    const { value } = entries[0]!;
+    const note = isHolding(value) ? value as EmittingNote : undefined;
+    // Both clocks: that of another machine may be ahead.
+    const isHeld = note !== undefined && note.by !== by && note.heldUntil > Date.now();
+    if (!isHeld || performance.now() - start > HOLD_MS) return entries;
+    await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
+  }
 }
 
 async function knownAmong(

@@ -1,9 +1,10 @@
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
+import { NoTurnError } from "../event_store.ts";
 import { refuseMessages } from "./_kv_guard.ts";
 import { knownOf, type StoreKeys } from "./_layout.ts";
 import { type Entry, readAll } from "./_reads.ts";
-import { commit, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
+import { commit, hasTooManyChecks, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
 /** A commit holds 1,000 mutations: this leaves room for the notifier and shared schedule entries. */
@@ -107,6 +108,11 @@ export class GroupCommit {
     return write.committed.promise;
   }
 
+  /** The number of checks that a commit holds, as far as the KV has shown. */
+  get maxChecks(): number {
+    return this.#maxChecks;
+  }
+
   readonly #onLocked = (): void => {
     this.#lockedAt = performance.now();
   };
@@ -172,7 +178,7 @@ export class GroupCommit {
         if (!write) continue;
         if (write === work[i] && i >= maxWork) this.#put(write);
         else if (write.since < tooLate) {
-          write.committed.reject(new Error(`The KV was busy for ${MAX_WAIT_MS} ms`));
+          write.committed.reject(new NoTurnError(`the KV was busy for ${MAX_WAIT_MS} ms`));
         } else if (!batch.add(write)) this.#put(write);
       }
     }
@@ -317,10 +323,6 @@ function split(writes: readonly Write[], maxChecks: number): Batch[] {
     batches.at(-1)!.add(write);
   }
   return batches;
-}
-
-function hasTooManyChecks(error: unknown): boolean {
-  return String(error).includes("Too many checks");
 }
 
 function tooManyChecks(cause: unknown): Error {

@@ -259,6 +259,11 @@ export function isTooMuch(error: unknown): boolean {
     !/status=429|too many (requests|open files)/i.test(text);
 }
 
+/** Checks whether a KV refused a commit for the number of its checks. */
+export function hasTooManyChecks(error: unknown): boolean {
+  return /too many checks/i.test(String(error));
+}
+
 function isLocked(error: unknown): boolean {
   return error instanceof Error && error.message.includes("database is locked");
 }

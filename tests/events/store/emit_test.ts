@@ -7,9 +7,10 @@ import {
   type Lease,
   openEventStore,
 } from "../../../events/mod.ts";
+import { NoTurnError } from "../../../events/store/event_store.ts";
 import { emissionOf, Emissions } from "../../../events/store/emission.ts";
 import { WallClock } from "../../_wall_clock.ts";
-import { failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
+import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -166,17 +167,20 @@ async function claimEvent(store: EventStore, wanted: string): Promise<Lease> {
   return leases.find(({ record: { id } }) => id === wanted)!;
 }
 
+/** Emissions with so many ids of their own that their commit does not check each of them. */
+function manyJobs(name: string): Emission[] {
+  return Array.from({ length: 100 }, (_, i) => job({ id: `${name}${i}`, delayMs: 60_000 }));
+}
+
 testStore("ids are emitted with a lease that was renewed meanwhile", async ({ store }) => {
   const lease = await leased(store, "d1", "repo");
   assert(await store.renew(lease, 30_000));
-  assert(await store.complete(lease, { emits: [job({ id: "x", delayMs: 60_000 })] }));
+  assert(await store.complete(lease, { emits: manyJobs("x") }));
   const part = await leased(store, "d2");
-  assert(
-    await store.checkpoint(part, "a", undefined, { emits: [job({ id: "y", delayMs: 60_000 })] }),
-  );
+  assert(await store.checkpoint(part, "a", undefined, { emits: manyJobs("y") }));
   // The first call may not have been answered: the same part is not noted twice.
-  assertEquals(await store.checkpoint(part, "a", undefined, { emits: [job({ id: "z" })] }), null);
-  assertEquals(await store.get("jobs:z"), null);
+  assertEquals(await store.checkpoint(part, "a", undefined, { emits: manyJobs("z") }), null);
+  assertEquals(await store.get("jobs:z0"), null);
 });
 
 testStore("nothing is emitted if the event is not settled as done", async ({ store }) => {
@@ -398,26 +402,123 @@ Deno.test("events that do not fit the commit with their event's payload are refu
   await later(0);
 });
 
-Deno.test("checkpoint() that nobody waits for any more does not begin anew after its turn", async () => {
-  await using sut = await memoryStore();
-  const slow = withOperations(sut.kv, (operation) => {
+/** Has the commits of a KV wait until they are let go. */
+function holdCommits(kv: Deno.Kv): { readonly kv: Deno.Kv; readonly held: (() => void)[] } {
+  const held: (() => void)[] = [];
+  const slow = withOperations(kv, (operation) => {
     const commit = operation.commit.bind(operation);
     operation.commit = async () => {
-      await later(20);
+      await new Promise<void>((resolve) => held.push(resolve));
       return await commit();
     };
   });
-  const store = await openEventStore(slow, { notifier: "watch" });
-  const lease = await leased(store);
-  for (const isAborted of [true, false]) {
-    const turn = store.emit("jobs", "other", {}, { id: `other-${isAborted}` });
-    const { signal } = isAborted ? { signal: AbortSignal.abort() } : new AbortController();
-    const options = { emits: [job({ id: "own" })], signal };
-    const noting = store.checkpoint(lease, "part", undefined, options);
-    const renewed = await store.renew((await store.recover(lease))!, 30_000);
-    assert(renewed);
-    assertEquals(await noting === null, isAborted);
-    assertEquals(await store.get("jobs:own") === null, isAborted);
-    await turn;
+  return { kv: slow, held };
+}
+
+/** Lets commits go until something is settled. */
+async function letGo<T>(held: (() => void)[], wanted: Promise<T>): Promise<T> {
+  let isSettled = false;
+  const settled = wanted.finally(() => isSettled = true);
+  settled.catch(() => {});
+  while (!isSettled) {
+    for (const release of held.splice(0)) release();
+    await later(0);
   }
+  return await settled;
+}
+
+Deno.test("what has given up leaves the turn to others, and is not stored", async () => {
+  await using sut = await memoryStore();
+  const { kv, held } = holdCommits(sut.kv);
+  const store = await openEventStore(kv, { notifier: "watch" });
+  const names = ["d1", "d2", "d3", "d4"];
+  await letGo(held, Promise.all(names.map((id) => store.accept(delivery(id)))));
+  const leases = await letGo(held, claimAll(store, 150));
+  const [first, second, third, fourth] = leases;
+  const settling = store.complete(first!, { emits: manyJobs("a") });
+  const abort = new AbortController();
+  // One is given up by its caller, and one waits for longer than its lease permits.
+  const noting = store.checkpoint(second!, "part", undefined, {
+    emits: manyJobs("b"),
+    signal: abort.signal,
+  });
+  const late = store.complete(third!, { emits: manyJobs("c") });
+  abort.abort(new Error("Given up"));
+  await assertRejects(() => noting, Error, "Given up");
+  await assertRejects(() => late, NoTurnError, "No turn to change the store");
+  const last = store.complete(fourth!, { emits: manyJobs("d") });
+  assert(await letGo(held, settling));
+  assert(await letGo(held, last));
+  const known = await Promise.all(["a", "b", "c", "d"].map((name) => store.get(`jobs:${name}0`)));
+  assertEquals(known.map((record) => record !== null), [true, false, false, true]);
+});
+
+Deno.test("a few ids wait for nobody's turn", async () => {
+  await using sut = await memoryStore();
+  const { kv, held } = holdCommits(sut.kv);
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await letGo(held, Promise.all(["d1", "d2"].map((id) => store.accept(delivery(id)))));
+  const [first, second] = await letGo(held, claimAll(store));
+  const settling = store.complete(first!, { emits: manyJobs("a") });
+  while (held.length < 1) await later(0);
+  const few = Promise.all([
+    store.complete(second!, { emits: [job({ id: "b" }), job({ id: "c" })] }),
+    store.emit("jobs", "due", {}, { id: "d" }),
+  ]);
+  while (held.length < 2) await later(0);
+  const [release] = held.splice(0, 1);
+  await letGo(held, few);
+  release!();
+  // It has looked its ids up before theirs became known, and is made anew.
+  assert(await letGo(held, settling));
+  assertEquals((await store.stats()).queued, 103);
+});
+
+Deno.test("an id that becomes known before the commit is stored once, however many are in it", async () => {
+  await using sut = await memoryStore();
+  const other = await openEventStore(sut.kv, { notifier: "watch" });
+  for (const emits of [[job({ id: "x1" })], manyJobs("y")]) {
+    const { kv, held } = holdCommits(sut.kv);
+    const store = await openEventStore(kv, { notifier: "watch" });
+    await other.accept(delivery(`d${emits.length}`));
+    const lease = (await claimAll(other)).at(-1)!;
+    const settling = store.complete(lease, { emits });
+    while (held.length < 1) await later(0);
+    const id = emits[0]!.id!;
+    assertEquals((await other.emit("jobs", "due", {}, { id })).duplicate, false);
+    assert(await letGo(held, settling));
+    const ids = (await Array.fromAsync(other.list())).filter((event) => event.id === `jobs:${id}`);
+    assertEquals(ids.length, 1);
+  }
+});
+
+Deno.test("many ids are emitted although others emit without a pause", async () => {
+  await using sut = await memoryStore();
+  let looks = 0;
+  const other = await openEventStore(
+    changedKv(sut.kv, {
+      getMany: (keys: Deno.KvKey[]) => {
+        if (keys.some((key) => key[1] === "emit")) looks++;
+        return sut.kv.getMany(keys);
+      },
+    }),
+    { notifier: "watch" },
+  );
+  const emitted: Promise<unknown>[] = [];
+  // Each time it is about to commit, another process emits, unless it is held off.
+  const overtaken = withOperations(sut.kv, (operation) => {
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      let isStored = false;
+      const before = looks;
+      const id = `o${emitted.length}`;
+      emitted.push(other.emit("jobs", "due", {}, { id }).then(() => isStored = true));
+      while (!isStored && looks < before + 3) await later(0);
+      return await commit();
+    };
+  });
+  const store = await openEventStore(overtaken, { notifier: "watch" });
+  assert(await store.complete(await leased(other), { emits: manyJobs("a") }));
+  await Promise.all(emitted);
+  assertEquals((await other.stats()).queued, 100 + emitted.length);
 });

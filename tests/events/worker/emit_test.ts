@@ -10,6 +10,7 @@ import {
   type DeadEvent,
   type Emit,
   type EventHandler,
+  type EventRecord,
   type EventStore,
   GiveUpError,
   type HandlerContext,
@@ -17,6 +18,7 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
+import { NoTurnError } from "../../../events/store/event_store.ts";
 import { openEventStore } from "../../../events/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
@@ -478,4 +480,24 @@ Deno.test("startWorker() refuses a wrong 'reportDead'", async () => {
     TypeError,
     "Cannot start the worker: 'reportDead' must be a boolean, got 1",
   );
+});
+
+Deno.test("a settlement that has had no turn is tried again, and its handler is not", async () => {
+  await using sut = await memoryStore();
+  let tries = 0;
+  let runs = 0;
+  const complete: EventStore["complete"] = (lease, options) => {
+    if (tries++ === 0) return Promise.reject(new NoTurnError("too many others"));
+    return sut.store.complete(lease, options);
+  };
+  const records = await handle(
+    { ...sut, store: { ...sut.store, complete } },
+    (_, { settleWith }) => {
+      settleWith((commit) => commit.set(["runs"], ++runs));
+    },
+  );
+  assertEquals([tries, runs], [2, 1]);
+  const record = await sut.store.get("d1");
+  assertEquals([record?.state, (record as EventRecord).attempts.length], ["done", 1]);
+  assertEquals(records.filter(({ level }) => level === "warn").length, 0);
 });
