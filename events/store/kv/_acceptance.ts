@@ -3,11 +3,11 @@ import type { Delivery } from "../delivery.ts";
 import type { EventRecord, PayloadRef } from "../event_record.ts";
 import type { AcceptOptions, AcceptResult } from "../event_store.ts";
 import { accepted, eventIdOf, inIntake, redelivered, replayed } from "../arrival.ts";
-import { joined } from "../claims.ts";
 import { removeOld, writeNew } from "./_apply.ts";
+import { GroupIntake } from "./_group_intake.ts";
 import { type Found, type Known, lookUp, setId, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { cutKey, OrderingGroups } from "./_ordering_groups.ts";
+import { cutKey } from "./_ordering_groups.ts";
 import { wrongMemberOf } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
@@ -30,14 +30,14 @@ export class Acceptance {
   readonly #parts: StoreParts;
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
-  readonly #orderingGroups: OrderingGroups;
+  readonly #groupIntake: GroupIntake;
   readonly #recent = new RecentIds();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = parts.keys;
-    this.#orderingGroups = new OrderingGroups(parts);
+    this.#groupIntake = new GroupIntake(parts);
   }
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
@@ -110,13 +110,15 @@ export class Acceptance {
   ): Promise<AcceptResult> {
     const { id } = record;
     let found = expected;
+    const since = performance.now();
     return await untilDone(async () => {
       const after = found.record ? redelivered(record, found.record) : record;
       const write = this.#replacing(found, after);
       write.isIntake = true;
       if (found.record?.state === "done") await this.#parts.kept.drop(write, found.record);
       addContent?.(write);
-      if (await this.#inGroup(after, delivery.orderingKey ?? null, write, delivery)) {
+      const { orderingKey = null } = delivery;
+      if (await this.#inGroup(after, orderingKey, write, delivery, since)) {
         this.#recent.add(id);
         return { id, duplicate: false };
       }
@@ -141,32 +143,24 @@ export class Acceptance {
     return lookUp(this.#kv, this.#keys, id);
   }
 
+  /** Commits an event, in the group of its ordering key if it has one. */
   #inGroup(
     record: EventRecord,
     orderingKey: string | null,
     write: Write,
     delivery?: Delivery,
+    since?: number,
   ): Promise<boolean> {
     if (orderingKey === null) return this.#tryCommit(record, write, delivery);
     const cut = cutKey(orderingKey);
-    const key = inIntake(record.intake, cut);
-    // One request at a time tries to join: of many that try at once, all but one would fail.
-    return this.#parts.locks.run(key, async () => {
-      const group = await this.#orderingGroups.readToJoin(key);
-      const position = this.#orderingGroups.join(write, group, [record]);
-      return await this.#tryCommit(
-        joined(record, cut, position, group.size === 0),
-        write,
-        delivery,
-      );
+    return this.#groupIntake.join(inIntake(record.intake, cut), {
+      ...{ record, orderingKey: cut, base: write, since },
+      add: (write, record) => this.#addTo(write, record, delivery),
     });
   }
 
   async #tryCommit(record: EventRecord, write: Write, delivery?: Delivery): Promise<boolean> {
-    const handOff = delivery && LocalHandOff.of(this.#parts, record, delivery);
-    if (handOff?.isSmall) write.lease(handOff, delivery!.body.byteLength);
-    else this.#add(write, handOff?.record ?? { ...record, idKept: true }, delivery);
-    write.notifies = !handOff && record.dueAt !== null && record.dueAt <= Date.now();
+    const handOff = this.#addTo(write, record, delivery);
     try {
       const version = await this.#parts.commits.commit(write);
       handOff?.end(version);
@@ -177,6 +171,15 @@ export class Acceptance {
       handOff?.endUnknown();
       throw error;
     }
+  }
+
+  /** Adds an event to a write, handed off to the local worker if that has room. */
+  #addTo(write: Write, record: EventRecord, delivery?: Delivery): LocalHandOff | undefined {
+    const handOff = delivery && LocalHandOff.of(this.#parts, record, delivery);
+    if (handOff?.isSmall) write.lease(handOff, delivery!.body.byteLength);
+    else this.#add(write, handOff?.record ?? { ...record, idKept: true }, delivery);
+    write.notifies ||= !handOff && record.dueAt !== null && record.dueAt <= Date.now();
+    return handOff;
   }
 
   #add(write: Write, record: EventRecord, delivery: Delivery | undefined): void {

@@ -224,6 +224,8 @@ export class GroupCommit {
       for (const { committed } of writes) committed.resolve(result.versionstamp);
     } catch (error) {
       for (const each of undo) each();
+      // Effects may have had more than any KV takes.
+      if (hasTooManyChecks(error) && !writes[0]?.effects) this.#maxChecks = MAX_CHECKS_REMOTE;
       if (writes.length > 1 && isTooMuch(error)) return await this.#writeLess(writes, error);
       const reason = hasTooManyChecks(error) ? tooManyChecks(error) : error;
       for (const { committed } of writes) committed.reject(reason);
@@ -303,7 +305,6 @@ export class GroupCommit {
   /** Splits a commit that is too large, so that a write that fits none does not fail the others. */
   async #writeLess(writes: readonly Write[], error: unknown): Promise<void> {
     if (!hasTooManyChecks(error)) return await this.#writeEach(writes);
-    this.#maxChecks = MAX_CHECKS_REMOTE;
     const batches = split(writes, this.#maxChecks);
     if (batches.length === 1) return await this.#writeEach(writes);
     for (const batch of batches) await this.#write(batch.writes);

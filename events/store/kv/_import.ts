@@ -131,7 +131,8 @@ async function commitInGroup(
   const orderingGroups = new OrderingGroups(parts);
   return await parts.locks.run(key, async () => {
     const group = await orderingGroups.readToJoin(key);
-    const position = orderingGroups.join(write, group, [record]);
+    orderingGroups.join(write, group, [record]);
+    const position = { key, position: group.next };
     return await commitAlone(
       parts,
       write,

@@ -185,8 +185,8 @@ export class OrderingGroups {
     );
   }
 
-  /** Adds joining the end of a group to a write. Returns the first position. */
-  join(write: Write, group: Group, events: readonly Joining[]): GroupPosition {
+  /** Adds joining the end of a group to a write. Returns the group as that leaves it, but for its version. */
+  join(write: Write, group: Group, events: readonly Joining[]): Group {
     const { key, next, size, versionstamp } = group;
     const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
     const count = events.length;
@@ -197,7 +197,7 @@ export class OrderingGroups {
       const ref: EventRef = { id, receivedAt };
       write.set(this.#keys.position(key, next + i), encodeValue(ref));
     }
-    return { key, position: next };
+    return { ...group, next: next + count, size: size + count, joinedAt };
   }
 
   /**

@@ -100,6 +100,16 @@ export class Write implements Mutations {
     return this;
   }
 
+  /** Adds the checks and mutations of another write, which has neither effects nor an event that is leased. */
+  include(other: Write): this {
+    this.checks.push(...other.checks);
+    this.#mutations.push(...other.#mutations);
+    this.bytes += other.bytes;
+    this.isIntake ||= other.isIntake;
+    this.leaving ??= other.leaving;
+    return this;
+  }
+
   /** Adds the whole write to a commit. */
   addTo(commit: Deno.AtomicOperation): void {
     commit.check(...this.checks);

@@ -11,6 +11,7 @@ import { NoTurnError } from "../../../events/store/event_store.ts";
 import { emissionOf, Emissions } from "../../../events/store/emission.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
+import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -401,31 +402,6 @@ Deno.test("events that do not fit the commit with their event's payload are refu
   assert(await store.complete(lease));
   await later(0);
 });
-
-/** Has the commits of a KV wait until they are let go. */
-function holdCommits(kv: Deno.Kv): { readonly kv: Deno.Kv; readonly held: (() => void)[] } {
-  const held: (() => void)[] = [];
-  const slow = withOperations(kv, (operation) => {
-    const commit = operation.commit.bind(operation);
-    operation.commit = async () => {
-      await new Promise<void>((resolve) => held.push(resolve));
-      return await commit();
-    };
-  });
-  return { kv: slow, held };
-}
-
-/** Lets commits go until something is settled. */
-async function letGo<T>(held: (() => void)[], wanted: Promise<T>): Promise<T> {
-  let isSettled = false;
-  const settled = wanted.finally(() => isSettled = true);
-  settled.catch(() => {});
-  while (!isSettled) {
-    for (const release of held.splice(0)) release();
-    await later(0);
-  }
-  return await settled;
-}
 
 Deno.test("what has given up leaves the turn to others, and is not stored", async () => {
   await using sut = await memoryStore();

@@ -8,6 +8,7 @@ import { SharedEntries, Write } from "../../../events/store/kv/_write.ts";
 import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
 import { createNotifier } from "../../../events/store/kv/notifier.ts";
+import { limitChecks } from "./_commits.ts";
 import { claimAll, delivery } from "./_events.ts";
 import { valueAt } from "./_values.ts";
 
@@ -144,31 +145,6 @@ Deno.test("commits leave a file that is shared with another process free in betw
   // On a busy machine a commit may take so long that the next one does not wait for it.
   for (let left = 5; !await leavesGaps(); left--) assertLess(0, left);
 });
-
-/** More commits than anything here can need. */
-const FAR_TOO_MANY = 200;
-
-/** Has a KV take only so many checks per commit: a remote one takes 10. Tells how many commits were tried. */
-function limitChecks(kv: Deno.Kv, max: number): { tried: number } {
-  const commits = { tried: 0 };
-  const atomic = kv.atomic.bind(kv);
-  kv.atomic = () => {
-    const operation = atomic();
-    const [check, commit] = [operation.check.bind(operation), operation.commit.bind(operation)];
-    let checks = 0;
-    operation.check = (...added) => {
-      checks += added.length;
-      return check(...added);
-    };
-    operation.commit = async () => {
-      if (++commits.tried > FAR_TOO_MANY) throw new Error("This has no end");
-      if (checks > max) throw new TypeError("Too many checks included in atomic write.");
-      return await commit();
-    };
-    return operation;
-  };
-  return commits;
-}
 
 /** Commits five changes of four checks each at once, and tells how many were made. */
 async function commitFive(kv: Deno.Kv): Promise<number> {

@@ -1,0 +1,224 @@
+import type { EventRecord } from "../event_record.ts";
+import { NoTurnError } from "../event_store.ts";
+import { joined } from "../claims.ts";
+import { type Group, OrderingGroups } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
+import { readAll } from "./_reads.ts";
+import { hasTooManyChecks, isTooMuch, Write } from "./_write.ts";
+
+/** The largest number of events that join in a commit, and of its checks: others need room beside them. */
+const MAX_CHECKS = 90;
+
+/** The bytes and mutations of a commit beyond which no further event joins in it. */
+const [MAX_BYTES, MAX_MUTATIONS] = [500_000, 800] as const;
+
+/**
+ * The number of commits in a turn: the first event of the group waits meanwhile to leave it, but storing comes
+ * before handling.
+ */
+const MAX_COMMITS = 3;
+
+/** The longest time for which a delivery waits. By then its sender has been answered 503, and sends it again. */
+const MAX_WAIT_MS = 4_500;
+
+/** An event that is to join a group. */
+export interface Joining {
+  /** Its record, outside of the group. */
+  readonly record: EventRecord;
+  /** The ordering key. */
+  readonly orderingKey: string;
+  /** The checks and changes of its commit that do not depend on its position. */
+  readonly base: Write;
+  /** The time from which on it waits, by the monotonic clock, if somebody waits for its answer. */
+  readonly since: number | undefined;
+  /** Adds its record to a write, once that has its position. Returns what has to hear of the commit's end. */
+  readonly add: (write: Write, record: EventRecord) => JoiningEnd | undefined;
+}
+
+/** Part of an event that hears of the end of its commit. */
+export interface JoiningEnd {
+  /** Ends it with the commit's version; null if the commit was refused. */
+  end(version: string | null): void;
+  /** Ends it without knowing whether the commit was made. */
+  endUnknown(): unknown;
+}
+
+/** An event that waits to join. */
+interface Waiting extends Joining {
+  readonly ended: PromiseWithResolvers<boolean>;
+}
+
+/** The events that wait to join one group. */
+interface Queue {
+  waiting: Waiting[];
+  /** The number of them that join in a commit, at most. */
+  max: number;
+}
+
+/** The events that join in one commit. */
+interface Joined {
+  readonly write: Write;
+  readonly events: readonly Waiting[];
+  readonly ends: readonly JoiningEnd[];
+  /** The group with them, but for its version. */
+  readonly after: Group;
+}
+
+/** A turn of a group's queue. */
+interface Turn {
+  /** The events whose commit is under way; undefined before the group is read. */
+  events: readonly Waiting[] | undefined;
+}
+
+/**
+ * The way into ordering groups. Each change of a group checks the group's record, so one commit follows the
+ * other, and over a remote KV each takes the time of two answers. What comes meanwhile joins together, in one
+ * commit: otherwise a group took in eight events a second, and the rest was answered 503 and stored later.
+ *
+ * A commit fails for all of its events. Then the checks of each are read again: an event of which one does not
+ * hold is refused, and the others join anew.
+ */
+export class GroupIntake {
+  readonly #parts: StoreParts;
+  readonly #orderingGroups: OrderingGroups;
+  readonly #queues = new Map<string, Queue>();
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+    this.#orderingGroups = new OrderingGroups(parts);
+  }
+
+  /**
+   * Has an event join the end of a group.
+   *
+   * @param key The group's key.
+   * @param joining The event.
+   * @returns True once it is stored; false if one of its own checks did not hold.
+   * @throws {NoTurnError} If it has waited for too long. Nothing of it is stored then.
+   */
+  join(key: string, joining: Joining): Promise<boolean> {
+    const waiting: Waiting = { ...joining, ended: Promise.withResolvers() };
+    const queue = this.#queues.get(key);
+    if (queue) queue.waiting.push(waiting);
+    else {
+      this.#queues.set(key, { waiting: [waiting], max: MAX_CHECKS });
+      this.#joinAll(key);
+    }
+    return waiting.ended.promise;
+  }
+
+  async #joinAll(key: string): Promise<void> {
+    const queue = this.#queues.get(key)!;
+    while (queue.waiting.length > 0) {
+      const turn: Turn = { events: undefined };
+      try {
+        const again = await this.#parts.locks.run(key, () => this.#takeTurn(key, queue, turn));
+        queue.waiting.unshift(...again);
+      } catch (error) {
+        const failed = turn.events ?? queue.waiting.splice(0, this.#maxChecks);
+        for (const { ended } of failed) ended.reject(error);
+      }
+    }
+    this.#queues.delete(key);
+  }
+
+  /** Makes the commits of a turn. Returns the events that are to join anew. */
+  async #takeTurn(key: string, queue: Queue, turn: Turn): Promise<readonly Waiting[]> {
+    let group = await this.#orderingGroups.readToJoin(key);
+    for (let commits = 0; commits < MAX_COMMITS; commits++) {
+      const some = this.#take(queue, group);
+      turn.events = some.events;
+      if (some.events.length === 0) return [];
+      const { version, again } = await this.#commit(queue, some);
+      if (version === null) return again;
+      group = { ...some.after, versionstamp: version };
+    }
+    return [];
+  }
+
+  get #maxChecks(): number {
+    return Math.min(MAX_CHECKS, this.#parts.commits.maxChecks);
+  }
+
+  /** Takes the events out of a queue that join in one commit. */
+  #take(queue: Queue, group: Group): Joined {
+    const write = new Write();
+    const events: Waiting[] = [];
+    const ends: JoiningEnd[] = [];
+    const records: EventRecord[] = [];
+    const left: Waiting[] = [];
+    const checked = new Set<string>();
+    const now = performance.now();
+    let isFull = false;
+    for (const waiting of queue.waiting) {
+      const { record, orderingKey, base, since, add, ended } = waiting;
+      if (since !== undefined && now - since > MAX_WAIT_MS) {
+        ended.reject(new NoTurnError(`the ordering group was busy for ${MAX_WAIT_MS} ms`));
+        continue;
+      }
+      isFull ||= events.length > 0 &&
+        (events.length >= queue.max || !fits(write, waiting, this.#maxChecks));
+      // All checks see the state before the commit: of two events with the same id both would hold.
+      const keys = base.checks.map(({ key }) => JSON.stringify(key));
+      if (isFull || keys.some((key) => checked.has(key))) {
+        left.push(waiting);
+        continue;
+      }
+      for (const key of keys) checked.add(key);
+      const position = { key: group.key, position: group.next + events.length };
+      const after = joined(record, orderingKey, position, group.size + events.length === 0);
+      const end = add(write.include(base), after);
+      if (end) ends.push(end);
+      events.push(waiting);
+      records.push(after);
+    }
+    queue.waiting = left;
+    return { write, events, ends, after: this.#orderingGroups.join(write, group, records) };
+  }
+
+  /** Commits events that join together. Without a version, some are to join anew. */
+  async #commit(
+    queue: Queue,
+    { write, events, ends }: Joined,
+  ): Promise<{ readonly version: string | null; readonly again: readonly Waiting[] }> {
+    const { commits, local } = this.#parts;
+    let version: string | null;
+    try {
+      version = await commits.commit(write);
+    } catch (error) {
+      for (const end of ends) end.endUnknown();
+      if (!isTooMuch(error) || events.length === 1) throw error;
+      // By now it is known how many checks the KV takes.
+      const isRemote = hasTooManyChecks(error) && write.checks.length > commits.maxChecks;
+      if (!isRemote) queue.max = events.length >> 1;
+      return { version: null, again: events };
+    }
+    for (const end of ends) end.end(version);
+    if (version === null) return { version, again: await this.#unchanged(events) };
+    for (const { ended } of events) ended.resolve(true);
+    if (write.notifies) local.listener?.wake();
+    return { version, again: [] };
+  }
+
+  /** Refuses the events of which a check does not hold any more, and returns the others. */
+  async #unchanged(events: readonly Waiting[]): Promise<readonly Waiting[]> {
+    const checks = events.flatMap(({ base }) => base.checks);
+    const entries = (await readAll(this.#parts.kv, checks.map(({ key }) => key))).values();
+    return events.filter(({ base, ended }) => {
+      // Of each check, since the entries are taken one after the other.
+      const stale = base.checks.filter(({ versionstamp }) =>
+        entries.next().value!.versionstamp !== versionstamp
+      );
+      if (stale.length > 0) ended.resolve(false);
+      return stale.length === 0;
+    });
+  }
+}
+
+/** Checks whether an event fits a write in which others join. */
+function fits(write: Write, { base, record }: Waiting, maxChecks: number): boolean {
+  // Its parts are in its base if it is large, and else come with its record.
+  const bytes = base.bytes + (record.payload?.size ?? 0);
+  return write.checks.length + base.checks.length < maxChecks && write.bytes + bytes <= MAX_BYTES &&
+    write.size + base.size <= MAX_MUTATIONS;
+}
