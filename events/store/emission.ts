@@ -27,7 +27,7 @@ const MAX_EVENTS = 200;
 /** The bytes that they may take: a commit holds 819,200, with the records that it settles. */
 const MAX_BYTES = 600_000;
 
-/** The bytes of an event beside its payload, and for each character of its id, which is in six places. */
+/** The bytes of an event beside its payload, and for each byte of its id, which is in six places. */
 const [EVENT_BYTES, ID_BYTES] = [1_024, 6] as const;
 
 /** The bytes that the keys of the events may take: a commit holds 81,920, with those of the settlement. */
@@ -40,13 +40,10 @@ const [KEYS, KEY_BYTES, GENERATED_BYTES] = [3, 32, 65] as const;
 const MAX_ID_LENGTH = 500;
 
 /**
- * Longest id of an event that the ids of its follow-ups hold as it is. A chain of them would grow and grow,
+ * Longest id of an event that the ids of its follow-ups hold as it is, in bytes. A chain of them would grow and grow,
  * and the keys of 200 in one commit take 81,920 bytes at most.
  */
 const MAX_PARENT_LENGTH = 60;
-
-/** Characters of the error with which each other event of a batch is reported. */
-const MAX_MEMBER_ERROR = 200;
 
 /** The same names as those of platforms, with which they share their space. */
 const SOURCE = /^[a-z][a-z0-9_-]{0,31}$/i;
@@ -359,17 +356,18 @@ export class Emissions {
  * Makes the event that reports a dead one. Its id is the only one for this death.
  *
  * @param record The record of the dead event.
+ * @param isBrief Set if it names neither repository, chat nor sender, because the whole report is too large.
  * @returns The event to be stored; undefined for one that reports a death itself, or comes of
  * such a report.
  */
-export function deathOf(record: EventRecord): Emission | undefined {
+export function deathOf(record: EventRecord, isBrief = false): Emission | undefined {
   const { id, intake, platform, source, type, action, repository, chat, sender } = record;
   const { receivedAt, attempts, handledWith, run = 0 } = record;
   if (!isReported(record)) return undefined;
   const payload: DeadEvent = {
-    ...{ id, intake, platform, source, type, action, repository, chat, sender },
-    ...{ receivedAt, handledWith },
-    attempts: handledWith === undefined ? attempts : attempts.map(shortened),
+    ...{ id, intake, platform, source, type, action },
+    ...(!isBrief && { repository, chat, sender }),
+    ...{ receivedAt, handledWith, attempts },
   };
   return {
     source: DEAD,
@@ -379,11 +377,6 @@ export function deathOf(record: EventRecord): Emission | undefined {
     delayMs: 0,
     body: encoder.encode(JSON.stringify(payload)),
   };
-}
-
-/** Shortens an error: a hundred events of a batch are reported in one commit. */
-function shortened({ error, ...attempt }: RecordedAttempt): RecordedAttempt {
-  return error === undefined ? attempt : { ...attempt, error: error.slice(0, MAX_MEMBER_ERROR) };
 }
 
 /** Checks whether the death of an event is reported: reports of reports would never end. */
@@ -404,17 +397,21 @@ export function childIdOf(source: string, parentId: string, number: number): str
 }
 
 function shortIdOf(id: string): string {
-  if (id.length <= MAX_PARENT_LENGTH) return id;
+  if (byteLength(id) <= MAX_PARENT_LENGTH) return id;
   return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }
 
 function keyBytesOf({ source, id }: Emission): number {
-  const idBytes = id === undefined ? GENERATED_BYTES : encoder.encode(id).byteLength;
+  const idBytes = id === undefined ? GENERATED_BYTES : byteLength(id);
   return KEYS * (KEY_BYTES + source.length + idBytes);
 }
 
 function bytesOf({ body, id = "", group = "" }: Emission): number {
-  return body.byteLength + EVENT_BYTES + ID_BYTES * (id.length + group.length);
+  return body.byteLength + EVENT_BYTES + ID_BYTES * (byteLength(id) + byteLength(group));
+}
+
+function byteLength(text: string): number {
+  return encoder.encode(text).byteLength;
 }
 
 function bodyOf(payload: unknown): Uint8Array<ArrayBuffer> {

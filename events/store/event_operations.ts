@@ -236,8 +236,8 @@ export interface EventOperations {
    * has taken yet, that one counts. Names are those of the whole store: intakes do not keep them apart.
    *
    * @param name The name, a text of 1 to 256 characters.
-   * @param value A value that can be written as JSON, of up to 8,192 bytes: one for each character, two if it
-   * has others than those of Latin-1. Undefined for none.
+   * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8. Undefined
+   * for none.
    * @returns The result.
    * @throws {TypeError} If the name is not such a text, or the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.

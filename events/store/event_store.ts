@@ -469,8 +469,8 @@ export interface EventStore extends EventOperations {
    * @param effects Further mutations for the same commit.
    * @param options Events that are stored and names that are woken in the same commit.
    * @returns The new lease; null if it was lost.
-   * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes: 8 for each,
-   * and one for each character, two if a name has others than those of Latin-1.
+   * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes as
+   * JSON.
    * @throws {Error} If the event was cancelled, or the effects cannot be committed.
    */
   checkpoint(

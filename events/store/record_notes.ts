@@ -38,8 +38,11 @@ const MAX_NOTES_BYTES = 57_344;
 /** Bytes of an attempt beside its error, as JSON. */
 const ATTEMPT_BYTES = 112;
 
-/** The number of bytes that a character takes at most, as JSON: `\u0001`. */
-const MAX_CHARACTER_BYTES = 6;
+/** The number of bytes of an error that is kept in brief: a hundred events of a batch may die in one commit. */
+export const BRIEF_BYTES = 600;
+
+/** The same of a record that does not fit a commit otherwise. */
+const LEAST_BYTES = 100;
 
 /** Bytes of the result of a wait beside its name and its value. */
 const WOKEN_BYTES = 64;
@@ -230,8 +233,47 @@ export function hasBegun({ attempts, progress = [], isBegun = false }: EventReco
 }
 
 function errorWithin(room: number, thrown: unknown): string {
-  const text = textOf(thrown).slice(0, MAX_ERROR_LENGTH);
-  return textBytes(text) > room ? text.slice(0, Math.max(0, room / MAX_CHARACTER_BYTES)) : text;
+  return cutTo(textOf(thrown).slice(0, MAX_ERROR_LENGTH), room);
+}
+
+/**
+ * Shortens the error of an attempt.
+ *
+ * @param attempt The attempt.
+ * @param bytes The number of bytes that stay of it, at most.
+ * @returns The attempt.
+ */
+export function shortened(attempt: RecordedAttempt, bytes: number): RecordedAttempt {
+  const { error } = attempt;
+  return error === undefined ? attempt : { ...attempt, error: cutTo(error, bytes) };
+}
+
+/**
+ * Makes the shortest form of a record, which can be stored where the whole one is too large: with its last
+ * attempt only, and the beginnings of the error and of the reason to put it off.
+ *
+ * @param record The record.
+ * @returns The record.
+ */
+export function inBrief(record: EventRecord): EventRecord {
+  const { putOff } = record;
+  return {
+    ...record,
+    attempts: record.attempts.slice(-1).map((attempt) => shortened(attempt, LEAST_BYTES)),
+    ...(putOff && { putOff: { ...putOff, reason: cutTo(putOff.reason, LEAST_BYTES) } }),
+  };
+}
+
+/** Cuts a text so that it takes no more bytes in a record. */
+function cutTo(text: string, bytes: number): string {
+  if (textBytes(text) <= bytes) return text;
+  let [taken, length] = [0, 0];
+  for (const character of text) {
+    taken += textBytes(character);
+    if (taken > bytes) break;
+    length += character.length;
+  }
+  return text.slice(0, length);
 }
 
 /**
@@ -256,7 +298,13 @@ function textBytes(text: string): number {
   return jsonBytes(text) - 2;
 }
 
-function jsonBytes(value: unknown): number {
+/**
+ * Counts the bytes of a value's JSON.
+ *
+ * @param value The value.
+ * @returns The number of bytes.
+ */
+export function jsonBytes(value: unknown): number {
   return encoder.encode(JSON.stringify(value)).byteLength;
 }
 

@@ -10,8 +10,10 @@
 import type { EndedWait, EventRecord } from "./event_record.ts";
 import type { ReleaseOptions } from "./event_store.ts";
 import {
+  BRIEF_BYTES,
   isCancelRequested,
   progressBytes,
+  shortened,
   waited,
   withAttempt,
   withHandler,
@@ -166,7 +168,9 @@ export function cancelled(record: EventRecord, now: number, error?: unknown): Ev
  */
 export function settledWith(record: EventRecord, first: EventRecord): EventRecord {
   const { id, state, outcome, attempt, attempts } = first;
-  const ended = { state, outcome, attempt, attempts: attempts.slice(-1), handledWith: id };
+  // The first one has all of the error.
+  const last = attempts.slice(-1).map((each) => shortened(each, BRIEF_BYTES));
+  const ended = { state, outcome, attempt, attempts: last, handledWith: id };
   if (state === "done") return settled(record, first.settledAt!, { ...ended, payload: null });
   return settled(record, first.settledAt!, { ...ended, ...progressFrom(first) });
 }

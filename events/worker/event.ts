@@ -138,8 +138,8 @@ export interface HandlerContext {
    * has emitted and the names that it has woken so far.
    *
    * @param part The part's name. Give each part its own: a call with the name of one that the KV did not answer
-   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names may take 32,768 bytes:
-   * 8 for each and one for each character, so 1,600 names of 12.
+   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names may take 32,768 bytes
+   * as JSON, so 2,100 names of 12 letters.
    * @param effects Called at once with the commit. It must be synchronous.
    * @returns A promise that resolves once it is stored.
    * @throws {RangeError} If the names would take more.
@@ -189,8 +189,7 @@ export interface HandlerContext {
    * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
    *
    * @param name The name, a text of 1 to 256 characters.
-   * @param value A value that can be written as JSON, of up to 8,192 bytes: one for each character, two if it
-   * has others than those of Latin-1.
+   * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
    * @throws {TypeError} If the name is not such a text, the value cannot be written as JSON, or the handler has
    * ended.
    * @throws {RangeError} If the value is too large, or the handler wakes more than three names.

@@ -4,7 +4,7 @@ import type { CommitEffects, EventStore, Lease } from "../event_store.ts";
 import type { Wake } from "../waits.ts";
 import { type LeaseRequest, renewed } from "../claims.ts";
 import { withoutOwnKeys } from "../own_keys.ts";
-import { isCancelRequested, progressed } from "../record_notes.ts";
+import { inBrief, isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
 import { addEmissions, hasOvertaken, inTurn } from "./_emit.ts";
 import { MARK, readRecord, type StoreKeys } from "./_layout.ts";
@@ -17,7 +17,7 @@ import { isUndecodable, read, readAll } from "./_reads.ts";
 import { encodeValue } from "../value_codec.ts";
 import { deleteDue, setDue } from "./_schedule.ts";
 import { Waits } from "./_waits.ts";
-import { LeasedRecord, untilDone, Write } from "./_write.ts";
+import { hasTooManyChecks, isTooMuch, LeasedRecord, untilDone, Write } from "./_write.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -127,7 +127,12 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       const settle = (lease: Lease, hasTurn = false) => {
         const after = completed(lease.record, Date.now(), outcome);
         // A cancelled event has no effects, emits nothing and wakes nobody.
-        if (after.state !== "done") return applyChange(parts, lease, after);
+        if (after.state !== "done") {
+          return fitting(after, (after) => applyChange(parts, lease, after));
+        }
+        if (!effects && !emits && !wakes) {
+          return fitting(after, (after) => applyChange(parts, lease, after, { withinMs }));
+        }
         // Others wait for their turn, so this waits for nobody.
         const change = { effects, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
         return waking(lease, after, change, wakes);
@@ -139,20 +144,40 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
-      return settle(parts, lease, retried(lease.record, delayMs, error, Date.now(), reason));
+      const after = retried(lease.record, delayMs, error, Date.now(), reason);
+      return fitting(after, (after) => settle(parts, lease, after));
     },
 
     release(lease, options = {}) {
-      return settle(parts, lease, released(lease.record, options, Date.now()));
+      const after = released(lease.record, options, Date.now());
+      return fitting(after, (after) => settle(parts, lease, after));
     },
 
     async bury(lease, error, { reports = false } = {}) {
-      const after = buried(lease.record, error, Date.now());
-      const isReported = reports && after.outcome === "failed";
-      const emits = isReported ? await deathsOf(batches, lease, after) : undefined;
-      return await applyChange(parts, lease, after, { emits }) !== null;
+      const dead = buried(lease.record, error, Date.now());
+      const isReported = reports && dead.outcome === "failed";
+      return await fitting(dead, async (after, isBrief) => {
+        const emits = isReported ? await deathsOf(batches, lease, after, isBrief) : undefined;
+        return await applyChange(parts, lease, after, { emits }) !== null;
+      });
     },
   };
+}
+
+/**
+ * Makes a change that a KV must take, or its event would be handled for ever: if it is too large, with the
+ * shortest form of the record.
+ */
+async function fitting<T>(
+  after: EventRecord,
+  change: (after: EventRecord, isBrief: boolean) => Promise<T>,
+): Promise<T> {
+  try {
+    return await change(after, false);
+  } catch (error) {
+    if (!isTooMuch(error) || hasTooManyChecks(error)) throw error;
+    return await change(inBrief(after), true);
+  }
 }
 
 /** Makes the reports of a death, and of those of the other events of its batch. */
@@ -160,10 +185,11 @@ async function deathsOf(
   batches: Batches,
   lease: Lease,
   after: EventRecord,
+  isBrief: boolean,
 ): Promise<readonly Emission[] | undefined> {
   const members = lease.record.batch ? await batches.members(lease) : [];
   const dead = [after, ...members.map((member) => settledWith(member, after))];
-  const deaths = dead.flatMap((record) => deathOf(record) ?? []);
+  const deaths = dead.flatMap((record) => deathOf(record, isBrief) ?? []);
   return deaths.length > 0 ? deaths : undefined;
 }
 

@@ -1,26 +1,34 @@
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
+import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
 import { MAX_BATCH, type Member, OrderingGroups } from "./_ordering_groups.ts";
+import type { StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 
 /** The number of bytes of the payloads of events that are handled together, at most. */
 const MAX_PAYLOAD_BYTES = 8_000_000;
 
 /**
- * The number of characters of their records, at most: the commit that settles them holds 819,200 bytes, and
- * each record may grow by an error of 2,000.
+ * The number of bytes that their records and the reports of their deaths take, at most: the commit in which they
+ * die holds 819,200, with the first one's record and report of 64 KiB each.
  */
-const MAX_RECORD_LENGTH = 300_000;
+const MAX_DYING_BYTES = 480_000;
 
 /** The number of bytes of their keys, at most: a commit holds 81,920, of all its keys. */
-const MAX_KEY_BYTES = 40_000;
+const MAX_KEY_BYTES = 79_000;
 
-/** Bytes of the keys of an event beside its id and those of its group, and of a part of its payload. */
-const [KEYS_BYTES, CHUNK_KEY_BYTES] = [110, 80] as const;
+/** Bytes of the record of an event that reports a death, beside the first event's id, and of the rest of a report. */
+const REPORT_BYTES = 1_400;
 
-/** Number of keys that hold an event's id: its record, and its id or the entry in the index of dead events. */
-const KEYS_WITH_ID = 2;
+/** Number of places with the id of the first event: a member's record, its report, and that one's record. */
+const FIRST_IDS = 3;
+
+/** Bytes of an id of a report, which is in three keys. */
+const REPORT_ID_BYTES = 96;
+
+/** A time, as long as any. */
+const NOW = 1e12;
 
 const encoder = new TextEncoder();
 
@@ -59,13 +67,14 @@ export class Batches {
     if (waitMs > 0) return waiting(record, waitMs, next, now);
     const behind = await this.#orderingGroups.behind(record.group!, next, MAX_BATCH - 1);
     let { position: last } = record.group!;
-    let [events, bytes, length, keyBytes] = [1, record.payload?.size ?? 0, 0, 0];
+    let [events, bytes, dyingBytes] = [1, record.payload?.size ?? 0, 0];
+    let keyBytes = record.payload ? keyBytesOf(this.#parts.keys, record) : 0;
     for (const member of behind) {
       if (!belongsTo(record, member)) break;
       bytes += member.record!.payload!.size;
-      length += JSON.stringify(member.record).length;
-      keyBytes += keyBytesOf(member.record!);
-      if (bytes > MAX_PAYLOAD_BYTES || length > MAX_RECORD_LENGTH) break;
+      dyingBytes += dyingBytesOf(member.record!, record);
+      keyBytes += keyBytesOf(this.#parts.keys, member.record!);
+      if (bytes > MAX_PAYLOAD_BYTES || dyingBytes > MAX_DYING_BYTES) break;
       if (keyBytes > MAX_KEY_BYTES) break;
       last = member.position;
       events++;
@@ -109,14 +118,34 @@ function waitOf(
   return Math.max(0, Math.min(quietMs - quietFor, maxWaitMs - Math.max(now - since, waitedMs)));
 }
 
-/** Estimates the bytes of the keys that settling an event takes. */
-function keyBytesOf({ id, group, payload }: EventRecord): number {
-  const inKeys = KEYS_WITH_ID * bytesOf(id) + bytesOf(group!.key);
-  return KEYS_BYTES + inKeys + CHUNK_KEY_BYTES * payload!.chunks;
+/** Calculates the bytes that an event takes at most that dies with the first one of its batch, and is reported. */
+function dyingBytesOf(record: EventRecord, first: EventRecord): number {
+  // Its report has the same facts, and the same error.
+  return 2 * (jsonBytes(record) + BRIEF_BYTES) + FIRST_IDS * jsonBytes(first.id) + REPORT_BYTES;
 }
 
-function bytesOf(text: string): number {
-  return encoder.encode(text).byteLength;
+/** Calculates the bytes of the keys that settling an event takes at most, as done or dead. */
+function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRecord): number {
+  const own = [keys.event({ id, receivedAt }), keys.id(id), keys.position(group!.key, NOW)];
+  const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
+  const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
+  // Of the payload each part is deleted, or its entry written if it is kept.
+  const chunks = payload!.chunks * bytesOfKey(keys.chunk(payload!.id, 0));
+  const doneBytes = chunks + bytesOfKey(keys.kept(NOW, id));
+  const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
+  return bytesOf(own) + Math.max(doneBytes, deadBytes);
+}
+
+function bytesOf(keys: readonly Deno.KvKey[]): number {
+  return keys.reduce((sum, key) => sum + bytesOfKey(key), 0);
+}
+
+/** Calculates the bytes of a key: each of its parts has a mark before and behind it. */
+function bytesOfKey(key: Deno.KvKey): number {
+  return key.reduce<number>(
+    (sum, part) => sum + (typeof part === "string" ? encoder.encode(part).byteLength + 2 : 10),
+    0,
+  );
 }
 
 /** Checks whether an event can be handled together with the first one of its group, by the same handlers. */

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../events/mod.ts";
 import { exportEvents, importEvents, openEventStore } from "../../../events/mod.ts";
 import { emissionOf } from "../../../events/store/emission.ts";
@@ -310,6 +310,56 @@ testStore(
     assertEquals((await listed(store, { state: "dead" })).length, length);
   },
 );
+
+/** A text that takes three bytes for each character. */
+const NAME = "名".repeat(700);
+
+const LONG_NAMES: Partial<Delivery> = {
+  repository: { id: 1, fullName: NAME, owner: NAME, name: NAME },
+  sender: { id: 1, name: NAME, isBot: false },
+};
+
+testStore("a batch with names and errors that are not Latin dies, and is reported", async (sut) => {
+  const { store } = sut;
+  const ids = Array.from({ length: 100 }, (_, i) => `d${i}`);
+  await acceptTogether(store, ids, LONG_NAMES);
+  for (const error of ["名".repeat(1_000), "\0".repeat(1_000)]) {
+    const first = await claimed(store);
+    const { length } = await batchOf(store, first);
+    assert(length > 15, `${length}`);
+    assert(await store.bury(first, new Error(error), { reports: true }));
+    assertEquals(await settleReports(store), length);
+    assertEquals((await store.purge({ state: "dead" })).changed, length);
+  }
+});
+
+/** Completes the reports of deaths, and counts them. */
+async function settleReports(store: EventStore): Promise<number> {
+  const isReport = ({ record }: Lease) => record.intake === "dead";
+  for (let count = 0;;) {
+    const leases = await claimAll(store);
+    for (const lease of leases.filter((lease) => !isReport(lease))) await store.release(lease);
+    const reports = leases.filter(isReport);
+    for (const lease of reports) assert(await store.complete(lease));
+    count += reports.length;
+    if (reports.length === 0) return count;
+  }
+}
+
+testStoreInOneProcess("an event dies whose record has no room for its error", async ({ store }) => {
+  const filler = "a".repeat(64_000);
+  await store.accept({ ...delivery("d1"), sender: { id: 1, name: filler, isBot: false } });
+  const error = new Error("名".repeat(1_000));
+  assert(await store.retry(await claimOne(store), 0, error));
+  assert(await store.release(await claimOne(store), { reason: error }));
+  assert(await store.bury(await claimOne(store), error, { reports: true }));
+  const record = await store.get("d1");
+  assert(record?.state === "dead");
+  assertStringIncludes(record.attempts.at(-1)!.error!, "Error: 名名");
+  const report = await claimOne(store);
+  const { id, sender } = JSON.parse(new TextDecoder().decode(await store.load(report)));
+  assertEquals([id, sender], ["d1", undefined]);
+});
 
 testStoreInOneProcess("a batch has eight megabytes at most", async ({ store }) => {
   const { body } = delivery("x", `{"text":"${"a".repeat(3_000_000)}"}`);
