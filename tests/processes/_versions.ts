@@ -11,7 +11,7 @@ const bot = defineApp({
   platform: forge(),
   worker: { leaseMs: 5_000 },
 });
-for (const type of Deno.args) {
+for (const type of Deno.args as ["push"]) {
   bot.on(type, ({ id, attempt }, { log }) => writeLog(log, "info", "handled", { id, attempt }));
 }
 

@@ -282,7 +282,7 @@ for (const state of ["running", "queued"] as const) {
       return claim({
         ...options,
         holds: (id) => {
-          const isHeld = holds!(id);
+          const isHeld = holds!(id, Date.now());
           if (isHeld) leftOut++;
           return isHeld;
         },
