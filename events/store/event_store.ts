@@ -610,9 +610,11 @@ export interface EventStore extends EventOperations {
    * one until it was set back, or another machine's. Each then waits for its planned delay, and a lease is
    * held for its length.
    *
+   * @param options `maxReads` is the number of schedule entries after which it ends, unless a wrong one was
+   * among them: the next call with that option goes on from there. Without it, all are read.
    * @returns The number of events scheduled anew.
    */
-  repairSchedule(): Promise<number>;
+  repairSchedule(options?: { readonly maxReads?: number | undefined }): Promise<number>;
 
   /**
    * Repairs damaged ordering groups, so that their events are handled. Every group is checked.

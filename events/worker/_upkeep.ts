@@ -13,6 +13,11 @@ const MIN_REPAIR_MS = 1_000;
 
 /** Number of values that a part of the check reads: a page of records. */
 const CHECKED_AT_ONCE = 500;
+/**
+ * Number of schedule entries that a repair reads, so that what an idle app costs does not grow with all that
+ * is due later. With the one behind them they are two readings of 500.
+ */
+const REPAIR_READS = 999;
 
 /** Longest time for one of these: a remote KV reads 50,000 events in 5 s. */
 const TIMEOUT_MS = 300_000;
@@ -35,8 +40,11 @@ export interface UpkeepOptions {
  * two things can go wrong.
  *
  * This machine's clock may be set. Leases look expired until the running workers have renewed them by the
- * new time, so none is taken over for half a lease. Another machine's clock may be ahead. What that machine
- * has scheduled too late is repaired, once in a lease's length.
+ * new time, so none is taken over for half a lease. What was scheduled by the wrong time is repaired: the whole
+ * schedule is looked through then, and after a start, since the clock may have been set before.
+ *
+ * Another machine's clock may be ahead. What that machine has scheduled too late is looked for by parts, one
+ * in a lease's length.
  */
 export class Upkeep {
   readonly #options: UpkeepOptions;
@@ -45,6 +53,8 @@ export class Upkeep {
   #reliableAt = 0;
   #repairAt: number;
   #tidyAt = -Infinity;
+  /** Set until the whole schedule was looked through by this clock. */
+  #wasSet = true;
   #running: Promise<void> | undefined;
   #isStopping = false;
   /** The check under way, the number of unreadable values in it, and the time of the next one. */
@@ -72,6 +82,7 @@ export class Upkeep {
     if (Math.abs(byMs) > JUMP_MS) {
       this.#reliableAt = now + this.#options.leaseMs / 2;
       this.#repairAt = 0;
+      this.#wasSet = true;
       writeLog(this.#options.log, "warn", "clock was set", { byMs: Math.round(byMs) });
     }
     return now < this.#reliableAt;
@@ -159,7 +170,13 @@ export class Upkeep {
 
   async #repairSchedule(): Promise<void> {
     const { store, log, wake } = this.#options;
-    const events = await this.#inTime(store.repairSchedule());
+    const wasSet = this.#wasSet;
+    this.#wasSet = false;
+    const repairing = store.repairSchedule(wasSet ? {} : { maxReads: REPAIR_READS });
+    const events = await this.#inTime(repairing).catch((error) => {
+      this.#wasSet ||= wasSet;
+      throw error;
+    });
     if (events === 0) return;
     writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
     wake();

@@ -201,7 +201,8 @@ export class KeptPayloads {
     const dropped = await this.#dropEach("age", 0, (settledAt) => settledAt < now - limits.forMs);
     // By a clock that was ahead, they would be the youngest for longer than they are to be kept.
     const tooYoung = await this.#dropEach("age", Math.floor(now + limits.forMs) + 1, () => true);
-    return dropped + tooYoung + await this.#dropExcess(limits.maxBytes);
+    const excess = (sum ?? 0) > limits.maxBytes || isDue || sum === undefined;
+    return dropped + tooYoung + (excess ? await this.#dropExcess(limits.maxBytes) : 0);
   }
 
   /** Drops payloads from a time of settling on, until one is to stay. */

@@ -126,8 +126,8 @@ export class Schedule {
   }
 
   /** Lists the entries after a time. */
-  after(time: number): AsyncGenerator<DueEntry> {
-    return this.#readable(this.#entries.list(time + 1, LAST, BATCH_SIZE));
+  after(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
+    return this.#readable(this.#entries.list(time + 1, LAST, batchSize));
   }
 
   /** Reads the time of the first entry up to and including a time; null if there is none. */

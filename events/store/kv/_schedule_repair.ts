@@ -8,36 +8,93 @@ import { Write } from "./_write.ts";
 /** The number of events that are read and changed together. */
 const BATCH_SIZE = 100;
 
+/** The number of entries read at a time. */
+const READ_SIZE = 500;
+
 /** The time by which the clocks of two machines may differ before one repairs the schedule of the other. */
 const CLOCK_SLACK_MS = 1_000;
 
 /**
  * Reschedules events that would wait for longer than was planned, because a clock was ahead.
  *
- * @param parts The store.
- * @param schedule Its schedule.
- * @returns The number of events scheduled anew.
- * @throws The error of an event that could not be repaired, once the others are.
+ * Only an entry itself tells whether it is right, and an app may have any number of events that are due in
+ * days. So a repair can be limited: it then reads some entries, from where the last one ended, and the first ones
+ * again after the last. If it finds a wrong one it goes on to the end, since a clock is seldom wrong once.
  */
-export async function repairSchedule(parts: StoreParts, schedule: Schedule): Promise<number> {
-  let repaired = 0;
-  let page: Due[] = [];
-  let failed: PromiseRejectedResult | undefined;
-  const repairPage = async () => {
-    const known = await readDue(parts, page);
-    const tried = await Promise.allSettled(known.map((each, i) => repair(parts, page[i]!, each)));
-    repaired += tried.filter((each) => each.status === "fulfilled" && each.value).length;
-    failed ??= tried.find((each) => each.status === "rejected");
-    page = [];
-  };
-  for await (const entry of schedule.after(Date.now())) {
-    const { delayMs = 0 } = entry.value;
-    if (isMisplaced(Number(entry.key.at(-2)), delayMs)) page.push(...dueOf(entry));
-    if (page.length >= BATCH_SIZE) await repairPage();
+export class ScheduleRepair {
+  readonly #parts: StoreParts;
+  readonly #schedule: Schedule;
+  /** The time of the entries that come next; those up to now are not looked at. */
+  #next = -Infinity;
+
+  constructor(parts: StoreParts, schedule: Schedule) {
+    this.#parts = parts;
+    this.#schedule = schedule;
   }
-  await repairPage();
-  if (failed) throw failed.reason;
-  return repaired;
+
+  /**
+   * Repairs a part of the schedule, or the rest of it.
+   *
+   * @param maxReads The largest number of entries read, more of which may have the time of the last one; if it is
+   * `Infinity`, all are read.
+   * @returns The number of events scheduled anew.
+   * @throws The error of an event that could not be repaired, once the others are.
+   */
+  async run(maxReads: number): Promise<number> {
+    const page = new RepairPage(this.#parts);
+    const now = Date.now();
+    const from = maxReads === Infinity ? now : Math.max(now, Math.floor(this.#next) - 1);
+    let [left, last] = [maxReads, -Infinity];
+    this.#next = -Infinity;
+    for await (const entry of this.#schedule.after(from, READ_SIZE)) {
+      const dueAt = Number(entry.key.at(-2));
+      // At a change of time: an entry alone is no place to go on from.
+      if (left-- <= 0 && dueAt !== last && await page.flush() === 0) {
+        this.#next = dueAt;
+        break;
+      }
+      last = dueAt;
+      if (isMisplaced(dueAt, entry.value.delayMs)) await page.add(dueOf(entry));
+    }
+    await page.flush();
+    return page.result;
+  }
+}
+
+/** Events that are read and rescheduled together. */
+class RepairPage {
+  readonly #parts: StoreParts;
+  #events: Due[] = [];
+  #repaired = 0;
+  #failed: PromiseRejectedResult | undefined;
+
+  constructor(parts: StoreParts) {
+    this.#parts = parts;
+  }
+
+  /** The number of events scheduled anew. Throws the first error. */
+  get result(): number {
+    if (this.#failed) throw this.#failed.reason;
+    return this.#repaired;
+  }
+
+  async add(events: readonly Due[]): Promise<void> {
+    this.#events.push(...events);
+    if (this.#events.length >= BATCH_SIZE) await this.flush();
+  }
+
+  /** Repairs what was added. Returns the number of events scheduled anew so far. */
+  async flush(): Promise<number> {
+    const events = this.#events;
+    this.#events = [];
+    const known = await readDue(this.#parts, events);
+    const tried = await Promise.allSettled(
+      known.map((each, i) => repair(this.#parts, events[i]!, each)),
+    );
+    this.#repaired += tried.filter((each) => each.status === "fulfilled" && each.value).length;
+    this.#failed ??= tried.find((each) => each.status === "rejected");
+    return this.#repaired;
+  }
 }
 
 async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolean> {
@@ -60,6 +117,6 @@ async function bringForward(
 }
 
 /** Checks whether an event waits for longer than was planned. */
-function isMisplaced(dueAt: number, delayMs: number): boolean {
+function isMisplaced(dueAt: number, delayMs = 0): boolean {
   return dueAt - Date.now() > delayMs + CLOCK_SLACK_MS;
 }

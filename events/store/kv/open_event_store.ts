@@ -24,7 +24,7 @@ import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { forgetProcess, noteProcess } from "./_processes.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
-import { repairSchedule } from "./_schedule_repair.ts";
+import { ScheduleRepair } from "./_schedule_repair.ts";
 import { readState } from "./_states.ts";
 import { SharedEntries } from "./_write.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -99,6 +99,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
   const { accept, replay } = new Acceptance(parts);
   const claims = new Claims(parts, schedule);
   const orderingGroups = new OrderingGroups(parts);
+  const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
     kv: view,
     notifier: notifier.kind,
@@ -115,7 +116,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     noteProcess: (note) => noteProcess(parts, note),
     forgetProcess: (id) => forgetProcess(parts, id),
     trimPayloads: () => parts.kept.trim(),
-    repairSchedule: () => repairSchedule(parts, schedule),
+    repairSchedule: ({ maxReads = Infinity } = {}) => scheduleRepair.run(maxReads),
     repairGroups: () => orderingGroups.repair(),
     check: (options) => new StoreCheck(parts, options).run(),
     lastCheck: () => readLastCheck(parts),

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
+import { FakeTime } from "@std/testing/time";
 import {
   claimAll,
   claimOne,
@@ -240,3 +241,57 @@ testStoreInOneProcess(
     await store.complete(await leased("expired"));
   },
 );
+
+/** Counts the entries of the schedule that are read. */
+function countDue(kv: Deno.Kv): { read: number } {
+  const count = { read: 0 };
+  const list = kv.list.bind(kv);
+  kv.list = async function* (...args: Parameters<Deno.Kv["list"]>) {
+    for await (const entry of list(...args)) {
+      if (entry.key[1] === "due") count.read++;
+      yield entry;
+    }
+  } as never;
+  return count;
+}
+
+Deno.test("repairSchedule() with a limit goes on where it ended, and reads no more than that", async () => {
+  await using sut = await memoryStore();
+  const { kv, store } = sut;
+  for (let i = 1; i <= 30; i++) await store.emit("jobs", "later", {}, { delayMs: i * MINUTE_MS });
+  const count = countDue(kv);
+  const rounds: number[] = [];
+  for (let i = 0; i < 4; i++) {
+    const before = count.read;
+    assertEquals(await store.repairSchedule({ maxReads: 10 }), 0);
+    rounds.push(count.read - before);
+  }
+  // One more tells where to go on; after the last entry, the first ones come again.
+  assertEquals(rounds, [11, 11, 10, 11]);
+});
+
+Deno.test("repairSchedule() with a limit finds each wrong entry, and then all of them at once", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  for (let i = 1; i <= 30; i++) await store.emit("jobs", "later", {}, { delayMs: i * MINUTE_MS });
+  await ahead(25.5 * MINUTE_MS, () => store.accept(delivery("near")));
+  await ahead(90 * MINUTE_MS, () => store.accept(delivery("far")));
+  const repaired: number[] = [];
+  for (let i = 0; i < 3; i++) repaired.push(await store.repairSchedule({ maxReads: 10 }));
+  assertEquals(repaired, [0, 0, 2]);
+  assertEquals(idsOf(await claimAll(store)).toSorted(), ["far", "near"]);
+});
+
+Deno.test("repairSchedule() with a limit passes any number of entries of one time", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const start = Date.now();
+  {
+    using _ahead = new FakeTime(start + 2 * MINUTE_MS);
+    await store.accept(delivery("d1"));
+  }
+  using _clock = new FakeTime(start);
+  for (let i = 0; i < 25; i++) await store.emit("jobs", "later", {}, { delayMs: MINUTE_MS });
+  assertEquals(await store.repairSchedule({ maxReads: 3 }), 0);
+  assertEquals(await store.repairSchedule({ maxReads: 3 }), 1);
+});

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { LogRecord } from "../../../core/mod.ts";
 import type { EventStore } from "../../../events/mod.ts";
 import { Upkeep } from "../../../events/worker/_upkeep.ts";
+import { WallClock } from "../../_wall_clock.ts";
 import { until } from "../../../dev/harness/until.ts";
 import type { CountedStep } from "../../../telemetry/mod.ts";
 import { delivery, keysOf } from "../store/_events.ts";
@@ -83,4 +84,34 @@ Deno.test("of several workers one checks a store", async () => {
   await upkeep.stop();
   assertEquals(steps, [{ is: "checked", unreadable: 0 }]);
   assertEquals(await keysOf(kv, "due"), []);
+});
+
+Deno.test("an upkeep looks through the whole schedule after a start and a set clock, else a part", async () => {
+  await using sut = await memoryStore();
+  const limits: unknown[] = [];
+  let fails = true;
+  const repairSchedule: EventStore["repairSchedule"] = ({ maxReads } = {}) => {
+    limits.push(maxReads);
+    return fails ? Promise.reject(new Error("no KV")) : Promise.resolve(0);
+  };
+  const store = new Proxy(sut.store, {
+    get: (target, name) => name === "repairSchedule" ? repairSchedule : Reflect.get(target, name),
+  });
+  const upkeep = new Upkeep({
+    ...{ store, leaseMs: 2, log: () => {} },
+    ...{ signal: new AbortController().signal, wake: () => {} },
+  });
+  const repaired = (count: number) => until(() => (upkeep.run(), limits.length >= count), 20_000);
+  await repaired(1);
+  fails = false;
+  await repaired(3);
+  {
+    using clock = new WallClock();
+    clock.advance(3_600_000);
+    upkeep.hasClockJumped();
+    await repaired(4);
+    await repaired(5);
+  }
+  await upkeep.stop();
+  assertEquals(limits, [undefined, undefined, 999, undefined, 999]);
 });
