@@ -60,9 +60,8 @@ export interface ListOptions extends EventFilter {
   readonly limit?: number | undefined;
   /**
    * The largest number of records read. A list that ends because of it has a cursor, also if nothing was
-   * found. Open events are then found by the schedule and the ordering groups, if there are no more than
-   * 2,000 of them, and dead ones by their index as it is: those that an old version has left without an
-   * entry are missing until a list without this limit has added them.
+   * found. Of more than 2,000 events in an open state the order is then that of the indexes that lead to
+   * them, such as the schedule, and not that in which they were received.
    *
    * @default {undefined} As many as it takes.
    */
@@ -97,7 +96,7 @@ export interface EventList<TEvent extends StoredEvent = StoredEvent>
   readonly cursor: string | undefined;
   /**
    * The time at which the last event that was read was received, whether it matched or not, in milliseconds
-   * since the epoch; undefined before the first.
+   * since the epoch; undefined before the first, and where events do not come in that order.
    */
   readonly reachedAt: number | undefined;
 }

@@ -72,8 +72,6 @@ export interface StoreKeys {
   readonly deadIndex: Deno.KvKey;
   /** The entries of the dead events received from a time on, and before another. */
   deadBetween(from: number, before: number): Deno.KvListSelector;
-  /** The mark that the index holds all dead events, those of the first layout among them. */
-  readonly deadIndexed: Deno.KvKey;
   /** The event as which a document came to an intake first, by its digest. */
   content(intake: string, digest: Uint8Array): Deno.KvKey;
   /** All records. */
@@ -145,7 +143,6 @@ export function storeKeys(namespace: string): StoreKeys {
       start: [namespace, "dead", from],
       end: [namespace, "dead", before],
     }),
-    deadIndexed: [namespace, "indexed", "dead"],
     content: (intake, digest) => [namespace, "content", intake, digest],
     emitting: [namespace, "emit"],
     waiter: (name) => [namespace, "waiter", name],

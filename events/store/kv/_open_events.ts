@@ -1,11 +1,15 @@
 import type { EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import type { StoreKeys } from "./_layout.ts";
-import { isForeign, list, type ListedEntry } from "./_reads.ts";
-import { dueOf, readableEntry } from "./_schedule.ts";
+import { FIRST, LAST, list, type ListedEntry, read } from "./_reads.ts";
+import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";
+import { waiterIn } from "./_waits.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 500;
+
+/** The time in which nearly all leases end, and that in which all but unusual ones do, in milliseconds. */
+const [SOON_MS, LATER_MS] = [60_000, 3_600_000];
 
 /** The parts of a store that finding open events takes. */
 interface OpenParts {
@@ -13,47 +17,201 @@ interface OpenParts {
   readonly keys: StoreKeys;
 }
 
-/** Checks whether a state is one of those whose events the schedule or an ordering group leads to. */
-export function isOpenState(state: StoredEvent["state"] | undefined): boolean {
-  return state === "queued" || state === "running" || state === "parked";
+/** The state of an event that is not settled. */
+export type OpenState = Extract<StoredEvent["state"], "queued" | "running" | "parked">;
+
+/** The states of all events that are not settled, in the order in which events go through them. */
+export const OPEN_STATES: readonly OpenState[] = ["queued", "parked", "running"];
+
+/** Checks whether a state is one of those whose events the indexes of open events lead to. */
+export function isOpenState(state: StoredEvent["state"] | undefined): state is OpenState {
+  return OPEN_STATES.includes(state as OpenState);
+}
+
+/** A place in the indexes of open events, from which on they are read. */
+export interface OpenPlace {
+  /** The state of the events. */
+  readonly state: OpenState;
+  /** The time at which the first reading began, milliseconds since the epoch. */
+  readonly at: number;
+  /** The part of the indexes. */
+  readonly part: number;
+  /** The end of the key of an entry of that part; none for its beginning. */
+  readonly key: Deno.KvKey;
+  /** The number of events of that entry that were read before; 1 if it names none. */
+  readonly read: number;
+}
+
+/** An event that an index names, or none: the entry is of another state, and only tells how far a reading is. */
+export interface Named {
+  readonly ref: EventRef | undefined;
+  /** The place behind it. */
+  readonly place: OpenPlace;
+}
+
+/** A part of the indexes: a range of keys, and the events that its entries name. */
+interface Part {
+  readonly selector: (keys: StoreKeys, at: number) => Deno.KvListSelector;
+  readonly refsIn: (entry: ListedEntry) => readonly EventRef[] | Unreadable;
+}
+
+/** The id of an event whose entry cannot be read, or is not its own. */
+interface Unreadable {
+  readonly id: string;
 }
 
 /**
- * Finds all open events by the schedule and the ordering groups. Some that it finds may be settled by now.
+ * The parts of the indexes that lead to the events of each state. No event is in two parts.
  *
- * @param parts The store.
- * @param max The largest number of entries read in each of both.
- * @returns The events, in no order; undefined if there are more entries, or some cannot be read.
+ * Queued events are on the schedule, and those of an ordering group have a position in it. Running ones are on
+ * the schedule at the end of their leases, on their own or together with others. Parked ones have the entries of
+ * the names that they wait for. Entries of the schedule say what they are for, so a record is read only of an
+ * event that is likely to be in the state.
  */
-export async function openRefs(
+const PARTS: Readonly<Record<OpenState, readonly Part[]>> = {
+  queued: [
+    {
+      selector: due(() => FIRST, () => LAST),
+      refsIn: own((entry) => !entry.state && !entry.group),
+    },
+    {
+      selector: ({ positions }) => positions,
+      refsIn: ({ value }) => isEventRef(value) ? [value] : [],
+    },
+  ],
+  running: [
+    // Of those that share an entry most are settled by now, so these come behind.
+    { selector: due((at) => at + 1, (at) => at + SOON_MS), refsIn: own(runs) },
+    { selector: due((at) => at + 1, (at) => at + SOON_MS), refsIn: shared },
+    { selector: due(() => FIRST, (at) => at + 1), refsIn: ownOrShared(runs) },
+    { selector: due((at) => at + SOON_MS, (at) => at + LATER_MS), refsIn: ownOrShared(runs) },
+    { selector: due((at) => at + LATER_MS, () => LAST), refsIn: ownOrShared(runs) },
+  ],
+  parked: [{ selector: ({ waiters }) => waiters, refsIn: ({ value }) => waiterIn(value) }],
+};
+
+/** Selects the schedule from a time on, and before another. */
+function due(from: (at: number) => number, before: (at: number) => number): Part["selector"] {
+  return ({ schedule }, at) => ({ start: [...schedule, from(at)], end: [...schedule, before(at)] });
+}
+
+/** Makes a reader of the events that have their own entries on the schedule. */
+function own(isMeant: (entry: ScheduleEntry) => boolean): Part["refsIn"] {
+  return (entry) => {
+    const known = readableEntry(entry);
+    if (!known) return { id: String(entry.key.at(-1)) };
+    return !isShared(known.value) && isMeant(known.value) ? dueOf(known) : [];
+  };
+}
+
+/** Reads the events that share an entry of the schedule: those were leased when they were stored. */
+function shared(entry: ListedEntry): readonly EventRef[] {
+  const known = readableEntry(entry);
+  return known && isShared(known.value) ? known.value.events : [];
+}
+
+function ownOrShared(isMeant: (entry: ScheduleEntry) => boolean): Part["refsIn"] {
+  const ownIn = own(isMeant);
+  return (entry) => {
+    const refs = shared(entry);
+    return refs.length > 0 ? refs : ownIn(entry);
+  };
+}
+
+function runs({ state }: ScheduleEntry): boolean {
+  return state === "running";
+}
+
+/** The beginning of the indexes of a state. */
+export function firstPlace(state: OpenState): OpenPlace {
+  return { state, at: Date.now(), part: 0, key: [], read: 0 };
+}
+
+/**
+ * Reads the indexes of open events, from a place on. Some of those that it names may be in another state by now,
+ * and one that changes meanwhile may come twice, or not at all.
+ */
+export async function* namedOpen(
   { kv, keys }: OpenParts,
-  max: number,
-): Promise<EventRef[] | undefined> {
-  const found = new Map<string, EventRef>();
-  const prefixes = [{ prefix: keys.schedule }, keys.positions];
-  try {
-    for (const [i, selector] of prefixes.entries()) {
-      let left = max;
-      const options = { batchSize: BATCH_SIZE, limit: max + 1 };
-      for await (const entry of list(kv, selector, options)) {
-        const refs = i === 0 ? refsDue(entry) : refsAt(entry);
-        if (!refs || --left < 0) return undefined;
-        for (const { id, receivedAt } of refs) found.set(id, { id, receivedAt });
-        if (found.size > 2 * max) return undefined;
+  from: OpenPlace,
+): AsyncGenerator<Named> {
+  const parts = PARTS[from.state];
+  for (let number = from.part; number < parts.length; number++) {
+    const { selector, refsIn } = parts[number]!;
+    const start = number === from.part ? from.key : [];
+    const whole = selector(keys, from.at);
+    const prefix = "prefix" in whole ? whole.prefix : whole.start.slice(0, -1);
+    const rest = start.length === 0 ? whole : { ...whole, start: [...prefix, ...start] };
+    for await (const entry of list(kv, rest, { batchSize: BATCH_SIZE })) {
+      const key = entry.key.slice(prefix.length);
+      const place = { state: from.state, at: from.at, part: number, key, read: 0 };
+      const found = refsIn(entry);
+      const refs = "id" in found ? await refOfId(kv, keys, found.id) : found;
+      const isSame = start.length > 0 && key.every((part, i) => part === start[i]);
+      const skipped = isSame ? from.read : 0;
+      if (refs.length === 0 && skipped === 0) {
+        yield { ref: undefined, place: { ...place, read: 1 } };
+      }
+      for (let i = skipped; i < refs.length; i++) {
+        const { id, receivedAt } = refs[i]!;
+        yield { ref: { id, receivedAt }, place: { ...place, read: i + 1 } };
       }
     }
-  } catch (error) {
-    if (isForeign(error)) return undefined;
-    throw error;
+  }
+}
+
+async function refOfId(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<EventRef[]> {
+  const { value } = await read(kv, keys.id(id));
+  return typeof value === "number" ? [{ id, receivedAt: value }] : [];
+}
+
+/** The limits of {@linkcode openRefs}. */
+export interface OpenLimits {
+  /** The largest number of events. */
+  readonly refs: number;
+  /** The largest number of entries read. */
+  readonly entries: number;
+}
+
+/**
+ * Finds all events of some open states by the indexes. Some of them may be in another state by now.
+ *
+ * @param parts The store.
+ * @param states The states.
+ * @param limits The limits.
+ * @returns The events, in no order; undefined if there are more.
+ */
+export async function openRefs(
+  parts: OpenParts,
+  states: readonly OpenState[],
+  limits: OpenLimits,
+): Promise<EventRef[] | undefined> {
+  const found = new Map<string, EventRef>();
+  let entries = 0;
+  for (const state of states) {
+    for await (const { ref } of namedOpen(parts, firstPlace(state))) {
+      if (ref) found.set(ref.id, ref);
+      if (++entries > limits.entries || found.size > limits.refs) return undefined;
+    }
   }
   return [...found.values()];
 }
 
-function refsDue(entry: ListedEntry): readonly EventRef[] | undefined {
-  const due = readableEntry(entry);
-  return due && dueOf(due);
+/** Writes a place as a text. */
+export function textOfPlace({ state, at, part, key, read }: OpenPlace): string {
+  return `${state}:${JSON.stringify([at, part, read, ...key])}`;
 }
 
-function refsAt({ value }: ListedEntry): readonly EventRef[] | undefined {
-  return isEventRef(value) ? [value as EventRef] : undefined;
+/** Reads a place from a text; undefined if it is none. */
+export function placeIn(text: string): OpenPlace | undefined {
+  const [, state, json = ""] = /^(queued|running|parked):(\[.*\])$/s.exec(text) ?? [];
+  if (state === undefined) return undefined;
+  try {
+    const [at, part, read, ...key] = JSON.parse(json);
+    const isPlace = [at, part, read].every(Number.isSafeInteger) && part >= 0 && key.length < 3 &&
+      key.every((each: unknown) => typeof each === "string" || Number.isFinite(each));
+    return isPlace ? { state: state as OpenState, at, part, key, read } : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -23,7 +23,8 @@ import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read, UNKNOWN_VERSION } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_layout.ts";
-import { EventScan, type FoundEvent, matches, Reads, Work } from "./_scan.ts";
+import { placeIn, textOfPlace } from "./_open_events.ts";
+import { EventScan, type FoundEvent, matches, type Place, Reads, type Way, Work } from "./_scan.ts";
 import { Waits } from "./_waits.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
 import { listProcesses } from "./_processes.ts";
@@ -51,10 +52,11 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
     filter: EventFilter,
     options: BulkOptions,
     change: ChangeFound,
+    way?: Way,
   ): Promise<BulkResult> {
     checkChoice(doing, filter, options);
     const work = new Work(options, filter.ids);
-    await changeEach(scan.find(filter, work), change, work);
+    await changeEach(scan.find(filter, work, way), change, work);
     return work.result;
   }
 
@@ -120,6 +122,7 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
         filter,
         options,
         (found) => options.dryRun ? canBeCancelled(found) : cancelFound(parts, filter, found),
+        { isOpen: true },
       );
     },
 
@@ -161,7 +164,7 @@ function listEvents(scan: EventScan, options: ListOptions): EventList {
     );
   }
   const reads = new Reads(maxReads, maxMs);
-  const way = { isNewestFirst: order === "newest", after: eventAt(cursor), reads };
+  const way = { isNewestFirst: order === "newest", after: placeAt(cursor), reads };
   return new EventPage(scan.find(options, undefined, way), limit, reads, cursor || undefined);
 }
 
@@ -188,7 +191,8 @@ class EventPage implements EventList {
   }
 
   get reachedAt(): number | undefined {
-    return this.#reads.last?.receivedAt;
+    const { last } = this.#reads;
+    return last && "id" in last ? last.receivedAt : undefined;
   }
 
   async next(): Promise<IteratorResult<StoredEvent, undefined>> {
@@ -201,8 +205,8 @@ class EventPage implements EventList {
     // Behind the last event of a full page, one more tells whether there are any.
     if (done) this.cursor = this.#reads.isCut ? cursorAt(this.#reads.last) : undefined;
     if (done || this.#left-- <= 0) return await this.return();
-    const { event } = value;
-    this.cursor = cursorAt(event);
+    const { event, place } = value;
+    this.cursor = cursorAt(place);
     return { done: false, value: event };
   }
 
@@ -217,16 +221,19 @@ class EventPage implements EventList {
   }
 }
 
-/** Makes the cursor of a list that continues behind an event. */
-function cursorAt(ref: EventRef | undefined): string | undefined {
-  return ref && `${ref.receivedAt}:${ref.id}`;
+/** Makes the cursor of a list that continues behind a place. */
+function cursorAt(place: Place | undefined): string | undefined {
+  if (!place) return undefined;
+  return "id" in place ? `${place.receivedAt}:${place.id}` : textOfPlace(place);
 }
 
-/** Reads a cursor: the event that it names may be gone. */
-function eventAt(cursor: unknown): EventRef | undefined {
+/** Reads a cursor: an event that it names may be gone. */
+function placeAt(cursor: unknown): Place | undefined {
   if (cursor === undefined || cursor === "") return undefined;
   const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(String(cursor)) ?? [];
   if (typeof cursor === "string" && id !== undefined) return { id, receivedAt: Number(time) };
+  const place = typeof cursor === "string" ? placeIn(cursor) : undefined;
+  if (place) return place;
   throw new TypeError(
     `Cannot ${LISTING}: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
   );

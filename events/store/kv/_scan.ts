@@ -1,8 +1,17 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
-import { Pool } from "./_concurrency.ts";
 import type { StoreKeys } from "./_layout.ts";
-import { isOpenState, openRefs } from "./_open_events.ts";
+import {
+  firstPlace,
+  isOpenState,
+  type Named,
+  namedOpen,
+  OPEN_STATES,
+  type OpenLimits,
+  type OpenPlace,
+  openRefs,
+  type OpenState,
+} from "./_open_events.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
@@ -14,11 +23,9 @@ import {
   listAround,
   type ListedEntry,
   NumberedEntries,
-  read,
   readAll,
 } from "./_reads.ts";
-import { MARK, refOf, toStoredEvent } from "./_layout.ts";
-import { Write } from "./_write.ts";
+import { refOf, toStoredEvent } from "./_layout.ts";
 
 /**
  * The number of records read at a time while all are read. A remote KV takes 45 ms for 100, and hardly
@@ -29,14 +36,20 @@ const BATCH_SIZE = 500;
 /** The number of records read at a time by their ids. */
 const BY_IDS = 100;
 
-/** The number of open events that are looked for by the schedule and the ordering groups. */
-const MAX_OPEN = 2_000;
+/** The number of the newest records that are read before the indexes of all open events. */
+const NEWEST = 2_000;
 
-/** The time for which it is remembered that there are more, in milliseconds. */
+/** The limits of the indexes of open events within which the events of a page come in their order. */
+const FEW: OpenLimits = { refs: 2_000, entries: 4_000 };
+
+/** The same for a list without a limit of reads: the memory that they take is 50 MB. */
+const MANY: OpenLimits = { refs: 300_000, entries: 2_000_000 };
+
+/** The number of entries of an index that may be passed over for each record that may be read. */
+const PASSED_OVER = 20;
+
+/** The time for which it is remembered that there are more open events than a page orders, in milliseconds. */
 const CROWDED_MS = 5_000;
-
-/** The time for which the index of dead events counts as complete. */
-const INDEXED_MS = 86_400_000;
 
 const encoder = new TextEncoder();
 
@@ -47,22 +60,34 @@ type Range = readonly [from: number, before: number];
 export interface Way {
   /** Set if the newest event comes first. */
   readonly isNewestFirst?: boolean;
-  /** The event that came last on the same way, which need not exist any more. */
-  readonly after?: EventRef | undefined;
+  /** The place at which the same way has ended before: an event, which need not exist any more, or an index. */
+  readonly after?: Place | undefined;
+  /** Set if only open events are meant. */
+  readonly isOpen?: boolean;
   /** The limit of what is read; none if it may take any number of reads. */
   readonly reads?: Reads | undefined;
 }
 
+/** A place on the way: an event that was read, or one in the indexes of open events. */
+export type Place = EventRef | OpenPlace;
+
+/** A record that was read, or none, and the place on the way. */
+interface Visit {
+  readonly entry: ListedEntry | undefined;
+  readonly place: Place;
+}
+
 /** A limited number of reads, and what they have come to. */
 export class Reads {
-  /** The event that was read last, whether it matched or not. */
-  last: EventRef | undefined;
+  /** The place that was read last, whether an event matched there or not. */
+  last: Place | undefined;
   /** Set if the search has ended before the last event. */
   isCut = false;
-  /** Set if the indexes of open and dead events are used as they are. */
+  /** Set if there is a limit. */
   readonly isLimited: boolean;
   readonly #until: number;
   #left: number;
+  #toPassOver: number;
 
   /**
    * @param max The largest number of reads.
@@ -72,14 +97,17 @@ export class Reads {
     this.isLimited = max !== Infinity || maxMs !== Infinity;
     this.#until = performance.now() + maxMs;
     this.#left = max;
+    this.#toPassOver = PASSED_OVER * max;
   }
 
-  /** Notes an event that was read; false if it is one too many. */
-  add(ref: EventRef): boolean {
-    this.isCut = this.#left <= 0 || (this.last !== undefined && performance.now() > this.#until);
+  /** Notes a place that was read, with a record or without; false if it is one too many. */
+  add({ entry, place }: Visit): boolean {
+    this.isCut = this.#left <= 0 || this.#toPassOver <= 0 ||
+      (this.last !== undefined && performance.now() > this.#until);
     if (this.isCut) return false;
-    this.#left--;
-    this.last = ref;
+    if (entry) this.#left--;
+    else this.#toPassOver--;
+    this.last = place;
     return true;
   }
 }
@@ -87,6 +115,8 @@ export class Reads {
 /** An event as it was found. */
 export interface FoundEvent extends ListedEntry {
   readonly event: StoredEvent;
+  /** The place at which it was found. */
+  readonly place: Place;
 }
 
 /** The progress of an operation on many events. */
@@ -131,15 +161,17 @@ export class Work {
 }
 
 /**
- * Finds the events that match a filter. Dead ones are found by their index, which is written with their
- * death. Those that the first layout has left have no entry in it: before the index is used, all records are
- * read and the missing entries are added. A mark notes that for a day: a process of an older version that
- * runs beside this one may still bury events without an entry, and until then they would not be found.
+ * Finds the events that match a filter: dead ones by their index, open ones by the schedule, the positions of
+ * ordering groups and the names that are waited for, and all others by their records.
+ *
+ * Open events are read in the order in which they were received if they are few enough to be sorted. With a
+ * limit of reads that holds for 2,000 of a state: if there are more, they come in the order of the indexes, and
+ * the place is one in those.
  */
 export class EventScan {
   readonly #parts: StoreParts;
-  /** The time until which open events are not looked for by the schedule, since there were too many. */
-  #crowdedUntil = -Infinity;
+  /** The times until which open events of a state are not sorted, since there were too many. */
+  readonly #crowdedUntil = new Map<OpenState, number>();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
@@ -149,39 +181,112 @@ export class EventScan {
   async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
     const range = rangeOf(filter, way);
     if (range[0] >= range[1]) return;
-    for await (const entry of this.#entries(filter, range, way, work)) {
+    for await (const visit of this.#visits(filter, range, way)) {
+      const { entry, place } = visit;
       if (work?.ended) return;
-      work?.sawOne();
-      const ref = refOf(entry.key);
-      if (way.after && !isBehind(ref, way.after, way.isNewestFirst)) continue;
-      if (way.reads && !way.reads.add(ref)) return;
+      if (entry) work?.sawOne();
+      if (way.reads && !way.reads.add(visit)) return;
+      if (!entry) continue;
       const event = toStoredEvent(entry);
-      if (matches(event, filter)) yield { ...entry, event };
+      if (matches(event, filter)) yield { ...entry, event, place };
     }
+  }
+
+  async *#visits(filter: EventFilter, range: Range, way: Way): AsyncGenerator<Visit> {
+    const { after } = way;
+    if (after && !isEvent(after)) return yield* this.#named(after);
+    const states = filter.ids ? [] : openStatesOf(filter, way);
+    if (states.length === 0) return yield* visitsOf(this.#entries(filter, range, way), way);
+    if (!way.reads?.isLimited) return yield* this.#open(states, filter, way);
+    const [state] = states;
+    const refs = await this.#few(state!);
+    if (Array.isArray(refs)) yield* visitsOf(this.#entriesOf(onWay(refs, range, way)));
+    else if (after || !refs) yield* visitsOf(this.#entries(filter, range, way), way);
+    else yield* this.#named(firstPlace(state!));
+  }
+
+  /** Reads open events in the order in which they were received. */
+  async *#open(states: readonly OpenState[], filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+    let [rest, number] = [way, 0];
+    if (way.isNewestFirst) {
+      // A list of the last ones seldom needs more than these.
+      const newest = this.#backwards(rangeOf(filter, way), false);
+      for await (const visit of visitsOf(newest, way)) {
+        yield visit;
+        rest = { ...way, after: visit.place };
+        if (++number >= NEWEST) break;
+      }
+      if (number < NEWEST) return;
+    }
+    const range = rangeOf(filter, rest);
+    const refs = await this.#refs(states, MANY);
+    if (Array.isArray(refs)) yield* visitsOf(this.#entriesOf(onWay(refs, range, rest)));
+    else yield* visitsOf(this.#entries(filter, range, rest), rest);
   }
 
   async *#entries(
     { ids, state }: EventFilter,
     range: Range,
     way: Way,
-    work?: Work,
   ): AsyncGenerator<ListedEntry> {
     const { kv, keys } = this.#parts;
     if (ids) {
       const refs = await refsOf(kv, keys, [...new Set(ids)]);
       refs.sort(compareRefs);
-      return yield* entriesOf(kv, keys, way.isNewestFirst ? refs.reverse() : refs);
-    }
-    const isLimited = way.reads?.isLimited ?? false;
-    if (state === "dead" && !isLimited) await this.#completeIndex(work);
-    if (isLimited && isOpenState(state) && performance.now() >= this.#crowdedUntil) {
-      const refs = await openRefs(this.#parts, MAX_OPEN);
-      if (!refs) this.#crowdedUntil = performance.now() + CROWDED_MS;
-      else return yield* entriesOf(kv, keys, onWay(refs, range, way));
+      return yield* this.#entriesOf(way.isNewestFirst ? refs.reverse() : refs);
     }
     if (way.isNewestFirst) yield* this.#backwards(range, state === "dead");
     else if (state === "dead") yield* this.#deadBetween(range);
     else yield* entriesBetween(kv, keys, range);
+  }
+
+  #entriesOf(refs: readonly EventRef[]): AsyncGenerator<ListedEntry> {
+    return entriesOf(this.#parts.kv, this.#parts.keys, refs);
+  }
+
+  /** Finds the open events of a state; that there are too many to sort them for a page is remembered. */
+  async #few(state: OpenState): Promise<EventRef[] | "more" | undefined> {
+    if (performance.now() < (this.#crowdedUntil.get(state) ?? -Infinity)) return "more";
+    const refs = await this.#refs([state], FEW);
+    if (refs === "more") this.#crowdedUntil.set(state, performance.now() + CROWDED_MS);
+    return refs;
+  }
+
+  /** Finds the events of open states; undefined if an index cannot be decoded. */
+  async #refs(
+    states: readonly OpenState[],
+    limits: OpenLimits,
+  ): Promise<EventRef[] | "more" | undefined> {
+    try {
+      return await openRefs(this.#parts, states, limits) ?? "more";
+    } catch (error) {
+      if (isForeign(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads open events in the order of their indexes, from a place on. */
+  async *#named(from: OpenPlace): AsyncGenerator<Visit> {
+    let page: Named[] = [];
+    let refs = 0;
+    for await (const named of namedOpen(this.#parts, from)) {
+      page.push(named);
+      if (named.ref) refs++;
+      if (refs < BY_IDS && page.length < BATCH_SIZE) continue;
+      yield* this.#read(page);
+      [page, refs] = [[], 0];
+    }
+    yield* this.#read(page);
+  }
+
+  async *#read(page: readonly Named[]): AsyncGenerator<Visit> {
+    const { kv, keys } = this.#parts;
+    const wanted = page.flatMap(({ ref }) => ref ? [keys.event(ref)] : []);
+    const entries = (await readAll(kv, wanted)).values();
+    for (const { ref, place } of page) {
+      const entry = ref && entries.next().value!;
+      yield { entry: entry && isThere(entry) ? entry : undefined, place };
+    }
   }
 
   /** Reads the entries of events from the last one back, dead ones by their index. */
@@ -224,26 +329,6 @@ export class EventScan {
       refs = [];
     }
     yield* entriesOf(kv, keys, refs);
-  }
-
-  /** Adds the dead events that have no entry in the index, unless the work is ended meanwhile. */
-  async #completeIndex(work?: Work): Promise<void> {
-    const { kv, keys, commits } = this.#parts;
-    if ((await read(kv, keys.deadIndexed)).versionstamp !== null) return;
-    const pool = new Pool(BY_IDS);
-    try {
-      for await (const entry of entriesBetween(kv, keys, [0, Infinity])) {
-        if (work?.ended) return;
-        const event = toStoredEvent(entry);
-        if (event.state !== "dead") continue;
-        // If it changes meanwhile, that change has written or deleted its entry.
-        const write = new Write().check(entry).set(keys.dead(event), MARK);
-        await pool.add(async () => void await commits.commit(write));
-      }
-    } finally {
-      await pool.done();
-    }
-    await commits.commit(new Write().set(keys.deadIndexed, MARK, { expireIn: INDEXED_MS }));
   }
 }
 
@@ -317,10 +402,32 @@ async function refsOf(
   );
 }
 
+/** Makes the visits of records that are read in the order in which they were received: those on a way. */
+async function* visitsOf(
+  entries: AsyncIterable<ListedEntry>,
+  { after, isNewestFirst }: Way = {},
+): AsyncGenerator<Visit> {
+  for await (const entry of entries) {
+    const place = refOf(entry.key);
+    if (!isEvent(after) || isBehind(place, after, isNewestFirst)) yield { entry, place };
+  }
+}
+
+/** Lists the open states that a list is limited to; none if it is not. */
+function openStatesOf({ state }: EventFilter, { isOpen = false }: Way): readonly OpenState[] {
+  if (isOpenState(state)) return [state];
+  return isOpen && state === undefined ? OPEN_STATES : [];
+}
+
+/** Checks for the place of an event. */
+function isEvent(place: Place | undefined): place is EventRef {
+  return place !== undefined && "id" in place;
+}
+
 /** Narrows the times of a filter to those on the way that is left. */
 function rangeOf({ receivedAfter = 0, receivedBefore = Infinity }: EventFilter, way: Way): Range {
   const { after, isNewestFirst } = way;
-  if (!after) return [receivedAfter, receivedBefore];
+  if (!isEvent(after)) return [receivedAfter, receivedBefore];
   return isNewestFirst
     ? [receivedAfter, Math.min(receivedBefore, after.receivedAt + 1)]
     : [Math.max(receivedAfter, after.receivedAt), receivedBefore];
@@ -336,7 +443,7 @@ function onWay(refs: readonly EventRef[], [from, before]: Range, way: Way): Even
   const { after, isNewestFirst } = way;
   const wanted = refs.filter((ref) =>
     ref.receivedAt >= from && ref.receivedAt < before &&
-    (!after || isBehind(ref, after, isNewestFirst))
+    (!isEvent(after) || isBehind(ref, after, isNewestFirst))
   ).sort(compareRefs);
   return isNewestFirst ? wanted.reverse() : wanted;
 }

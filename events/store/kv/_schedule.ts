@@ -58,6 +58,8 @@ export interface ScheduleEntry {
   readonly delayMs?: number | undefined;
   /** Set if the event joins its group when it is claimed. */
   readonly joinsLater?: boolean | undefined;
+  /** The state of the event, if it runs or is parked: so it is found, and counted, without its record. */
+  readonly state?: "running" | "parked" | undefined;
 }
 
 /** The value of an entry that several events share. */
@@ -94,6 +96,7 @@ const isEntry = shape({
   receivedAt: isTime,
   group: orNull(isGroupPosition),
   delayMs: orNone(isTime),
+  state: orNone((value) => value === "running" || value === "parked"),
 });
 const isSharedEntry = shape({
   events: listOf(isEventRef, MAX_SHARING),
@@ -221,8 +224,10 @@ function lieTogether(events: readonly Due[]): boolean {
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
   if (record.dueAt === null) return;
   const entry = entryFor(record, record.group, plannedDelay(record));
-  const { dueAt, id, joinsLater } = record;
-  commit.set(keys.due(dueAt, id), encodeValue(joinsLater ? { ...entry, joinsLater } : entry));
+  const { dueAt, id, joinsLater, state } = record;
+  const isPlain = state !== "running" && state !== "parked";
+  const noted = isPlain ? entry : { ...entry, state };
+  commit.set(keys.due(dueAt, id), encodeValue(joinsLater ? { ...noted, joinsLater } : noted));
 }
 
 /** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */

@@ -7,7 +7,7 @@ import { childIdOf } from "../emission.ts";
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
-import { isOpenState } from "./_open_events.ts";
+import { isOpenState, type OpenState } from "./_open_events.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
 import {
   FIRST,
@@ -42,7 +42,10 @@ export interface BoundedCount {
 }
 
 /** The numbers of open events. */
-export type OpenCounts = Readonly<Record<"queued" | "running" | "parked", BoundedCount>>;
+export interface OpenCounts extends Readonly<Record<OpenState, BoundedCount>> {
+  /** The time at which the longest-waiting due event became due; null if none is due. */
+  readonly oldestDueAt: number | null;
+}
 
 /** Options of {@linkcode StoreInspector.countDead}. */
 export interface CountOptions {
@@ -55,8 +58,8 @@ export interface CountOptions {
 /** A view into a store. */
 export interface StoreInspector {
   /**
-   * Counts open events by the schedule and the ordering groups. A record is read only if its schedule entry
-   * does not tell the state.
+   * Counts open events by the schedule and the ordering groups. Records are read only of events that share a
+   * schedule entry, or have two.
    *
    * @param max The largest number that is counted, of events and of entries read.
    * @param signal Ends the counting.
@@ -208,11 +211,12 @@ class OpenCounter {
   readonly #keys: StoreKeys;
   readonly #max: number;
   readonly #signal: AbortSignal | undefined;
-  /** The states of the events that the schedule names, as far as they are known without their records. */
+  /** The states of the events that the schedule names. */
   readonly #states = new Map<string, EventRecord["state"]>();
   /** The events whose records are read. */
   #unknown: EventRef[] = [];
   #inGroups = 0;
+  #oldestDueAt: number | null = null;
 
   constructor(kv: Deno.Kv, keys: StoreKeys, max: number, signal: AbortSignal | undefined) {
     this.#kv = kv;
@@ -224,20 +228,22 @@ class OpenCounter {
   async count(): Promise<OpenCounts> {
     const now = Date.now();
     const groupsAreMore = await this.#countGroups();
-    const due = await this.#walk(FIRST, now + 1);
-    const later = await this.#walk(now + 1, LAST);
+    let cutAt = await this.#walk(FIRST, now);
+    const isDueMore = cutAt !== undefined && cutAt <= now;
+    // What is due may be too much to come to those that run.
+    if (isDueMore) cutAt = await this.#walk(now + 1, now);
     await this.#readUnknown();
     const counts = { queued: this.#inGroups, running: 0, parked: 0 };
     for (const state of this.#states.values()) {
       if (state === "queued" || state === "running" || state === "parked") counts[state]++;
     }
     const max = this.#max;
-    const isMoreLater = later !== undefined;
-    const isQueuedMore = groupsAreMore || due !== undefined || isMoreLater;
+    const isMoreLater = cutAt !== undefined;
     return {
-      queued: bounded(counts.queued, max, isQueuedMore),
-      running: bounded(counts.running, max, isMoreLater && later < now + MAX_LEASE_MS),
+      queued: bounded(counts.queued, max, groupsAreMore || isDueMore || isMoreLater),
+      running: bounded(counts.running, max, isMoreLater && cutAt! < now + MAX_LEASE_MS),
       parked: bounded(counts.parked, max, isMoreLater),
+      oldestDueAt: this.#oldestDueAt,
     };
   }
 
@@ -251,25 +257,23 @@ class OpenCounter {
     return false;
   }
 
-  /** Walks a part of the schedule. Returns the time that it has come to, if there is more. */
-  async #walk(from: number, before: number): Promise<number | undefined> {
+  /** Walks the schedule, for as many that are due as for those that are not. Returns the time at which it was cut. */
+  async #walk(from: number, now: number): Promise<number | undefined> {
     const entries = new NumberedEntries(this.#kv, this.#keys.schedule);
-    let left = this.#max;
-    for await (const entry of entries.list(from, before, BATCH_SIZE)) {
+    let [left, isLater] = [this.#max, from > now];
+    for await (const entry of entries.list(from, LAST, BATCH_SIZE)) {
       const { receivedAt: dueAt, id } = refOf(entry.key);
+      if (!isLater && dueAt > now) [left, isLater] = [this.#max, true];
       if (this.#isEnded || left <= 0) return dueAt;
       const due = readableEntry(entry);
       if (!due) continue;
+      if (!isLater) this.#oldestDueAt ??= dueAt;
       const { value } = due;
-      if (isShared(value)) {
-        left -= value.events.length;
-        this.#unknown.push(...value.events);
-      } else {
-        left--;
-        // Without a planned delay it was due at once: it neither runs nor waits for a name.
-        if (value.delayMs || this.#states.has(id)) this.#unknown.push({ ...value, id });
-        else this.#states.set(id, "queued");
-      }
+      left -= isShared(value) ? value.events.length : 1;
+      if (isShared(value)) this.#unknown.push(...value.events);
+      // A parked event that was woken has two entries.
+      else if (this.#states.has(id)) this.#unknown.push({ ...value, id });
+      else this.#states.set(id, value.state ?? "queued");
       if (this.#unknown.length >= BATCH_SIZE) await this.#readUnknown();
     }
     return undefined;

@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import type { EventFilter, EventList, EventStore, ListOptions } from "../../../events/mod.ts";
-import { encodeValue } from "../../../events/store/value_codec.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, listed, oneOfEach } from "./_events.ts";
+import { claimAll, claimOne, delivery, idsOf, listed, oneOfEach } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { setValue } from "./_values.ts";
 
@@ -175,16 +174,6 @@ Deno.test("list() finds open events although the schedule cannot be read", async
   assertEquals(await pages(sut.store, { state: "queued", maxReads: 1 }), [["a"]]);
 });
 
-Deno.test("list() with a limit of reads leaves the index of dead events as it is", async () => {
-  await using sut = await memoryStore();
-  const { kv, store } = sut;
-  await buryAll(store, ["a", "b"]);
-  await Array.fromAsync(kv.list({ prefix: ["events", "dead"] }), ({ key }) => kv.delete(key));
-  assertEquals(await pages(store, { state: "dead", maxReads: 5 }), [[]]);
-  assertEquals(await pages(store, { state: "dead" }), [["a", "b"]]);
-  assertEquals(await pages(store, { state: "dead", maxReads: 5 }), [["a", "b"]]);
-});
-
 Deno.test("list() ends after its time, and goes on from there", async () => {
   await using sut = await memoryStore();
   for (const id of ["a", "b", "c"]) await sut.store.accept(delivery(id));
@@ -203,33 +192,3 @@ Deno.test("list() ends after its time, and goes on from there", async () => {
     "Cannot list the events: 'maxMs' must be ",
   );
 });
-
-Deno.test("list() looks for few open events by the schedule, and for many by their records", async () => {
-  await using sut = await memoryStore();
-  const { kv, store } = sut;
-  using clock = new MonotonicClock();
-  await store.accept(delivery("a"));
-  for (let i = 0; i < 2_100; i += 100) {
-    const write = kv.atomic();
-    for (let k = 0; k < 100; k++) {
-      write.set(["events", "due", 9e12, `x${i + k}`], entry(i + k));
-    }
-    await write.commit();
-  }
-  const options = { state: "queued", maxReads: 1 } as const;
-  assertEquals(await pages(store, options), [["a"]]);
-  await store.accept(delivery("b"));
-  assertEquals(await pages(store, { ...options, order: "newest" }), [["b"], ["a"]]);
-  await Array.fromAsync(kv.list({ prefix: ["events", "due", 9e12] }), ({ key }) => kv.delete(key));
-  for (let i = 0; i < 3; i++) {
-    await store.accept(delivery(`d${i}`));
-    await store.cancel(`d${i}`);
-  }
-  assertEquals((await pages(store, options)).length, 5);
-  clock.advance(5_001);
-  assertEquals((await pages(store, options)).length, 2);
-});
-
-function entry(receivedAt: number) {
-  return encodeValue({ receivedAt, group: null });
-}

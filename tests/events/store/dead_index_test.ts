@@ -1,11 +1,9 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import { changedKv, withOperations } from "../../../dev/harness/faulty_kv.ts";
+import { assert, assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
-import { buryAll, claimOne, delivery, keysOf, later, listed, recordKey } from "./_events.ts";
-import { withExpiringKv } from "./_expiring_kv.ts";
+import { buryAll, claimOne, delivery, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { damage } from "./_values.ts";
 
@@ -92,27 +90,6 @@ testStore("list() of dead events keeps the order and the times received", async 
   assertEquals(await listed(store, { state: "dead", ...between }), ["d5"]);
 });
 
-/** Makes the records of dead events as a version has left them that had no index. */
-async function forgetIndex(kv: Deno.Kv): Promise<void> {
-  for (const key of [...await keysOf(kv, "dead"), ...await keysOf(kv, "indexed")]) {
-    await kv.delete(key);
-  }
-}
-
-testStore("dead events that have no entry are found, and get one", async ({ kv }) => {
-  const [before, after] = [await openEventStore(kv), await openEventStore(kv)];
-  const ids = Array.from({ length: 120 }, (_, i) => `d${100 + i}`);
-  for (const id of ids) await before.accept(delivery(id));
-  assertEquals((await before.cancelAll({})).changed, ids.length);
-  await forgetIndex(kv);
-  await buryAll(after, ["new"]);
-  assertEquals(await listed(after, { state: "dead", receivedBefore: 1 }), []);
-  assertEquals((await indexed(kv)).length, ids.length + 1);
-  assertEquals(await listed(after, { state: "dead" }), [...ids, "new"]);
-  assertEquals((await after.purge({ state: "dead" })).changed, ids.length + 1);
-  assertEquals([await indexed(kv), await keysOf(kv, "event")], [[], []]);
-});
-
 Deno.test("an entry of the index without its dead event is passed over", async () => {
   await using sut = await memoryStore();
   const { kv, store } = sut;
@@ -147,62 +124,3 @@ testWith(
       assertEquals((await store.replayAll({})).changed, 3);
     }),
 );
-
-Deno.test("what an older version buries is in the index within a day", async () => {
-  await withExpiringKv(async ({ kv, pass }) => {
-    const store = await openEventStore(kv);
-    await store.accept(delivery("d1"));
-    assertEquals(await listed(store, { state: "dead" }), []);
-    assert(await store.cancel("d1"));
-    // A version that has no index writes no entry.
-    for (const key of await keysOf(kv, "dead")) await kv.delete(key);
-    await pass(86_400_000);
-    assertEquals(await listed(store, { state: "dead" }), ["d1"]);
-    assertEquals(await indexed(kv), ["d1"]);
-  });
-});
-
-testStore(
-  "an index that is completed for work which ends is not marked as complete",
-  async (sut) => {
-    const { kv, store } = sut;
-    await buryAll(store, ["d1", "d2"]);
-    await forgetIndex(kv);
-    const fresh = await openEventStore(kv);
-    const signal = AbortSignal.abort();
-    assertEquals(await fresh.replayAll({}, { signal }), { changed: 0, left: [] });
-    assertEquals([await indexed(kv), await keysOf(kv, "indexed")], [[], []]);
-    assertEquals((await fresh.replayAll({})).changed, 2);
-  },
-);
-
-/** Ways in which a reading goes on behind the dead events, while the commits for those fail. */
-const READINGS: Readonly<Record<string, () => Promise<unknown>>> = {
-  "goes on": () => later(30),
-  "fails too": () => Promise.reject(new Error("connection lost")),
-};
-
-for (const [name, goOn] of Object.entries(READINGS)) {
-  Deno.test(`list() rejects if a commit for the index fails while the reading ${name}`, async () => {
-    await using sut = await memoryStore();
-    await buryAll(sut.store, ["d1", "d2"]);
-    await forgetIndex(sut.kv);
-    let failed = 0;
-    const failing = withOperations(sut.kv, (operation) => {
-      operation.commit = async () => {
-        await later(5);
-        failed++;
-        throw new Error("connection lost");
-      };
-    });
-    async function* list(...args: Parameters<Deno.Kv["list"]>) {
-      yield* sut.kv.list(...args);
-      await goOn();
-    }
-    const store = await openEventStore(changedKv(failing, { list }), { notifier: "watch" });
-    await assertRejects(() => listed(store, { state: "dead" }), Error, "connection lost");
-    // One that nobody waits for would end the process.
-    while (failed === 0) await later(1);
-    assertEquals(await keysOf(sut.kv, "indexed"), []);
-  });
-}

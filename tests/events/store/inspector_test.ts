@@ -12,7 +12,7 @@ import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { openEventStore } from "../../../events/mod.ts";
 import { buryAll, claimAll, claimOne, delivery } from "./_events.ts";
-import { testStoreInOneProcess } from "./_stores.ts";
+import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
 
 function testInspector(
   name: string,
@@ -158,4 +158,23 @@ testKv("records of a console are read in their order", async (kv) => {
   await records.delete({ kind: "minute", number: 2, id: "x" });
   assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), undefined);
   assertEquals(await numbers(openConsoleRecords(kv, "other").last("minute", 9)), []);
+});
+
+Deno.test("countOpen() tells the states of events with their own schedule entries without their records", async () => {
+  await using sut = await memoryStore();
+  const { store, kv } = sut;
+  for (let i = 0; i < 20; i++) await store.emit("jobs", "later", {}, { delayMs: 60_000 });
+  await store.accept(delivery("parked"));
+  await store.park(await claimOne(store), { name: "n", timeoutMs: 60_000 });
+  await store.accept(delivery("running"));
+  await claimOne(store);
+  await store.accept(delivery("due"));
+  const getMany = kv.getMany.bind(kv);
+  let read = 0;
+  kv.getMany =
+    ((keys: readonly Deno.KvKey[]) => (read += keys.length, getMany(keys as never))) as never;
+  const counts = await openStoreInspector(kv, "events").countOpen(100);
+  const { queued, running, parked, oldestDueAt } = counts;
+  assertEquals([queued.count, running.count, parked.count, read], [21, 1, 1, 0]);
+  assertEquals(oldestDueAt, (await store.get("due"))!.dueAt);
 });
