@@ -8,7 +8,6 @@ import type {
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
 import { askedAtOf } from "./_act_record.ts";
 import type { Act, DeliveryQuery } from "./_console_data.ts";
-import { completeIndex } from "./_counts.ts";
 import { actFiltersOf } from "./_search.ts";
 
 /** Events changed in a step, and shortest length of a step: 200 events a second. */
@@ -47,7 +46,6 @@ export async function* stepsOf(
   const askedAt = Math.min(askedAtOf(id) ?? at, at);
   for (const wanted of actFiltersOf(kind, query)) {
     const filter = filterThen(wanted, askedAt);
-    if (wanted.state === "dead") await completeIndex(store);
     let cursor: string | undefined = "";
     while (cursor !== undefined && !signal.aborted) {
       const pausing = pause(STEP_MS, signal);

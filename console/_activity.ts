@@ -30,8 +30,8 @@ const MAX_DELAY_MS = 2_000;
 /** Time after which a worker without a record counts as gone. */
 const WORKER_MS = 130_000;
 
-/** Time for which what was read is shown again. */
-const READ_MS = 1_000;
+/** Time for which what was read is shown again: other instances write once a minute. */
+const READ_MS = 10_000;
 
 /** Longest wait of a page for a reading: the first one of a day of 100 instances takes half a second. */
 const MAX_WAIT_MS = 50;
@@ -77,6 +77,7 @@ export class ActivityCounter {
   readonly #delayMs = Math.random() * MAX_DELAY_MS;
   readonly #records: ConsoleRecords;
   readonly #log: LogSink;
+  readonly #onCount: () => void;
   /** Counts by minute since the epoch, in the order in which they began. */
   readonly #minutes = new Map<number, Tally>();
   /** Minutes with counts that are not written. */
@@ -89,9 +90,11 @@ export class ActivityCounter {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing = Promise.resolve();
 
-  constructor(records: ConsoleRecords, log: LogSink) {
+  /** @param onCount Called whenever something is counted. */
+  constructor(records: ConsoleRecords, log: LogSink, onCount: () => void = () => {}) {
     this.#records = records;
     this.#log = log;
+    this.#onCount = onCount;
     this.telemetry = this.#counting();
   }
 
@@ -146,6 +149,7 @@ export class ActivityCounter {
 
   /** Finds the counts of the current minute. */
   #current(): Tally {
+    this.#onCount();
     const minute = minuteOf(Date.now());
     if (minute === this.#minute) {
       this.#unwritten.add(minute);

@@ -18,6 +18,9 @@ const NOT_COUNTED: Count = { count: 0, isMore: true };
 /** Shortest time from a count to the next one: below the period of a page that looks again. */
 const PERIOD_MS = 1_500;
 
+/** Longest time from a count to the next one while nothing changes that this process knows of. */
+const IDLE_PERIOD_MS = 10_000;
+
 /** Rest after a count, as a multiple of its duration: each kind takes 5 % of the time at most. */
 const REST = 20;
 
@@ -30,12 +33,17 @@ export interface StateCounts {
   readonly countedAt: number;
   /** Time at which those that are done were counted; null while that is done for the first time. */
   readonly doneCountedAt: number | null;
+  /** Time at which the longest-waiting due event had become due then; null if none was due. */
+  readonly oldestDueAt: number | null;
 }
 
 /**
  * Counts events by state while somebody looks: in the background, one count at a time, and with a rest after
  * each. Open events are counted by the schedule and the ordering groups, dead ones by their index. Only those
  * that are done are counted by their records, from the newest back: that takes longer, and rests for itself.
+ *
+ * Counts that did not change are not made anew for some seconds, unless something happens in this process:
+ * a page that is left open would read an idle store 1,800 times an hour.
  */
 export class StateCounter {
   readonly #store: EventStore;
@@ -45,6 +53,10 @@ export class StateCounter {
   #last: StateCounts | null = null;
   #counting: Promise<void> | undefined;
   #nextAt = 0;
+  /** The pause after a count that changed nothing, when it ends, and what it was. */
+  #idleMs = PERIOD_MS;
+  #idleUntil = 0;
+  #shown = "";
   #done: Count | undefined;
   #doneCountedAt: number | null = null;
   #nextDoneAt = 0;
@@ -57,12 +69,18 @@ export class StateCounter {
 
   /** Returns the last counts, after a new one if it is due and quick. Null while there are none. */
   async look(): Promise<StateCounts | null> {
-    const isDue = performance.now() >= this.#nextAt && !this.#ending.signal.aborted;
-    if (!this.#counting && isDue) {
+    const isDue = performance.now() >= Math.max(this.#nextAt, this.#idleUntil);
+    if (!this.#counting && isDue && !this.#ending.signal.aborted) {
       this.#counting = this.#count();
       await within(MAX_WAIT_MS, this.#counting);
     }
     return this.#last;
+  }
+
+  /** Notes that something has happened in this process, so that the next page counts again. */
+  stir(): void {
+    this.#idleMs = PERIOD_MS;
+    this.#idleUntil = 0;
   }
 
   /** Ends counting. */
@@ -80,22 +98,32 @@ export class StateCounter {
       const [queued, running, parked] = [open.queued, open.running, open.parked].map(bounded);
       const dead = await this.#inspector.countDead(MAX_COUNT);
       this.#nextAt = nextAfter(start);
+      const { oldestDueAt } = open;
       const show = (done: Count) => {
         const counts = { queued: queued!, running: running!, parked: parked!, dead, done };
-        this.#last = { counts, countedAt, doneCountedAt: this.#doneCountedAt };
+        this.#last = { counts, countedAt, oldestDueAt, doneCountedAt: this.#doneCountedAt };
       };
       if (signal.aborted) return;
       show(this.#done ?? NOT_COUNTED);
       const done = await this.#countDone();
       if (signal.aborted) return;
       show(done);
-      await completeIndex(this.#store);
+      this.#noteIdle();
     } catch (error) {
       this.#nextAt = nextAfter(start);
       if (!signal.aborted) writeLog(this.#log, "warn", "console counts not read", { error });
     } finally {
       this.#counting = undefined;
     }
+  }
+
+  /** Waits longer and longer while the counts stay the same. */
+  #noteIdle(): void {
+    const { counts, oldestDueAt } = this.#last!;
+    const shown = JSON.stringify([counts, oldestDueAt]);
+    this.#idleMs = shown === this.#shown ? Math.min(2 * this.#idleMs, IDLE_PERIOD_MS) : PERIOD_MS;
+    this.#idleUntil = performance.now() + this.#idleMs;
+    this.#shown = shown;
   }
 
   /** Counts those that are done, unless their last count rests. */
@@ -117,13 +145,6 @@ export class StateCounter {
 /** Bounds a count to the largest number that is counted. */
 function bounded({ count, isMore }: Count): Count {
   return { count: Math.min(count, MAX_COUNT), isMore: isMore || count > MAX_COUNT };
-}
-
-/** Has dead events that an old version has left without an entry added to the index: once a day. */
-export async function completeIndex(store: EventStore): Promise<void> {
-  const list = store.list({ state: "dead", limit: 1 });
-  await list.next();
-  await list.return?.();
 }
 
 /** Returns when the next count may begin, by the monotonic clock. */

@@ -41,19 +41,16 @@ export function openConsoleData(
 ): OpenedConsoleData {
   const records = openConsoleRecords(kv, namespace);
   const inspector = openStoreInspector(kv, namespace);
-  const activity = new ActivityCounter(records, log);
   const counter = new StateCounter(store, inspector, log);
+  const activity = new ActivityCounter(records, log, () => counter.stir());
   const acts = new Acts({ store, inspector, records, log });
   activity.start();
   return {
     telemetry: activity.telemetry,
     async overview(period) {
-      const [counted, oldestDueAt, read] = await Promise.all([
-        counter.look(),
-        store.oldestDueAt(),
-        activity.read(period),
-      ]);
+      const [counted, read] = await Promise.all([counter.look(), activity.read(period)]);
       const { counts = null, countedAt = null, doneCountedAt = null } = counted ?? {};
+      const oldestDueAt = counted ? counted.oldestDueAt : await store.oldestDueAt();
       return { counts, countedAt, doneCountedAt, oldestDueAt, ...read };
     },
     search: (query, cursor) => searchDeliveries(store, query, cursor),

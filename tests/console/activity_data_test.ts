@@ -159,7 +159,7 @@ Deno.test("an instance whose worker has ended, or died, does not count", async (
   for (const { data } of [b, c]) data.telemetry.watchOldestDue(() => Promise.resolve(null));
   await minutes(time, 1);
   const workers = async () => {
-    await time.tickAsync(1_100);
+    await time.tickAsync(10_100);
     return (await a.data.overview("day")).workers;
   };
   assertEquals(await workers(), 2);

@@ -279,3 +279,28 @@ Deno.test("a page finds what is there, and counts it, however busy the app is", 
     Reflect.deleteProperty(performance, "now");
   }
 });
+
+Deno.test("a page that is left open reads a store in which nothing happens less and less", async () => {
+  await using sut = await openData();
+  const { data, kv, store } = sut;
+  using clock = new MonotonicClock();
+  await counted(sut);
+  const list = kv.list.bind(kv);
+  let lists = 0;
+  Object.assign(kv, { list: (...args: Parameters<typeof list>) => (lists++, list(...args)) });
+  /** Looks every two seconds for a minute. */
+  const look = async () => {
+    lists = 0;
+    for (let i = 0; i < 30; i++) {
+      clock.advance(2_000);
+      await data.overview("hour");
+    }
+    return lists;
+  };
+  await look();
+  assert(await look() < 45);
+  await store.accept(delivery("a"));
+  data.telemetry.countDelivery({ platform: "forge", outcome: "accepted", type: "push" });
+  clock.advance(2_000);
+  await countsOneQueued(sut);
+});
