@@ -9,6 +9,7 @@ import {
   type StoredEvent,
   type UntakenAnswer,
 } from "../events/mod.ts";
+import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { CommandName } from "./_commands.ts";
 import type { CliEmission, CliOptions } from "./_options.ts";
 import { EventNotes } from "./_notes.ts";
@@ -75,14 +76,13 @@ export async function list(
   { filter, limit, json }: CliOptions,
   { out, now }: CliWorld,
 ): Promise<boolean> {
-  const events = store.list(filter);
   const notes = new EventNotes(store, now());
   const lineWith = async (event: StoredEvent) =>
     lineOf(event, await notes.of(event), notes.dueAtOf(event));
   const write = async (event: StoredEvent) =>
     out(json ? JSON.stringify(withValues(event)) : await lineWith(event));
-  if (limit === Infinity) { for await (const event of events) await write(event); }
-  else for (const event of await lastOf(events, limit)) await write(event);
+  if (limit === Infinity) { for await (const event of store.list(filter)) await write(event); }
+  else for (const event of await lastOf(store, filter, limit)) await write(event);
   return true;
 }
 
@@ -192,17 +192,17 @@ async function payloadOf(store: EventStore, record: EventRecord): Promise<object
   }
 }
 
-/** Keeps the last events of a list. */
+/** Reads the events that were received last, in their order. */
 async function lastOf(
-  events: AsyncIterable<StoredEvent>,
+  store: EventStore,
+  filter: EventFilter,
   limit: number,
 ): Promise<StoredEvent[]> {
-  let kept: StoredEvent[] = [];
-  for await (const event of events) {
-    // Cutting after each event would move all of them each time.
-    if (kept.push(event) >= 2 * limit) kept = kept.slice(-limit);
+  const events: StoredEvent[] = [];
+  for await (const event of store.list({ ...filter, order: "newest" })) {
+    if (events.push(event) === limit) break;
   }
-  return kept.slice(-limit);
+  return events.reverse();
 }
 
 /** Reads the standard input to its end. */
@@ -366,23 +366,24 @@ export class ProgressLine {
 
 /**
  * Finds the events of delivery ids. An event's id begins with the name of its intake, which the platforms'
- * pages do not show. All events are read only if an id is not an event's.
+ * pages do not show.
  *
  * @returns The filter, with the ids of events instead of delivery ids.
  * @throws {UsageError} If an id is that of several events.
  */
-export async function withEventIds(store: EventStore, filter: EventFilter): Promise<EventFilter> {
+export async function withEventIds(
+  store: EventStore,
+  inspector: Pick<StoreInspector, "withDeliveryId">,
+  filter: EventFilter,
+): Promise<EventFilter> {
   const { ids } = filter;
   if (!ids) return filter;
-  const others = new Set(ids);
-  for await (const { id } of store.list({ ids })) others.delete(id);
-  if (others.size === 0) return filter;
-  const found = new Map<string, string[]>();
-  for await (const { id } of store.list()) {
-    const deliveryId = id.slice(id.indexOf(":") + 1);
-    if (others.has(deliveryId)) found.set(deliveryId, [...found.get(deliveryId) ?? [], id]);
-  }
-  return { ...filter, ids: ids.map((id) => eventIdOf(id, found.get(id) ?? [])) };
+  const known = new Set<string>();
+  for await (const { id } of store.list({ ids })) known.add(id);
+  const meant = ids.map(async (id) =>
+    known.has(id) ? id : eventIdOf(id, await inspector.withDeliveryId(id))
+  );
+  return { ...filter, ids: await Promise.all(meant) };
 }
 
 /** Finds the id of the event. An id without an event is kept, and is reported later. */

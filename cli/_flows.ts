@@ -116,7 +116,9 @@ function chosenStates(store: EventStore, options: FlowOptions): AsyncGenerator<L
 }
 
 function chosenAnswers(store: EventStore, options: FlowOptions): AsyncGenerator<UntakenAnswer> {
-  return chosen(store.answers(), ({ name }) => name, options);
+  const { prefix, keys } = options;
+  const names = keys.length === 0 ? undefined : keys;
+  return chosen(store.answers({ names, prefix }), ({ name }) => name, options);
 }
 
 async function* chosen<T>(

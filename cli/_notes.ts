@@ -15,8 +15,6 @@ interface Head {
 export class EventNotes {
   readonly #store: EventStore;
   readonly #now: number;
-  /** Answers of parked events by the events' ids, once there is such an event. */
-  #answers: Promise<Map<string, UntakenAnswer>> | undefined;
   /** First events of batches by the keys of their groups. */
   readonly #heads = new Map<string, Head>();
 
@@ -33,8 +31,12 @@ export class EventNotes {
 
   /** Finds the answer that a parked event gets when it is claimed; undefined for none. */
   async answerOf(event: StoredEvent): Promise<UntakenAnswer | undefined> {
-    if (event.state !== "parked") return undefined;
-    return (await (this.#answers ??= this.#readAnswers())).get(event.id);
+    if (event.state !== "parked" || !event.waitingFor) return undefined;
+    const names = [event.waitingFor.name];
+    for await (const each of this.#store.answers({ names })) {
+      if (each.eventId === event.id) return each;
+    }
+    return undefined;
   }
 
   /** Makes the note of an event that is more than its record tells; undefined if there is none. */
@@ -59,13 +61,5 @@ export class EventNotes {
     const head = this.#heads.get(key);
     if (!head || position <= head.from || position > head.last) return undefined;
     return `together with ${head.id}`;
-  }
-
-  async #readAnswers(): Promise<Map<string, UntakenAnswer>> {
-    const answers = new Map<string, UntakenAnswer>();
-    for await (const answer of this.#store.answers()) {
-      if (answer.eventId !== undefined) answers.set(answer.eventId, answer);
-    }
-    return answers;
   }
 }

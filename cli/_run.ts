@@ -1,4 +1,5 @@
 import { type EventStore, openEventStore } from "../events/mod.ts";
+import { openStoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { CommandName } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
 import { change, emit, list, show, stats, wake, WAYS, withEventIds } from "./_events.ts";
@@ -78,7 +79,8 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
     if (note !== undefined && !create) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
     const store = await answered(openEventStore(kv, { namespace, retentionMs }));
     if (isFlow(command)) return await FLOWS[command]({ store, namespace }, options.flow!, world);
-    return await run(store, options, world);
+    const filter = await withEventIds(store, openStoreInspector(kv, namespace), options.filter);
+    return await run(store, { ...options, filter }, world);
   } catch (error) {
     answers = !(error instanceof NoAnswerError);
     throw error;
@@ -87,10 +89,9 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   }
 }
 
-async function run(store: EventStore, given: CliOptions, world: CliWorld): Promise<boolean> {
-  if (given.emission) return await emit(store, given.emission, given.json, world);
-  if (given.wake) return await wake(store, given.wake, given, world);
-  const options = { ...given, filter: await withEventIds(store, given.filter) };
+async function run(store: EventStore, options: CliOptions, world: CliWorld): Promise<boolean> {
+  if (options.emission) return await emit(store, options.emission, options.json, world);
+  if (options.wake) return await wake(store, options.wake, options, world);
   const command = options.command as Exclude<CommandName, "wake" | "emit" | FlowCommand>;
   if (command === "list") return await list(store, options, world);
   if (command === "show") return await show(store, options, world);

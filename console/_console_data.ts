@@ -177,6 +177,8 @@ export interface ConsoleData {
   search(query: DeliveryQuery, cursor?: string): Promise<DeliveryPage>;
   /** Reads a delivery; null if there is none of this id. */
   details(id: string): Promise<DeliveryDetails | null>;
+  /** Finds the ids of the events that have a delivery id, as their senders' pages show it. */
+  withDeliveryId(deliveryId: string): Promise<readonly string[]>;
   /** Reads the bytes of a payload; null if it is not kept any more. */
   payload(event: EventRecord): Promise<Uint8Array<ArrayBuffer> | null>;
   /** Counts the events that an act on a choice would change: a patient reader waits for up to two seconds. */

@@ -1,5 +1,4 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import { PLATFORMS } from "../events/store/emission.ts";
 import { actsPage, progressPage } from "./_act_pages.ts";
 import type { ConsoleData, DeliveryDetails, DeliveryQuery } from "./_console_data.ts";
 import { deliveriesPage } from "./_deliveries_page.ts";
@@ -81,7 +80,7 @@ const noSuchEvent = () =>
 
 /**
  * Finds the id of the event that a text means: an id with blanks around it, or a delivery id, as the platforms' pages
- * show it. Before that come the names of platforms and of the sources of the newest events.
+ * show it.
  *
  * @returns The id; undefined if there is no such event.
  * @throws {Refusal} If several events have the delivery id.
@@ -89,10 +88,7 @@ const noSuchEvent = () =>
 async function meantBy(data: ConsoleData, text: string): Promise<string | undefined> {
   const id = text.trim();
   if (id.includes(":")) return await data.details(id) ? id : undefined;
-  const { events } = await data.search({});
-  const names = new Set([...PLATFORMS, ...events.map((each) => each.id.split(":", 1)[0]!)]);
-  const all = await Promise.all([...names].map((name) => data.details(`${name}:${id}`)));
-  const found = all.flatMap((details) => details ? [details.event.id] : []);
+  const found = await data.withDeliveryId(id);
   if (found.length < 2) return found[0];
   throw new Refusal(
     409,

@@ -7,7 +7,7 @@ import { ActivityCounter } from "./_activity.ts";
 import { Acts } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { StateCounter } from "./_counts.ts";
-import { countFor, readDetails, searchDeliveries } from "./_search.ts";
+import { countFor, isFit, readDetails, searchDeliveries } from "./_search.ts";
 
 /** Parts that the console's data is read from. */
 export interface ConsoleDataParts {
@@ -55,6 +55,7 @@ export function openConsoleData(
     },
     search: (query, cursor) => searchDeliveries(store, query, cursor),
     details: (id) => readDetails({ store, inspector }, id),
+    withDeliveryId: (id) => isFit(id) ? inspector.withDeliveryId(id) : Promise.resolve([]),
     async payload(record) {
       try {
         return await store.load({ record });

@@ -188,12 +188,15 @@ async function countKept(
   return { count: Math.min(count, max), isMore, notKept };
 }
 
+/** Checks whether an event can have an id. */
+export const isFit = (id: string): boolean => id.length <= MAX_ID_LENGTH && id.isWellFormed();
+
 /** Reads a delivery with what surrounds it; null if there is none. */
 export async function readDetails(
   { store, inspector }: { readonly store: EventStore; readonly inspector: StoreInspector },
   id: string,
 ): Promise<DeliveryDetails | null> {
-  if (id.length > MAX_ID_LENGTH || !id.isWellFormed()) return null;
+  if (!isFit(id)) return null;
   const [event] = await Array.fromAsync(store.list({ ids: [id] }));
   if (!event || event.state === "unreadable") {
     return event

@@ -3,7 +3,7 @@ import type { PortableEntry, UnreadableEntry } from "./portable_entry.ts";
 import type { PortableEvent } from "./portable_event.ts";
 import type { ProcessNote, UnreadableProcess } from "./processes.ts";
 import type { ListedState, StateListOptions } from "./stored_state.ts";
-import type { UntakenAnswer, WakeResult } from "./waits.ts";
+import type { AnswerListOptions, UntakenAnswer, WakeResult } from "./waits.ts";
 
 /**
  * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
@@ -247,9 +247,11 @@ export interface EventOperations {
    * Lists the values that names were woken with, and that no event has taken yet: those that came before any
    * event waited, and those of parked events that are about to be claimed.
    *
+   * @param options The names, or their beginning.
    * @returns The values, by their names.
+   * @throws {TypeError} If an option is something else.
    */
-  answers(): AsyncIterableIterator<UntakenAnswer>;
+  answers(options?: AnswerListOptions): AsyncIterableIterator<UntakenAnswer>;
 
   /**
    * Lists the states that handlers share.

@@ -88,6 +88,7 @@ export type {
 export type { PortableEvent, PortableRecord } from "./portable_event.ts";
 export type { HandledEvents, ProcessNote, UnreadableProcess } from "./processes.ts";
 export {
+  type AnswerListOptions,
   type UntakenAnswer,
   type Wait,
   type WaitOptions,

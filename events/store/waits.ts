@@ -73,6 +73,26 @@ export interface WakeResult {
 }
 
 /**
+ * Choice of the values that {@linkcode EventOperations.answers} lists.
+ *
+ * @category Flows
+ */
+export interface AnswerListOptions {
+  /**
+   * Names of the values.
+   *
+   * @default {undefined} Any.
+   */
+  readonly names?: readonly string[] | undefined;
+  /**
+   * Beginning of their names.
+   *
+   * @default {""}
+   */
+  readonly prefix?: string | undefined;
+}
+
+/**
  * A value that a name was woken with, and that no event has taken yet.
  *
  * @category Flows
@@ -194,4 +214,22 @@ function checkName(doing: string, name: unknown): void {
       met(name)
     }`,
   );
+}
+
+/**
+ * Checks the choice of values to list.
+ *
+ * @param options The choice.
+ * @throws {TypeError} If it is something else.
+ */
+export function checkAnswerList(options: AnswerListOptions): void {
+  const doing = "list the answers";
+  checkObject(doing, options);
+  checkKeys(doing, options, ["names", "prefix"]);
+  const { names = [], prefix = "" } = options;
+  if (typeof prefix !== "string") {
+    throw new TypeError(`Cannot ${doing}: 'prefix' must be a text, got ${met(prefix)}`);
+  }
+  if (Array.isArray(names) && names.every((name) => typeof name === "string")) return;
+  throw new TypeError(`Cannot ${doing}: 'names' must be an array of texts, got ${met(names)}`);
 }

@@ -201,3 +201,82 @@ testCli("events list and show tell what a parked event waits for", async ({ cli,
   const shown = JSON.parse((await cli("show", "d1")).out.join("\n"));
   assertEquals([shown.waitingFor.name, shown.waitingFor.until], ["approval:1", until]);
 });
+
+/** Counts the keys that the tool reads from the KV, those of the events that it does not need among them. */
+function countReads(): Disposable & { keys: number } {
+  const { list, getMany } = Deno.Kv.prototype;
+  const reads = {
+    keys: 0,
+    [Symbol.dispose]: () => void Object.assign(Deno.Kv.prototype, { list, getMany }),
+  };
+  Object.assign(Deno.Kv.prototype, {
+    list(this: Deno.Kv, ...args: Parameters<typeof list>) {
+      const entries = list.apply(this, args);
+      const next = entries.next.bind(entries);
+      entries.next = async () => {
+        const result = await next();
+        if (!result.done) reads.keys++;
+        return result;
+      };
+      return entries;
+    },
+    getMany(this: Deno.Kv, keys: readonly Deno.KvKey[]) {
+      reads.keys += keys.length;
+      return getMany.call(this, keys as never);
+    },
+  });
+  return reads;
+}
+
+testCli("events list --limit and show read no more in a large store", async ({ cli, store }) => {
+  for (let i = 0; i < 8; i++) {
+    await Promise.all(Array.from({ length: 50 }, (_, k) => store.accept(intake(`${i}-${k}`))));
+    await later(2);
+  }
+  await store.cancelAll({ receivedBefore: Infinity });
+  for (const id of ["last", "waits"]) await store.accept(intake(id));
+  for (const lease of await store.claim({ limit: 2, owner: "o", leaseMs: 60_000 })) {
+    if (lease.record.id.endsWith("waits")) {
+      await store.park(lease, { name: "n", timeoutMs: 60_000 });
+    }
+  }
+  using reads = countReads();
+  const keysOf = async (...args: string[]) => {
+    reads.keys = 0;
+    const { code, out } = await cli(...args);
+    assertEquals([code, out.length > 0], [0, true], args.join(" "));
+    return reads.keys;
+  };
+  for (
+    const args of [
+      ["list", "--limit", "3"],
+      ["list", "--limit", "3", "--state", "dead"],
+      ["list", "--state", "running"],
+      ["list", "--state", "parked"],
+      ["show", "last"],
+      ["show", "3-7"],
+    ]
+  ) {
+    const read = await keysOf(...args);
+    assert(read < 250, `${args.join(" ")}: ${read}`);
+  }
+});
+
+const intake = (id: string) => ({ ...delivery(id), intake: "github" });
+
+testCli(
+  "events list --limit finds the last ones of a state and a type, in their order",
+  async (sut) => {
+    const { cli, store } = sut;
+    for (const id of ["a", "b", "c", "d"]) {
+      await store.accept({ ...delivery(id), type: id === "c" ? "issues" : "push" });
+      await later(2);
+    }
+    await store.cancel("b");
+    const ids = async (...args: string[]) =>
+      (await cli("list", ...args, "--json")).out.map((line) => JSON.parse(line).id);
+    assertEquals(await ids("--limit", "2", "--type", "push"), ["b", "d"]);
+    assertEquals(await ids("--limit", "2", "--state", "queued"), ["c", "d"]);
+    assertEquals(await ids("--limit", "9", "--state", "queued", "--type", "push"), ["a", "d"]);
+  },
+);

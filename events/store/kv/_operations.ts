@@ -12,7 +12,7 @@ import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelRequested, isCancelRequested } from "../record_notes.ts";
 import { cancelled, cancelledAlone } from "../settlement.ts";
-import { wakeOf } from "../waits.ts";
+import { checkAnswerList, wakeOf } from "../waits.ts";
 import { Batches } from "./_batches.ts";
 import { applyChange } from "./_apply.ts";
 import { Pool } from "./_concurrency.ts";
@@ -100,8 +100,9 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
       return await new Waits(parts).wake(wakeOf(name, value));
     },
 
-    answers() {
-      return new Waits(parts).answers();
+    answers(options = {}) {
+      checkAnswerList(options);
+      return new Waits(parts).answers(options);
     },
 
     states(options) {

@@ -143,32 +143,34 @@ export function isForeign(error: unknown): boolean {
 }
 
 /**
- * Lists the entries with a prefix, around values that cannot be decoded: up to the first of those, and
- * the rest from the end. Entries between two of those are missing.
+ * Lists the entries with a prefix, or those of them from a key on, around values that cannot be decoded: up to the
+ * first of those, and the rest from the end. Entries between two of those are missing.
  */
 export async function* listAround(
   kv: Deno.Kv,
-  { prefix }: { readonly prefix: Deno.KvKey },
+  all: { readonly prefix: Deno.KvKey; readonly start?: Deno.KvKey },
   batchSize = 100,
 ): AsyncGenerator<ListedEntry> {
-  const isWhole = yield* listUpTo(kv, prefix, batchSize, false);
-  if (!isWhole) yield* listUpTo(kv, prefix, batchSize, true);
+  const isWhole = yield* listUpTo(kv, all, batchSize, false);
+  if (!isWhole) yield* listUpTo(kv, all, batchSize, true);
 }
 
 /** Lists up to a value that cannot be decoded. Returns true if there is none. */
 async function* listUpTo(
   kv: Deno.Kv,
-  prefix: Deno.KvKey,
+  all: { readonly prefix: Deno.KvKey; readonly start?: Deno.KvKey },
   batchSize: number,
   reverse: boolean,
 ): AsyncGenerator<ListedEntry, boolean> {
-  let selector: Deno.KvListSelector = { prefix };
+  const { prefix, start } = all;
+  let selector: Deno.KvListSelector = start ? { prefix, start } : { prefix };
   // The last ones before it one by one: it fails the reading of all that are read with it.
   for (const size of [batchSize, 1]) {
     try {
       for await (const entry of list(kv, selector, { batchSize: size, reverse })) {
         yield entry;
-        selector = reverse ? { prefix, end: entry.key } : { prefix, start: [...entry.key, ""] };
+        if (!reverse) selector = { prefix, start: [...entry.key, ""] };
+        else selector = start ? { start, end: entry.key } : { prefix, end: entry.key };
       }
       return true;
     } catch (error) {

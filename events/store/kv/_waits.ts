@@ -6,6 +6,7 @@ import { isCount, isEventRef, isText, isTime, orNone, shape } from "../record_sh
 import { checkRoomFor, isCancelRequested, waited } from "../record_notes.ts";
 import { parked, released, unparked } from "../settlement.ts";
 import {
+  type AnswerListOptions,
   type UntakenAnswer,
   type Wait,
   WaitRefusedError,
@@ -16,7 +17,7 @@ import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
 import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
-import { type Entry, listAround, read } from "./_reads.ts";
+import { type Entry, listAround, read, readAll } from "./_reads.ts";
 import { deferEntry } from "./_schedule.ts";
 import { commit, untilDone, Write } from "./_write.ts";
 
@@ -338,12 +339,27 @@ export class Waits {
   }
 
   /** Lists the values that no event has taken yet, by their names. Entries that cannot be read are left out. */
-  async *answers(): AsyncGenerator<UntakenAnswer> {
-    const { kv, keys } = this.#parts;
-    for await (const entry of listAround(kv, keys.waiters)) {
+  async *answers(options: AnswerListOptions = {}): AsyncGenerator<UntakenAnswer> {
+    for await (const entry of this.#entries(options)) {
       if (!isNameRecord(entry.value)) continue;
       const found = await this.#nameOf(String(entry.key.at(-1)), entry);
       if (found.stored.at !== undefined) yield this.#answerOf(found, found.stored.at);
+    }
+  }
+
+  async *#entries(
+    { names, prefix = "" }: AnswerListOptions,
+  ): AsyncGenerator<Entry> {
+    const { kv, keys } = this.#parts;
+    const isMeant = (name: string) => name.startsWith(prefix);
+    if (names) {
+      const wanted = [...new Set(names)].filter((name) => isMeant(name) && name.isWellFormed());
+      return yield* await readAll(kv, wanted.sort().map((name) => keys.waiter(name)));
+    }
+    const start = prefix === "" ? {} : { start: keys.waiter(prefix) };
+    for await (const entry of listAround(kv, { ...keys.waiters, ...start })) {
+      if (isMeant(String(entry.key.at(-1)))) yield entry;
+      else if (prefix !== "") return;
     }
   }
 
@@ -406,7 +422,7 @@ export function storedAnswer(at: number, value: unknown): object {
 
 /** Reads the event that waits from the stored entry of a name; none if it is only a value. */
 export function waiterIn(value: unknown): readonly EventRef[] {
-  const waiter = isNameShape(value) ? (value as NameRecord).for : undefined;
+  const waiter = isNameRecord(value) ? value.for : undefined;
   return waiter ? [waiter] : [];
 }
 

@@ -30,7 +30,7 @@ const RECORDS = 100;
 /** The lease that nearly no worker exceeds, in milliseconds: the leases of running events end within it. */
 const MAX_LEASE_MS = 3_600_000;
 
-/** The number of sources that are looked for. */
+/** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
 
 /** A number of events, counted up to a largest one. */
@@ -98,6 +98,13 @@ export interface StoreInspector {
    */
   emittedBy(event: EventRecord, max: number): Promise<string[]>;
   /**
+   * Finds the events with a delivery id: their own ids have their source before it. Each source takes one read.
+   *
+   * @param deliveryId The delivery id, as the sender's pages show it.
+   * @returns The ids of the events.
+   */
+  withDeliveryId(deliveryId: string): Promise<string[]>;
+  /**
    * Finds those of some events whose payloads are kept although they are done.
    *
    * @param events The events.
@@ -135,11 +142,16 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspect
     async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
-      const sources = await sourcesIn(kv, keys);
+      const sources = await sourcesIn(kv, keys, MAX_SOURCES);
       const numbers = Array.from({ length: count }, (_, i) => i + 1);
       const ids = numbers.flatMap((number) =>
         sources.map((source) => childIdOf(source, id, number))
       );
+      const entries = await readAll(kv, ids.map((each) => keys.id(each)));
+      return ids.filter((_, i) => entries[i]!.versionstamp !== null);
+    },
+    async withDeliveryId(deliveryId) {
+      const ids = (await sourcesIn(kv, keys)).map((source) => `${source}:${deliveryId}`);
       const entries = await readAll(kv, ids.map((each) => keys.id(each)));
       return ids.filter((_, i) => entries[i]!.versionstamp !== null);
     },
@@ -189,11 +201,15 @@ function bounded(count: number, max: number, isMore = false): BoundedCount {
 }
 
 /** Finds the sources of all ids, each with one read. */
-async function sourcesIn(kv: Deno.Kv, { ids: { prefix } }: StoreKeys): Promise<string[]> {
+async function sourcesIn(
+  kv: Deno.Kv,
+  { ids: { prefix } }: StoreKeys,
+  max = Infinity,
+): Promise<string[]> {
   const found: string[] = [];
   let start: Deno.KvKey = [...prefix, ""];
   const end = [...prefix, -Infinity];
-  for (let i = 0; i < MAX_SOURCES; i++) {
+  for (let i = 0; i < max; i++) {
     const [entry] = await Array.fromAsync(kv.list({ start, end }, { limit: 1 }));
     if (!entry) break;
     const id = String(entry.key.at(-1));

@@ -7,7 +7,7 @@ import {
   type LogRecord,
   openEventStore,
 } from "../../../events/mod.ts";
-import { waitOf, wakeOf } from "../../../events/store/waits.ts";
+import { type AnswerListOptions, waitOf, wakeOf } from "../../../events/store/waits.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { WallClock } from "../../_wall_clock.ts";
@@ -672,3 +672,23 @@ testStore("answers() passes over what it cannot read", async ({ kv, store }) => 
     ["c", "c"],
   ]);
 });
+
+testStoreInOneProcess(
+  "answers() lists those of names, or of a beginning of them",
+  async ({ store }) => {
+    for (const name of ["a:1", "a:2", "b:1", "b:2"]) await store.wake(name, name);
+    const names = async (options?: AnswerListOptions) =>
+      (await Array.fromAsync(store.answers(options))).map(({ name }) => name);
+    assertEquals(await names(), ["a:1", "a:2", "b:1", "b:2"]);
+    assertEquals(await names({ prefix: "a:" }), ["a:1", "a:2"]);
+    assertEquals(await names({ prefix: "c" }), []);
+    assertEquals(await names({ names: ["b:2", "a:1", "b:2", "x"] }), ["a:1", "b:2"]);
+    assertEquals(await names({ names: ["b:2", "a:1"], prefix: "b" }), ["b:2"]);
+    assertThrows(
+      () => store.answers({ names: "a" } as never),
+      TypeError,
+      "'names' must be an array",
+    );
+    assertThrows(() => store.answers({ prefix: 5 } as never), TypeError, "'prefix' must be a text");
+  },
+);
