@@ -7,7 +7,7 @@ import { link } from "./_format.ts";
 import { redirect } from "./_http.ts";
 import type { Page } from "./_layout.ts";
 import { found } from "./_look_answers.ts";
-import { actIdOf, kindOf, kindsFor, ParameterError, queryOf, text, word } from "./_query.ts";
+import { actIdOf, kindOf, kindsFor, ParameterError, queryOf, text } from "./_query.ts";
 import { type Answering, checkOperator, Refusal, type Visit } from "./_visit.ts";
 
 /** Parts that acts are answered with. */
@@ -19,29 +19,33 @@ interface ActOptions {
 /** Makes the answers to an operator who acts: the question, and what follows its form. */
 export function actAnswers(
   options: ActOptions,
-): { readonly page: Answering; readonly form: Answering } {
-  return { page: (visit) => confirm(options, visit), form: (visit) => act(options, visit) };
+): { readonly page: Answering; readonly form: Answering; readonly stop: Answering } {
+  return {
+    page: (visit) => confirm(options, visit),
+    form: (visit) => act(options, visit),
+    stop: (visit) => stop(options, visit),
+  };
 }
 
 async function confirm(
   { data }: ActOptions,
-  { parameters, session, context }: Visit,
+  { parameters, session, context, isPoll }: Visit,
 ): Promise<Page> {
   checkOperator(session);
   const kind = kindOf(parameters);
   const id = text(parameters, "id");
   const page = { title: "Confirm", at: "deliveries" };
-  // Made before the events are read: what comes after that is not part of the answer.
-  const actId = newActId();
   if (id !== undefined) {
+    // Made before the event is read: what comes after that is not part of the answer.
+    const actId = newActId();
     const { event } = await found(data, id);
     const why = await whyNot(data, kind, event);
     return { ...page, body: confirmOnePage({ kind, actId, why }, event, context) };
   }
   const query = choiceOf(parameters, kind);
-  const isPatient = word(parameters, "count", ["all"]) !== undefined;
-  const count = await data.countFor(kind, query, isPatient);
-  return { ...page, body: confirmAllPage({ kind, actId, count, isPatient }, query) };
+  const count = await data.countFor(kind, query, isPoll);
+  const actId = newActId(count.askedAt);
+  return { ...page, body: confirmAllPage({ kind, actId, count }, query), isLive: count.isMore };
 }
 
 /** Finds why an act on an event would change nothing; undefined if it would change it. */
@@ -69,8 +73,7 @@ async function act(
   const parameters = fieldsOf(form);
   const kind = kindOf(parameters);
   const id = text(parameters, "id");
-  const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
-  const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
+  const by = nameOf({ c, session }, trustedProxyHops);
   const actId = actIdOf(parameters);
   if (id !== undefined) {
     const done = await data.act(kind, id, by, actId);
@@ -85,7 +88,26 @@ async function act(
   if (actId === undefined) throw new ParameterError("'act' must be given");
   const begun = await data.actOnAll(kind, query, by, actId);
   const of = parameters.get("of") ?? "";
-  return redirect(link("progress", { id: begun.id, of: /^\d{1,5}$/.test(of) ? of : undefined }));
+  return redirect(link("progress", { id: begun.id, of: /^\d{1,9}$/.test(of) ? of : undefined }));
+}
+
+/** Stops an act, and leads back to its page. */
+async function stop(
+  { data, trustedProxyHops }: ActOptions,
+  { c, parameters, session }: Visit,
+): Promise<Response> {
+  const id = text(parameters, "id") ?? "";
+  if (await data.getAct(id) === null) {
+    throw new Refusal(404, "No such act", "No act with this id is kept.");
+  }
+  await data.stopAct(id, nameOf({ c, session }, trustedProxyHops));
+  return redirect(link("progress", { id }));
+}
+
+/** Names who acts, for people. */
+function nameOf({ c, session }: Pick<Visit, "c" | "session">, trustedProxyHops: number): string {
+  const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
+  return `${session.role} ${session.id.slice(0, 4)} from ${from}`;
 }
 
 /** Answers an act on an event that has changed nothing. */

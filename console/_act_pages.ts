@@ -3,18 +3,8 @@ import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import { hasBeenAnswered } from "../events/store/record_notes.ts";
 import type { Act, ActCount, ActKind, ActPage, DeliveryQuery } from "./_console_data.ts";
 import { nameOf, placeOf, senderOf } from "./_event_names.ts";
-import {
-  countText,
-  type Html,
-  link,
-  number,
-  shown,
-  STATE_NAMES,
-  stateBadge,
-  time,
-} from "./_format.ts";
+import { type Html, link, number, shown, STATE_NAMES, stateBadge, time } from "./_format.ts";
 import { KIND_NAMES, type PageContext } from "./_layout.ts";
-import { MAX_COUNT } from "./_counts.ts";
 import { kindsFor, ParameterError } from "./_query.ts";
 
 /** Consequences of an act; of a replay, where an event begins anew. */
@@ -203,78 +193,102 @@ function factsOf(event: StoredEvent, hidesPayloads: boolean): Html {
   `;
 }
 
-/** Makes the body of the page that asks whether to act on all events of a choice. */
+/** Makes the body of the page that counts the events of a choice, and then asks whether to act on all of them. */
 export function confirmAllPage(
-  { kind, actId, count, isPatient }: {
+  { kind, actId, count }: {
     readonly kind: ActKind;
     readonly actId: string;
     readonly count: ActCount;
-    readonly isPatient: boolean;
   },
   query: DeliveryQuery,
 ): Html {
-  const { notKept = 0 } = count;
-  if (count.count === 0 && !count.isMore) {
-    return html`
-      <h1>${KIND_NAMES[kind]} all that match</h1>
-      <div class="empty">
-        <p>${notKept > 0
-          ? `None of the ${
-            number(notKept)
-          } that match can be replayed: they are done, and their payloads are not kept.`
-          : "Nothing matches any more."}
-      <a href="${link("deliveries", { ...query })}">Back</a></p>
-      </div>
-    `;
-  }
-  const what = count.count === 0
-    ? "all that match"
-    : `${countText(count)} ${count.count === 1 ? "event" : "events"}`;
+  const { count: events, isMore, notKept = 0 } = count;
+  const body = isMore
+    ? counting(kind, count, query)
+    : events === 0
+    ? nothingToAct(kind, notKept, query)
+    : question({ kind, actId, count }, query);
+  return html`<div data-live="${isMore ? "" : "end"}">${body}</div>`;
+}
+
+function counting(kind: ActKind, { count, notKept = 0 }: ActCount, query: DeliveryQuery): Html {
+  return html`
+    <div class="head"><h1>${KIND_NAMES[
+      kind
+    ]} all that match</h1><span class="badge live">counting</span></div>
+    <div class="note">${choice(query)}</div>
+    <progress aria-label="Counting"></progress>
+    <p role="status">${number(count)} counted so far.${notKept > 0 &&
+      html`
+        ${number(
+          notKept,
+        )} more match and are left alone: they are done, and their payloads are not kept.
+      `} Nothing is
+      changed before all are counted and you have confirmed it.</p>
+    <p class="row"><a class="button" href="${link("act", { kind, ...query })}">Look again</a>${back(
+      "Cancel",
+      query,
+    )}</p>
+  `;
+}
+
+function nothingToAct(kind: ActKind, notKept: number, query: DeliveryQuery): Html {
+  return html`
+    <h1>${KIND_NAMES[kind]} all that match</h1>
+    <div class="empty">
+      <p>${notKept > 0
+        ? `None of the ${
+          number(notKept)
+        } that match can be replayed: they are done, and their payloads are not kept.`
+        : "Nothing matches any more."}
+    <a href="${link("deliveries", { ...query })}">Back</a></p>
+    </div>
+  `;
+}
+
+function question(
+  { kind, actId, count: { count, notKept = 0 } }: {
+    readonly kind: ActKind;
+    readonly actId: string;
+    readonly count: ActCount;
+  },
+  query: DeliveryQuery,
+): Html {
+  const what = `${number(count)} ${count === 1 ? "event" : "events"}`;
   return html`
     <h1>${KIND_NAMES[kind]} ${what}?</h1>
     <div class="note">${choice(query)}</div>
     <div class="note">
-      ${isCut(count) &&
-        html`<p>${cutText(count)}${
-          !isPatient &&
-          html`
-            <a href="${link("act", { kind, ...query, count: "all" })}">Count them all</a>
-          `
-        }</p>`}<p>${consequenceOfAll(
-          kind,
-          query,
-        )} What comes from now on is left alone${kind === "cancel"
+      <p>${consequenceOfAll(kind, query)} What has come since this was asked is left alone${kind ===
+          "cancel"
         ? ". Where events are handled together, all of them are cancelled with the first one, also those that do " +
           "not match"
-        : ", and so is what ends from now on"}.</p>${notKept > 0 &&
-        html`<p>${count.isMore ? "At least " : ""}${number(notKept)} ${
-          count.count > 0 ? "more " : ""
-        }match and are left alone: they are done, and their payloads are not kept.</p>`}
+        : ", and so is what has ended since"}.</p>${notKept > 0 &&
+        html`<p>${
+          number(notKept)
+        } more match and are left alone: they are done, and their payloads are not kept.</p>`}
     </div>
     <form class="row" method="post"
       action="act">${hidden("kind", kind)}${hidden("act", actId)}${Object.entries(query).map((
         [name, value],
-      ) => hidden(name, value))}${hidden("of", count.isMore ? undefined : count.count)}${submit(
+      ) => hidden(name, value))}${hidden("of", count)}${submit(
         kind,
         `${KIND_NAMES[kind]} ${what}`,
-      )}<a class="button" href="${link("deliveries", { ...query })}">Back</a></form>
+      )}${back("Back", query)}</form>
   `;
 }
 
-const isCut = ({ count, isMore }: ActCount): boolean => isMore && count < MAX_COUNT;
-
-/** Says what a count that was cut short leaves open. */
-const cutText = ({ count }: ActCount): string =>
-  `${
-    count === 0 ? "None was found so far" : "There may be many more"
-  }: not all events could be read in ` +
-  "time. The act goes through all of them.";
+const back = (text: string, query: DeliveryQuery): Html =>
+  html`<a class="button" href="${link("deliveries", { ...query })}">${text}</a>`;
 
 const submit = (kind: ActKind, text: string): Html =>
   html`<button class="${kind === "purge" || kind === "cancel" ? "danger" : "go"}">${text}</button>`;
 
 /** Makes the body of the page of one act. */
-export function progressPage(act: Act, of: number | undefined): Html {
+export function progressPage(
+  act: Act,
+  { of, canStop }: { readonly of: number | undefined; readonly canStop: boolean },
+): Html {
   const { kind, seen, notKept = 0, state, eventId, error } = act;
   const isRunning = state === "running";
   return html`
@@ -288,7 +302,14 @@ export function progressPage(act: Act, of: number | undefined): Html {
           ? html`<progress aria-label="Progress"></progress>`
           : html`<progress aria-label="Progress" max="${of}" value="${
             Math.min(seen - notKept, of)
-          }"></progress>`)}<p role="status">${resultOf(act)}</p>${error !== undefined &&
+          }"></progress>`)}<p role="status">${resultOf(act)}</p>${isRunning && canStop &&
+        eventId === undefined &&
+        html`
+          <form class="row" method="post" action="stop">${hidden(
+            "id",
+            act.id,
+          )}<button class="danger">Stop</button></form>
+        `}${error !== undefined &&
         html`
           <div class="note bad" role="alert">
             <p>${shown(error, 500)}</p>
@@ -339,6 +360,9 @@ function resultOf(act: Act): string {
     state === "finished" ? leftBy(act) : "",
     state === "interrupted"
       ? "Its process stopped before the act was finished. For the rest, act again."
+      : "",
+    state === "stopped"
+      ? `Stopped by ${shown(act.stoppedBy ?? "somebody")}. For the rest, act again.`
       : "",
     state === "failed" ? "It stopped at an error. For the rest, act again." : "",
   ].filter((text) => text !== "").join(" ");

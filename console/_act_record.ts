@@ -5,8 +5,8 @@ import type { Act, DeliveryQuery } from "./_console_data.ts";
 /** Time for which a record is kept. */
 const KEPT_MS = 90 * 86_400_000;
 
-/** Time without a sign of life after which an act counts as interrupted. */
-const INTERRUPTED_MS = 60_000;
+/** Time without a sign of life, which an act gives each second, after which it counts as interrupted. */
+const INTERRUPTED_MS = 10_000;
 
 /** Longest texts that are kept. */
 export const MAX_TEXT_LENGTH = 600;
@@ -20,6 +20,8 @@ interface ActRecord extends Act {
 }
 
 const STATES: readonly unknown[] = ["queued", "running", "parked", "done", "dead", "unreadable"];
+
+const ACT_STATES: readonly unknown[] = ["running", "finished", "failed", "interrupted", "stopped"];
 
 const isQuery = shape({
   state: orNone((value) => STATES.includes(value)),
@@ -46,7 +48,8 @@ const isActShape = shape({
   underway: orNone(isCount),
   notKept: orNone(isCount),
   seen: isCount,
-  state: (value) => ["running", "finished", "failed", "interrupted"].includes(value as string),
+  state: (value) => ACT_STATES.includes(value),
+  stoppedBy: orNone(isText),
   error: orNone(isText),
 });
 
@@ -68,6 +71,26 @@ export function keyOfAct(id: string): ConsoleRecordKey | undefined {
   const number = askedAtOf(id);
   return number === undefined ? undefined : { kind: "act", number, id };
 }
+
+/** Time for which the wish to stop an act is kept. */
+const STOP_KEPT_MS = 86_400_000;
+
+/** Makes the place of the wish to stop an act. */
+export function keyOfStop(act: ConsoleRecordKey): ConsoleRecordKey {
+  return { ...act, kind: "stop" };
+}
+
+/** Makes the record of the wish to stop an act. */
+export function recordOfStop(act: ConsoleRecordKey, by: string): NewConsoleRecord {
+  return { ...keyOfStop(act), value: { v: 1, by: boundedText(by) }, expireIn: STOP_KEPT_MS };
+}
+
+/** Reads who wishes to stop an act; undefined if nobody does. */
+export function stoppedBy(value: unknown): string | undefined {
+  return isStopShape(value) ? (value as { readonly by: string }).by : undefined;
+}
+
+const isStopShape = shape({ v: (value) => value === 1, by: isText });
 
 /** Makes the record of an act that is alive. */
 export function recordOfAct(act: Act): NewConsoleRecord {

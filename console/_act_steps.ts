@@ -10,12 +10,18 @@ import { askedAtOf } from "./_act_record.ts";
 import type { Act, DeliveryQuery } from "./_console_data.ts";
 import { actFiltersOf } from "./_search.ts";
 
-/** Events changed in a step, and shortest length of a step: 200 events a second. */
-const STEP = 50;
-const STEP_MS = 250;
+/** Pace of the steps. */
+export interface Pace {
+  /** Most events of a step. */
+  readonly events: number;
+  /** Most records read in a step. */
+  readonly reads: number;
+  /** Pause after a step that took a time, in milliseconds. */
+  readonly pauseMs: (tookMs: number) => number;
+}
 
-/** Most records read in a step. */
-const STEP_READS = 1_000;
+/** Pace of an act: 200 events a second. */
+const ACT_PACE: Pace = { events: 50, reads: 1_000, pauseMs: (tookMs) => Math.max(0, 250 - tookMs) };
 
 /** Events that are to be changed together. */
 export interface ActStep {
@@ -35,21 +41,23 @@ export interface SteppingParts {
 }
 
 /**
- * Finds the events of an act on many, step by step, with pauses in between. They are those that it was asked
+ * Finds the events of an act on many, or of the question before it, step by step, with pauses in between. They are those that it was asked
  * about: received by the time of the question and, as far as is known, in the state that they are in.
  */
 export async function* stepsOf(
   { store, inspector, signal }: SteppingParts,
-  { id, kind, at }: Act,
+  { id, kind, at }: Pick<Act, "id" | "kind" | "at">,
   query: DeliveryQuery,
+  pace: Pace = ACT_PACE,
 ): AsyncGenerator<ActStep> {
+  const { events: limit, reads: maxReads } = pace;
   const askedAt = Math.min(askedAtOf(id) ?? at, at);
   for (const wanted of actFiltersOf(kind, query)) {
     const filter = filterThen(wanted, askedAt);
     let cursor: string | undefined = "";
     while (cursor !== undefined && !signal.aborted) {
-      const pausing = pause(STEP_MS, signal);
-      const list: EventList = store.list({ ...filter, limit: STEP, maxReads: STEP_READS, cursor });
+      const start = performance.now();
+      const list: EventList = store.list({ ...filter, limit, maxReads, cursor });
       const events = (await Array.fromAsync(list))
         .filter((event) => query.state === undefined || wasSoThen(event, askedAt));
       const needsPayload = kind === "replay" && wanted.state === "done";
@@ -58,7 +66,7 @@ export async function* stepsOf(
       const { length: seen } = events;
       yield { filter: { ...filter, ids }, seen, notKept: seen - ids.length };
       cursor = list.cursor;
-      await pausing;
+      await pause(pace.pauseMs(performance.now() - start), signal);
     }
   }
 }

@@ -9,9 +9,12 @@ import {
   boundedQuery,
   boundedText,
   keyOfAct,
+  keyOfStop,
   MAX_TEXT_LENGTH,
   newActId,
   recordOfAct,
+  recordOfStop,
+  stoppedBy,
 } from "./_act_record.ts";
 import { stepsOf } from "./_act_steps.ts";
 import type { Act, ActKind, ActPage, DeliveryQuery } from "./_console_data.ts";
@@ -44,6 +47,8 @@ export class Acts {
   readonly #parts: ActParts;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, ActProgress>();
+  /** What stops the acts on many that run in this process, by their ids. */
+  readonly #stops = new Map<string, AbortController>();
   readonly #ends = new Set<Promise<void>>();
   #begun = 0;
 
@@ -114,6 +119,15 @@ export class Acts {
     return { acts, cursor: undefined };
   }
 
+  /** Has an act on many stop: at once if it runs in this process, and otherwise at its next step. */
+  async stopOne(id: string, by: string): Promise<void> {
+    const act = await this.get(id);
+    if (act?.state !== "running" || act.eventId !== undefined) return;
+    await this.#parts.records.create(recordOfStop(keyOfAct(id)!, by));
+    writeLog(this.#parts.log, "info", "console act stopped", { kind: act.kind, actId: id, by });
+    this.#stops.get(id)?.abort();
+  }
+
   /** Ends the acts that run, as interrupted. */
   async stop(): Promise<void> {
     this.#ending.abort();
@@ -162,7 +176,9 @@ export class Acts {
     try {
       await progress.during(change);
       const isCut = progress.act.eventId === undefined && this.#ending.signal.aborted;
-      progress.note({ state: isCut ? "interrupted" : "finished" });
+      if (progress.act.state === "running") {
+        progress.note({ state: isCut ? "interrupted" : "finished" });
+      }
     } catch (error) {
       progress.note({ state: "failed", error: boundedText(reasonOf(error)) });
     }
@@ -180,7 +196,8 @@ export class Acts {
   }
 
   #logEnd({ id, kind, by, state, changed, seen, error }: Act): void {
-    const level = state === "finished" ? "info" : state === "failed" ? "error" : "warn";
+    const isMeant = state === "finished" || state === "stopped";
+    const level = isMeant ? "info" : state === "failed" ? "error" : "warn";
     const data = {
       kind,
       actId: id,
@@ -216,8 +233,31 @@ export class Acts {
   }
 
   async #changeAll(progress: ActProgress, query: DeliveryQuery): Promise<void> {
-    const { signal } = this.#ending;
+    const { id } = progress.act;
+    const stop = new AbortController();
+    const signal = AbortSignal.any([this.#ending.signal, stop.signal]);
+    this.#stops.set(id, stop);
+    try {
+      await this.#changeSteps(progress, query, signal);
+      const by = stoppedBy(await this.#parts.records.read(keyOfStop(keyOfAct(id)!)));
+      const isStopped = by !== undefined && signal.aborted && !this.#ending.signal.aborted;
+      if (isStopped) progress.note({ state: "stopped", stoppedBy: by });
+    } finally {
+      this.#stops.delete(id);
+    }
+  }
+
+  async #changeSteps(
+    progress: ActProgress,
+    query: DeliveryQuery,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { records } = this.#parts;
+    const { id } = progress.act;
     for await (const step of stepsOf({ ...this.#parts, signal }, progress.act, query)) {
+      // Another instance may have been told.
+      if (await records.read(keyOfStop(keyOfAct(id)!)) !== undefined) this.#stops.get(id)?.abort();
+      if (signal.aborted) return;
       const { changed, seen, notKept = 0 } = progress.act;
       const all = notKept + step.notKept;
       progress.note({ seen: seen + step.seen, ...(all > 0 && { notKept: all }) });
@@ -228,7 +268,7 @@ export class Acts {
       if (signal.aborted) return progress.note({ underway: 0 });
       const note = (more: number) =>
         progress.note({ changed: changed + more, underway: ids.length - more });
-      note(await this.#changeSome(progress.act.kind, step.filter, note));
+      note(await this.#changeSome(progress.act.kind, step.filter, note, signal));
       await progress.write({ underway: 0 });
     }
   }
@@ -238,10 +278,11 @@ export class Acts {
     kind: ActKind,
     filter: EventFilter,
     note: (changed: number) => void,
+    signal: AbortSignal,
   ): Promise<number> {
     const { store } = this.#parts;
     const onProgress = ({ changed }: { changed: number }) => note(changed);
-    const options = { signal: this.#ending.signal, onProgress };
+    const options = { signal, onProgress };
     if (kind === "replay") return (await store.replayAll(filter, options)).changed;
     if (kind === "cancel") return (await store.cancelAll(filter, options)).changed;
     return (await store.purge(filter, options)).changed;

@@ -53,7 +53,14 @@ export function consoleApp(options: ConsoleAppOptions): Hono {
 }
 
 /** Pages that refresh themselves. */
-const REFRESHED: ReadonlySet<string> = new Set(["", "deliveries", "delivery", "acts", "progress"]);
+const REFRESHED: ReadonlySet<string> = new Set([
+  "",
+  "deliveries",
+  "delivery",
+  "acts",
+  "act",
+  "progress",
+]);
 
 class Board {
   readonly #options: ConsoleAppOptions;
@@ -74,7 +81,7 @@ class Board {
       act: acting.page,
       ...sending && { send: sending.page },
     };
-    this.#acts = { act: acting.form, ...sending && { send: sending.form } };
+    this.#acts = { act: acting.form, stop: acting.stop, ...sending && { send: sending.form } };
   }
 
   /** Answers a request, also one that fails. */

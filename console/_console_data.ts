@@ -99,8 +99,12 @@ export interface DeliveryPage {
   readonly events: readonly StoredEvent[];
   /** Cursor for the next page; undefined if everything was searched. */
   readonly cursor: string | undefined;
-  /** Time of receipt back to which was searched, if the search ended before the oldest event. */
+  /** True if the search ended before the last event, and has found fewer than a page shows. */
+  readonly isCut: boolean;
+  /** Time of receipt back to which was searched then; undefined where events do not come in that order. */
   readonly searchedTo: number | undefined;
+  /** False if more events are open than a page sorts: they come in the order of the store's indexes. */
+  readonly isSorted: boolean;
 }
 
 /** Delivery with what surrounds it. */
@@ -150,7 +154,9 @@ export interface Act {
   /** Number of events read so far: those that the question was about. */
   readonly seen: number;
   /** State: an act whose process has died is `interrupted`. */
-  readonly state: "running" | "finished" | "failed" | "interrupted";
+  readonly state: "running" | "finished" | "failed" | "interrupted" | "stopped";
+  /** Session and address of who stopped it. */
+  readonly stoppedBy?: string | undefined;
   /** Error, if it failed. */
   readonly error?: string | undefined;
 }
@@ -163,8 +169,14 @@ export interface ActPage {
   readonly cursor: string | undefined;
 }
 
-/** Number of events that an act would change. */
-export interface ActCount extends Count {
+/** Number of events that an act would change: the exact one, or how far the count has come. */
+export interface ActCount {
+  /** Number of events. */
+  readonly count: number;
+  /** True while it is being counted. */
+  readonly isMore: boolean;
+  /** Time of the question, to which the act keeps: it has begun with the count. */
+  readonly askedAt: number;
   /** Number of further events that match and cannot be replayed, since their payloads are not kept. */
   readonly notKept?: number | undefined;
 }
@@ -181,8 +193,11 @@ export interface ConsoleData {
   withDeliveryId(deliveryId: string): Promise<readonly string[]>;
   /** Reads the bytes of a payload; null if it is not kept any more. */
   payload(event: EventRecord): Promise<Uint8Array<ArrayBuffer> | null>;
-  /** Counts the events that an act on a choice would change: a patient reader waits for up to two seconds. */
-  countFor(kind: ActKind, query: DeliveryQuery, isPatient?: boolean): Promise<ActCount>;
+  /**
+   * Counts the events that an act on a choice would change, in the background: who asks again learns how far that
+   * has come. It ends if nobody asks for ten seconds. Once it has ended, only a page that refreshes gets it.
+   */
+  countFor(kind: ActKind, query: DeliveryQuery, isPoll?: boolean): Promise<ActCount>;
   /**
    * Acts on one event, and keeps a record if it was changed. `changed` is 0 if its state does not allow it. If
    * an act with the id has begun before, that one is returned.
@@ -194,6 +209,8 @@ export interface ConsoleData {
    * before, that one is returned.
    */
   actOnAll(kind: ActKind, query: DeliveryQuery, by: string, id?: string): Promise<Act>;
+  /** Has an act on many stop after the step that it is at, whatever instance runs it. */
+  stopAct(id: string, by: string): Promise<void>;
   /** Reads an act, with its progress; null if there is none. */
   getAct(id: string): Promise<Act | null>;
   /** Lists acts, the newest first. */

@@ -59,12 +59,18 @@ export class StateCounter {
   #shown = "";
   #done: Count | undefined;
   #doneCountedAt: number | null = null;
+  #newestDoneAt: number | undefined;
   #nextDoneAt = 0;
 
   constructor(store: EventStore, inspector: StoreInspector, log: LogSink) {
     this.#store = store;
     this.#inspector = inspector;
     this.#log = log;
+  }
+
+  /** Time at which the newest done event was received, as of the last count; undefined if none is known. */
+  get newestDoneAt(): number | undefined {
+    return this.#newestDoneAt;
   }
 
   /** Returns the last counts, after a new one if it is due and quick. Null while there are none. */
@@ -132,12 +138,15 @@ export class StateCounter {
     if (this.#done && start < this.#nextDoneAt) return this.#done;
     const countedAt = Date.now();
     let count = 0;
+    let newestAt: number | undefined;
     const list = this.#store.list({ state: "done", order: "newest", maxReads: MAX_READS });
-    for await (const _ of list) {
+    for await (const { receivedAt } of list) {
+      newestAt ??= receivedAt;
       if (this.#ending.signal.aborted || ++count > MAX_COUNT) break;
     }
     this.#nextDoneAt = nextAfter(start);
     this.#doneCountedAt = countedAt;
+    this.#newestDoneAt = newestAt;
     return this.#done = bounded({ count, isMore: list.cursor !== undefined });
   }
 }

@@ -128,8 +128,8 @@ function lastError({ state, attempts }: EventRecord): Html | undefined {
   return html`<span class="why dim">${shown(line, 80)}</span>`;
 }
 
-function nothing({ searchedTo }: DeliveryPage, query: DeliveryQuery): Html {
-  if (searchedTo !== undefined) return html`<p class="dim">Nothing found so far.</p>`;
+function nothing({ isCut }: DeliveryPage, query: DeliveryQuery): Html {
+  if (isCut) return html`<p class="dim">Nothing found so far.</p>`;
   return html`<div class="empty"><h2 class="first">${
     isFiltered(query) ? "Nothing matches" : "No delivery yet"
   }</h2>${
@@ -141,15 +141,19 @@ function nothing({ searchedTo }: DeliveryPage, query: DeliveryQuery): Html {
 }
 
 function more(page: DeliveryPage, query: DeliveryQuery, cursor: string | undefined): Html {
-  const { cursor: next, searchedTo } = page;
+  const { cursor: next, isCut, searchedTo, isSorted } = page;
   return html`<p class="more">${
     cursor !== undefined && html`<a href="${link("deliveries", { ...query })}">Newest</a>`
   }${
     searchedTo !== undefined && html`<span>Searched back to ${time(searchedTo, "short")}.</span>`
-  }${
+  }${!isSorted && html`<span>Too many are open to show the newest first.</span>`}${
     next !== undefined &&
     html`<a class="button" href="${link("deliveries", { ...query, cursor: next })}">${
-      searchedTo === undefined ? "Older" : "Search further back"
+      isCut
+        ? (searchedTo === undefined ? "Search further" : "Search further back")
+        : isSorted
+        ? "Older"
+        : "More"
     }</a>`
   }</p>`;
 }

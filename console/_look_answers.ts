@@ -150,11 +150,18 @@ async function listActs(data: ConsoleData, cursor: string | undefined) {
   }
 }
 
-async function progress(data: ConsoleData, { parameters }: Visit): Promise<Page> {
+async function progress(
+  data: ConsoleData,
+  { parameters, session }: Visit,
+): Promise<Page> {
   const id = text(parameters, "id");
   const act = id === undefined ? null : await data.getAct(id);
   if (!act) throw new Refusal(404, "No such act", "No act with this id is kept.");
   const of = parameters.get("of") ?? "";
-  const body: Html = progressPage(act, /^\d{1,5}$/.test(of) ? Number(of) : undefined);
+  const canStop = session.role === "operator";
+  const body: Html = progressPage(act, {
+    of: /^\d{1,9}$/.test(of) ? Number(of) : undefined,
+    canStop,
+  });
   return { title: "Act", at: "acts", body, isLive: act.state === "running" };
 }

@@ -4,10 +4,11 @@ import { openConsoleRecords } from "../events/store/kv/console_records.ts";
 import { openStoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { ActivityCounter } from "./_activity.ts";
+import { ActCounts } from "./_act_counts.ts";
 import { Acts } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { StateCounter } from "./_counts.ts";
-import { countFor, isFit, readDetails, searchDeliveries } from "./_search.ts";
+import { isFit, readDetails, searchFrom } from "./_search.ts";
 
 /** Parts that the console's data is read from. */
 export interface ConsoleDataParts {
@@ -43,6 +44,7 @@ export function openConsoleData(
   const inspector = openStoreInspector(kv, namespace);
   const counter = new StateCounter(store, inspector, log);
   const activity = new ActivityCounter(records, log, () => counter.stir());
+  const counts = new ActCounts({ store, inspector });
   const acts = new Acts({ store, inspector, records, log });
   activity.start();
   return {
@@ -53,7 +55,7 @@ export function openConsoleData(
       const oldestDueAt = counted ? counted.oldestDueAt : await store.oldestDueAt();
       return { counts, countedAt, doneCountedAt, oldestDueAt, ...read };
     },
-    search: (query, cursor) => searchDeliveries(store, query, cursor),
+    search: (query, cursor) => searchFrom(store, query, cursor, counter.newestDoneAt),
     details: (id) => readDetails({ store, inspector }, id),
     withDeliveryId: (id) => isFit(id) ? inspector.withDeliveryId(id) : Promise.resolve([]),
     async payload(record) {
@@ -64,13 +66,14 @@ export function openConsoleData(
         throw error;
       }
     },
-    countFor: (...args) => countFor({ store, inspector }, ...args),
+    countFor: (kind, query, isPoll) => counts.look(kind, query, isPoll),
     act: (kind, eventId, by, id) => acts.one(kind, eventId, by, id),
     actOnAll: (kind, query, by, id) => acts.all(kind, query, by, id),
+    stopAct: (id, by) => acts.stopOne(id, by),
     getAct: (id) => acts.get(id),
     acts: (cursor) => acts.list(cursor),
     async stop() {
-      await Promise.all([acts.stop(), counter.stop()]);
+      await Promise.all([acts.stop(), counts.stop(), counter.stop()]);
       await activity.stop();
     },
   };

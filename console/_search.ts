@@ -1,19 +1,6 @@
-import type {
-  EventFilter,
-  EventList,
-  EventRecord,
-  EventStore,
-  StoredEvent,
-} from "../events/store/mod.ts";
+import type { EventFilter, EventRecord, EventStore } from "../events/store/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import type {
-  ActCount,
-  ActKind,
-  Count,
-  DeliveryDetails,
-  DeliveryPage,
-  DeliveryQuery,
-} from "./_console_data.ts";
+import type { ActKind, DeliveryDetails, DeliveryPage, DeliveryQuery } from "./_console_data.ts";
 import { MAX_COUNT } from "./_counts.ts";
 
 /** Most events of a page, and most records read for it. */
@@ -25,13 +12,6 @@ const MIN_READS = 200;
 
 /** Longest time for which a page goes on then, in milliseconds: it is answered within 100. */
 const MAX_MS = 25;
-
-/**
- * Longest time for which the question before an act on many counts, in milliseconds: a page is answered within
- * 100, and one that is asked to count all within some seconds.
- */
-const MAX_COUNT_MS = 60;
-const MAX_PATIENT_MS = 2_000;
 
 /** Most events that are shown of those that another one has emitted. */
 const MAX_EMITTED = 50;
@@ -47,9 +27,6 @@ const EMITTED_READS = 300;
 
 /** Longest id that is looked up: a key of a KV takes 2,048 bytes. */
 const MAX_ID_LENGTH = 600;
-
-/** Number of done events whose payloads are looked for at a time. */
-const KEPT_BATCH = 100;
 
 /** Tells whether a place is the id of a chat. */
 const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInteger(+place);
@@ -99,93 +76,29 @@ export async function searchDeliveries(
     events.push(...await Array.fromAsync(list));
   }
   const isCut = list.cursor !== undefined && events.length < SHOWN;
-  return { events, cursor: list.cursor, searchedTo: isCut ? list.reachedAt : undefined };
-}
-
-/** Parts that are counted with. */
-export interface CountingParts {
-  readonly store: EventStore;
-  readonly inspector: StoreInspector;
-}
-
-/** Counts the events that an act on a choice would change, to 10,000 at most, and no longer than a page may take. */
-export async function countFor(
-  { store, inspector }: CountingParts,
-  kind: ActKind,
-  query: DeliveryQuery,
-  isPatient = false,
-): Promise<ActCount> {
-  const until = performance.now() + (isPatient ? MAX_PATIENT_MS : MAX_COUNT_MS);
-  let count = 0;
-  let notKept = 0;
-  for (const filter of actFiltersOf(kind, query)) {
-    const maxMs = Math.ceil(Math.max(1, until - performance.now()));
-    const max = MAX_COUNT - count;
-    const part: ActCount = isAnyDead(filter)
-      ? await inspector.countDead(max, { range: rangeOf(filter), maxMs })
-      : kind === "replay" && filter.state === "done"
-      ? await countKept({ store, inspector }, filter, max, maxMs)
-      : await countMatching(store, filter, max, maxMs);
-    count += part.count;
-    notKept += part.notKept ?? 0;
-    if (part.isMore) return { count, isMore: true, ...(notKept > 0 && { notKept }) };
-  }
-  return { count, isMore: false, ...(notKept > 0 && { notKept }) };
-}
-
-/** Checks whether the index of dead events alone tells the number. */
-function isAnyDead({ receivedAfter: _, receivedBefore: __, ...others }: EventFilter): boolean {
-  return Object.entries(others).every(([name, value]) =>
-    name === "state" ? value === "dead" : value === undefined
-  );
-}
-
-function rangeOf({ receivedAfter = -1, receivedBefore = Infinity }: EventFilter) {
-  return [receivedAfter, receivedBefore] as const;
-}
-
-async function countMatching(
-  store: EventStore,
-  filter: EventFilter,
-  max: number,
-  maxMs: number,
-): Promise<Count> {
-  let count = 0;
-  let cursor: string | undefined = "";
-  for (const limits of [{ maxReads: MIN_READS }, { maxMs }]) {
-    const list: EventList = store.list({ ...filter, ...limits, order: "newest", cursor });
-    for await (const _ of list) if (++count > max) return { count: max, isMore: true };
-    cursor = list.cursor;
-    if (cursor === undefined) break;
-  }
-  return { count, isMore: cursor !== undefined };
-}
-
-/** Counts done events whose payloads are kept, and those whose are not. */
-async function countKept(
-  { store, inspector }: CountingParts,
-  filter: EventFilter,
-  max: number,
-  maxMs: number,
-): Promise<ActCount> {
-  const until = performance.now() + maxMs;
-  const list = store.list({ ...filter, order: "newest", maxMs });
-  let [count, notKept] = [0, 0];
-  const batch: StoredEvent[] = [];
-  const look = async () => {
-    const kept = await inspector.keptAmong(batch);
-    count += kept.size;
-    notKept += batch.splice(0).length - kept.size;
-    return count > max || performance.now() > until;
+  const { cursor: next, reachedAt } = list;
+  return {
+    ...{ events, cursor: next, isCut, searchedTo: isCut ? reachedAt : undefined },
+    isSorted: events.length === 0 || reachedAt !== undefined,
   };
-  for await (const event of list) {
-    if (batch.push(event) === KEPT_BATCH && await look()) {
-      return { count: Math.min(count, max), isMore: true, notKept };
-    }
-  }
-  await look();
-  const isMore = count > max || list.cursor !== undefined;
-  return { count: Math.min(count, max), isMore, notKept };
+}
+
+/**
+ * Searches deliveries as {@linkcode searchDeliveries} does. If the newest records are of another state, the newest
+ * done one is known from the count of those, and the search goes on there.
+ */
+export async function searchFrom(
+  store: EventStore,
+  query: DeliveryQuery,
+  cursor: string | undefined,
+  newestDoneAt: number | undefined,
+): Promise<DeliveryPage> {
+  const page = await searchDeliveries(store, query, cursor);
+  const { isCut, events, searchedTo = -Infinity } = page;
+  const isBehind = query.state === "done" && newestDoneAt !== undefined &&
+    newestDoneAt < searchedTo;
+  if (!isCut || events.length > 0 || !isBehind) return page;
+  return await searchDeliveries(store, { ...query, before: newestDoneAt + 1 });
 }
 
 /** Checks whether an event can have an id. */

@@ -44,7 +44,7 @@ function noteCommits(kv: Deno.Kv): void {
   };
 }
 
-/** Has the pages of a console search and count for as long as it takes, and not for 25 ms. */
+/** Has the pages of a console search for as long as it takes, and not for 25 ms, and wait for their counts. */
 export function timeless<T extends Pick<ConsoleData, "search" | "countFor">>(data: T): T {
   const { search, countFor } = data;
   const standing = async <R>(read: () => Promise<R>): Promise<R> => {
@@ -54,7 +54,11 @@ export function timeless<T extends Pick<ConsoleData, "search" | "countFor">>(dat
   };
   return Object.assign(data, {
     search: (...args: Parameters<typeof search>) => standing(() => search(...args)),
-    countFor: (...args: Parameters<typeof countFor>) => standing(() => countFor(...args)),
+    async countFor(...[kind, query, isPoll]: Parameters<typeof countFor>) {
+      let count = await countFor(kind, query, isPoll);
+      while (count.isMore) count = await countFor(kind, query, true);
+      return count;
+    },
   });
 }
 

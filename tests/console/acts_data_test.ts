@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { openConsoleData } from "../../console/_open_console_data.ts";
 import { newActId } from "../../console/_act_record.ts";
 import type { Act } from "../../console/_console_data.ts";
 import { openEventStore } from "../../events/mod.ts";
@@ -57,7 +59,7 @@ testKv("an act on many changes all that match, and shows its progress", async (k
   await buryAll(store, ["a", "b", "c"]);
   await store.accept({ ...delivery("d"), type: "issues" });
   await store.bury(await claimOne(store), "no");
-  assertEquals(await data.countFor("replay", { type: "push" }), { count: 3, isMore: false });
+  assertEquals((await data.countFor("replay", { type: "push" })).count, 3);
   const act = await data.actOnAll("replay", { type: "push" }, "me");
   assertEquals([act.state, act.query, act.eventId], ["running", { type: "push" }, undefined]);
   const end = await ended(sut, act);
@@ -142,7 +144,7 @@ Deno.test("an act whose process died is interrupted", async () => {
   await setValue(kv, key!, { ...value, state: "running" });
   assertEquals((await other.data.getAct(id))!.state, "running");
   using clock = new WallClock();
-  clock.advance(61_000);
+  clock.advance(10_001);
   assertEquals((await other.data.getAct(id))!.state, "interrupted");
   assertEquals((await other.data.acts()).acts.map(({ state }) => state), ["interrupted"]);
 });
@@ -331,7 +333,7 @@ Deno.test("the record of an act says how far it has come, at any time", async ()
   });
   assertEquals([record.changed, record.seen, record.underway], [100, 120, 20]);
   using clock = new WallClock();
-  clock.advance(61_000);
+  clock.advance(10_001);
   const { state, changed, underway } = (await other.data.getAct(id))!;
   assertEquals([state, changed, underway], ["interrupted", 100, 20]);
   dead.reject(new Error("KV down"));
@@ -489,9 +491,92 @@ Deno.test("a replay of done events counts those whose payloads are kept", async 
     await each.complete(await claimOne(each));
   }
   const query = { state: "done" } as const;
-  assertEquals(await data.countFor("replay", query), { count: 1, isMore: false, notKept: 2 });
-  assertEquals(await data.countFor("purge", query), { count: 3, isMore: false });
+  const { count, notKept } = await data.countFor("replay", query);
+  assertEquals([count, notKept], [1, 2]);
+  assertEquals((await data.countFor("purge", query)).count, 3);
   const end = await ended(sut, await data.actOnAll("replay", query, "me"));
   assertEquals([end.changed, end.seen, end.notKept], [1, 3, 2]);
   assertEquals((await store.get("e1"))!.state, "queued");
 });
+
+/** Copies the record of a dead event under many ids. */
+async function copyDead({ kv }: DataUnderTest, count: number): Promise<void> {
+  const [original] = await Array.fromAsync(kv.list({ prefix: [NAMESPACE, "event"] }));
+  const [mark] = await Array.fromAsync(kv.list({ prefix: [NAMESPACE, "dead"] }));
+  const receivedAt = Number(original!.key.at(-2));
+  const { value, body } = decodeValue(original!.value)!;
+  for (let i = 0; i < count; i += 300) {
+    const write = kv.atomic();
+    for (let k = i; k < Math.min(count, i + 300); k++) {
+      const [id, at] = [`copy${k}`, receivedAt - k];
+      const record = encodeValue({ ...value as object, id, receivedAt: at }, body);
+      write.set([NAMESPACE, "event", at, id], record).set([NAMESPACE, "id", id], encodeValue(at))
+        .set([NAMESPACE, "dead", at, id], mark!.value);
+    }
+    await write.commit();
+  }
+}
+
+Deno.test("the question before an act on many counts exactly, and tells how far it has come", async () => {
+  await using sut = await openData();
+  await buryAll(sut.store, ["a"]);
+  await copyDead(sut, 10_500);
+  const data = openConsoleData({ ...sut, namespace: NAMESPACE, log: () => {} });
+  const counts = [await data.countFor("replay", { state: "dead" })];
+  while (counts.at(-1)!.isMore) {
+    counts.push(await data.countFor("replay", { state: "dead" }, true));
+  }
+  assertEquals(counts.at(-1)!.count, 10_501);
+  assertEquals(new Set(counts.map(({ askedAt }) => askedAt)).size, 1);
+  assert(counts[0]!.isMore && counts[0]!.count < 10_501);
+  // The page that waits for it may ask again, and who asks anew gets another count.
+  assertEquals((await data.countFor("replay", { state: "dead" }, true)).count, 10_501);
+  assert((await data.countFor("replay", { state: "dead" })).isMore);
+  await data.stop();
+});
+
+Deno.test("a count that nobody looks at any more ends", async () => {
+  using time = new FakeTime();
+  await using sut = await openData();
+  const { store } = sut;
+  await buryAll(store, ["a"]);
+  const { list } = store;
+  let lists = 0;
+  // A list that always has a next page.
+  store.list = ((options) => {
+    lists++;
+    return Object.defineProperty(list(options), "cursor", { get: () => "0:x", set: () => {} });
+  }) as typeof list;
+  const data = openConsoleData({ ...sut, namespace: NAMESPACE, log: () => {} });
+  const first = data.countFor("replay", { state: "dead" });
+  await time.tickAsync(100);
+  assertEquals((await first).isMore, true);
+  while (lists < 3) await time.tickAsync(10);
+  await time.tickAsync(10_000);
+  await data.stop();
+  const ended = lists;
+  await time.tickAsync(10_000);
+  assertEquals(lists, ended);
+});
+
+testKv(
+  "an act on many stops when an operator says so, also in another instance",
+  async (kv, other) => {
+    await using sut = await openData(kv);
+    await using elsewhere = await openData(await other());
+    const { data, store, logged } = sut;
+    await accept(sut, 300);
+    for (const [i, at] of [sut, elsewhere].entries()) {
+      const { id } = await data.actOnAll("cancel", { state: "queued" }, "me");
+      await until(async () => (await at.data.getAct(id))!.changed > 0);
+      await at.data.stopAct(id, `operator ${i}`);
+      const { state, stoppedBy, changed } = await ended(sut, { id } as Act);
+      assertEquals([state, stoppedBy, changed < 150], ["stopped", `operator ${i}`, true]);
+      await until(async () => (await elsewhere.data.getAct(id))!.state === "stopped");
+    }
+    const all = (await data.acts()).acts.reduce((sum, { changed }) => sum + changed, 0);
+    assertEquals((await store.stats()).dead, all);
+    assertEquals(logged.at(-1)!.state, "stopped");
+    await data.stopAct("0-12345678", "me");
+  },
+);

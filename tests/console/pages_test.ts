@@ -3,7 +3,7 @@ import { askedAtOf, newActId } from "../../console/_act_record.ts";
 import { ASSETS } from "../../console/_assets.ts";
 import type { ActCount, Activity, ConsoleData, Overview } from "../../console/_console_data.ts";
 import type { Delivery } from "../../events/mod.ts";
-import { type BoardUnderTest, delivery, openBoard, storeDead } from "./_board.ts";
+import { type BoardUnderTest, delivery, openBoard, storeDead, VIEWER } from "./_board.ts";
 import { until } from "./_data.ts";
 import { changeValue, setValue } from "../events/store/_values.ts";
 
@@ -364,32 +364,56 @@ Deno.test("an operator acts on all that match, after a count, and not on what co
   assertEquals(states, ["queued", "queued", "queued", "dead", "dead"]);
 });
 
-Deno.test("the question before an act on many claims no number that was not counted", async () => {
-  let count: ActCount = { count: 0, isMore: false };
-  const countFor: ConsoleData["countFor"] = (_kind, _query, isPatient) =>
-    Promise.resolve(isPatient ? { count: 7_684, isMore: false } : count);
+Deno.test("an act on many can begin only once all that it would change are counted", async () => {
+  let count: ActCount;
+  const polls: unknown[] = [];
+  const countFor: ConsoleData["countFor"] = (_kind, _query, isPoll) => {
+    polls.push(isPoll);
+    return Promise.resolve(count);
+  };
   await using board = await openBoard({ data: { countFor } as unknown as ConsoleData });
-  const question = async (counted: ActCount) => {
-    count = counted;
-    return (await page(board, "/act?kind=purge&state=dead")).replaceAll(/\s+/g, " ");
+  const askedAt = Date.now() - 60_000;
+  const question = async (counted: Omit<ActCount, "askedAt">, headers = {}) => {
+    count = { ...counted, askedAt };
+    const Cookie = await board.login();
+    const response = await board.get("/act?kind=purge&state=dead", { Cookie, ...headers });
+    return (await response.text()).replaceAll(/\s+/g, " ");
   };
   const none = await question({ count: 0, isMore: false });
   assert(none.includes("Nothing matches any more") && !none.includes('action="act"'));
-  const noneYet = await question({ count: 0, isMore: true, notKept: 700 });
-  for (const part of ["<h1>Purge all that match?</h1>", "None was found so far", "At least 700"]) {
-    assertStringIncludes(noneYet, part);
+  const counting = await question({ count: 12_345, isMore: true, notKept: 700 });
+  for (const part of ['<div data-live="">', "12,345 counted so far. 700 more", ">Cancel</a>"]) {
+    assertStringIncludes(counting, part);
   }
-  assertStringIncludes(noneYet, ">Purge all that match</button>");
-  const cut = await question({ count: 262, isMore: true });
-  assertStringIncludes(cut, "<h1>Purge at least 262 events?</h1>");
-  assertStringIncludes(cut, "There may be many more");
-  const [, all] = cut.match(/href="(act[^"]*count=all)">Count them all/)!;
-  const counted = await page(board, `/${all!.replaceAll("&amp;", "&")}`);
-  assertStringIncludes(counted, "<h1>Purge 7,684 events?</h1>");
-  assert(!counted.includes("count=all"));
-  const many = await question({ count: 10_000, isMore: true });
-  assertStringIncludes(many, "<h1>Purge 10,000+ events?</h1>");
-  assert(!many.includes("There may be many more"));
+  assert(!counting.includes('action="act"'));
+  const counted = await question({ count: 14_759, isMore: false }, { "X-Poll": "1" });
+  for (const part of ['<div data-live="end">', "Purge 14,759 events?", 'name="of" value="14759"']) {
+    assertStringIncludes(counted, part);
+  }
+  assertEquals(askedAtOf(fieldsOf(counted).act!), askedAt);
+  assertEquals(polls, [false, false, true]);
+});
+
+Deno.test("an operator stops an act on many from its page, a viewer does not", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  await Promise.all(Array.from({ length: 120 }, (_, i) => store.accept(delivery(`d${i}`))));
+  const fields = fieldsOf(await page(board, "/act?kind=cancel&state=queued"));
+  assertEquals(fields.of, "120");
+  const Cookie = await board.login();
+  const progress = (await board.post("/act", fields, { Cookie })).headers.get("Location")!;
+  const textOf = async (cookie: string) =>
+    await (await board.get(`/${progress}`, { Cookie: cookie })).text();
+  const [operators, viewer] = [await textOf(Cookie), await board.login(VIEWER)];
+  assertStringIncludes(operators, 'action="stop"');
+  assert(!(await textOf(viewer)).includes('action="stop"'));
+  const { id } = fieldsOf(operators);
+  assertEquals((await board.post("/stop", { id: id! }, { Cookie: viewer })).status, 403);
+  assertEquals((await board.post("/stop", { id: "x" }, { Cookie })).status, 404);
+  const stopped = await board.post("/stop", { id: id! }, { Cookie });
+  assertEquals([stopped.status, stopped.headers.get("Location")], [303, `progress?id=${id}`]);
+  await until(async () => /Stopped by operator \w{4} from 192/.test(await textOf(Cookie)));
+  assert((await store.stats()).queued > 0);
 });
 
 Deno.test("nobody acts on deliveries of any state at once", async () => {

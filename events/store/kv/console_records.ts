@@ -7,8 +7,11 @@ import { commit } from "./_write.ts";
 /** The number of records read at a time. */
 const BATCH_SIZE = 500;
 
-/** The kinds of records: counts of a minute, counts of a quarter of an hour, and acts of an operator. */
-export type ConsoleRecordKind = "minute" | "quarter" | "act";
+/**
+ * The kinds of records: counts of a minute, counts of a quarter of an hour, acts of an operator, and wishes to
+ * stop one.
+ */
+export type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
 
 /** The place of a record. Those of a kind are in the order of their numbers. */
 export interface ConsoleRecordKey {
