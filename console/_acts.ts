@@ -47,7 +47,7 @@ export class Acts {
   readonly #parts: ActParts;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, ActProgress>();
-  /** What stops the acts on many that run in this process, by their ids. */
+  /** Controllers that stop the acts on many of this process, by the ids of the acts. */
   readonly #stops = new Map<string, AbortController>();
   readonly #ends = new Set<Promise<void>>();
   #begun = 0;
