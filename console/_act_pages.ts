@@ -31,7 +31,7 @@ const GOES_ON =
 const GO_ON =
   "They are put back with new attempts, and go on where they failed: what is noted as done stays done, " +
   "and their idempotency keys stay the same. Only what is not noted happens again. Those that have had the " +
-  "answer that they waited for begin anew.";
+  "answer that they waited for begin anew. Those that somebody has cancelled stay dead: replay them one by one.";
 
 /** Says what an act on one event does. */
 function consequenceOf(kind: ActKind, event: StoredEvent): string {

@@ -52,13 +52,20 @@ function filterOf(query: DeliveryQuery): EventFilter {
   };
 }
 
-/** Makes the filters of the events that an act on a choice changes, one for each state; none if it changes none. */
+/**
+ * Makes the filters of the events that an act on a choice changes, one for each state; none if it changes none. A
+ * replay leaves out what somebody has cancelled: that is put back one by one.
+ */
 export function actFiltersOf(kind: ActKind, query: DeliveryQuery): EventFilter[] {
   const { state } = query;
   const states: readonly DeliveryQuery["state"][] = CHANGED[kind];
   if (state !== undefined && !states.includes(state)) return [];
   const meant = state === undefined ? states.slice(0, MEANT[kind]) : [state];
-  return meant.map((each) => ({ ...filterOf(query), state: each }));
+  return meant.map((each) => ({
+    ...filterOf(query),
+    state: each,
+    ...(kind === "replay" && each === "dead" && { outcome: "failed" }),
+  }));
 }
 
 /** Searches deliveries, the newest first. */

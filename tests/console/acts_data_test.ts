@@ -68,6 +68,18 @@ testKv("an act on many changes all that match, and shows its progress", async (k
   assertEquals(await listed(store, { state: "dead" }), ["d"]);
 });
 
+Deno.test("a replay of many leaves dead what somebody has cancelled", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await buryAll(store, ["failed"]);
+  await store.accept(delivery("cancelled"));
+  await store.cancel("cancelled");
+  assertEquals((await data.countFor("replay", { state: "dead" })).count, 1);
+  assertEquals((await ended(sut, await data.actOnAll("replay", {}, "me"))).changed, 1);
+  assertEquals(await listed(store, { state: "dead" }), ["cancelled"]);
+  assertEquals((await data.act("replay", "cancelled", "me")).changed, 1);
+});
+
 Deno.test("acts choose the states that they can change", async () => {
   await using sut = await openData();
   const { data, store } = sut;
