@@ -7,6 +7,7 @@ import {
   MAX_TIMER_MS,
   met,
 } from "../core/check_options.ts";
+import { CommitMarks, commitUnlocked } from "../core/kv_commits.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import {
@@ -16,9 +17,6 @@ import {
 } from "./rate_limit_store.ts";
 
 const DOING = "create the rate limit store";
-
-/** Longest pause before a commit to a locked file is tried again: a commit takes about 1 ms. */
-const MAX_PAUSE_MS = 10;
 
 /** Counts of expired windows that each new count deletes: enough to keep up with them. */
 const EXPIRED_PER_INSERTION = 10;
@@ -178,23 +176,26 @@ const encoder = new TextEncoder();
 class KvCounts {
   readonly #kv: Deno.Kv;
   readonly #prefix: Deno.KvKey;
-  readonly #lockedMs: number;
+  readonly #marks: CommitMarks;
+  readonly #tryMs: number;
 
   /**
    * @param kv The KV.
    * @param prefix The key prefix of the counts.
-   * @param lockedMs The time for which a locked file is tried again.
+   * @param tryMs The time for which a locked file is tried again.
    */
-  constructor(kv: Deno.Kv, prefix: Deno.KvKey, lockedMs: number) {
+  constructor(kv: Deno.Kv, prefix: Deno.KvKey, tryMs: number) {
     this.#kv = kv;
     this.#prefix = prefix;
-    this.#lockedMs = lockedMs;
+    this.#marks = new CommitMarks(kv, [...prefix, "commit"]);
+    this.#tryMs = tryMs;
   }
 
   /** Counts a request. */
   async increment(key: string, windowMs: number): Promise<RateLimitCount> {
     const now = Date.now();
-    await this.#commit(this.#kv.atomic().sum(await this.#keyOf(key, windowMs, now), 1n));
+    const kvKey = await this.#keyOf(key, windowMs, now);
+    await this.#marks.commit(this.#kv.atomic().sum(kvKey, 1n), [], { tryMs: this.#tryMs });
     const counted = await this.get(key, windowMs, now);
     if (counted.count <= 1) await this.#forgetExpired(now);
     return counted;
@@ -220,29 +221,15 @@ class KvCounts {
 
   /** Deletes expired counts: in Deno KV a sum has no expiry, and removes the one that a key has. */
   async #forgetExpired(now: number): Promise<void> {
-    const selector = { start: this.#prefix, end: [...this.#prefix, now] };
+    const selector = { start: [...this.#prefix, 0], end: [...this.#prefix, now] };
     const expired = this.#kv.list(selector, { limit: EXPIRED_PER_INSERTION });
-    const commit = this.#kv.atomic();
+    const operation = this.#kv.atomic();
     let found = 0;
     for await (const { key } of expired) {
-      commit.delete(key);
+      operation.delete(key);
       found++;
     }
-    if (found > 0) await this.#commit(commit);
-  }
-
-  /** Commits, and tries again while another process has the file locked: Deno's KV does not wait. */
-  async #commit(operation: Deno.AtomicOperation): Promise<void> {
-    const start = performance.now();
-    for (;;) {
-      try {
-        return void await operation.commit();
-      } catch (error) {
-        const isLocked = String(error).includes("database is locked");
-        if (!isLocked || performance.now() - start > this.#lockedMs) throw error;
-      }
-      await new Promise((resolve) => setTimeout(resolve, MAX_PAUSE_MS * Math.random()));
-    }
+    if (found > 0) await commitUnlocked(operation, { tryMs: this.#tryMs });
   }
 }
 

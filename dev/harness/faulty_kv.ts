@@ -21,6 +21,31 @@ export function withOperations(
 }
 
 /**
+ * Makes a view of a KV whose commits are repeated, as Deno's client of a remote KV does without an answer: what
+ * was made is refused the second time.
+ *
+ * @param kv The KV.
+ * @param meanwhile Called between the two, for what others do then.
+ * @param isMeant Chooses the commits; all by default.
+ * @returns The view.
+ */
+export function repeating(
+  kv: Deno.Kv,
+  meanwhile: () => void | Promise<void> = () => {},
+  isMeant: () => boolean = () => true,
+): Deno.Kv {
+  return withOperations(kv, (operation) => {
+    const commit = operation.commit.bind(operation);
+    operation.commit = async () => {
+      if (!isMeant()) return await commit();
+      await commit();
+      await meanwhile();
+      return await commit();
+    };
+  });
+}
+
+/**
  * Point at which a commit fails: before anything is written, or after all is. Or it is made and then repeated,
  * as Deno's client of a remote KV does without an answer: the second one is refused because of the first.
  */

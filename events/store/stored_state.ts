@@ -88,12 +88,14 @@ export interface StoredState<TValue> {
    * @returns False if it was changed meanwhile: read it again.
    * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), or it is undefined.
    * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
+   * @throws {Error} If the KV fails: whether it was set is not known then.
    */
   set(value: TValue, options?: SetStateOptions): Promise<boolean>;
   /**
    * Deletes the value now, unless somebody has changed it since it was read.
    *
    * @returns False if it was changed meanwhile: read it again.
+   * @throws {Error} If the KV fails: whether it was deleted is not known then.
    */
   delete(): Promise<boolean>;
 }

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertGreater, assertLessOrEqual, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import { repeating } from "../../dev/harness/faulty_kv.ts";
 import {
   KvRateLimitStore,
   type KvRateLimitStoreOptions,
@@ -19,7 +20,9 @@ const storeIn = (kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) =>
 /** A store that waits for a busy machine, and does not count in memory meanwhile. */
 const patientIn = (kv: Deno.Kv) => storeIn(kv, { timeoutMs: 60_000 });
 
-const keysIn = (kv: Deno.Kv) => Array.fromAsync(kv.list({ prefix: ["rate-limits"] }));
+/** The counts. Marks of commits, whose keys do not go on with a number, come before them. */
+const keysIn = (kv: Deno.Kv) =>
+  Array.fromAsync(kv.list({ prefix: ["rate-limits"], start: ["rate-limits", 0] }));
 
 /** A KV that counts the commits, and can be made to fail or to hang. */
 function watched(kv: Deno.Kv) {
@@ -56,6 +59,16 @@ testKv("KvRateLimitStore counts for all instances together, and loses none", asy
   const counts = (await Promise.all(counting)).map(({ count }) => count);
   assertEquals(Math.max(...counts), 90);
   assertEquals((await stores[0]!.get("a", LONG_MS)).count, 90);
+});
+
+testKv("KvRateLimitStore counts a request once if its commit is repeated", async (kv) => {
+  const store = patientIn(repeating(kv));
+  for (let count = 1; count <= 3; count++) {
+    assertEquals((await store.increment("a", LONG_MS)).count, count);
+  }
+  const counting = Array.from({ length: 20 }, () => store.increment("b", LONG_MS));
+  const counts = (await Promise.all(counting)).map(({ count }) => count);
+  assertEquals(Math.max(...counts), 20);
 });
 
 testKv("KvRateLimitStore tells how long the window goes on", async (kv) => {

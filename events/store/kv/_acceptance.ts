@@ -91,13 +91,12 @@ export class Acceptance {
     const found = await this.#lookUp(id);
     if (isLive(found)) return { id, duplicate: true };
     const { body } = delivery;
-    const { uploads } = this.#parts;
-    const mark: Upload = await upload(this.#kv, this.#keys, payload, body, receivedAt, uploads);
+    const mark: Upload = await upload(this.#parts, payload, body, receivedAt);
     const result = await this.#acceptWith(record, found, delivery, (write) => {
       write.check(mark).delete(mark.key);
       setChunks(write, this.#keys, payload, body, lastPartOf(payload));
     });
-    if (result.duplicate) await discardUpload(this.#kv, this.#keys, payload, mark);
+    if (result.duplicate) await discardUpload(this.#parts, payload, mark);
     return result;
   }
 
@@ -184,7 +183,6 @@ export class Acceptance {
 
   #add(write: Write, record: EventRecord, delivery: Delivery | undefined): void {
     const { payload } = record;
-    if (delivery) write.proof = record;
     if (delivery && payload && fitsOneCommit(payload)) {
       setChunks(write, this.#keys, payload, delivery.body);
     }

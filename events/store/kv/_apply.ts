@@ -284,7 +284,6 @@ export async function addChange(
   add?.(write);
   const record = await keepId(write, parts, unshared(write, parts.keys, after, body));
   const written = lease ? new LeasedRecord(parts.keys, record, lease).record : record;
-  if (lease) write.proof = written;
   removeOld(write, parts, before, written);
   writeNew(write, parts, written);
   return written;
@@ -421,9 +420,6 @@ async function commitChange(
   // An event in a group has its own entry in the schedule, which names its position.
   if (leasing && !record.group) write.lease(leasing, 0);
   else writeNew(write, parts, leasing?.record ?? record);
-  const taken = handOff ?? (record.group ? leasing : undefined);
-  if (taken) write.proof = taken.record;
-  else write.proof ??= record;
   write.notifies ||= isGivenBack(before, record);
   const versionstamp = await commits.commit(write, withinMs).catch((error) => {
     handOff?.endUnknown();

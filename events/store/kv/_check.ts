@@ -23,7 +23,7 @@ import {
   readAll,
 } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
-import { commit, Write } from "./_write.ts";
+import { Write } from "./_write.ts";
 
 const DOING = "check the store";
 
@@ -66,8 +66,8 @@ export class StoreCheck {
     }
     const { read, put_back: putBack, unreadable } = counts;
     const summary: CheckSummary = { at: Date.now(), read, putBack, unreadable };
-    const { kv, keys } = this.#parts;
-    await commit(kv.atomic().set(keys.lastCheck, encodeValue(summary)));
+    const { kv, keys, marks } = this.#parts;
+    await marks.commit(kv.atomic().set(keys.lastCheck, encodeValue(summary)), []);
   }
 
   /** Records come last, so that they get back what they lose by a discarded value. */

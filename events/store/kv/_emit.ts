@@ -187,12 +187,10 @@ async function emitAlone(
   const write = new Write();
   const known = await knownIds(parts, write, [emission], { isTaken: false, isFirst: true });
   if (known.has(id)) return { id, duplicate: true };
-  const isGenerated = !mayBeKnown(emission);
   // Nobody else has it. But a KV's client that gets no answer commits again, perhaps after the handler.
-  if (isGenerated) write.check(unknown(parts.keys.id(id)));
+  if (!mayBeKnown(emission)) write.check(unknown(parts.keys.id(id)));
   addEvent(parts, write, emission, id, Date.now());
-  const version = await parts.commits.commit(write);
-  if (version === null && !isGenerated) return undefined;
+  if (await parts.commits.commit(write) === null) return undefined;
   if (write.emitsDue) parts.local.listener?.wake();
   return { id, duplicate: false };
 }
@@ -298,7 +296,6 @@ function addEvent(
   const payload = isHeld ? { ...ref, chunks: 0 } : ref;
   const cut = group === undefined ? emission : { ...emission, group: cutKey(group) };
   const record = emitted(cut, id, payload, now, parent);
-  write.proof = record;
   write.set(keys.event(record), encodeValue(record, isHeld ? body : undefined));
   if (!isHeld) setChunks(write, keys, payload, body);
   setDue(write, keys, record);

@@ -1,10 +1,10 @@
+import type { CommitMarks } from "../../../core/kv_commits.ts";
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
 import { refuseMessages } from "./_kv_guard.ts";
-import { knownOf, type StoreKeys } from "./_layout.ts";
-import { type Entry, readAll } from "./_reads.ts";
-import { commit, hasTooManyChecks, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
+import { readAll } from "./_reads.ts";
+import { hasTooManyChecks, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
 /** A commit holds 1,000 mutations: this leaves room for the notifier and shared schedule entries. */
@@ -13,11 +13,11 @@ const MAX_MUTATIONS = 950;
 /** A commit holds 819,200 bytes: this leaves room for keys and what the KV adds. */
 const MAX_BYTES = 700_000;
 
-/** A commit holds 100 checks. */
-const MAX_CHECKS = 100;
+/** A commit holds 100 checks, one of which may be that of its mark. */
+const MAX_CHECKS = 99;
 
 /** A remote KV takes 10 checks per commit. */
-const MAX_CHECKS_REMOTE = 10;
+const MAX_CHECKS_REMOTE = 9;
 
 /** Largest number of writes of work in a commit with few deliveries, which wait for all of it. */
 const MAX_WORK = 40;
@@ -40,9 +40,6 @@ const SHARED_MS = 500;
 /** Longest time that a write waits. By then its sender has been answered 503. */
 const MAX_WAIT_MS = 4_500;
 
-/** The number of versions that are remembered as answered: a commit is repeated within seconds. */
-const MAX_ANSWERED = 10_000;
-
 /**
  * The group commit: writes that wait at the same time share a commit. A commit costs about 0.3 ms on a file
  * whatever is in it, and an fsync on top on some disks: 32 deliveries in one take a tenth of the time.
@@ -54,17 +51,12 @@ const MAX_ANSWERED = 10_000;
  *
  * A group commit fails as a whole. Then the keys that it checked are read again: the writes whose checks
  * do not hold are refused, and the others are committed anew. What is too large is split.
- *
- * The client of a remote KV repeats a commit that is not answered. If the first one was made, the second one
- * is refused because of it. So before a write is refused that changes an event, its record is read.
  */
 export class GroupCommit {
   readonly #kv: Deno.Kv;
   readonly #notifier: Notifier;
   readonly #shared: SharedEntries;
-  readonly #keys: StoreKeys;
-  /** The versions of the last commits that were answered. */
-  readonly #answered = new Set<string>();
+  readonly #marks: CommitMarks;
   /** Deliveries, and all else: each gets every other place, so that neither keeps the other waiting. */
   #intake: Write[] = [];
   #work: Write[] = [];
@@ -80,9 +72,9 @@ export class GroupCommit {
   readonly #slowness: Timeouts;
   readonly #timeouts: Timeouts;
 
-  constructor(kv: Deno.Kv, keys: StoreKeys, notifier: Notifier, shared: SharedEntries) {
+  constructor(kv: Deno.Kv, marks: CommitMarks, notifier: Notifier, shared: SharedEntries) {
     this.#kv = kv;
-    this.#keys = keys;
+    this.#marks = marks;
     this.#notifier = notifier;
     this.#shared = shared;
     const timer = new SharedTimer();
@@ -215,13 +207,13 @@ export class GroupCommit {
       // Effects come after the notifier's own message, and can add none.
       if (writes[0]?.effects && this.#notifier.kind === "enqueue") refuseMessages(operation);
       for (const write of writes) write.addTo(operation);
-      const result = await commit(operation, this.#onLocked);
+      const checks = writes.flatMap((write) => write.checks);
+      const options = { onLocked: this.#onLocked };
+      const result = await this.#marks.commit(operation, checks, options);
       if (!result.ok) { for (const each of undo) each(); }
       if (!result.ok && writes.length > 1) return await this.#sortOut(writes);
-      if (!result.ok) return await this.#refuse(writes);
-      this.#shared.left(leaving);
-      this.#remember(result.versionstamp);
-      for (const { committed } of writes) committed.resolve(result.versionstamp);
+      if (result.ok) this.#shared.left(leaving);
+      for (const { committed } of writes) committed.resolve(result.ok ? result.versionstamp : null);
     } catch (error) {
       for (const each of undo) each();
       // Effects may have had more than any KV takes.
@@ -255,51 +247,10 @@ export class GroupCommit {
     );
     if (stale.size === 0) return await this.#writeEach(writes);
     const valid = writes.filter(({ checks }) => checks.every((check) => !stale.has(check)));
-    const refused = this.#refuse(writes.filter((write) => !valid.includes(write)));
-    if (valid.length > 0) await this.#write(valid);
-    await refused;
-  }
-
-  /**
-   * Refuses writes, except for those whose commit was made by an earlier try of the KV's client. If that cannot
-   * be found out, they fail, and no others with them.
-   */
-  async #refuse(writes: readonly Write[]): Promise<void> {
-    try {
-      const versions = await this.#versionsOf(writes);
-      for (const [i, { committed }] of writes.entries()) committed.resolve(versions[i]!);
-      for (const version of versions) if (version !== null) this.#remember(version);
-    } catch (error) {
-      for (const { committed } of writes) committed.reject(error);
+    for (const { checks, committed } of writes) {
+      if (checks.some((check) => stale.has(check))) committed.resolve(null);
     }
-  }
-
-  /** Finds the versions of writes that were made without an answer; null if one was not made. */
-  async #versionsOf(writes: readonly Write[]): Promise<readonly (string | null)[]> {
-    const proofs = writes.map(({ leased, proof }) => leased?.record ?? proof);
-    const keys = proofs.flatMap((proof) => proof ? [this.#keys.event(proof)] : []);
-    const entries = (await readAll(this.#kv, keys)).values();
-    return writes.map(({ checks }, i) =>
-      proofs[i] ? this.#versionOf(proofs[i], checks, entries.next().value!) : null
-    );
-  }
-
-  #versionOf(
-    record: EventRecord,
-    checks: readonly Deno.AtomicCheck[],
-    entry: Entry,
-  ): string | null {
-    const { record: stored, versionstamp } = knownOf(entry);
-    const isSame = stored !== undefined && JSON.stringify(stored) === JSON.stringify(record);
-    // A change that leaves the record as it is finds it so, too.
-    if (checks.some((check) => check.versionstamp === versionstamp)) return null;
-    // Two claims of a worker in the same millisecond make the same record.
-    return isSame && !this.#answered.has(versionstamp!) ? versionstamp : null;
-  }
-
-  #remember(version: string): void {
-    if (this.#answered.size >= MAX_ANSWERED) this.#answered.clear();
-    this.#answered.add(version);
+    if (valid.length > 0) await this.#write(valid);
   }
 
   /** Splits a commit that is too large, so that a write that fits none does not fail the others. */
@@ -327,7 +278,7 @@ function split(writes: readonly Write[], maxChecks: number): Batch[] {
 }
 
 function tooManyChecks(cause: unknown): Error {
-  const limits = `${MAX_CHECKS}, and a remote one ${MAX_CHECKS_REMOTE}`;
+  const limits = `${MAX_CHECKS + 1}, and a remote one ${MAX_CHECKS_REMOTE + 1}`;
   const message = `too many checks, those of effects among them: a KV takes ${limits}`;
   return new Error(`Cannot commit the change: ${message}`, { cause });
 }

@@ -50,14 +50,14 @@ export async function restoreEvent(
     });
   }
   if (await unknownOf(parts, record) === undefined) return "known";
-  const { kv, keys, uploads } = parts;
-  const mark: Upload = await upload(kv, keys, payload, body, Date.now(), uploads);
+  const { keys } = parts;
+  const mark: Upload = await upload(parts, payload, body, Date.now());
   const outcome = await restoreWith(parts, event, after, (write) => {
     keep(write);
     write.check(mark).delete(mark.key);
     setChunks(write, keys, payload, body, lastPartOf(payload));
   });
-  if (outcome === "known") await discardUpload(kv, keys, payload, mark);
+  if (outcome === "known") await discardUpload(parts, payload, mark);
   return outcome;
 }
 

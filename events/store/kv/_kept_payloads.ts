@@ -1,4 +1,5 @@
 import { writeLog } from "../../../core/mod.ts";
+import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { LogSink } from "../../../core/mod.ts";
 import { withDeadline } from "../../../core/timeouts.ts";
 import { type EventRecord, NotKeptError, type PayloadRef } from "../event_record.ts";
@@ -10,7 +11,7 @@ import { MAX_CHUNKS, type StoreKeys } from "./_layout.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
 import { encodeValue } from "../value_codec.ts";
 import { type Entry, LAST, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
-import { commit, Write } from "./_write.ts";
+import { Write } from "./_write.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */
 const [BATCH_SIZE, CONCURRENCY] = [100, 40] as const;
@@ -43,6 +44,7 @@ interface KeptEntry extends ListedEntry {
 interface Parts {
   readonly kv: Deno.Kv;
   readonly keys: StoreKeys;
+  readonly marks: CommitMarks;
   readonly commits: GroupCommit;
   readonly log: LogSink;
   readonly local: { readonly listener?: StoreListener };
@@ -292,15 +294,15 @@ export class KeptPayloads {
 
   /** Counts the sizes, and puts the sum right. Of several processes one does so, once in an hour. */
   async #count(isNeeded: boolean): Promise<void> {
-    const { kv, keys } = this.#parts;
+    const { kv, keys, marks } = this.#parts;
     const mark = await read(kv, keys.keptCounted);
     const isRecent = Math.abs(Date.now() - Number(mark.value)) < COUNT_MS;
     if (isRecent && !isNeeded) return;
-    const operation = kv.atomic().check(mark).set(keys.keptCounted, encodeValue(Date.now()));
+    const operation = kv.atomic().set(keys.keptCounted, encodeValue(Date.now()));
     const drift = await this.#drift();
     if (typeof drift === "number") operation.sum(keys.keptBytes, BigInt.asUintN(64, BigInt(drift)));
     else operation.set(keys.keptBytes, drift);
-    await commit(operation);
+    await marks.commit(operation, [mark]);
   }
 
   /**

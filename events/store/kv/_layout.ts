@@ -108,6 +108,8 @@ export interface StoreKeys {
   readonly keptCounted: Deno.KvKey;
   /** The outcome of the last whole check. */
   readonly lastCheck: Deno.KvKey;
+  /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
+  readonly commitMarks: Deno.KvKey;
   /** The beginning of the records of a console. */
   readonly consoleRecords: Deno.KvKey;
   /** The note of a process that handles events. */
@@ -161,6 +163,7 @@ export function storeKeys(namespace: string): StoreKeys {
     keptBytes: [namespace, "keptBytes"],
     keptCounted: [namespace, "keptCounted"],
     lastCheck: [namespace, "checked"],
+    commitMarks: [namespace, "commit"],
     consoleRecords: [namespace, "console"],
     process: (id) => [namespace, "process", id],
     processes: { prefix: [namespace, "process"] },

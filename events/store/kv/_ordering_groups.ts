@@ -17,7 +17,7 @@ import {
   readAll,
 } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
-import { commit, Write } from "./_write.ts";
+import { Write } from "./_write.ts";
 
 /** A longer ordering key is cut, so that it fits a KV key. */
 const MAX_KEY_LENGTH = 256;
@@ -179,9 +179,10 @@ export class OrderingGroups {
     const { next, size, joinedAt, versionstamp } = await this.read(key);
     if (versionstamp === null) return;
     const record: GroupRecord = { next, size, heldUntil: Date.now() + HOLD_MS, joinedAt };
-    await commit(
-      this.#kv.atomic().check({ key: this.#keys.group(key), versionstamp })
-        .set(this.#keys.group(key), encodeValue(record)),
+    const groupKey = this.#keys.group(key);
+    await this.#parts.marks.commit(
+      this.#kv.atomic().set(groupKey, encodeValue(record)),
+      [{ key: groupKey, versionstamp }],
     );
   }
 

@@ -1,3 +1,4 @@
+import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { LogSink } from "../../../core/mod.ts";
 import type { StoreListener } from "../event_store.ts";
 import type { KeyedLock } from "./_concurrency.ts";
@@ -12,6 +13,8 @@ export interface StoreParts {
   readonly kv: Deno.Kv;
   /** The keys below the store's namespace. */
   readonly keys: StoreKeys;
+  /** The commits of single operations, whose outcome is told truly. */
+  readonly marks: CommitMarks;
   /** The notifier. */
   readonly notifier: Notifier;
   /** The group commit, which all changes of events go through. */

@@ -1,10 +1,9 @@
 import type { PayloadRef } from "../event_record.ts";
 import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
-import type { KeyedLock } from "./_concurrency.ts";
 import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
+import type { StoreParts } from "./_parts.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /** A KV value holds 65,536 bytes. */
 const CHUNK_BYTES = 65_000;
@@ -92,21 +91,23 @@ export function deleteChunks(
  * commit of 780,000 bytes at a time: otherwise small deliveries would wait for those of all uploads.
  */
 export async function upload(
-  kv: Deno.Kv,
-  keys: StoreKeys,
+  { kv, keys, marks, uploads }: Pick<StoreParts, "kv" | "keys" | "marks" | "uploads">,
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
   startedAt: number,
-  turns: KeyedLock,
 ): Promise<Upload> {
   const key = keys.upload(ref.id);
-  let versionstamp: string | undefined;
+  let versionstamp: string | null = null;
   for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
     const operation = kv.atomic();
-    if (versionstamp) operation.check({ key, versionstamp });
-    else operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
+    if (!versionstamp) {
+      operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
+    }
     setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
-    const result = await turns.run("upload", () => commit(operation));
+    const result = await uploads.run(
+      "upload",
+      () => marks.commit(operation, [{ key, versionstamp }]),
+    );
     if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was deleted");
     versionstamp ??= result.versionstamp;
   }
@@ -163,16 +164,15 @@ export async function readSmallPayloads(
   });
 }
 
-/** Deletes an upload that does not become an event, and nothing once it has become one. */
+/** Deletes an upload that does not become an event; false, and nothing, once it has become one. */
 export async function discardUpload(
-  kv: Deno.Kv,
-  keys: StoreKeys,
+  { kv, keys, marks }: Pick<StoreParts, "kv" | "keys" | "marks">,
   ref: Pick<PayloadRef, "id" | "chunks">,
   mark: Upload,
-): Promise<void> {
-  const operation = kv.atomic().check(mark).delete(mark.key);
+): Promise<boolean> {
+  const operation = kv.atomic().delete(mark.key);
   deleteChunks(operation, keys, ref);
-  await commit(operation);
+  return (await marks.commit(operation, [mark])).ok;
 }
 
 /**
@@ -180,18 +180,16 @@ export async function discardUpload(
  * version is left for that version.
  */
 export async function deleteStaleUploads(
-  kv: Deno.Kv,
-  keys: StoreKeys,
+  parts: Pick<StoreParts, "kv" | "keys" | "marks">,
   before: number,
 ): Promise<number> {
   let deleted = 0;
-  for await (const { key, value, versionstamp } of listAround(kv, keys.uploads)) {
+  for await (const { key, value, versionstamp } of listAround(parts.kv, parts.keys.uploads)) {
     if (!isUpload(value)) continue;
     const { startedAt, chunks } = value as UploadMark;
     if (startedAt >= before) continue;
     const ref = { id: String(key.at(-1)), chunks };
-    await discardUpload(kv, keys, ref, { key, versionstamp });
-    deleted++;
+    if (await discardUpload(parts, ref, { key, versionstamp })) deleted++;
   }
   return deleted;
 }

@@ -9,7 +9,6 @@ import type { StoreParts } from "./_parts.ts";
 import { listAround, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
 import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
-import { commit } from "./_write.ts";
 
 /**
  * The time for which an entry that was restored is known, in milliseconds: seven days. A second import of the
@@ -57,7 +56,7 @@ export async function restoreEntry(
   parts: StoreParts,
   given: PortableEntry,
 ): Promise<RestoreOutcome> {
-  const { kv, keys } = parts;
+  const { kv, keys, marks } = parts;
   const entry = checkedEntry(given);
   const { key, value, expireIn = Infinity } = placeOf(keys, entry);
   if (expireIn <= 0) return "expired";
@@ -70,11 +69,11 @@ export async function restoreEntry(
   for (const { versionstamp } of await readAll(kv, [key, mark])) {
     if (versionstamp !== null) return "known";
   }
+  const checks = [key, mark].map((key) => ({ key, versionstamp: null }));
   const operation = kv.atomic()
-    .check({ key, versionstamp: null }, { key: mark, versionstamp: null })
     .set(key, value, Number.isFinite(expireIn) ? { expireIn } : {})
     .set(mark, MARK, { expireIn: MARKED_MS });
-  return (await commit(operation)).ok ? "restored" : "known";
+  return (await marks.commit(operation, checks)).ok ? "restored" : "known";
 }
 
 function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {

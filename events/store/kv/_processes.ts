@@ -2,7 +2,6 @@ import { isProcessNote, type ProcessNote, type UnreadableProcess } from "../proc
 import { encodeValue } from "../value_codec.ts";
 import type { StoreParts } from "./_parts.ts";
 import { listAround } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /**
  * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
@@ -11,14 +10,19 @@ import { commit } from "./_write.ts";
 const KEPT_MS = 300_000;
 
 /** Writes the note of a process, which is forgotten if it is not written again. */
-export async function noteProcess({ kv, keys }: StoreParts, note: ProcessNote): Promise<void> {
+export async function noteProcess(
+  { kv, keys, marks }: StoreParts,
+  note: ProcessNote,
+): Promise<void> {
   const { id, ...value } = note;
-  await commit(kv.atomic().set(keys.process(id), encodeValue(value), { expireIn: KEPT_MS }));
+  const operation = kv.atomic();
+  operation.set(keys.process(id), encodeValue(value), { expireIn: KEPT_MS });
+  await marks.commit(operation, []);
 }
 
 /** Deletes the note of a process. */
-export async function forgetProcess({ kv, keys }: StoreParts, id: string): Promise<void> {
-  await commit(kv.atomic().delete(keys.process(id)));
+export async function forgetProcess({ kv, keys, marks }: StoreParts, id: string): Promise<void> {
+  await marks.commit(kv.atomic().delete(keys.process(id)), []);
 }
 
 /** Lists the processes that were awake in the last minutes, those that have ended in order excepted. */

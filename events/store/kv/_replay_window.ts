@@ -4,7 +4,7 @@ import type { StoreParts } from "./_parts.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { lookUp, UndecodableError } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
-import { commit, untilDone } from "./_write.ts";
+import { untilDone } from "./_write.ts";
 
 /** The event as which a document came first. */
 interface FirstSeen {
@@ -39,7 +39,7 @@ export async function firstIdOf(
   id: string,
   windowMs: number,
 ): Promise<string | null> {
-  const { kv, keys } = parts;
+  const { kv, keys, marks } = parts;
   const key = keys.content(delivery.intake ?? "", await digestOf(delivery.body));
   return await untilDone(async () => {
     const seen = await read(kv, key);
@@ -56,8 +56,8 @@ export async function firstIdOf(
       if (isStored === undefined) return undefined;
     }
     const now: FirstSeen = { id, at: Date.now() };
-    const operation = kv.atomic().check(seen).set(key, encodeValue(now), { expireIn: windowMs });
-    const result = await commit(operation);
+    const operation = kv.atomic().set(key, encodeValue(now), { expireIn: windowMs });
+    const result = await marks.commit(operation, [seen]);
     return result.ok ? null : undefined;
   });
 }

@@ -13,21 +13,21 @@ import {
 } from "../stored_state.ts";
 import type { StoreParts } from "./_parts.ts";
 import { list, type ListedEntry, read } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /** The number of states that are read at a time: each takes up to 65,536 bytes. */
 const BATCH_SIZE = 50;
 
 /** Reads a state. */
 export async function readState<TValue>(
-  { kv, keys }: StoreParts,
+  parts: StoreParts,
   key: string,
   options: StateOptions = {},
 ): Promise<StoredState<TValue>> {
   checkState(key, options);
+  const { kv, keys } = parts;
   const kvKey = keys.state(options.intake ?? "", key);
   const { value, versionstamp } = await read(kv, kvKey);
-  return new KvState<TValue>(kv, kvKey, versionstamp, valueOf(value) as TValue | undefined);
+  return new KvState<TValue>(parts, kvKey, versionstamp, valueOf(value) as TValue | undefined);
 }
 
 /** Lists states in the order of their intakes and keys. */
@@ -40,16 +40,17 @@ export function listStates(
 }
 
 async function* statesOf(
-  { kv, keys }: StoreParts,
+  parts: StoreParts,
   { intake, prefix = "" }: StateListOptions,
 ): AsyncGenerator<ListedState> {
+  const { kv, keys } = parts;
   const all = keys.states(intake);
   const isOrdered = intake !== undefined && prefix !== "";
   const selector = isOrdered ? { ...all, start: [...all.prefix, prefix] } : all;
   for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
     const key = String(entry.key.at(-1));
     if (key.startsWith(prefix)) {
-      const state = listedOf(kv, key, entry);
+      const state = listedOf(parts, key, entry);
       if (state) yield state;
     } else if (isOrdered) return;
   }
@@ -57,13 +58,13 @@ async function* statesOf(
 
 /** Reads a state that was listed; undefined if it has expired. */
 function listedOf(
-  kv: Deno.Kv,
+  parts: StoreParts,
   key: string,
   { key: kvKey, value, versionstamp }: ListedEntry,
 ): ListedState | undefined {
   const entry = readEntry(value);
   if (entry && isOver(entry)) return undefined;
-  const state = new KvState(kv, kvKey, versionstamp, undefined);
+  const state = new KvState(parts, kvKey, versionstamp, undefined);
   return {
     ...{ intake: String(kvKey.at(-2)) || undefined, key, kvKey, versionstamp },
     ...{ value: entry?.value, expiresAt: entry?.until ?? undefined, isUnreadable: !entry },
@@ -75,15 +76,15 @@ class KvState<TValue> implements StoredState<TValue> {
   readonly kvKey: Deno.KvKey;
   versionstamp: string | null;
   value: TValue | undefined;
-  readonly #kv: Deno.Kv;
+  readonly #parts: StoreParts;
 
   constructor(
-    kv: Deno.Kv,
+    parts: StoreParts,
     kvKey: Deno.KvKey,
     versionstamp: string | null,
     value: TValue | undefined,
   ) {
-    this.#kv = kv;
+    this.#parts = parts;
     this.kvKey = kvKey;
     this.versionstamp = versionstamp;
     this.value = value;
@@ -99,10 +100,11 @@ class KvState<TValue> implements StoredState<TValue> {
 
   async #change(change: StateChange, value: TValue | undefined): Promise<boolean> {
     const { kvKey: key, versionstamp } = this;
-    const operation = this.#kv.atomic().check({ key, versionstamp });
+    const { kv, marks } = this.#parts;
+    const operation = kv.atomic();
     if (change) operation.set(key, bytesFromNow(change), expiring(change.expireIn));
     else operation.delete(key);
-    const result = await commit(operation);
+    const result = await marks.commit(operation, [{ key, versionstamp }]);
     if (!result.ok) return false;
     this.versionstamp = change ? result.versionstamp : null;
     this.value = value;

@@ -19,7 +19,7 @@ import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
 import { type Entry, listAround, read, readAll } from "./_reads.ts";
 import { deferEntry } from "./_schedule.ts";
-import { commit, untilDone, Write } from "./_write.ts";
+import { untilDone, Write } from "./_write.ts";
 
 /** The time for which a value is kept that no event waits for yet, in milliseconds: seven days. */
 export const KEPT_MS = 604_800_000;
@@ -69,14 +69,6 @@ interface End {
   readonly record: EventRecord;
   readonly result: EndedWait;
   readonly name: Name;
-}
-
-/** A try to wake a name that was refused. */
-interface TriedWake {
-  readonly given: EndedWait;
-  /** The record of the event that waited then. */
-  readonly holder: EventRecord | undefined;
-  readonly result: WakeResult;
 }
 
 /**
@@ -148,31 +140,16 @@ export class Waits {
 
   /** Wakes a name, in a commit of its own. */
   async wake(wake: Wake): Promise<WakeResult> {
-    let tried: TriedWake | undefined;
     const result = await untilDone(async () => {
       const found = await this.#readToWake(wake.name);
-      if (tried && await this.#isMade(tried, found)) return tried.result;
       const write = new Write();
       for (const check of checksOf(found)) write.check(check);
-      const at = Date.now();
-      const result = this.#addWake(write, found, wake, at);
+      const result = this.#addWake(write, found, wake);
       if (result.outcome === "late") return result;
-      tried = { given: { ...wake, at }, holder: found.holder, result };
       return await this.#parts.commits.commit(write) === null ? undefined : result;
     });
     if (result.outcome === "woken") this.#parts.local.listener?.wake();
     return result;
-  }
-
-  /** Checks whether a refused try was made after all: a remote KV's client repeats a commit without an answer. */
-  async #isMade({ given, holder }: TriedWake, { stored }: Name): Promise<boolean> {
-    const isGiven = ({ at, value }: Pick<NameRecord, "at" | "value">) =>
-      at === given.at && value === given.value;
-    if (isGiven(stored)) return true;
-    if (!holder) return false;
-    const { kv, keys } = this.#parts;
-    const { record } = await readRecord(kv, keys.event(holder));
-    return record?.woken?.some((each) => each.name === given.name && isGiven(each)) ?? false;
   }
 
   /** Applies a change of an event, and wakes names in the same commit. */
@@ -291,10 +268,9 @@ export class Waits {
     write: Write,
     { key, stored, holder }: Name,
     { value }: Wake,
-    at = Date.now(),
   ): WakeResult {
     if (stored.at !== undefined) return { outcome: "late" };
-    const woken: NameRecord = { at, ...(value !== undefined && { value }) };
+    const woken: NameRecord = { at: Date.now(), ...(value !== undefined && { value }) };
     if (!holder) {
       write.set(key, encodeValue(woken), { expireIn: KEPT_MS });
       return { outcome: "kept" };
@@ -370,8 +346,8 @@ export class Waits {
       ...{ eventId: holder?.id, keptUntil: holder ? undefined : at + KEPT_MS },
       delete: async () => {
         if (holder) return false;
-        const operation = this.#parts.kv.atomic().check(...checksOf(found)).delete(key);
-        return (await commit(operation)).ok;
+        const { kv, marks } = this.#parts;
+        return (await marks.commit(kv.atomic().delete(key), checksOf(found))).ok;
       },
     };
   }

@@ -14,17 +14,11 @@ const LEASED_MUTATIONS = 4;
 /** The number of empty shared entries that a commit deletes. */
 const MAX_EMPTY = 20;
 
-/** Time during which a commit is retried: the sender of a webhook has to be answered within 10 s. */
+/** Time during which a change is tried again: the sender of a webhook has to be answered within 10 s. */
 const TRY_MS = 4_500;
 
-/** The longest pause between tries: a commit takes about 1 ms. */
+/** The longest pause between tries. */
 const MAX_PAUSE_MS = 50;
-
-/**
- * The factor by which the pauses grow while another process holds the lock. With 2, a process that was
- * refused a few times had to wait for much longer than the others.
- */
-const PAUSE_GROWTH = 1.3;
 
 interface Mutation {
   readonly key: Deno.KvKey;
@@ -53,8 +47,6 @@ export class Write implements Mutations {
   emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LeasedRecord | undefined;
-  /** A record that no other write makes, with a lease, a payload or an end of its own: if it is there, all is. */
-  proof: EventRecord | undefined;
   /** The record of an event, before the change, that leaves its shared schedule entry. */
   leaving: EventRecord | undefined;
   /** Approximate size in a commit, in bytes. */
@@ -110,9 +102,8 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds the whole write to a commit. */
+  /** Adds all that it changes to a commit. */
   addTo(commit: Deno.AtomicOperation): void {
-    commit.check(...this.checks);
     // First: if effects throw (a sum over a value that is no number), nothing else is in the commit yet.
     this.effects?.(commit);
     for (const { key, value, options, by, deletes } of this.#mutations) {
@@ -239,29 +230,6 @@ export class SharedEntries {
   }
 }
 
-/**
- * Commits, and tries again while another process holds the lock of the database file: Deno's KV does not
- * wait for it. Of three processes that write to one file, two had over half of their commits refused.
- *
- * @param operation The commit.
- * @param onLocked Called when the lock is met.
- */
-export async function commit(
-  operation: Deno.AtomicOperation,
-  onLocked?: () => void,
-): Promise<Deno.KvCommitResult | Deno.KvCommitError> {
-  const start = performance.now();
-  for (let pauseMs = 1;; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * PAUSE_GROWTH)) {
-    try {
-      return await operation.commit();
-    } catch (error) {
-      if (!isLocked(error) || performance.now() - start > TRY_MS) throw error;
-    }
-    onLocked?.();
-    await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.5 + Math.random())));
-  }
-}
-
 /** Checks whether a KV refused a commit for its size, and not because it was asked too often. */
 export function isTooMuch(error: unknown): boolean {
   const text = String(error);
@@ -272,10 +240,6 @@ export function isTooMuch(error: unknown): boolean {
 /** Checks whether a KV refused a commit for the number of its checks. */
 export function hasTooManyChecks(error: unknown): boolean {
   return /too many checks/i.test(String(error));
-}
-
-function isLocked(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("database is locked");
 }
 
 /**

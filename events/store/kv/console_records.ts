@@ -1,8 +1,8 @@
+import { CommitMarks } from "../../../core/kv_commits.ts";
 import { encodeValue } from "../value_codec.ts";
 import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys } from "./_layout.ts";
 import { isForeign, LAST, list, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /** The number of records read at a time. */
 const BATCH_SIZE = 500;
@@ -100,7 +100,8 @@ export interface ConsoleRecords {
  */
 export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRecords {
   const kv = withoutGuard(view);
-  const prefix = storeKeys(namespace).consoleRecords;
+  const { consoleRecords: prefix, commitMarks } = storeKeys(namespace);
+  const marks = new CommitMarks(kv, commitMarks);
   const keyOf = ({ kind, number, id }: ConsoleRecordKey) => [...prefix, kind, number, id];
   const between: ConsoleRecords["between"] = async function* (kind, from, before) {
     const entries = new NumberedEntries(kv, [...prefix, kind]);
@@ -132,18 +133,18 @@ export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRec
     },
     async create({ value, expireIn, ...place }) {
       const key = keyOf(place);
-      const operation = kv.atomic().check({ key, versionstamp: null });
-      return (await commit(operation.set(key, encodeValue(value), { expireIn }))).ok;
+      const operation = kv.atomic().set(key, encodeValue(value), { expireIn });
+      return (await marks.commit(operation, [{ key, versionstamp: null }])).ok;
     },
     async write(records) {
       const operation = kv.atomic();
       for (const { value, expireIn, ...key } of records) {
         operation.set(keyOf(key), encodeValue(value), { expireIn });
       }
-      await commit(operation);
+      await marks.commit(operation, []);
     },
     async delete(key) {
-      await commit(kv.atomic().delete(keyOf(key)));
+      await marks.commit(kv.atomic().delete(keyOf(key)), []);
     },
   };
 }

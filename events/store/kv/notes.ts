@@ -1,8 +1,8 @@
+import { CommitMarks } from "../../../core/kv_commits.ts";
 import { encodeValue } from "../value_codec.ts";
 import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys, UndecodableError } from "./_layout.ts";
 import { isUndecodable, listAround, read } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /** A note that was read. */
 export interface StoredNote {
@@ -44,7 +44,8 @@ export interface Notes {
  */
 export function openSlotNotes(view: Deno.Kv, namespace: string): Notes {
   const kv = withoutGuard(view);
-  const { slots, schedules } = storeKeys(namespace);
+  const { slots, schedules, commitMarks } = storeKeys(namespace);
+  const marks = new CommitMarks(kv, commitMarks);
   return {
     async read(name) {
       const entry = await read(kv, slots(name));
@@ -53,8 +54,8 @@ export function openSlotNotes(view: Deno.Kv, namespace: string): Notes {
     },
     async write(name, value, version) {
       const key = slots(name);
-      const operation = kv.atomic().check({ key, versionstamp: version });
-      const result = await commit(operation.set(key, encodeValue(value)));
+      const operation = kv.atomic().set(key, encodeValue(value));
+      const result = await marks.commit(operation, [{ key, versionstamp: version }]);
       return result.ok ? result.versionstamp : null;
     },
     async *list() {

@@ -1,8 +1,8 @@
+import { commitUnlocked } from "../../../core/kv_commits.ts";
 import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
 import type { NotifierKind } from "../event_store.ts";
 import { encodeValue } from "../value_codec.ts";
 import { isForeign } from "./_reads.ts";
-import { commit } from "./_write.ts";
 
 /**
  * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done.
@@ -48,7 +48,7 @@ export async function detectNotifier(kv: Deno.Kv, namespace: string): Promise<No
     versionstamp: "0000000000000000ffff",
   };
   try {
-    await commit(kv.atomic().check(impossible).enqueue(null));
+    await commitUnlocked(kv.atomic().check(impossible).enqueue(null));
     return "enqueue";
   } catch (error) {
     if (/not supported|not a function/i.test(String(error))) return "watch";

@@ -5,6 +5,7 @@ import {
   checkPart,
   met,
 } from "../../../core/check_options.ts";
+import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
@@ -73,12 +74,14 @@ export async function openEventStore(
   }
   const notifier = createNotifier(kind, own, namespace, log);
   const keys = storeKeys(namespace);
-  const commits = new GroupCommit(own, keys, notifier, new SharedEntries(keys));
+  const marks = new CommitMarks(own, keys.commitMarks);
+  const commits = new GroupCommit(own, marks, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
-  const kept = { kv: own, keys, commits, log, local };
+  const kept = { kv: own, keys, marks, commits, log, local };
   return storeOf(guardKv(kv, namespace, kind === "enqueue"), {
     kv: own,
     keys,
+    marks,
     notifier,
     commits,
     locks: new KeyedLock(),
@@ -94,7 +97,7 @@ export async function openEventStore(
 
 /** Makes the store; its users get their own view of the KV. */
 function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
-  const { kv, keys, notifier, retentionMs, local, listeners } = parts;
+  const { notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts);
   const claims = new Claims(parts, schedule);
@@ -111,7 +114,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(Date.now()),
-    deleteStaleUploads: (ms) => deleteStaleUploads(kv, keys, Date.now() - ms),
+    deleteStaleUploads: (ms) => deleteStaleUploads(parts, Date.now() - ms),
     state: (key, options) => readState(parts, key, options),
     noteProcess: (note) => noteProcess(parts, note),
     forgetProcess: (id) => forgetProcess(parts, id),

@@ -61,10 +61,12 @@ export async function listed(store: EventStore, filter?: EventFilter): Promise<s
 /** The ids of leased events. */
 export const idsOf = (leases: readonly Lease[]): string[] => leases.map(({ record }) => record.id);
 
-/** All keys of the store below a prefix. */
+/** All keys of the store below a prefix, without the marks of its commits. */
 export async function keysOf(kv: Deno.Kv, ...prefix: string[]): Promise<Deno.KvKey[]> {
   const keys = [];
-  for await (const { key } of kv.list({ prefix: ["events", ...prefix] })) keys.push(key);
+  for await (const { key } of kv.list({ prefix: ["events", ...prefix] })) {
+    if (key[1] !== "commit") keys.push(key);
+  }
   return keys;
 }
 

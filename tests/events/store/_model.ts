@@ -1,5 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { EventRecord, EventState, EventStore, Lease } from "../../../events/mod.ts";
+import type {
+  EventRecord,
+  EventState,
+  EventStore,
+  Lease,
+  StoredState,
+} from "../../../events/mod.ts";
 import { childIdOf, emissionOf } from "../../../events/store/emission.ts";
 import { delivery } from "./_events.ts";
 
@@ -22,7 +28,9 @@ export type Operation =
     readonly name: number;
     readonly timeoutMs: number;
   }
-  | { readonly op: "wake"; readonly name: number }
+  | { readonly op: "wake" | "deleteAnswer"; readonly name: number }
+  | { readonly op: "readState"; readonly key: number }
+  | { readonly op: "setState" | "deleteState"; readonly state: number }
   | { readonly op: "replay" | "cancel"; readonly id: number }
   | { readonly op: "purge" | "replayAll" | "replayDone" | "cancelAll" }
   | { readonly op: "advance"; readonly ms: number };
@@ -77,6 +85,13 @@ interface ModelName {
   readonly value: string | undefined;
 }
 
+/** A state that was read, and how often it had been changed by then; 0 if there was none. */
+interface HeldState {
+  readonly key: string;
+  readonly state: StoredState<number>;
+  changes: number;
+}
+
 /** A lease as its worker knows it. */
 interface Held {
   /** The event that it is of: one that comes again under the same id is another one. */
@@ -116,7 +131,11 @@ export class StoreModel {
   readonly #orderingGroups = new Map<string, ModelGroup>();
   readonly #leases: Held[] = [];
   readonly #names = new Map<string, ModelName>();
+  readonly #states: HeldState[] = [];
+  /** The number of the change that has set a state, and its value. */
+  readonly #set = new Map<string, { readonly changes: number; readonly value: number }>();
   #wakes = 0;
+  #changes = 0;
 
   /** @param keepsPayloads Set if done events can be replayed. */
   constructor(store: EventStore, keepsPayloads = false) {
@@ -141,6 +160,13 @@ export class StoreModel {
         return await this.#cancel(`d${operation.id}`);
       case "wake":
         return await this.#wake(`name${operation.name}`);
+      case "deleteAnswer":
+        return await this.#deleteAnswer(operation.name);
+      case "readState":
+        return await this.#readState(`state${operation.key}`);
+      case "setState":
+      case "deleteState":
+        return await this.#changeState(operation);
       case "purge":
         return await this.#purge();
       case "replayAll":
@@ -171,6 +197,8 @@ export class StoreModel {
     );
     const sorted = (map: Map<string, string>) => [...map].toSorted(([a], [b]) => a < b ? -1 : 1);
     assertEquals(sorted(stored), sorted(expected));
+    const states = await Array.fromAsync(this.#store.states(), ({ key, value }) => [key, value]);
+    assertEquals(states, [...this.#set].map(([key, { value }]) => [key, value]).toSorted());
   }
 
   async #accept(number: number, keyNumber: number): Promise<void> {
@@ -435,6 +463,44 @@ export class StoreModel {
     assertEquals((await this.#store.wake(name, value)).outcome, outcome);
     if (outcome === "late") return;
     this.#names.set(name, { event: known?.event, value: String(value) });
+  }
+
+  /** Deletes a value, unless an event is about to get it, and then once more. */
+  async #deleteAnswer(number: number): Promise<void> {
+    const answers = await Array.fromAsync(this.#store.answers());
+    const isTaken = (known: ModelName) =>
+      known.event?.state === "parked" && known.event.waitsFor !== undefined;
+    const names = [...this.#names].flatMap(([name, known]) =>
+      known.value === undefined ? [] : [name]
+    );
+    assertEquals(answers.map(({ name }) => name), names.toSorted());
+    const answer = answers[number % Math.max(1, answers.length)];
+    if (!answer) return;
+    const isDeleted = !isTaken(this.#names.get(answer.name)!);
+    assertEquals([await answer.delete(), await answer.delete()], [isDeleted, false]);
+    if (isDeleted) this.#names.delete(answer.name);
+  }
+
+  async #readState(key: string): Promise<void> {
+    const state = await this.#store.state<number>(key);
+    const known = this.#set.get(key);
+    assertEquals(state.value, known?.value);
+    this.#states.push({ key, state, changes: known?.changes ?? 0 });
+  }
+
+  /** Sets or deletes a state that was read, which says whether others have changed it since. */
+  async #changeState({ op, state: number }: Operation & { readonly state: number }): Promise<void> {
+    const held = this.#states[number % Math.max(1, this.#states.length)];
+    if (!held) return;
+    const { key, state } = held;
+    const isSame = (this.#set.get(key)?.changes ?? 0) === held.changes;
+    const changes = op === "setState" ? ++this.#changes : 0;
+    const isMade = changes > 0 ? await state.set(changes) : await state.delete();
+    assertEquals(isMade, isSame, `${op} of ${key}`);
+    if (!isMade) return;
+    held.changes = changes;
+    if (changes > 0) this.#set.set(key, { changes, value: changes });
+    else this.#set.delete(key);
   }
 
   #isWoken({ waitsFor }: ModelEvent): boolean {

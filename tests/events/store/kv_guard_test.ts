@@ -1,3 +1,4 @@
+import { CommitMarks } from "../../../core/kv_commits.ts";
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import { GroupCommit } from "../../../events/store/kv/_group_commit.ts";
 import { encodeValue } from "../../../events/store/value_codec.ts";
@@ -162,7 +163,12 @@ Deno.test("the store's own notification goes out in a commit with effects", asyn
   const kv = await Deno.openKv(":memory:");
   const notifier = createNotifier("enqueue", kv, "events");
   const keys = storeKeys("events");
-  const commits = new GroupCommit(kv, keys, notifier, new SharedEntries(keys));
+  const commits = new GroupCommit(
+    kv,
+    new CommitMarks(kv, keys.commitMarks),
+    notifier,
+    new SharedEntries(keys),
+  );
   const write = new Write().set(["own"], encodeValue(1));
   write.notifies = true;
   write.effects = (commit) => {

@@ -1,12 +1,14 @@
 import { assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import fc from "fast-check";
+import { repeating } from "../../../dev/harness/faulty_kv.ts";
 import {
   type EventRecord,
   type EventStore,
   type EventStoreOptions,
   exportEvents,
   importEvents,
+  openEventStore,
 } from "../../../events/mod.ts";
 import { imported } from "../../../events/store/arrival.ts";
 import { unparked } from "../../../events/store/settlement.ts";
@@ -72,7 +74,18 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ op: fc.constant("wake"), name: fc.nat({ max: 2 }) }),
+    arbitrary: fc.record({
+      op: fc.constantFrom("wake", "wake", "deleteAnswer"),
+      name: fc.nat({ max: 2 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant("readState"), key: fc.nat({ max: 1 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      op: fc.constantFrom("setState", "setState", "deleteState"),
+      state: fc.nat({ max: 9 }),
+    }),
   },
   { weight: 2, arbitrary: fc.record({ op: fc.constantFrom("replay", "cancel"), id: few }) },
   {
@@ -88,17 +101,36 @@ function monotonicClock(): Disposable {
   return { [Symbol.dispose]: () => void Reflect.deleteProperty(performance, "now") };
 }
 
+/** The commits that are repeated, over and over again: none by default. */
+type Repeats = fc.Arbitrary<readonly boolean[]>;
+
+const NONE: Repeats = fc.constant([false]);
+
+const SOME: Repeats = fc.array(fc.boolean(), { minLength: 1, maxLength: 30 });
+
+/** Opens a store in memory some of whose commits are repeated, as by a client that gets no answer. */
+async function repeatingStore(
+  repeats: readonly boolean[],
+  options?: EventStoreOptions,
+): Promise<StoreUnderTest> {
+  const { kv, ...sut } = await memoryStore();
+  let commits = 0;
+  const isMeant = () => repeats[commits++ % repeats.length]!;
+  return { ...sut, kv, store: await openEventStore(repeating(kv, () => {}, isMeant), options) };
+}
+
 /** Does any operations on a store and its model, and then checks. A failure prints seed and path. */
 async function forAll(
   numRuns: number,
   check: (sut: StoreUnderTest, model: StoreModel, time: FakeTime) => Promise<void>,
   options: EventStoreOptions = {},
+  repeats = NONE,
 ): Promise<void> {
   using time = new FakeTime();
   using _clock = monotonicClock();
   const operations = fc.array(operation, { maxLength: 80, size: "max" });
-  const property = fc.asyncProperty(operations, async (operations) => {
-    await using sut = await memoryStore(options);
+  const property = fc.asyncProperty(operations, repeats, async (operations, repeats) => {
+    await using sut = await repeatingStore(repeats, options);
     const model = new StoreModel(sut.store, options.keepPayloads !== undefined);
     for (const each of operations) await model.run(each, (ms) => time.tick(ms));
     await check(sut, model, time);
@@ -132,6 +164,11 @@ const keeping = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 
 Deno.test("the store does what its model does, whatever the operations", async () => {
   await forAll(byLength(400, 120), (_sut, model) => model.compare());
+});
+
+Deno.test("the store tells what it does, whatever the operations and repeated commits", async () => {
+  await forAll(byLength(400, 120), (_sut, model) => model.compare(), {}, SOME);
+  await forAll(byLength(200, 60), (_sut, model) => model.compare(), keeping, SOME);
 });
 
 Deno.test("a store that keeps payloads does what its model does", async () => {
@@ -173,6 +210,7 @@ async function keepsNothing(
     assertEquals((await valueAt<{ for?: unknown }>(kv, key)).for, undefined);
     await kv.delete(key);
   }
+  for await (const state of store.states()) await state.delete();
   // The store's own: that the index of dead events is complete, the key of emitted ids, and the sum of what is kept.
   const own = ["indexed", "emit", "keptBytes", "keptCounted"];
   assertEquals((await keysOf(kv)).filter((key) => !own.includes(String(key[1]))), []);
@@ -190,7 +228,7 @@ function waitingIn(records: readonly EventRecord[]): string[] {
 
 Deno.test("an import makes what an export has read, whatever the operations", async () => {
   await forAll(byLength(300, 80), async ({ store }) => {
-    await using other = await memoryStore();
+    await using other = await repeatingStore([true]);
     const before = await recordsIn(store);
     const result = await importEvents(other.store, exportEvents(store));
     assertEquals([result.imported, result.failed], [before.length, 0]);

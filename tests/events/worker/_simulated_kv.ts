@@ -10,9 +10,6 @@ export interface SimulatedKv {
 /** Faults of a KV's calls: a call does nothing, or does all of it and its answer is lost. */
 const FAULTS = ["locked", "lost", "unheard", "hanging", "done and hanging"] as const;
 
-/** Share of the commits, relative to the calls that go wrong, that are made twice, as a KV's client does without an answer. */
-const REPEATED = 0.2;
-
 /** Share of the wake-ups after a commit that reach another process. */
 const HEARD = 0.5;
 
@@ -25,7 +22,7 @@ const HEARD = 0.5;
  * @param faultRate How many of the calls go wrong, from 0 to 1.
  * @param watchers Those who watch the KV, of all processes.
  * @param onCommit Told each commit that was made, whether the process hears of it or not.
- * @param repeats Set if some commits are made twice.
+ * @param repeatRate How many of the commits are made twice, as a KV's client does without an answer, from 0 to 1.
  */
 export function simulateKv(
   kv: Deno.Kv,
@@ -33,7 +30,7 @@ export function simulateKv(
   faultRate: number,
   watchers: Set<() => void>,
   onCommit: (versionstamp: string) => void = () => {},
-  repeats = false,
+  repeatRate = 0,
 ): SimulatedKv {
   let isCut = false;
 
@@ -64,7 +61,7 @@ export function simulateKv(
 
   /** Commits, and at times again: the second one is refused because of the first. */
   async function commitAndRepeat(operation: Deno.AtomicOperation) {
-    const isRepeated = repeats && simulation.random() < faultRate * REPEATED;
+    const isRepeated = repeatRate > 0 && simulation.random() < repeatRate;
     if (isRepeated) await call(() => commit(operation)).catch(() => {});
     return await call(() => commit(operation));
   }

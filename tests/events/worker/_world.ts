@@ -1,3 +1,4 @@
+import { assertEquals } from "@std/assert";
 import {
   type Delivery,
   type EventFilter,
@@ -45,6 +46,12 @@ const QUIET_MS = 40;
 
 /** Text that makes a delivery too large for one commit. */
 const PADDING = "a".repeat(800_000);
+
+/** Share of the commits that are made twice, if some are. */
+const REPEATED = 0.1;
+
+/** The state that is counted up from outside. */
+const OUTSIDE = ["total", { intake: "outside" }] as const;
 
 /** Options of a {@linkcode World}. */
 export interface WorldOptions {
@@ -113,6 +120,7 @@ export class World implements Disposable {
   readonly #options: WorldOptions;
   readonly #watchers = new Set<() => void>();
   #deliveries = 0;
+  #total = 0;
 
   constructor(kv: Deno.Kv, options: WorldOptions) {
     this.#kv = kv;
@@ -149,7 +157,7 @@ export class World implements Disposable {
       faultRate,
       this.#watchers,
       note,
-      isRepeating,
+      isRepeating ? REPEATED : 0,
     );
     const keepPayloads = this.#options.isKeeping ? { forMs: 2_000, maxBytes: 200 } : undefined;
     const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
@@ -210,6 +218,21 @@ export class World implements Disposable {
     }
     if (kind === "cancel" && await store.cancel(id)) cancels.push(span());
     if (kind === "purge" && (await store.purge(this.#only(id))).changed > 0) purges.push(span());
+  }
+
+  /** Counts a state up, as somebody does who is told truly whether that was made. */
+  async countUp(store: EventStore): Promise<void> {
+    for (let isMade = false; !isMade;) {
+      const state = await store.state<number>(...OUTSIDE);
+      isMade = await state.set((state.value ?? 0) + 1);
+    }
+    this.#total++;
+  }
+
+  /** Checks that each call of `countUp()` has added one. */
+  async assertCounted(): Promise<void> {
+    const store = await openEventStore(this.#kv, { notifier: "watch" });
+    assertEquals((await store.state<number>(...OUTSIDE)).value ?? 0, this.#total);
   }
 
   /** The filter for one event. Those that are handled together are of one type. */

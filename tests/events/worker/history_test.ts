@@ -70,6 +70,16 @@ async function play(world: World, scenario: Scenario): Promise<void> {
       await world.lose();
     }
   })();
+  const counting = (async () => {
+    if (!scenario.isRepeating) return;
+    const others = [operator, await world.process(0), await world.process(0)];
+    await Promise.all(others.map(async ({ store }) => {
+      for (let i = 0; i < 10; i++) {
+        await later(random() * 40);
+        await world.countUp(store);
+      }
+    }));
+  })();
   const changing = (async () => {
     await later(random() * 100);
     workers[0]!.cut();
@@ -77,7 +87,7 @@ async function play(world: World, scenario: Scenario): Promise<void> {
     await workers[1]!.worker.stop({ graceMs: random() * 50 });
     workers[1] = await world.worker();
   })();
-  await Promise.all([...sending, intervening, answering, changing, losing]);
+  await Promise.all([...sending, intervening, answering, counting, changing, losing]);
   for (;;) {
     if (scenario.losses) await world.check(operator.store);
     const { queued, running, parked } = await operator.store.stats();
@@ -96,6 +106,7 @@ async function run(scenario: Scenario): Promise<History & Outcome> {
   const isWhole = !scenario.losses;
   assertGuarantees(world.history, outcome, isWhole);
   await assertChildren(kv);
+  await world.assertCounted();
   if (scenario.isCounting) {
     const byKey = Object.groupBy(completions, ({ key = "free" }) => key);
     const counts = Object.entries(byKey).map(([key, its]) => [key, its!.length] as const);
