@@ -43,7 +43,7 @@ const MAX_ID_LENGTH = 500;
  * Longest id of an event that the ids of its follow-ups hold as it is, in bytes. A chain of them would grow and grow,
  * and the keys of 200 in one commit take 81,920 bytes at most.
  */
-const MAX_PARENT_LENGTH = 60;
+const MAX_PARENT_LENGTH = 57;
 
 /** The same names as those of platforms, with which they share their space. */
 const SOURCE = /^[a-z][a-z0-9_-]{0,31}$/i;
@@ -63,8 +63,11 @@ const TYPE = /^[\w.:-]{1,100}$/;
 
 const ACTION = /^[\w:-]{1,100}$/;
 
-/** The end of ids that are made by counting. */
-const COUNTED = /\/\d{4,}$/;
+/** The digits of the first 9,999 numbers. */
+const DIGITS = 4;
+
+/** The end of ids that are made by counting, and of some more. */
+const COUNTED = /\/[a-l]?\d{4,}$/;
 
 const DOING = "emit the event";
 
@@ -93,8 +96,8 @@ export interface OwnEvents<TEvents extends object = Readonly<Record<string, Json
 export interface EmitOptions {
   /**
    * The id, without the name of the source: 1 to 500 characters. An event whose id is known already, in
-   * whatever state, is not stored again. It must not end with a slash and four digits or more, as generated
-   * ids do.
+   * whatever state, is not stored again. It must not end as generated ids do: with a slash and four digits or
+   * more, between them a letter at most.
    *
    * @default {undefined} One is generated, so that each call makes an event.
    */
@@ -385,15 +388,18 @@ export function isReported({ platform, intake, isUnreported = false }: EventReco
 }
 
 /**
- * Makes the id of an event that the handler of another one has emitted.
+ * Makes the id of an event that the handler of another one has emitted. By their ids those of one event are in
+ * the order of their numbers: a longer one comes after a letter, which sorts behind all digits.
  *
  * @param source The name of its source.
  * @param parentId The id of the other event.
  * @param number The number among those that it has emitted, from 1.
- * @returns The id, such as `jobs:forge:72d3162e/0001`.
+ * @returns The id, such as `jobs:forge:72d3162e/0001`, and after 9999 `jobs:forge:72d3162e/a10000`.
  */
 export function childIdOf(source: string, parentId: string, number: number): string {
-  return `${source}:${shortIdOf(parentId)}/${String(number).padStart(4, "0")}`;
+  const digits = String(number).padStart(DIGITS, "0");
+  const letter = "abcdefghijkl".charAt(digits.length - DIGITS - 1);
+  return `${source}:${shortIdOf(parentId)}/${letter}${digits}`;
 }
 
 function shortIdOf(id: string): string {
@@ -435,8 +441,8 @@ function checkId(id: unknown): void {
   const isText = typeof id === "string" && id.length > 0 && id.length <= MAX_ID_LENGTH;
   if (isText && id.isWellFormed() && !COUNTED.test(id)) return;
   throw new TypeError(
-    `Cannot ${DOING}: 'id' must be 1 to ${MAX_ID_LENGTH} characters, and not end with a slash and four ` +
-      `digits or more, got ${met(id)}`,
+    `Cannot ${DOING}: 'id' must be 1 to ${MAX_ID_LENGTH} characters, and not end with a slash, perhaps a ` +
+      `letter, and four digits or more, got ${met(id)}`,
   );
 }
 

@@ -27,9 +27,6 @@ import { hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
 /** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
 const LOOKED_AT = 5;
 
-/** The number of ids made in a millisecond that keep their order. */
-const MAX_COUNT = 36 ** 4;
-
 /** The time for which others are held off by a commit with many ids that was overtaken. */
 const HOLD_MS = 500;
 
@@ -325,10 +322,13 @@ function reportKnown({ log }: StoreParts, eventId: string): void {
 
 /** Makes ids that sort in the order in which they were made here, as far as the clock does not go back. */
 function idGenerator(): () => string {
-  let count = 0;
+  let [count, last] = [0, 0];
   return () => {
-    count = (count + 1) % MAX_COUNT;
+    const now = Date.now();
+    // From the start in each millisecond: four digits are enough for any of them.
+    count = now === last ? count + 1 : 0;
+    last = now;
     const number = count.toString(36).padStart(4, "0");
-    return `${Date.now().toString(36)}-${number}-${crypto.randomUUID().slice(0, 8)}`;
+    return `${now.toString(36)}-${number}-${crypto.randomUUID().slice(0, 8)}`;
   };
 }

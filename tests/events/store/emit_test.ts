@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
+import fc from "fast-check";
 import {
   type Emission,
   type EmitOptions,
@@ -8,7 +9,7 @@ import {
   openEventStore,
 } from "../../../events/mod.ts";
 import { NoTurnError } from "../../../events/store/event_store.ts";
-import { emissionOf, Emissions } from "../../../events/store/emission.ts";
+import { childIdOf, emissionOf, Emissions } from "../../../events/store/emission.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { holdCommits, letGo } from "./_commits.ts";
@@ -77,6 +78,26 @@ testStore("emitted events of a group are handled one at a time, in order", async
   assert(await store.complete(first));
   assertEquals(await drain(store), ["jobs:d1/0002", "jobs:d1/0003"]);
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "due")], []);
+});
+
+testStore("the 9,999th event of a handler is handled before the 10,000th", async ({ store }) => {
+  const lease = await leased(store);
+  // As if 9,996 had been emitted before, in a commit for each 200.
+  const record = { ...lease.record, emitted: 9_996 };
+  const emits = Array.from({ length: 6 }, () => job({ group: "repo" }));
+  assert(await store.complete({ ...lease, record }, { emits }));
+  const numbers = ["9997", "9998", "9999", "a10000", "a10001", "a10002"];
+  assertEquals(await drain(store), numbers.map((number) => `jobs:d1/${number}`));
+});
+
+Deno.test("ids that are made by counting are in the order of their numbers, and no others end so", () => {
+  const number = fc.oneof(fc.nat(), fc.maxSafeNat(), fc.nat({ max: 20_000 }));
+  fc.assert(fc.property(number, number, (a, b) => {
+    const [first, second] = [a, b].map((each) => childIdOf("jobs", "d1", each));
+    assertEquals(first! < second!, a < b);
+    const id = first!.slice("jobs:".length);
+    assertThrows(() => job({ id }), TypeError, "'id' must be");
+  }));
 });
 
 testStore("an event whose id is known is not emitted again, whatever its state", async (sut) => {
