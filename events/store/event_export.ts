@@ -106,8 +106,7 @@ export async function* exportEvents(
   checkKeys("export events", options, ["onLeftOut"]);
   const { onLeftOut = refuse } = options;
   checkFunctions("export events", { onLeftOut });
-  const isAll = Object.values(filter).every((condition) => condition === undefined);
-  if (isAll) {
+  if (isEmpty(filter)) {
     for await (const entry of store.portableEntries()) {
       if (entry.kind !== "unreadable") yield `${await lineOfEntry(entry)}\n`;
       else onLeftOut({ id: entry.name, reason: "this version cannot read it" });
@@ -122,19 +121,28 @@ export async function* exportEvents(
   }
 }
 
+function isEmpty(filter: EventFilter): boolean {
+  return Object.values(filter).every((condition) => condition === undefined);
+}
+
 /** Lists events, those that wait in ordering groups last and in the order of their groups. */
 async function* inGroupsLast(
   store: Pick<EventStore, "list">,
   filter: EventFilter,
 ): AsyncGenerator<StoredEvent> {
   const waiting: Place[] = [];
+  const firsts: Firsts = new Map();
   for await (const event of store.list(filter)) {
+    noteFirst(event, firsts);
     const place = placeOf(event);
     if (place) waiting.push(place);
     else yield event;
   }
+  // The filter may have left the first event of a batch out.
+  if (!isEmpty(filter) && waiting.some(({ key }) => !firsts.has(key))) {
+    for await (const event of store.list()) noteFirst(event, firsts);
+  }
   const sorted = inGroupOrder(waiting);
-  const firsts: Firsts = new Map();
   for (let i = 0; i < sorted.length; i += PAGE) {
     for await (const event of again(store, sorted.slice(i, i + PAGE))) {
       yield withParts(event, firsts);
@@ -145,11 +153,17 @@ async function* inGroupsLast(
 /** The first events of batches, by the keys of their groups. */
 type Firsts = Map<string, EventRecord>;
 
+function noteFirst(event: StoredEvent, firsts: Firsts): void {
+  if (event.state !== "unreadable" && event.group && event.batch) {
+    firsts.set(event.group.key, event);
+  }
+}
+
 /** Adds what is done of the handling of an event's batch: an import makes batches anew, and of what is as far. */
 function withParts(event: StoredEvent, firsts: Firsts): StoredEvent {
   if (event.state === "unreadable" || !event.group) return event;
+  noteFirst(event, firsts);
   const { key, position } = event.group;
-  if (event.batch) firsts.set(key, event);
   const first = firsts.get(key);
   return first?.batch && position <= first.batch.last ? inBatchOf(event, first) : event;
 }

@@ -12,7 +12,6 @@ import type { ReleaseOptions } from "./event_store.ts";
 import {
   BRIEF_BYTES,
   isCancelRequested,
-  progressBytes,
   shortened,
   waited,
   withAttempt,
@@ -20,9 +19,6 @@ import {
   withPutOff,
 } from "./record_notes.ts";
 import type { Wait } from "./waits.ts";
-
-/** The number of bytes of them that each event of a batch takes over, at most, since 100 die in one commit. */
-const MAX_MEMBER_PROGRESS_BYTES = 1_000;
 
 /**
  * Settles an event as done. Its payload is needed no more.
@@ -160,7 +156,7 @@ export function cancelled(record: EventRecord, now: number, error?: unknown): Ev
 
 /**
  * Settles an event that was handled together with the first one of its batch, as that one was. One that
- * dies takes over what is done of the handling, unless that is too much to be kept for each.
+ * dies takes over what is done of the handling.
  *
  * @param record The record.
  * @param first The record of the first one, settled.
@@ -171,7 +167,11 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
   // The first one has all of the error.
   const last = attempts.slice(-1).map((each) => shortened(each, BRIEF_BYTES));
   const ended = { state, outcome, attempt, attempts: last, handledWith: id };
-  if (state === "done") return settled(record, first.settledAt!, { ...ended, payload: null });
+  if (state === "done") {
+    // Those of a hundred would not fit the commit, and a replay of a done event begins anew.
+    const { progress: _, ...rest } = record;
+    return settled(rest, first.settledAt!, { ...ended, payload: null });
+  }
   return settled(record, first.settledAt!, { ...ended, ...progressFrom(first) });
 }
 
@@ -199,10 +199,9 @@ export function inBatchOf(record: EventRecord, first: EventRecord): EventRecord 
   return { ...record, ...progressFrom(first) };
 }
 
-/** Takes what is done of a batch's handling, unless that is too much to be kept for each of its events. */
-function progressFrom({ progress = [] }: EventRecord): Pick<EventRecord, "progress"> {
-  const isKept = progress.length > 0 && progressBytes(progress) <= MAX_MEMBER_PROGRESS_BYTES;
-  return isKept ? { progress } : {};
+/** Takes what is done of a batch's handling. */
+function progressFrom({ progress }: EventRecord): Pick<EventRecord, "progress"> {
+  return progress ? { progress } : {};
 }
 
 /** Notes a time for which an event is to wait, or was to. */

@@ -157,7 +157,11 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       const dead = buried(lease.record, error, Date.now());
       const isReported = reports && dead.outcome === "failed";
       return await fitting(dead, async (after, isBrief) => {
-        const emits = isReported ? await deathsOf(batches, lease, after, isBrief) : undefined;
+        if (!isReported) return await applyChange(parts, lease, after) !== null;
+        const reportsOf = (dead: readonly EventRecord[]) => deathsOf(dead, isBrief);
+        if (!await buryAhead(parts, lease, after, reportsOf)) return false;
+        const members = lease.record.batch ? await batches.members(lease) : [];
+        const emits = reportsOf([after, ...members.map((member) => settledWith(member, after))]);
         return await applyChange(parts, lease, after, { emits }) !== null;
       });
     },
@@ -180,15 +184,11 @@ async function fitting<T>(
   }
 }
 
-/** Makes the reports of a death, and of those of the other events of its batch. */
-async function deathsOf(
-  batches: Batches,
-  lease: Lease,
-  after: EventRecord,
+/** Makes the reports of deaths; undefined if none is reported. */
+function deathsOf(
+  dead: readonly EventRecord[],
   isBrief: boolean,
-): Promise<readonly Emission[] | undefined> {
-  const members = lease.record.batch ? await batches.members(lease) : [];
-  const dead = [after, ...members.map((member) => settledWith(member, after))];
+): readonly Emission[] | undefined {
   const deaths = dead.flatMap((record) => deathOf(record, isBrief) ?? []);
   return deaths.length > 0 ? deaths : undefined;
 }
@@ -245,7 +245,7 @@ export function applyChange(
   after: EventRecord,
   options: ChangeOptions = {},
 ): Promise<Lease | null> {
-  const { group, state } = lease.record;
+  const { group, batch } = lease.record;
   // A parked event leaves its group as well.
   const stays = after.settledAt === null && after.state !== "parked";
   if (!group || stays) {
@@ -253,13 +253,62 @@ export function applyChange(
       ? untilDone((isFirst) => applyToEvent(parts, lease, after, options, isFirst))
       : applyToEvent(parts, lease, after, options) as Promise<Lease | null>;
   }
-  // One change of a group at a time: settling takes more steps than joining, and would lose each race.
-  // Settling goes first, because the events that have joined wait for it.
-  return parts.locks.run(
-    group.key,
-    () => untilDone((isFirst) => applyInGroup(parts, lease, after, options, group, isFirst)),
-    { isUrgent: state === "running" },
+  const leaving = (isFirst: boolean) => applyInGroup(parts, lease, after, options, group, isFirst);
+  if (!batch || after.state !== "dead") return inLock(parts, lease.record, leaving);
+  return buryAhead(parts, lease, after).then((isHeld) =>
+    isHeld ? inLock(parts, lease.record, leaving) : null
   );
+}
+
+/**
+ * Makes a change of a group, one at a time: settling takes more steps than joining, and would lose each race.
+ * Settling goes first, because the events that have joined wait for it.
+ */
+function inLock<T>(
+  { locks }: StoreParts,
+  { group, state }: EventRecord,
+  change: (isFirst: boolean) => Promise<T | undefined>,
+): Promise<T> {
+  return locks.run(group!.key, () => untilDone(change), { isUrgent: state === "running" });
+}
+
+/**
+ * Settles events of a batch that dies before its first one, as many as would not fit the commit in which that
+ * one dies.
+ *
+ * @param parts The store.
+ * @param lease The first event.
+ * @param after Its record after.
+ * @param reportsOf Makes the reports of their deaths; undefined if these are not reported.
+ * @returns False if another change of the first event was faster.
+ */
+async function buryAhead(
+  parts: StoreParts,
+  lease: Lease,
+  after: EventRecord,
+  reportsOf?: (dead: readonly EventRecord[]) => readonly Emission[] | undefined,
+): Promise<boolean> {
+  if (!lease.record.batch) return true;
+  const batches = new Batches(parts);
+  const orderingGroups = new OrderingGroups(parts);
+  for (let isDone = false; !isDone;) {
+    const isHeld = await inLock(parts, lease.record, async () => {
+      const ahead = await batches.dyingAhead(lease, after);
+      isDone = ahead === undefined;
+      if (!ahead) return true;
+      const { group, members } = ahead;
+      const write = startOf(parts, lease, {});
+      orderingGroups.leaveBehind(write, group, members.map((each) => each.group!.position));
+      for (const member of members) settleMember(write, parts, member, after);
+      const deaths = reportsOf?.(members.map((member) => settledWith(member, after)));
+      const turn = { isTaken: false, isFirst: true };
+      if (deaths) await addEmissions(parts, write, deaths, after, turn);
+      if (await parts.commits.commit(write) !== null) return true;
+      return await isChanged(parts, lease) ? false : undefined;
+    });
+    if (!isHeld) return false;
+  }
+  return true;
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
-import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
-import { MAX_BATCH, type Member, OrderingGroups } from "./_ordering_groups.ts";
+import { BRIEF_BYTES, jsonBytes, progressBytes } from "../record_notes.ts";
+import { type Group, MAX_BATCH, type Member, OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 
@@ -30,6 +30,15 @@ const REPORT_ID_BYTES = 96;
 /** A time, as long as any. */
 const NOW = 1e12;
 
+/**
+ * The number of bytes of what is done of their handling that the events of a batch take over in one commit, at
+ * most: in the one that settles all of them, and in one before it in which some of them die.
+ */
+const [MAX_PROGRESS_BYTES, MAX_PROGRESS_BYTES_AHEAD] = [100_000, 200_000] as const;
+
+/** The number of events that die in a commit before. */
+const MAX_AHEAD = 25;
+
 const encoder = new TextEncoder();
 
 /**
@@ -41,6 +50,11 @@ const encoder = new TextEncoder();
  * Only the first event is leased, retried, put off or released. The others stay as they are, queued and off
  * the schedule, until the commit that settles the first one settles them in the same way. It checks the
  * group and not each of them: any other change of theirs changes the group too.
+ *
+ * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
+ * one commit, some of the others die before, in commits of their own which check that the first one is still the
+ * same. The latest one is never among them, because its id is part of the idempotency key. If the process dies in
+ * between, the rest is handled or dies by itself.
  *
  * An event of another type or action ends a batch, since it has handlers of its own. So does one of which
  * other parts are done, from an earlier run, and one that cannot be read.
@@ -90,6 +104,28 @@ export class Batches {
   }
 
   /**
+   * Chooses the events of a batch that die in a commit before the one in which the first one dies.
+   *
+   * @param lease The first event.
+   * @param after Its record after.
+   * @returns These, and the group as it was before; undefined if there are none.
+   */
+  async dyingAhead(
+    { record }: Pick<Lease, "record">,
+    after: EventRecord,
+  ): Promise<{ readonly group: Group; readonly members: readonly EventRecord[] } | undefined> {
+    if (!after.progress || !record.batch) return undefined;
+    const bytes = progressBytes(after.progress);
+    const room = Math.floor(MAX_PROGRESS_BYTES / bytes);
+    if (record.batch.events - 1 <= room) return undefined;
+    const group = await this.#orderingGroups.read(record.group!.key);
+    const members = await this.members({ record });
+    const atOnce = Math.min(MAX_AHEAD, Math.floor(MAX_PROGRESS_BYTES_AHEAD / bytes));
+    const count = Math.min(members.length - room, atOnce);
+    return count > 0 ? { group, members: members.slice(0, count) } : undefined;
+  }
+
+  /**
    * Reads the first event of the batch that another one belongs to.
    *
    * @param record The record of the other one.
@@ -119,8 +155,8 @@ function waitOf(
 }
 
 /** Calculates the bytes that an event takes at most that dies with the first one of its batch, and is reported. */
-function dyingBytesOf(record: EventRecord, first: EventRecord): number {
-  // Its report has the same facts, and the same error.
+function dyingBytesOf({ progress: _, ...record }: EventRecord, first: EventRecord): number {
+  // Its report has the same facts, and the same error. What is done of the handling is counted when it dies.
   return 2 * (jsonBytes(record) + BRIEF_BYTES) + FIRST_IDS * jsonBytes(first.id) + REPORT_BYTES;
 }
 

@@ -233,6 +233,20 @@ export class OrderingGroups {
   }
 
   /**
+   * Adds to a write that events leave a group, none of which is the first one.
+   *
+   * @param write The write.
+   * @param group The group as it was before their positions were read.
+   * @param positions Their positions.
+   */
+  leaveBehind(write: Write, group: Group, positions: readonly number[]): void {
+    const { key, next, size, joinedAt, versionstamp } = group;
+    write.check({ key: this.#keys.group(key), versionstamp });
+    for (const position of positions) write.delete(this.#keys.position(key, position));
+    this.#set(write, key, { next, size: size - positions.length, ...joined(joinedAt) });
+  }
+
+  /**
    * Reads the events behind the first one of a group.
    *
    * @param position The position of the first one.

@@ -1,4 +1,5 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { withOperations } from "../../../dev/harness/faulty_kv.ts";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../events/mod.ts";
 import { exportEvents, importEvents, openEventStore } from "../../../events/mod.ts";
 import { emissionOf } from "../../../events/store/emission.ts";
@@ -12,7 +13,7 @@ import {
   makeDue,
   recordKey,
 } from "./_events.ts";
-import { testStore, testStoreInOneProcess } from "./_stores.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { setNewer } from "./_values.ts";
 
 /** A delivery that is handled together with others of its key that wait. */
@@ -234,18 +235,130 @@ testStore("a member that is cancelled keeps what is done of its batch", async ({
   }
 });
 
+/** Notes parts, whose names take so many bytes each. */
+async function notingParts(
+  store: EventStore,
+  lease: Lease,
+  count: number,
+  bytes: number,
+): Promise<Lease> {
+  let noted = lease;
+  for (let i = 0; i < count; i++) {
+    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
+    assert(noted);
+  }
+  return noted;
+}
+
+const named = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`);
+
+/** Checks that events are dead, have failed with the first of them, and keep so many parts that are done. */
+async function assertDeadWith(store: EventStore, ids: readonly string[], parts: number) {
+  const dead = await Array.fromAsync(store.list({ ids, state: "dead" })) as EventRecord[];
+  assertEquals(dead.length, ids.length);
+  for (const { progress = [], attempts, group } of dead) {
+    assertEquals([progress.length, attempts.length, group], [parts, 1, null]);
+  }
+}
+
+/** Completes all that is due, and tells how many parts each event had as done when it was leased. */
+async function completingAll(store: EventStore): Promise<Map<string, number>> {
+  const parts = new Map<string, number>();
+  for (let leases = await claimAll(store); leases.length > 0; leases = await claimAll(store)) {
+    for (const lease of leases) {
+      for (const id of await batchOf(store, lease)) {
+        parts.set(id, lease.record.progress?.length ?? 0);
+      }
+      assert(await store.complete(lease));
+    }
+  }
+  return parts;
+}
+
+testStore("a batch with many parts is replayed as it was, where it failed", async ({ store }) => {
+  await acceptTogether(store, ["a", "b", "c"]);
+  const lease = await notingParts(store, await claimBatch(store, "a", "b", "c"), 10, 400);
+  assert(await store.bury(lease, new Error("no use")));
+  await assertDeadWith(store, ["a", "b", "c"], 10);
+  assertEquals((await store.replayAll({})).changed, 3);
+  const again = await claimBatch(store, "a", "b", "c");
+  assertEquals(again.record.progress?.length, 10);
+  assert(await store.complete(again));
+});
+
+for (const [end, reported] of [["dies", 100], ["is cancelled", 0]] as const) {
+  Deno.test(`a full batch with all the parts that it can have ${end}, and keeps them`, async () => {
+    await using sut = await memoryStore();
+    const { kv, store } = sut;
+    const ids = named(100);
+    await acceptTogether(store, ids);
+    const lease = await notingParts(store, await claimed(store), 32, 1_000);
+    if (end === "is cancelled") assert(await store.cancel(lease.record.id));
+    const held = (await store.recover(lease))!;
+    assert(await store.bury(held, new Error("no"), { reports: true }));
+    await assertDeadWith(store, ids, 32);
+    const reports = await claimAll(store);
+    assertEquals(reports.length, reported);
+    for (const report of reports) assert(await store.complete(report));
+    const outcome = end === "dies" ? "failed" : "cancelled";
+    assertEquals((await store.replayAll({ outcome })).changed, 100);
+    const again = await claimed(store);
+    assertEquals([again.record.batch?.events, again.record.progress?.length], [100, 32]);
+    assert(await store.complete(again));
+    assertEquals((await Array.fromAsync(store.list({ ids, state: "done" }))).length, 100);
+    await assertNothingWaits(kv);
+  });
+}
+
+testStoreInOneProcess(
+  "a batch whose process is killed while it dies goes on",
+  async ({ kv, store }) => {
+    const ids = named(30);
+    await acceptTogether(store, ids);
+    let commits = Infinity;
+    const failing = withOperations(kv, (operation) => {
+      const commit = operation.commit.bind(operation);
+      operation.commit = () => commits-- > 0 ? commit() : Promise.reject(new Error("killed"));
+    });
+    const dying = await openEventStore(failing, { notifier: "watch" });
+    const lease = await notingParts(dying, await claimed(dying), 32, 1_000);
+    commits = 2;
+    await assertRejects(() => dying.bury(lease, "no", { reports: true }), Error, "killed");
+    const ahead = await listed(store, { state: "dead" });
+    assertEquals(ahead.length, 12);
+    assertEquals(ahead.includes(lease.record.id), false);
+    // The latest one stays: its id is part of the idempotency key.
+    const left = await batchOf(store, lease);
+    assertEquals([left.length, left.at(-1)], [18, "e29"]);
+    await assertDeadWith(store, ahead, 32);
+    const reports = await claimAll(store);
+    assertEquals(reports.length, 12);
+    for (const report of reports) assert(await store.complete(report));
+    // Another worker takes the rest over, which is done. The others are replayed.
+    assert(await store.complete((await store.recover(lease))!));
+    assertEquals((await store.replayAll({})).changed, 12);
+    assertEquals(await completingAll(store), new Map(ahead.map((id) => [id, 32])));
+    assertEquals((await Array.fromAsync(store.list({ ids, state: "done" }))).length, 30);
+    assertEquals(await store.repairGroups(), 0);
+  },
+);
+
 testStore(
   "an export keeps what is done of a batch, and an import its events together",
   async ({ store }) => {
     await acceptTogether(store, ["a", "b"]);
-    const lease = (await store.checkpoint(await claimBatch(store, "a", "b"), "billed"))!;
+    const lease = await notingParts(store, await claimBatch(store, "a", "b"), 10, 400);
     assert(await store.retry(lease, 0, new Error("no")));
     using kv = await Deno.openKv(":memory:");
     const other = await openEventStore(kv);
     assertEquals((await importEvents(other, exportEvents(store))).imported, 2);
     const moved = await claimBatch(other, "a", "b");
-    assertEquals(moved.record.progress, ["billed"]);
-    assertEquals((await other.get("b"))?.progress, ["billed"]);
+    assertEquals(moved.record.progress, lease.record.progress);
+    assertEquals((await other.get("b"))?.progress, lease.record.progress);
+    using third = await Deno.openKv(":memory:");
+    const alone = await openEventStore(third);
+    await importEvents(alone, exportEvents(store, { ids: ["b"] }));
+    assertEquals((await alone.get("b"))?.progress, lease.record.progress);
   },
 );
 

@@ -121,6 +121,34 @@ Deno.test(
 );
 
 Deno.test(
+  "a batch with many parts does none of them again when it is replayed",
+  simulated(async (sut) => {
+    const { kv, store } = sut;
+    const parts = Array.from({ length: 60 }, (_, i) => `handler a, part ${i}`);
+    const ids = ["a", "b", "c"];
+    let isMended = false;
+    const seen: string[][] = [];
+    const handler: EventHandler = async (event, { checkpoint, progress }) => {
+      seen.push(idsOf(event));
+      for (const part of parts) {
+        if (!progress.includes(part)) await checkpoint(part, (commit) => commit.sum([part], 1n));
+      }
+      if (!isMended) throw new GiveUpError("not yet");
+    };
+    for (const id of ids) await store.accept(quiet(id));
+    await withWorker(sut, handler, {}, async () => {
+      for (const id of ids) await reach(store, id, "dead");
+      isMended = true;
+      assertEquals((await store.replayAll({})).changed, 3);
+      for (const id of ids) await reach(store, id, "done");
+    });
+    assertEquals(seen, [ids, ids]);
+    const counts = parts.map(async (part) => (await kv.get<Deno.KvU64>([part])).value?.value);
+    assertEquals(new Set(await Promise.all(counts)), new Set([1n]));
+  }),
+);
+
+Deno.test(
   "an event whose record was deleted is left out of its batch",
   simulated(async (sut) => {
     const { store, kv } = sut;
