@@ -74,7 +74,8 @@ export async function openEventStore(
   }
   const notifier = createNotifier(kind, own, namespace, log);
   const keys = storeKeys(namespace);
-  const marks = new CommitMarks(own, keys.commitMarks);
+  // Only a KV on this machine has a queue.
+  const marks = new CommitMarks(own, keys.commitMarks, kind !== "enqueue");
   const commits = new GroupCommit(own, marks, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
   const kept = { kv: own, keys, marks, commits, log, local };
