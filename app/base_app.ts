@@ -23,6 +23,7 @@ import {
   checkPart,
   met,
 } from "../core/check_options.ts";
+import { endUnread } from "../core/unread_body.ts";
 import { checkAllowedUsers } from "../webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
@@ -212,5 +213,10 @@ export function bindEnv<TEnv extends object>(
   checkPart("bind the environment", app, "fetch", "the app must have a method 'fetch'");
   const { MESSENGER_ALLOWED_USERS } = (env ?? {}) as Record<string, unknown>;
   checkAllowedUsers("bind the environment", MESSENGER_ALLOWED_USERS);
-  return (request, info) => app.fetch(request, { ...env, remoteAddr: info.remoteAddr });
+  return (request, info) => {
+    const bindings = { ...env, remoteAddr: info.remoteAddr };
+    const answered = app.fetch(request, bindings);
+    if (answered instanceof Response) return endUnread(answered, bindings);
+    return answered.then((response) => endUnread(response, bindings));
+  };
 }

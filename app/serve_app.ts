@@ -1,4 +1,5 @@
 import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
+import { UnreadBodyError } from "../core/unread_body.ts";
 import { BrokenBodyError, type ConnectionBindings } from "../middleware/mod.ts";
 
 /**
@@ -128,8 +129,10 @@ function sendable(response: Response): Response {
  * In that case the headers have been sent, and the headers of this response would be added to them.
  */
 function failedOutside(error: unknown, log: LogSink): Response {
-  // The logger has logged it already, and nothing more is sent.
-  if (error instanceof BrokenBodyError) return new Response(null, { status: 500 });
+  // Nothing more is sent. The logger has logged the first already, and the second is no failure.
+  if (error instanceof BrokenBodyError || error instanceof UnreadBodyError) {
+    return new Response(null, { status: 500 });
+  }
   if (!(error instanceof TypeError) || !INVALID_URL.test(error.message)) {
     writeLog(log, "error", "response broke off", { status: 500, code: "INTERNAL", error });
     return new Response(null, { status: 500 });

@@ -3,6 +3,7 @@ import { checkInteger, checkObject, isPromise, met } from "../core/check_options
 import { variablesIn } from "../core/env.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
+import { markUnread } from "../core/unread_body.ts";
 import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
 import type { CountedDelivery, Telemetry } from "../telemetry/mod.ts";
 import { type DecideDelivery, failingOnce, idsOf, notAuthorized } from "./authorize.ts";
@@ -58,6 +59,9 @@ const STORE_TIMEOUT_MS = 5_000;
 
 /** Seconds until a retry makes sense. */
 const RETRY_AFTER_SECONDS = "5";
+
+/** The codes of refusals of a body that is not read on. */
+const GIVEN_UP: ReadonlySet<string> = new Set(["BODY_TIMEOUT", "OVERLOADED"]);
 
 /** The codes of refusals that are logged as warnings. */
 const WARNED: ReadonlySet<string> = new Set([
@@ -183,6 +187,7 @@ class Intake {
         isStored = true;
       } else this.#count({ outcome: "ignored" });
     } catch (error) {
+      if (!body && isGivenUp(error)) markUnread(c.env);
       this.#noteRefusal(c, error, delivery);
       throw error;
     } finally {
@@ -337,6 +342,11 @@ function functionOf(verifyBody: VerifyBody): VerifyBody {
   if (typeof verifyBody === "function") return verifyBody;
   const got = isPromise(verifyBody) ? "a promise: it must not be async" : met(verifyBody);
   throw new TypeError(`A platform's verifier must return a function for the body, got ${got}`);
+}
+
+/** Tells whether a body that was being read is given up: what is left of it may come later, or never. */
+function isGivenUp(error: unknown): boolean {
+  return error instanceof HttpError && GIVEN_UP.has(error.code);
 }
 
 function isObject(value: unknown): value is object {

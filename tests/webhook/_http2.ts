@@ -55,26 +55,56 @@ export async function exchange2(
   streams: number,
   openMs: number = OPEN_MS,
 ): Promise<Answer[]> {
+  const answers = new Map<number, Answer>();
+  for await (const next of received(port, frames, openMs)) {
+    if (typeof next === "string") return [...answers.values(), next];
+    if (next.type === TYPE.goaway) return [...answers.values(), "goaway"];
+    if (next.type === TYPE.reset) answers.set(next.stream, answers.get(next.stream) ?? "reset");
+    if (next.type === TYPE.headers) answers.set(next.stream, statusOf(next.payload));
+    if (answers.size >= streams) break;
+  }
+  return [...answers.values()];
+}
+
+/** Opens a connection, sends frames, and reads until so many streams are reset: the data that came on each before. */
+export async function resets2(
+  port: number,
+  frames: readonly number[],
+  streams: number,
+  openMs: number = OPEN_MS,
+): Promise<string[]> {
+  const texts = new Map<number, string>();
+  const resets: string[] = [];
+  for await (const next of received(port, frames, openMs)) {
+    if (typeof next === "string") break;
+    const { type, stream, payload } = next;
+    const text = texts.get(stream) ?? "";
+    if (type === TYPE.data) texts.set(stream, text + new TextDecoder().decode(payload));
+    if (type === TYPE.reset) resets.push(text);
+    if (resets.length >= streams) break;
+  }
+  return resets;
+}
+
+/** Opens a connection, sends frames, and reads those that come back, or how that ended. */
+async function* received(port: number, frames: readonly number[], openMs: number) {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const sent = Uint8Array.from([...bytes(PREFACE), ...frame("settings", 0, 0), ...frames]);
   const writing = write(connection, sent);
-  const answers = new Map<number, Answer>();
   let rest = new Uint8Array();
-  while (answers.size < streams) {
-    const received = await read(connection, openMs);
-    if (typeof received === "string") {
-      if (received === "closed") await writing;
-      return [...answers.values(), received];
+  for (;;) {
+    const part = await read(connection, openMs);
+    if (typeof part === "string") {
+      if (part === "closed") await writing;
+      yield part;
+      return;
     }
-    rest = Uint8Array.from([...rest, ...received]);
+    rest = Uint8Array.from([...rest, ...part]);
     for (let next = first(rest); next; next = first(rest)) {
       rest = rest.slice(next.size);
-      if (next.type === TYPE.goaway) return [...answers.values(), "goaway"];
-      if (next.type === TYPE.reset) answers.set(next.stream, answers.get(next.stream) ?? "reset");
-      if (next.type === TYPE.headers) answers.set(next.stream, statusOf(next.payload));
+      yield next;
     }
   }
-  return [...answers.values()];
 }
 
 function first(received: Uint8Array) {

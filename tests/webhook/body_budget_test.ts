@@ -103,6 +103,38 @@ Deno.test("BodyBudget lets a large body in where all is set aside that may be", 
   assertEquals([large.isEvicted, evicted.length], [false, 8]);
 });
 
+const FLOOR = 65_536;
+
+Deno.test("BodyBudget counts 64 KiB for each body past 64 that arrives, and evicts the oldest", () => {
+  const budget = new BodyBudget(10 * FLOOR);
+  const { evicted, open } = sharesOf(budget);
+  const shares = Array.from({ length: 74 }, (_, i) => open(`${i}`));
+  assertEquals(evicted, []);
+  for (let i = 74; i < 77; i++) open(`${i}`);
+  assertEquals(evicted, ["0", "1", "2"]);
+  shares[3]!.close();
+  shares[4]!.keep();
+  for (let i = 77; i < 80; i++) open(`${i}`);
+  assertEquals([evicted, budget.bytes], [["0", "1", "2", "5"], 0]);
+});
+
+Deno.test("BodyBudget takes room for the bytes of one body from many that have hardly begun", () => {
+  const { evicted, open } = sharesOf(new BodyBudget(100 * FLOOR));
+  for (let i = 0; i < 163; i++) open(`${i}`);
+  const large = open("large");
+  large.add(40 * FLOOR);
+  assertEquals([large.isEvicted, evicted.length], [false, 40]);
+});
+
+Deno.test("BodyBudget sets no more rooms aside than an eighth of it, while bodies arrive", () => {
+  const budget = new BodyBudget(8 * 100 * FLOOR);
+  const rooms = Array.from({ length: 100 }, () => budget.reserve(1)!);
+  assertEquals(budget.reserve(1), null);
+  rooms[0]!.arrived();
+  rooms[0]!.arrived();
+  assertEquals([budget.reserve(1) !== null, budget.reserve(1), budget.bytes], [true, null, 101]);
+});
+
 Deno.test("BodyBudget evicts as many as it takes", () => {
   const { evicted, open } = sharesOf(new BodyBudget(300_000));
   for (const name of ["a", "b", "c"]) open(name).add(100_000);

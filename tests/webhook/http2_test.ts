@@ -1,7 +1,16 @@
 import { assert, assertEquals } from "@std/assert";
 import { forgeDelivery } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { type Answer, block, bytes, exchange2, type Field, frame, request } from "./_http2.ts";
+import {
+  type Answer,
+  block,
+  bytes,
+  exchange2,
+  type Field,
+  frame,
+  request,
+  resets2,
+} from "./_http2.ts";
 import { serveForge } from "./_served.ts";
 
 const pseudo = (changes: Readonly<Record<string, string>> = {}): Field[] =>
@@ -128,6 +137,45 @@ testWith(["net"], "HTTP/2: a body that is not as long as declared makes no event
     assertEquals(await forge.events(), []);
   }
 });
+
+/** A delivery of which one byte comes. */
+const unfinished = (stream: number, fields: readonly Field[]) => [
+  ...frame("headers", 4, stream, block(fields)),
+  ...frame("data", 0, stream, bytes("{")),
+];
+
+const UNFINISHED = [["of a declared length", [["content-length", "2"]]], [
+  "of any length",
+  [],
+]] as const;
+
+for (const [what, fields] of UNFINISHED) {
+  testWith(
+    ["net"],
+    `HTTP/2: a body ${what} that does not come is answered 408, and its stream reset`,
+    async () => {
+      await using forge = await serveForge({ bodyTimeoutMs: 50 });
+      const head = await delivery(...fields as readonly Field[]);
+      const sent = [1, 3, 5].flatMap((stream) => unfinished(stream, head));
+      const body = '{"error":"Body not received in time"}';
+      assertEquals(await resets2(forge.port, sent, 3), [body, body, body]);
+      assert(await forge.isHealthy());
+    },
+  );
+}
+
+testWith(
+  ["net"],
+  "HTTP/2: a body that is evicted is answered 503, and its stream reset",
+  async () => {
+    await using forge = await serveForge({ maxBodyBytes: 1_000, maxTotalBodyBytes: 1_000 });
+    const head = await delivery();
+    const sent = Array.from({ length: 67 }, (_, i) => unfinished(2 * i + 1, head)).flat();
+    const body = '{"error":"Service Unavailable"}';
+    assertEquals(await resets2(forge.port, sent, 3), [body, body, body]);
+    assert(await forge.isHealthy());
+  },
+);
 
 const huge = block([...GET, ["x", "y".repeat(16_000)]]);
 

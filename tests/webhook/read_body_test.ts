@@ -51,6 +51,25 @@ Deno.test("readBody() holds no more than what has come, though chunks are parts 
   }
 });
 
+Deno.test("readBody() waits for each part with a buffer of twice what has come, and no more than 64 KiB", async () => {
+  const sizes: number[] = [];
+  const body = new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      const { byobRequest } = controller;
+      const size = byobRequest!.view!.byteLength;
+      sizes.push(size);
+      if (sizes.length === 9) controller.close();
+      byobRequest!.respond(sizes.length === 9 ? 0 : sizes.length < 4 ? 1_000 : size);
+    },
+  });
+  assertEquals(
+    (await read(body, 300_000)).byteLength,
+    sizes.slice(3, 8).reduce((a, b) => a + b, 3_000),
+  );
+  assertEquals(sizes, [4_096, 4_096, 4_096, 6_000, 18_000, 54_000, 65_536, 65_536, 65_536]);
+});
+
 Deno.test("readBody() returns no bytes without a body", async () => {
   const request = new Request("http://localhost/", { method: "POST" });
   assertEquals(await readBody(request, { maxBytes: 1 }), new Uint8Array());
