@@ -275,7 +275,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   await workerNoted(worker);
   const scheduler = schedules.length === 0 ? undefined : new Scheduler({
     ...{ schedules, store, notes: openSlotNotes(store.kv, namespace), log },
-    count: telemetry?.countStep?.bind(telemetry),
+    count: telemetry?.countStep.bind(telemetry),
   });
   if (scheduler) closing.add(() => scheduler.stop());
   if (!app.handlesEvents) writeLog(log, "warn", "no handlers", { name, remedy: REGISTER });

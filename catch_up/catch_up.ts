@@ -192,7 +192,7 @@ function countAll(telemetry: Telemetry, result: CatchUpResult): void {
   const found = { asked, failed, stored, refused, too_old, left } as const;
   for (const outcome of Object.keys(found) as (keyof typeof found)[]) {
     const count = found[outcome].length;
-    if (count > 0) telemetry.countStep?.({ is: "caught_up", outcome, count });
+    if (count > 0) telemetry.countStep({ is: "caught_up", outcome, count });
   }
 }
 

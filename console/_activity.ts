@@ -133,6 +133,7 @@ export class ActivityCounter {
       nameRequest: () => {},
       storing: (_, store) => store(undefined),
       countDelivery: (delivery) => countDelivery(count(), delivery),
+      countStep: () => {},
       attempt: (event) => new CountedAttempt(count, event),
       watchOldestDue: () => {
         this.#workers++;

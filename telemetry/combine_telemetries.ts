@@ -2,6 +2,7 @@ import type {
   Attempt,
   AttemptedEvent,
   CountedDelivery,
+  CountedStep,
   StoredDelivery,
   Telemetry,
 } from "./telemetry.ts";
@@ -19,7 +20,8 @@ export function combineTelemetries(first: Telemetry, second: Telemetry): Telemet
   return new BothTelemetries(first, second);
 }
 
-class BothTelemetries implements Telemetry {
+/** `Required`, so that a part that telemetries may lack cannot be missing here. */
+class BothTelemetries implements Required<Telemetry> {
   readonly #first: Telemetry;
   readonly #second: Telemetry;
 
@@ -47,6 +49,10 @@ class BothTelemetries implements Telemetry {
     this.#each((telemetry) => telemetry.countDelivery(delivery));
   }
 
+  countStep(step: CountedStep): void {
+    this.#each((telemetry) => telemetry.countStep(step));
+  }
+
   attempt(event: AttemptedEvent): Attempt {
     return new BothAttempts(this.#each((telemetry) => telemetry.attempt(event)));
   }
@@ -62,7 +68,7 @@ class BothTelemetries implements Telemetry {
 }
 
 /** Attempts of both, as far as they have begun. */
-class BothAttempts implements Attempt {
+class BothAttempts implements Required<Attempt> {
   readonly #attempts: readonly Attempt[];
 
   constructor(attempts: readonly Attempt[]) {

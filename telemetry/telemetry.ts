@@ -203,12 +203,11 @@ export interface Telemetry {
    */
   countDelivery(delivery: CountedDelivery): void;
   /**
-   * Counts a step in the life of events that is neither a delivery nor an attempt. A telemetry without this
-   * method counts none.
+   * Counts a step in the life of events that is neither a delivery nor an attempt.
    *
    * @param step The step.
    */
-  countStep?(step: CountedStep): void;
+  countStep(step: CountedStep): void;
   /**
    * Begins an attempt to handle an event.
    *

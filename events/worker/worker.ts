@@ -284,7 +284,7 @@ class StoreWorker implements EventWorker {
     const parts = { ...options, store, events, handler, versions, settling, renewals, limits };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
-    const count = telemetry?.countStep?.bind(telemetry);
+    const count = telemetry?.countStep.bind(telemetry);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, count, wake });
     const listening = store.listen({ wake, reserve, onCancelRequested: cancel, count });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));

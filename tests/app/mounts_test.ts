@@ -63,6 +63,7 @@ Deno.test("telemetry of a mount counts deliveries and attempts, and names no req
     nameRequest: note("request"),
     storing: (_, store) => store(undefined),
     countDelivery: note("delivery"),
+    countStep: () => {},
     attempt: () => ({ run: (part) => part(), handlerEnded() {}, settled: note("attempt") }),
     watchOldestDue: () => () => {},
   };

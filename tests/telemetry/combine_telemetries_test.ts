@@ -14,6 +14,7 @@ function noting(name: string, calls: string[], traceparent?: string): Telemetry 
       return store(traceparent);
     },
     countDelivery: ({ outcome }) => note(outcome),
+    countStep: ({ is }) => note(is),
     attempt: () => {
       note("attempt");
       return {
@@ -44,6 +45,7 @@ function broken(when: "before" | "after"): Telemetry {
       return fail();
     },
     countDelivery: fail,
+    countStep: fail,
     attempt: () => ({
       run: (part) => {
         if (when === "after") part();
@@ -62,6 +64,7 @@ async function tellAll(telemetry: Telemetry): Promise<number> {
   telemetry.nameRequest("POST", "/");
   assertEquals(await telemetry.storing(DELIVERY, () => Promise.resolve(++runs)), 1);
   telemetry.countDelivery({ platform: "forge", outcome: "accepted" });
+  telemetry.countStep({ is: "emitted", source: "jobs", type: "job" });
   const attempt = telemetry.attempt(EVENT);
   assertEquals(attempt.run(() => ++runs), 2);
   attempt.handlerEnded();
@@ -71,7 +74,7 @@ async function tellAll(telemetry: Telemetry): Promise<number> {
 }
 
 const ALL = [
-  ...["request POST", "storing", "accepted", "attempt", "run", "ended", "handled"],
+  ...["request POST", "storing", "accepted", "emitted", "attempt", "run", "ended", "handled"],
   ...["watch", "unwatch"],
 ];
 
