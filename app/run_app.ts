@@ -77,7 +77,7 @@ const END_MS = 1_000;
  * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those of the app and its platforms.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
- * ends with exit code 1. SIGINT and SIGTERM end it with 0, once running requests and handlers are done or
+ * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end it with 0, once running requests and handlers are done or
  * the grace has passed; a second signal ends it at once, with 1. An uncaught error, such as that of a promise
  * that a handler does not await, is logged and ends the process in the same order, with 1. So does it end
  * once as many handlers run past their time limit as may run at once.
@@ -198,7 +198,9 @@ function listenForStop(name: string, log: LogSink): StopSignal {
     writeLog(log, "warn", "second signal, ending at once", { name, signal });
     Deno.exit(1);
   };
-  const signals: Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"] : ["SIGINT", "SIGTERM"];
+  const signals: Deno.Signal[] = Deno.build.os === "windows"
+    ? ["SIGINT"]
+    : ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const signal of signals) {
     Deno.addSignalListener(signal, () => {
       if (signalled) endAtOnce(signal);

@@ -66,6 +66,18 @@ testSlowApp(waits, 3_000, async (app, stateOf) => {
   assertEquals(await stateOf("d1"), "done");
 });
 
+testSlowApp("runApp() stops in order when its terminal is closed", 60_000, async (app, stateOf) => {
+  if (Deno.build.os === "windows") return;
+  await startHandling(app, "d1");
+  app.process.kill("SIGHUP");
+  const { signal } = await app.line(isMessage("stopping"));
+  assertEquals(signal, "SIGHUP");
+  app.process.kill("SIGHUP");
+  await app.line(isMessage("second signal, ending at once"));
+  assertEquals((await app.process.status).code, 1);
+  assertEquals(await stateOf("d1"), "running");
+});
+
 testWith(
   APP_NEEDS,
   "runApp() ends with 1 when no handler ends any more",
