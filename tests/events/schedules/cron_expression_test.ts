@@ -48,6 +48,7 @@ Deno.test("an expression is in its time zone", () => {
 
 Deno.test("a time that summer time skips comes as much later", () => {
   const [from, to] = ["2026-03-28T12:00Z", "2026-03-30T12:00Z"] as const;
+  // At 3:00 in Berlin, as docs/flows.md says, and the day after at 2:30 again.
   assertEquals(between("30 2 * * *", "Europe/Berlin", from, to), ["03-29T01:00", "03-30T00:30"]);
   assertEquals(between("0 * * * *", "Europe/Berlin", from, to).length, 48);
 });
