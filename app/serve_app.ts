@@ -45,6 +45,9 @@ const PAUSE_MS = 250;
 /** Shortest time between two log records about connections that cannot be accepted. */
 const LOG_MS = 60_000;
 
+/** An address, or this machine: nothing that a secret could be. */
+const ADDRESS = /^(?:[\d.]{7,15}|[\da-f:.]{2,39}|\[[\da-f:.]{2,39}\]|localhost)$/i;
+
 /** Error that Deno throws before it calls the app, while it parses the request's URL. */
 const INVALID_URL = /^Invalid URL/;
 
@@ -78,8 +81,10 @@ export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOpti
     try {
       return watched(listen(place, ({ hostname, port }) => onListen({ hostname, port })));
     } catch (error) {
-      const where = `${place.hostname}:${place.port}`;
-      const message = `${where} (HOST and PORT) cannot be listened on: ${reasonOf(error)}`;
+      // A secret that was put into the wrong variable must not get into the log.
+      const host = ADDRESS.test(place.hostname) ? place.hostname : "HOST";
+      const reason = reasonOf(error).replaceAll(place.hostname, host);
+      const message = `${host}:${place.port} (HOST and PORT) cannot be listened on: ${reason}`;
       throw new Error(message, { cause: error });
     }
   }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { LogRecord } from "../../mod.ts";
 import { type AppHandler, serveApp } from "../../app/serve_app.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
@@ -99,6 +99,14 @@ testNow("serveApp() logs that a stream broke off which looked like a text", asyn
   assertEquals(records.map(({ message, level, error }) => [message, level, error]), [
     ["response broke off", "error", cause],
   ]);
+});
+
+testWith(["net"], "serveApp() does not quote a HOST that is no address: it may be a secret", () => {
+  const place = { hostname: "s3cr3t-put-into-the-wrong-variable", port: 0 };
+  const options = { name: "own", ...place, answer: () => new Response(), log: () => {} };
+  const error = assertThrows(() => serveApp({ ...options, onListen: () => {} }), Error);
+  assert(error.message.startsWith("HOST:0 (HOST and PORT) cannot be listened on: "), error.message);
+  assertEquals(error.message.includes("s3cr3t"), false);
 });
 
 testWith(["net"], "serveApp() names the address that cannot be listened on", async () => {
