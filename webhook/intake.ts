@@ -173,7 +173,9 @@ class Intake {
       body = await readBodyWithin(this.#bodyTimeouts, request, maxBodyBytes, this.#budget);
       // A small body is verified at once, and does not wait for a turn.
       const verifying = verifyBody(body);
-      const verifiedBy = nameOf(isObject(verifying) ? await verifying : verifying);
+      const verifiedBy = nameOf(
+        isObject(verifying) ? await this.#inTime(verifying, body) : verifying,
+      );
       const room = body.share?.keep();
       if (room) await untilRoom(room, this.#storeTimeouts);
       if (verifiedBy !== undefined) c.set("logFields", { verifiedBy });
@@ -196,6 +198,16 @@ class Intake {
     if (respond && isStored) return responseOf(respond(delivery));
     // With a status: without one, Hono leaves the content type to the runtime, which spells it differently.
     return c.text("OK", 200);
+  }
+
+  /** Waits for a verifier, no longer than for the store. Until it ends it holds the body. */
+  async #inTime(verifying: Promise<unknown>, body: HeldBody): Promise<unknown> {
+    const settling = Promise.allSettled([verifying]);
+    const [settled] = await this.#storeTimeouts.limit(body.holdUntil(settling)).catch(() => {
+      throw unavailable(new Error("The delivery was not verified in time"));
+    });
+    if (settled.status === "rejected") throw settled.reason;
+    return settled.value;
   }
 
   #parse(headers: Headers, { bytes }: HeldBody): ParsedDelivery | Response {

@@ -10,6 +10,7 @@ import {
   type Platform,
   secrets,
 } from "../../mod.ts";
+import { FakeTime } from "@std/testing/time";
 import { startTestBot } from "../../testing/mod.ts";
 import type { PlatformDefinition } from "../../webhook/mod.ts";
 
@@ -332,4 +333,23 @@ Deno.test("createIntake() reads the platform's variables, and warns nobody", asy
   const { method, headers, body } = reading({ "X-Key": "short" });
   assertEquals((await app.request("/webhook", { method, headers, body })).status, 200);
   assertEquals(logs.map(({ message }) => message), ["request"]);
+});
+
+Deno.test("definePlatform() answers 503 after 5 s where a verifier does not end, and holds the body until then", async () => {
+  using time = new FakeTime();
+  using kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv);
+  const verifying = Promise.withResolvers<void>();
+  const platform = meter({ createVerifier: () => () => () => verifying.promise });
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
+  app.route("/", createIntake(platform, { store, env: ENV }));
+  const { method, headers, body } = reading();
+  let status = 0;
+  const answered = Promise.resolve(app.request("/webhook", { method, headers, body }))
+    .then((response) => status = response.status);
+  await time.tickAsync(4_999);
+  assertEquals(status, 0);
+  await time.tickAsync(1);
+  assertEquals(await answered, 503);
+  verifying.resolve();
 });
