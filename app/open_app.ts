@@ -15,13 +15,14 @@ import { Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { workerNoted } from "../events/worker/worker.ts";
 import { openTelemetry, type Telemetry } from "../telemetry/mod.ts";
-import { mountIntake } from "../webhook/intake.ts";
+import { type IntakeStore, mountIntake } from "../webhook/intake.ts";
 import { type AppPlan, planOf, readAllowed, variablesOf } from "./app_plan.ts";
 import { openAppStore, warnOfLeftEvents } from "./app_store.ts";
 import { bindEnv, createBaseApp } from "./base_app.ts";
 import { Closing } from "./closing.ts";
 import type { App } from "./define_app.ts";
 import type { AppParts } from "./event_middleware.ts";
+import { type KvFile, watchKvFile } from "./kv_file.ts";
 import { openMounts } from "./mounts.ts";
 import { refusePlatforms } from "./own_events.ts";
 import { readTimes } from "./schedules.ts";
@@ -244,6 +245,8 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
     keepPayloads,
   });
   if (!options.kv) closing.add(() => kv.close());
+  const kvFile = options.kv ? undefined : await watchKvFile(kvUrl, log);
+  if (kvFile) closing.add(() => kvFile.close());
   refusePlatforms(store, new Set(app.platforms.map((platform) => platform.name)));
   const ownTelemetry = await opening;
   const requestLog = summingUp(log, closing);
@@ -263,7 +266,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   );
   const stopping = Promise.withResolvers<void>();
   const parts: RequestParts<EnvOf<TSpec>, TResources> = {
-    ...{ env, resources, store, telemetry, ownTelemetry, requestLog },
+    ...{ env, resources, store, telemetry, ownTelemetry, requestLog, kvFile },
     isStopping: false,
   };
   const fetch = fetchOf(app, plan, parts, apps);
@@ -322,6 +325,8 @@ interface RequestParts<TEnv extends object, TResources> extends AppParts<TEnv, T
   /** Telemetry of the app alone: no mount names requests. */
   readonly ownTelemetry: Telemetry | undefined;
   readonly requestLog: LogSink;
+  /** File of the KV; undefined if it is in none that can be watched. */
+  readonly kvFile: KvFile | undefined;
   isStopping: boolean;
 }
 
@@ -333,7 +338,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   mounts: readonly Hono[],
 ): AppHandler {
   const { name, version, before, rateLimit, routes, ready } = definition;
-  const { resources, store, telemetry, ownTelemetry, requestLog: log } = parts;
+  const { resources, store, telemetry, ownTelemetry, requestLog: log, kvFile } = parts;
   const base = createBaseApp<EnvOf<TSpec>>({
     ...{ name, version, before, telemetry: ownTelemetry },
     logger: { log, trustedProxyHops, skip: isPoll },
@@ -342,10 +347,12 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
       : { ...rateLimit ?? RATE_LIMIT, failedOnly: true, trustedProxyHops },
     ready: () => {
       if (parts.isStopping) throw new StoppingError();
+      kvFile?.check();
       return ready?.({ env, resources });
     },
   });
-  for (const platform of platforms) base.route("/", mountIntake(platform, { store, telemetry }));
+  const intakeParts = { store: kvFile ? storeIn(kvFile, store) : store, telemetry };
+  for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];
   const added: unknown = routes?.(base, { env, resources, store, kv: store.kv, log });
@@ -357,6 +364,16 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   checkReached(base.routes.slice(known.length), known);
   const answer = bindEnv(base, env);
   return (request, info = {}) => answer(request, info);
+}
+
+/** Makes a store that accepts nothing into a file that is gone. */
+function storeIn(kvFile: KvFile, store: EventStore): IntakeStore {
+  const { maxPayloadBytes, retentionMs } = store;
+  const accept: IntakeStore["accept"] = (delivery, options) => {
+    kvFile.check();
+    return store.accept(delivery, options);
+  };
+  return { maxPayloadBytes, retentionMs, accept };
 }
 
 /** Refuses routes of the app's own that would never be reached. Of a middleware, which has no method, nobody knows. */
