@@ -4,6 +4,8 @@ import { sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
+import { ON_DENO_2_5 } from "../_deno_version.ts";
+import { telemetryOf } from "./_collector.ts";
 import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
@@ -76,6 +78,25 @@ testSlowApp("runApp() stops in order when its terminal is closed", 60_000, async
   await app.line(isMessage("second signal, ending at once"));
   assertEquals((await app.process.status).code, 1);
   assertEquals(await stateOf("d1"), "running");
+});
+
+const silent = "runApp() ends although its collector accepts and never answers";
+testWith(APP_NEEDS, silent + (ON_DENO_2_5 ? " (Deno 2.5 does not)" : ""), async () => {
+  if (ON_DENO_2_5) return;
+  using collector = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const env = {
+    ...telemetryOf(`http://127.0.0.1:${collector.addr.port}`),
+    ...{ KV_URL: ":memory:", OTEL_EXPORTER_OTLP_TIMEOUT: "200" },
+  };
+  // Without the limit it took 29 s.
+  await assertWithin(10_000, async () => {
+    await using app = spawnOwnApp({ graceMs: 1_000 }, env);
+    await startHandling(app, "d1");
+    const start = performance.now();
+    app.process.kill("SIGTERM");
+    assertEquals((await app.process.status).code, 0);
+    return performance.now() - start;
+  });
 });
 
 testWith(
