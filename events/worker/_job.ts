@@ -9,6 +9,7 @@ import { HandlerCommits } from "./_handler_commits.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { JobLog, type LoggedJob } from "./_job_log.ts";
 import { Settlement, type SettlementParts } from "./_settlement.ts";
+import type { Turns } from "./_turns.ts";
 import {
   type EventHandler,
   HandledElsewhere,
@@ -35,6 +36,8 @@ export interface JobParts extends SettlementParts {
   readonly renewals: Timeouts;
   /** Timeouts of the handlers. */
   readonly limits: Timeouts;
+  /** Turns in which handlers start. */
+  readonly turns: Turns;
 }
 
 /** Places that a job reports to while it runs. */
@@ -238,22 +241,8 @@ export class Job implements LoggedJob {
 
   async #callHandler(): Promise<void> {
     const event = await this.#load();
-    // Loading may take long. By now the event may be another worker's, or be cancelled.
-    if (!this.isHeld) return;
-    if (this.#lease.isCancelled) {
-      throw new Error("The event was cancelled before its handler started");
-    }
-    const { handler, limits, timeoutMs, store: { kv } } = this.#parts;
-    const { signal } = this.#lease;
-    this.#startedAt = performance.now();
-    this.#limit = limits.start(this.#onLimit);
-    const limit = {
-      ...{ ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
-      nameBy: (running: () => Iterable<string>) => this.#running = running,
-    };
-    const context = this.#commits.contextWith({ signal, log: this.#log, kv, [TIME_LIMIT]: limit });
     try {
-      await handler(event, context);
+      await this.#parts.turns.run(() => this.#startHandler(event));
     } catch (thrown) {
       const error = lookable(thrown);
       if (isUnhandled(error)) {
@@ -270,6 +259,25 @@ export class Job implements LoggedJob {
     // Until it is known what was noted, the rest cannot be settled once and only once.
     const resolving = this.#commits.resolved();
     if (resolving) await resolving;
+  }
+
+  #startHandler(event: WebhookEvent): unknown {
+    // Loading may take long. By now the event may be another worker's, or be cancelled.
+    if (!this.isHeld) return;
+    if (this.#lease.isCancelled) {
+      throw new Error("The event was cancelled before its handler started");
+    }
+    if (this.#stopping) throw new Error("The worker has stopped before the handler started");
+    const { handler, limits, timeoutMs, store: { kv } } = this.#parts;
+    const { signal } = this.#lease;
+    this.#startedAt = performance.now();
+    this.#limit = limits.start(this.#onLimit);
+    const limit = {
+      ...{ ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
+      nameBy: (running: () => Iterable<string>) => this.#running = running,
+    };
+    const context = this.#commits.contextWith({ signal, log: this.#log, kv, [TIME_LIMIT]: limit });
+    return handler(event, context);
   }
 
   async #load(): Promise<WebhookEvent> {

@@ -1,5 +1,6 @@
 import type { Lease, Reservation } from "../store/mod.ts";
 import { Job, type JobListener, type JobParts } from "./_job.ts";
+import { Turns } from "./_turns.ts";
 
 /** Period over which the pace is measured. */
 const PERIOD_MS = 500;
@@ -47,6 +48,7 @@ export class JobQueue implements JobListener {
   /** True if more events may be due than were claimed. */
   isBehind = false;
   readonly #parts: JobParts;
+  readonly #turns = new Turns();
   readonly #concurrency: number;
   readonly #owner: string;
   readonly #wake: () => void;
@@ -61,6 +63,10 @@ export class JobQueue implements JobListener {
   /** Those that wait for a handler, by how they came. */
   readonly #claimed: Job[] = [];
   readonly #handedOff: Job[] = [];
+  /** Number of the hand-offs, from the first on, whose deliveries have been answered. */
+  #answered = 0;
+  /** Timer of the turn of the event loop in which the others are. */
+  #answering: ReturnType<typeof setTimeout> | undefined;
   readonly #pace: Pace;
   readonly #early = new EarlyCancellations();
   /** Number of events that are being stored as leased. */
@@ -80,20 +86,20 @@ export class JobQueue implements JobListener {
   /**
    * Creates a queue without jobs.
    *
-   * @param parts The settings of all jobs.
+   * @param parts The settings of all jobs, but for their turns.
    * @param concurrency The largest number of handlers that run at once.
    * @param owner The name of the worker in the leases.
    * @param wake Called when the worker should look for due events, and when the queue is empty.
    * @param onStuck Called once as many handlers are overdue as may run at once.
    */
   constructor(
-    parts: JobParts,
+    parts: Omit<JobParts, "turns">,
     concurrency: number,
     owner: string,
     wake: () => void,
     onStuck?: () => void,
   ) {
-    this.#parts = parts;
+    this.#parts = { ...parts, turns: this.#turns };
     this.#onStuck = once(onStuck);
     this.#concurrency = concurrency;
     this.#owner = owner;
@@ -170,6 +176,7 @@ export class JobQueue implements JobListener {
         const { body, payload } = delivery ?? {};
         this.#add(this.#handedOff, new Job(this.#parts, lease, leasedAt, body, payload));
         end();
+        this.#awaitAnswers();
       },
       cancel: () => {
         end();
@@ -192,6 +199,7 @@ export class JobQueue implements JobListener {
       for (const { body, ...lease } of leases) {
         this.#add(this.#claimed, new Job(this.#parts, lease, leasedAt, body));
       }
+      this.#startNext();
       this.#early.endLeasing(leasing);
     };
   }
@@ -219,6 +227,7 @@ export class JobQueue implements JobListener {
   /** Starts no more handlers, and aborts those that run. */
   stop(): void {
     this.#stopping = true;
+    clearTimeout(this.#answering);
     for (const job of this.#jobs) job.stop();
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list.length > 0) this.#giveBack(this.#remove(list)!);
@@ -251,20 +260,40 @@ export class JobQueue implements JobListener {
     if (this.#early.take(job.id)) job.cancel();
     this.#bytes += job.bytes;
     list.push(job);
-    this.#startNext();
+  }
+
+  /**
+   * Starts the jobs that were handed off in a turn of the event loop of their own: in this one their deliveries
+   * are answered. If handlers compute, others that are being stored are answered before that, too.
+   */
+  #awaitAnswers(): void {
+    if (this.#answering !== undefined) return;
+    const since = performance.now();
+    const start = (): void => {
+      const isPatient = performance.now() - since < this.#turns.patienceMs;
+      if (this.#reserved > 0 && isPatient) {
+        this.#answering = setTimeout(start, 1);
+        return;
+      }
+      this.#answering = undefined;
+      this.#answered = this.#handedOff.length;
+      this.#startNext();
+    };
+    this.#answering = setTimeout(start, 1);
   }
 
   /** Removes the job that has waited the longest. */
   #remove(list: Job[]): Job | undefined {
     const job = list.shift();
-    if (job) this.#bytes -= job.bytes;
+    if (!job) return undefined;
+    this.#bytes -= job.bytes;
+    if (list === this.#handedOff && this.#answered > 0) this.#answered--;
     return job;
   }
 
   /** Removes a claimed job and one that was handed off by turns, as long as there are both. */
   #next(): Job | undefined {
-    const isClaimed = this.#handedOff.length === 0 ||
-      (this.#claimed.length > 0 && !this.#wasClaimed);
+    const isClaimed = this.#answered === 0 || (this.#claimed.length > 0 && !this.#wasClaimed);
     const job = this.#remove(isClaimed ? this.#claimed : this.#handedOff);
     this.#wasClaimed = isClaimed;
     if (job && isClaimed && this.#isLate) {

@@ -28,6 +28,8 @@ const app = defineApp({
 
 app.onAny(async ({ deliveryId: id = "", payload }, { signal }) => {
   log("start", id);
+  const computesUntil = performance.now() + Number(payload.computesMs ?? 0);
+  while (performance.now() < computesUntil);
   if (leaves.includes("promise")) Promise.resolve().then(throwLeft);
   if (leaves.includes("timer")) setTimeout(throwLeft, 300);
   const onAbort = () => log("aborted", id);

@@ -697,14 +697,18 @@ Deno.test("stop() waits for handlers, and takes no further events", async () => 
 
 Deno.test("stop() gives back at once what handlers give up when their signal aborts", async () => {
   await using sut = await memoryStore();
+  const started = Promise.withResolvers<void>();
   const handler: EventHandler = (_event, { signal }) =>
-    new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+      started.resolve();
+    });
   const logged: unknown[] = [];
   const worker = startWorker(sut.store, handler, {
     log: ({ level, message, eventId }) => void logged.push([level, message, eventId]),
   });
   await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
+  await started.promise;
   await worker.stop();
   assertEquals(logged, [["info", "event given back", "d1"]]);
   const record = (await sut.store.get("d1"))!;
@@ -715,9 +719,11 @@ Deno.test("stop() gives back at once what handlers give up when their signal abo
 Deno.test("stop() gives back what a handler holds past the grace, and it cannot settle", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  const started = Promise.withResolvers<void>();
+  const handler = () => (started.resolve(), hold.promise);
+  const worker = startWorker(sut.store, handler, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
+  await started.promise;
   await worker.stop({ graceMs: 10 });
   assertEquals((await sut.store.get("d1"))?.state, "queued");
   hold.resolve();
@@ -728,9 +734,11 @@ Deno.test("stop() gives back what a handler holds past the grace, and it cannot 
 Deno.test("stop() called twice at once resolves both times once the handlers are through", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  const started = Promise.withResolvers<void>();
+  const handler = () => (started.resolve(), hold.promise);
+  const worker = startWorker(sut.store, handler, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
+  await started.promise;
   const stops = Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 60_000 })]);
   hold.resolve();
   await withDeadline(stops, 5_000);
@@ -740,9 +748,11 @@ Deno.test("stop() called twice at once resolves both times once the handlers are
 Deno.test("stop() waits for as long as asked, even for ever", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  const started = Promise.withResolvers<void>();
+  const handler = () => (started.resolve(), hold.promise);
+  const worker = startWorker(sut.store, handler, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
+  await started.promise;
   const stopped = worker.stop({ graceMs: Infinity });
   await later(50);
   hold.resolve();
@@ -753,9 +763,11 @@ Deno.test("stop() waits for as long as asked, even for ever", async () => {
 Deno.test("stop() resolves when another one has given all back", async () => {
   await using sut = await memoryStore();
   const hold = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, () => hold.promise, { log: () => {} });
+  const started = Promise.withResolvers<void>();
+  const handler = () => (started.resolve(), hold.promise);
+  const worker = startWorker(sut.store, handler, { log: () => {} });
   await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
+  await started.promise;
   await withDeadline(
     Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 10 })]),
     5_000,

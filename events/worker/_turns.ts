@@ -1,0 +1,78 @@
+/** Time that handlers may take of a turn of the event loop before everything else gets one, in milliseconds. */
+const SLICE_MS = 10;
+
+/** Share of that time for which no further handler starts then, and the longest such pause, in milliseconds. */
+const PAUSE_SHARE = 1 / 20;
+const MAX_PAUSE_MS = 50;
+
+/** Longest wait for deliveries that are being stored, and its share of the time that a handler takes. */
+const MAX_PATIENCE_MS = 20;
+const PATIENCE_SHARE = 1 / 10;
+
+/**
+ * Shares the thread between the handlers and everything else. A handler that computes before it first awaits
+ * something holds up every answer, and ten of them, one after the other in one turn of the event loop, hold them
+ * up for ten times as long. So they start one after the other until they have taken 10 ms, and the next one
+ * starts in a later turn, after a pause that lets requests through several turns.
+ */
+export class Turns {
+  /** Time that handlers have taken since the last pause. */
+  #spentMs = 0;
+  /** Time that a handler takes of a turn; endless before the first. */
+  #usualMs = Infinity;
+  readonly #waiting: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /**
+   * Time that a handler may wait for deliveries that are being stored, so that they are answered before it computes,
+   * in milliseconds: next to nothing, unless handlers are known to compute, or nothing is known.
+   */
+  get patienceMs(): number {
+    return Math.min(MAX_PATIENCE_MS, this.#usualMs * PATIENCE_SHARE);
+  }
+
+  /**
+   * Calls a function at once, or in its turn.
+   *
+   * @typeParam T The function's result.
+   * @param call The function.
+   * @returns Its result.
+   */
+  run<T>(call: () => T): T | Promise<Awaited<T>> {
+    if (this.#spentMs < SLICE_MS && this.#waiting.length === 0) return this.#call(call);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(() => {
+        try {
+          resolve(this.#call(call) as Awaited<T>);
+        } catch (error) {
+          reject(error);
+        }
+      });
+      this.#pause();
+    });
+  }
+
+  #call<T>(call: () => T): T {
+    const start = performance.now();
+    try {
+      return call();
+    } finally {
+      const ms = performance.now() - start;
+      this.#spentMs += ms;
+      this.#usualMs = this.#usualMs === Infinity ? ms : Math.max(ms, 0.9 * this.#usualMs);
+      if (this.#spentMs >= SLICE_MS) this.#pause();
+    }
+  }
+
+  #pause(): void {
+    const ms = Math.min(MAX_PAUSE_MS, this.#spentMs * PAUSE_SHARE);
+    this.#timer ??= setTimeout(this.#goOn, ms);
+  }
+
+  readonly #goOn = (): void => {
+    this.#timer = undefined;
+    this.#spentMs = 0;
+    while (this.#waiting.length > 0 && this.#spentMs < SLICE_MS) this.#waiting.shift()!();
+    if (this.#waiting.length > 0) this.#pause();
+  };
+}
