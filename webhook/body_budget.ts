@@ -39,7 +39,11 @@ export interface BodyShare {
   close(): void;
 }
 
-/** Room that was reserved for a body that cannot be given up while it arrives. */
+/**
+ * Room that was reserved for a body that cannot be given up while it arrives.
+ *
+ * @category Steps of an intake
+ */
 export interface ReservedRoom {
   /** Notes that the body has arrived, or never will: from then on only its bytes are counted. */
   readonly arrived: () => void;

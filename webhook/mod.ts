@@ -32,7 +32,7 @@ export {
   type AuthorizeUser,
   isUserAuthorized,
 } from "./authorize.ts";
-export { BodyBudget, type BodyShare } from "./body_budget.ts";
+export { BodyBudget, type BodyShare, type ReservedRoom } from "./body_budget.ts";
 export {
   forge,
   type ForgeOptions,
