@@ -4,7 +4,7 @@ import { REMOTE_KV } from "./app_variables.ts";
 /** Time between two looks at the file, in milliseconds. */
 const LOOK_MS = 1_000;
 
-/** What to do, for the log. */
+/** Remedy, for the log. */
 const REMEDY =
   "stop the app, put the file back, and start the app: what is stored meanwhile is lost";
 
