@@ -50,7 +50,7 @@ testWith(NEEDS, `no event that is handled with others is lost over ${KILLS} kill
 
 testWith(NEEDS, "an event whose process was killed is taken over by another", async () => {
   await withFolder(async (folder) => {
-    const options = { kv: `${folder}/kv.db`, leaseMs: LEASE_MS, handlerMs: 1_000 };
+    const options = { kv: `${folder}/kv.db`, leaseMs: LEASE_MS, handlerMs: 60_000 };
     await using first = await startProcess(options);
     assertEquals(await first.deliver("d1"), 200);
     await until(() => first.count("start", "d1") === 1, 20_000);

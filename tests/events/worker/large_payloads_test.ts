@@ -1,6 +1,7 @@
 /** One event that is very large keeps no other event waiting. */
 import { assertEquals } from "@std/assert";
 import { openEventStore, type Reserve, startWorker } from "../../../events/mod.ts";
+import { until } from "./_worker.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 
@@ -34,7 +35,7 @@ for (const [what, count, bytes] of [["one of 17", 1, 17], ["nine of 2", 9, 2]] a
     for (let i = 0; i < count; i++) {
       await sut.store.accept(delivery(`large${i}`, textOf(bytes * MB)));
     }
-    assertEquals(running, count);
+    await until(() => running === count);
     await acceptElsewhere(sut.kv);
     assertEquals(await soon(claimed.promise), "handled");
     hold.resolve();
