@@ -190,7 +190,8 @@ export async function openRefs(
   let entries = 0;
   for (const state of states) {
     for await (const { ref } of namedOpen(parts, firstPlace(state))) {
-      if (ref) found.set(ref.id, ref);
+      // By its time as well: an entry may still name an earlier event of its id, which was purged.
+      if (ref) found.set(`${ref.receivedAt} ${ref.id}`, ref);
       if (++entries > limits.entries || found.size > limits.refs) return undefined;
     }
   }

@@ -163,6 +163,25 @@ Deno.test("an entry of the schedule that is out of date takes no room in a claim
   assertEquals(running.toSorted(), ["jobs:e0", "jobs:e1", "jobs:e2", "jobs:e3"]);
 });
 
+Deno.test("an event is found whose id an out-of-date entry of the schedule names", async () => {
+  using time = new FakeTime();
+  using _clock = monotonicClock();
+  await using sut = await memoryStore();
+  const model = new StoreModel(sut.store);
+  const operations: readonly Operation[] = [
+    { op: "accept", id: 0, key: 0 },
+    { op: "accept", id: 5, key: 0 },
+    { op: "claim", limit: 2 },
+    { op: "advance", ms: 1 },
+    // The other one is left in the entry that both leases share.
+    { op: "complete", lease: 9 },
+    { op: "purge" },
+    { op: "accept", id: 5, key: 0 },
+  ];
+  for (const each of operations) await model.run(each, (ms) => time.tick(ms));
+  assertEquals((await sut.store.cancelAll({})).changed, 2);
+});
+
 const keeping = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 
 Deno.test("the store does what its model does, whatever the operations", async () => {
