@@ -48,9 +48,12 @@ export type StoreFinding =
     readonly is: "unreadable" | "discarded";
     /** Kind of the value. */
     readonly kind: StoredKind;
-    /** Name of the value: the id of an event, the key of a group or a state, the name of a schedule. */
+    /**
+     * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. Values that
+     * a newer version of Deno has written have none in an older one, and are one finding of each kind.
+     */
     readonly name: string;
-    /** Key of the value in the KV. */
+    /** Key of the value in the KV, or what it begins with if the value has no name. */
     readonly key: Deno.KvKey;
   };
 

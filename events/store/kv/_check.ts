@@ -84,15 +84,20 @@ export class StoreCheck {
       ["kept payload", keys.keptIndex],
     ];
     for (const [kind, prefix] of kinds) {
-      for await (const page of this.#pages({ prefix })) {
+      const gaps: StoreFinding[] = [];
+      for await (const page of this.#pages({ prefix }, () => gaps.push(gapIn(kind, prefix)))) {
         const unreadable = page.filter(isUndecodable).map((entry) => this.#unreadable(kind, entry));
         yield { read: page.length, findings: await Promise.all(unreadable) };
       }
+      if (gaps.length > 0) yield { read: gaps.length, findings: gaps };
     }
     if (this.#discards) await new OrderingGroups(this.#parts).repair();
-    for await (const page of this.#pages(keys.eventsBelow)) {
+    const { prefix } = keys.eventsBelow;
+    const gaps: StoreFinding[] = [];
+    for await (const page of this.#pages({ prefix }, () => gaps.push(gapIn("event", prefix)))) {
       yield { read: page.length, findings: await this.#checkEvents(page) };
     }
+    if (gaps.length > 0) yield { read: gaps.length, findings: gaps };
   }
 
   async #unreadable(kind: StoredKind, { key, versionstamp }: ListedEntry): Promise<StoreFinding> {
@@ -101,9 +106,12 @@ export class StoreCheck {
     return { is: isDeleted ? "discarded" : "unreadable", kind, ...nameOf({ key }) };
   }
 
-  async *#pages(selector: { readonly prefix: Deno.KvKey }): AsyncGenerator<ListedEntry[]> {
+  async *#pages(
+    selector: { readonly prefix: Deno.KvKey },
+    onGap: () => void,
+  ): AsyncGenerator<ListedEntry[]> {
     let page: ListedEntry[] = [];
-    for await (const entry of listAround(this.#parts.kv, selector, PAGE)) {
+    for await (const entry of listAround(this.#parts.kv, selector, PAGE, onGap)) {
       page.push(entry);
       if (page.length < PAGE) continue;
       yield page;
@@ -215,6 +223,11 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   if (sharedEntry === undefined) return true;
   const due = readableEntry(entry as ListedEntry);
   return due !== undefined && dueOf(due).some((each) => each.id === id);
+}
+
+/** Makes the finding of values that this version of Deno cannot list: not even their keys are known. */
+function gapIn(kind: StoredKind, key: Deno.KvKey): StoreFinding {
+  return { is: "unreadable", kind, name: "(written by a newer version of Deno)", key };
 }
 
 function nameOf({ key }: Pick<ListedEntry, "key">) {

@@ -145,14 +145,18 @@ export function isForeign(error: unknown): boolean {
 /**
  * Lists the entries with a prefix, or those of them from a key on, around values that cannot be decoded: up to the
  * first of those, and the rest from the end. Entries between two of those are missing.
+ *
+ * @param onGap Called if there is such a value, which has no entry.
  */
 export async function* listAround(
   kv: Deno.Kv,
   all: { readonly prefix: Deno.KvKey; readonly start?: Deno.KvKey },
   batchSize = 100,
+  onGap?: () => void,
 ): AsyncGenerator<ListedEntry> {
-  const isWhole = yield* listUpTo(kv, all, batchSize, false);
-  if (!isWhole) yield* listUpTo(kv, all, batchSize, true);
+  if (yield* listUpTo(kv, all, batchSize, false)) return;
+  onGap?.();
+  yield* listUpTo(kv, all, batchSize, true);
 }
 
 /** Lists up to a value that cannot be decoded. Returns true if there is none. */
