@@ -14,53 +14,70 @@ interface FileId {
   readonly ino: number | null;
 }
 
+/** A file that is looked at. */
+interface Watched {
+  readonly path: string;
+  /** Which one it was when it was first seen. */
+  first: FileId | undefined;
+}
+
 /**
- * The file that an app's KV is in. If it is deleted or replaced while the app runs, SQLite goes on with the file that
- * nobody sees any more, and all that it stores is lost at the next start.
+ * The file that an app's KV is in, and the write-ahead log beside it, which holds what was stored last. If one is
+ * deleted or replaced while the app runs, SQLite goes on with the file that nobody sees any more, and what it stores
+ * is lost at the next start.
  */
 export class KvFile {
-  readonly #path: string;
+  readonly #files: readonly Watched[];
   readonly #log: LogSink;
-  readonly #opened: FileId;
   #isGone = false;
   #looking: Promise<void> = Promise.resolve();
   readonly #timer: ReturnType<typeof setInterval>;
 
-  constructor(path: string, opened: FileId, log: LogSink) {
-    this.#path = path;
-    this.#opened = opened;
+  constructor(files: readonly Watched[], log: LogSink) {
+    this.#files = files;
     this.#log = log;
     this.#timer = setInterval(() => this.#looking = this.#look(), LOOK_MS);
     Deno.unrefTimer(this.#timer);
   }
 
   /**
-   * Checks that the file is there.
+   * Checks that the files are there.
    *
-   * @throws {Error} If it has been deleted or replaced.
+   * @throws {Error} If one has been deleted or replaced.
    */
   readonly check = (): void => {
     if (this.#isGone) throw new Error("The file of the KV has been deleted or replaced");
   };
 
-  /** Stops looking at the file. */
+  /** Stops looking at the files. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#looking;
   }
 
   async #look(): Promise<void> {
-    const found = await idOf(this.#path);
-    if (found === undefined) return;
-    const isGone = found === null || found.ino !== this.#opened.ino ||
-      found.dev !== this.#opened.dev;
+    const whats = await Promise.all(this.#files.map(whatBecameOf));
+    if (whats.includes("unknown")) return;
+    const what = whats.find((each) => each !== "there");
+    const isGone = what !== undefined;
     if (isGone === this.#isGone) return;
     this.#isGone = isGone;
     if (isGone) {
-      const what = found ? "replaced" : "deleted";
       writeLog(this.#log, "error", "file of the KV deleted or replaced", { what, remedy: REMEDY });
     } else writeLog(this.#log, "warn", "file of the KV is back", {});
   }
+}
+
+async function whatBecameOf(file: Watched): Promise<"there" | "deleted" | "replaced" | "unknown"> {
+  const found = await idOf(file.path);
+  if (found === undefined) return "unknown";
+  // The log is made by the first write.
+  if (!file.first) {
+    if (found) file.first = found;
+    return "there";
+  }
+  if (!found) return "deleted";
+  return found.ino === file.first.ino && found.dev === file.first.dev ? "there" : "replaced";
 }
 
 /**
@@ -75,10 +92,19 @@ export async function watchKvFile(
   log: LogSink,
 ): Promise<KvFile | undefined> {
   if (kvUrl === undefined || kvUrl === ":memory:" || REMOTE_KV.test(kvUrl)) return undefined;
-  // Without the permission, looking would ask for it at the terminal.
-  const { state } = await Deno.permissions.query({ name: "read", path: kvUrl });
-  const opened = state === "granted" ? await idOf(kvUrl) : undefined;
-  return opened ? new KvFile(kvUrl, opened, log) : undefined;
+  const first = await idIfReadable(kvUrl);
+  if (!first) return undefined;
+  const files: Watched[] = [{ path: kvUrl, first }];
+  const path = `${kvUrl}-wal`;
+  const firstLog = await idIfReadable(path);
+  if (firstLog !== undefined) files.push({ path, first: firstLog ?? undefined });
+  return new KvFile(files, log);
+}
+
+/** As {@linkcode idOf}. Without the permission, looking would ask for it at the terminal. */
+async function idIfReadable(path: string): Promise<FileId | null | undefined> {
+  const { state } = await Deno.permissions.query({ name: "read", path });
+  return state === "granted" ? await idOf(path) : undefined;
 }
 
 /** Finds out which file a path leads to; null for none, and undefined if that cannot be known. */
