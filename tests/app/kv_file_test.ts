@@ -35,16 +35,19 @@ async function openOn(path: string) {
 
 const REFUSED = [503, "QUEUE_UNAVAILABLE"];
 
+/** Takes a file away. It is not removed: a run that keeps what tests have written would leave it there. */
+const lose = (path: string) => Deno.rename(path, `${path}.lost`);
+
 const LOSSES: Readonly<Record<string, (path: string) => Promise<void>>> = {
-  deleted: (path) => Deno.remove(path),
-  "deleted but for its database": (path) => Deno.remove(`${path}-wal`),
+  deleted: lose,
+  "deleted but for its database": (path) => lose(`${path}-wal`),
   replaced: async (path) => {
     await Deno.copyFile(path, `${path}.new`);
     await Deno.rename(`${path}.new`, path);
   },
 };
 
-for (const [what, lose] of Object.entries(LOSSES)) {
+for (const [what, loseAs] of Object.entries(LOSSES)) {
   testWith(
     NEEDS,
     `an app whose KV file is ${what} takes nothing more, and says so once`,
@@ -53,7 +56,7 @@ for (const [what, lose] of Object.entries(LOSSES)) {
       await withFolder(async (folder) => {
         await using app = await openOn(`${folder}/kv.db`);
         assertEquals([await app.isReady(), await app.deliver("d1")], [true, [200, null]]);
-        await lose(`${folder}/kv.db`);
+        await loseAs(`${folder}/kv.db`);
         await until(async () => !await app.isReady());
         assertEquals([await app.deliver("d2"), await app.deliver("d3")], [REFUSED, REFUSED]);
         assertEquals(app.lines("file of the KV"), [["error", what.split(" ")[0]]]);
