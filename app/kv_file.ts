@@ -17,7 +17,7 @@ interface FileId {
 /** A file that is looked at. */
 interface Watched {
   readonly path: string;
-  /** Which one it was when it was first seen. */
+  /** Identity of the file when it was first seen; undefined before that. */
   first: FileId | undefined;
 }
 
