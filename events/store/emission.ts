@@ -49,7 +49,7 @@ const MAX_PARENT_LENGTH = 57;
 const SOURCE = /^[a-z][a-z0-9_-]{0,31}$/i;
 
 /** Names of the package's platforms: the ids of their deliveries begin with them. */
-export const PLATFORMS: ReadonlySet<string> = new Set([
+const PLATFORMS: ReadonlySet<string> = new Set([
   ...["forge", "github", "gitlab", "gitea", "messenger", "telegram"],
 ]);
 

@@ -278,7 +278,7 @@ function base64Member(body: Uint8Array): string {
 }
 
 /** Writes bytes as base64. */
-export function base64Of(body: Uint8Array): string {
+function base64Of(body: Uint8Array): string {
   const parts: string[] = [];
   for (let at = 0; at < body.byteLength; at += BASE64_BYTES) {
     parts.push(btoa(String.fromCharCode(...body.subarray(at, at + BASE64_BYTES))));
@@ -287,7 +287,7 @@ export function base64Of(body: Uint8Array): string {
 }
 
 /** Reads bytes from base64. Throws if it is none. */
-export function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
+function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
   const decoded = atob(text);
   const body = new Uint8Array(decoded.length);
   for (let i = 0; i < body.length; i++) body[i] = decoded.charCodeAt(i);

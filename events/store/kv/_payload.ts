@@ -1,8 +1,9 @@
+import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { PayloadRef } from "../event_record.ts";
 import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
+import type { KeyedLock } from "./_concurrency.ts";
 import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
-import type { StoreParts } from "./_parts.ts";
 import { listAround, type ReadKeys } from "./_reads.ts";
 
 /** A KV value holds 65,536 bytes. */
@@ -16,6 +17,13 @@ export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 
 /** The mark of an upload, with the version that it must have when its event becomes visible. */
 export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
+
+/** The parts of a store that uploads work with. */
+interface UploadParts {
+  readonly kv: Deno.Kv;
+  readonly keys: StoreKeys;
+  readonly marks: CommitMarks;
+}
 
 /** The mark of a payload that is still being written. */
 interface UploadMark {
@@ -91,7 +99,7 @@ export function deleteChunks(
  * commit of 780,000 bytes at a time: otherwise small deliveries would wait for those of all uploads.
  */
 export async function upload(
-  { kv, keys, marks, uploads }: Pick<StoreParts, "kv" | "keys" | "marks" | "uploads">,
+  { kv, keys, marks, uploads }: UploadParts & { readonly uploads: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
   startedAt: number,
@@ -166,7 +174,7 @@ export async function readSmallPayloads(
 
 /** Deletes an upload that does not become an event; false, and nothing, once it has become one. */
 export async function discardUpload(
-  { kv, keys, marks }: Pick<StoreParts, "kv" | "keys" | "marks">,
+  { kv, keys, marks }: UploadParts,
   ref: Pick<PayloadRef, "id" | "chunks">,
   mark: Upload,
 ): Promise<boolean> {
@@ -180,7 +188,7 @@ export async function discardUpload(
  * version is left for that version.
  */
 export async function deleteStaleUploads(
-  parts: Pick<StoreParts, "kv" | "keys" | "marks">,
+  parts: UploadParts,
   before: number,
 ): Promise<number> {
   let deleted = 0;
