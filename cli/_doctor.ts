@@ -1,7 +1,7 @@
 import type { EventStore, StoreFinding } from "../events/mod.ts";
-import { confirmed, ProgressLine } from "./_events.ts";
+import { ProgressLine } from "./_events.ts";
 import type { CliOptions } from "./_options.ts";
-import type { CliWorld } from "./_world.ts";
+import { type CliWorld, confirmed } from "./_world.ts";
 
 const DISCARDING = "Delete for good what cannot be read, except for events?";
 

@@ -22,7 +22,7 @@ import {
   STATE_WIDTH,
   withValues,
 } from "./_output.ts";
-import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
+import { type CliWorld, confirmed, InterruptedError, UsageError } from "./_world.ts";
 
 /** Commands that change events. */
 export const WAYS = {
@@ -274,25 +274,6 @@ async function runOnce(
   } finally {
     line.clear();
   }
-}
-
-/**
- * Asks the user.
- *
- * @returns False if the answer is not yes.
- * @throws {InterruptedError} If the user interrupts the tool instead.
- */
-export async function confirmed(
-  question: string,
-  { ask, err }: CliWorld,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const interrupted = Promise.withResolvers<never>();
-  signal.addEventListener("abort", () => interrupted.reject(new InterruptedError()));
-  const answer = await Promise.race([ask!(`${question} [y/N] `), interrupted.promise]);
-  if (/^\s*y(es)?\s*$/i.test(answer)) return true;
-  err("Nothing was done");
-  return false;
 }
 
 async function idsOf(

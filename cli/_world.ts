@@ -40,3 +40,22 @@ export class UsageError extends Error {
 
 /** Error of a command that was interrupted by its user. */
 export class InterruptedError extends Error {}
+
+/**
+ * Asks the user.
+ *
+ * @returns False if the answer is not yes.
+ * @throws {InterruptedError} If the user interrupts the tool instead.
+ */
+export async function confirmed(
+  question: string,
+  { ask, err }: CliWorld,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const interrupted = Promise.withResolvers<never>();
+  signal.addEventListener("abort", () => interrupted.reject(new InterruptedError()));
+  const answer = await Promise.race([ask!(`${question} [y/N] `), interrupted.promise]);
+  if (/^\s*y(es)?\s*$/i.test(answer)) return true;
+  err("Nothing was done");
+  return false;
+}

@@ -1,10 +1,8 @@
 import type { Context } from "@hono/hono";
 import { type BodyReader, bodyReader } from "../core/body_reader.ts";
 import { ParameterError } from "./_query.ts";
+import { FORM_TIMEOUT_MS } from "./_session.ts";
 import { Refusal } from "./_visit.ts";
-
-/** Time for a form to arrive. */
-export const FORM_TIMEOUT_MS = 10_000;
 
 /** Most forms that are read at the same time. */
 const MAX_READ = 32;

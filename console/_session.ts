@@ -1,8 +1,10 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { FORM_TIMEOUT_MS } from "./_forms.ts";
 import { ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
 import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
+
+/** Time for a form to arrive, in milliseconds. */
+export const FORM_TIMEOUT_MS = 10_000;
 
 /** Role of a reader: a viewer looks, an operator acts as well. */
 export type Role = "viewer" | "operator";
