@@ -316,3 +316,22 @@ export interface UnreadableRecord {
  * @category Event store and worker
  */
 export type StoredEvent = EventRecord | UnreadableRecord;
+
+/** The state of an event that is not settled. */
+export type OpenState = Exclude<EventState, "done" | "dead">;
+
+/** The states of events that are not settled. */
+export const OPEN_STATES: readonly OpenState[] = ["queued", "running", "parked"];
+
+/** The states of all events, in the order in which they are shown. */
+export const EVENT_STATES: readonly EventState[] = [...OPEN_STATES, "done", "dead"];
+
+/** The same with the state of events whose records cannot be read. */
+export const STORED_STATES: readonly StoredEvent["state"][] = [...EVENT_STATES, "unreadable"];
+
+/** Checks whether an event, or the state that a filter asks for, is not settled. */
+export function isOpen<T extends { readonly state?: StoredEvent["state"] | undefined }>(
+  event: T,
+): event is T & { readonly state: OpenState } {
+  return (OPEN_STATES as readonly unknown[]).includes(event.state);
+}

@@ -1,19 +1,19 @@
 import type { Delivery } from "./delivery.ts";
-import type {
-  EventOutcome,
-  EventRecord,
-  EventRef,
-  EventState,
-  GroupPosition,
-  PayloadRef,
-  RecordedOutcome,
+import {
+  EVENT_STATES,
+  type EventOutcome,
+  type EventRecord,
+  type EventRef,
+  type GroupPosition,
+  type PayloadRef,
+  type RecordedOutcome,
 } from "./event_record.ts";
 
 /** A check of a stored value. */
 export type Check = (value: unknown) => boolean;
 
-const STATES: readonly EventState[] = ["queued", "running", "parked", "done", "dead"];
-const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
+/** The ways in which events end. */
+export const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
 const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [...OUTCOMES, "expired"];
 
 /** The farthest that a date can be from the epoch, in milliseconds. */
@@ -86,7 +86,7 @@ const RECORD = {
   sender: orNone(isSender),
   requestId: orNull(isText),
   receivedAt: isTime,
-  state: oneOf(STATES),
+  state: oneOf(EVENT_STATES),
   outcome: orNone(oneOf(OUTCOMES)),
   run: orNone(isCount),
   keyRun: orNone(isCount),

@@ -1,14 +1,12 @@
 import { checkFunctions, checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
+import { STORED_STATES } from "../event_record.ts";
+import { OUTCOMES } from "../record_shape.ts";
 
 const KEYS = [
   ...["ids", "state", "outcome", "type", "source", "repository", "chat", "orderingKey"],
   ...["receivedAfter", "receivedBefore", "settledBefore"],
 ];
-
-const OUTCOMES: readonly unknown[] = ["handled", "ignored", "failed", "cancelled"];
-
-const STATES: readonly unknown[] = ["queued", "running", "parked", "done", "dead", "unreadable"];
 
 /**
  * Checks a choice of events. By one with a name that is misspelled, all events would be meant, and by one
@@ -26,8 +24,8 @@ export function checkFilter(
   if (ids !== undefined && !(Array.isArray(ids) && ids.every((id) => typeof id === "string"))) {
     throw new TypeError(`Cannot ${doing}: 'ids' must be an array of texts, got ${met(ids)}`);
   }
-  if (state !== undefined && !STATES.includes(state)) {
-    const known = STATES.join(", ");
+  if (state !== undefined && !STORED_STATES.includes(state)) {
+    const known = STORED_STATES.join(", ");
     throw new TypeError(`Cannot ${doing}: 'state' must be one of ${known}, got ${met(state)}`);
   }
   if (outcome !== undefined && !OUTCOMES.includes(outcome)) {

@@ -1,4 +1,4 @@
-import type { EventRef, StoredEvent } from "../event_record.ts";
+import { type EventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { FIRST, LAST, list, type ListedEntry, read } from "./_reads.ts";
@@ -15,17 +15,6 @@ const [SOON_MS, LATER_MS] = [60_000, 3_600_000];
 interface OpenParts {
   readonly kv: Deno.Kv;
   readonly keys: StoreKeys;
-}
-
-/** The state of an event that is not settled. */
-export type OpenState = Extract<StoredEvent["state"], "queued" | "running" | "parked">;
-
-/** The states of all events that are not settled, in the order in which events go through them. */
-export const OPEN_STATES: readonly OpenState[] = ["queued", "parked", "running"];
-
-/** Checks whether a state is one of those whose events the indexes of open events lead to. */
-export function isOpenState(state: StoredEvent["state"] | undefined): state is OpenState {
-  return OPEN_STATES.includes(state as OpenState);
 }
 
 /** A place in the indexes of open events, from which on they are read. */
@@ -61,7 +50,8 @@ interface Unreadable {
 }
 
 /**
- * The parts of the indexes that lead to the events of each state. No event is in two parts.
+ * The parts of the indexes that lead to the events of each state. No event is in two parts. The states are in the
+ * order in which events go through them: an event that moves on while all are read is not missed.
  *
  * Queued events are on the schedule, and those of an ordering group have a position in it. Running ones are on
  * the schedule at the end of their leases, on their own or together with others. Parked ones have the entries of
@@ -188,7 +178,8 @@ export async function openRefs(
 ): Promise<EventRef[] | undefined> {
   const found = new Map<string, EventRef>();
   let entries = 0;
-  for (const state of states) {
+  for (const state of Object.keys(PARTS) as OpenState[]) {
+    if (!states.includes(state)) continue;
     for await (const { ref } of namedOpen(parts, firstPlace(state))) {
       // By its time as well: an entry may still name an earlier event of its id, which was purged.
       if (ref) found.set(`${ref.receivedAt} ${ref.id}`, ref);
@@ -205,13 +196,14 @@ export function textOfPlace({ state, at, part, key, read }: OpenPlace): string {
 
 /** Reads a place from a text; undefined if it is none. */
 export function placeIn(text: string): OpenPlace | undefined {
-  const [, state, json = ""] = /^(queued|running|parked):(\[.*\])$/s.exec(text) ?? [];
-  if (state === undefined) return undefined;
+  const [, name, json = ""] = /^(\w+):(\[.*\])$/s.exec(text) ?? [];
+  const state = OPEN_STATES.find((each) => each === name);
+  if (!state) return undefined;
   try {
     const [at, part, read, ...key] = JSON.parse(json);
     const isPlace = [at, part, read].every(Number.isSafeInteger) && part >= 0 && key.length < 3 &&
       key.every((each: unknown) => typeof each === "string" || Number.isFinite(each));
-    return isPlace ? { state: state as OpenState, at, part, key, read } : undefined;
+    return isPlace ? { state, at, part, key, read } : undefined;
   } catch {
     return undefined;
   }

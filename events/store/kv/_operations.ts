@@ -7,7 +7,7 @@ import type {
   EventOperations,
   ListOptions,
 } from "../event_operations.ts";
-import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
+import { type EventRecord, type EventRef, isOpen, type StoredEvent } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelRequested, isCancelRequested } from "../record_notes.ts";
@@ -123,7 +123,7 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
         filter,
         options,
         (found) => options.dryRun ? canBeCancelled(found) : cancelFound(parts, filter, found),
-        { isOpen: true },
+        { onlyOpen: true },
       );
     },
 
@@ -369,10 +369,6 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
 /** Makes a lease of a stored record, which changing it takes. */
 function leaseOf({ record, versionstamp, body }: Known): Lease {
   return { record: record!, versionstamp: versionstamp!, body };
-}
-
-function isOpen(event: StoredEvent): event is EventRecord {
-  return event.state === "queued" || event.state === "running" || event.state === "parked";
 }
 
 /** Checks whether an event is settled, or unreadable and meant as such. */

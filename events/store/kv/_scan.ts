@@ -1,16 +1,20 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
-import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  isOpen,
+  OPEN_STATES,
+  type OpenState,
+  type StoredEvent,
+} from "../event_record.ts";
 import type { StoreKeys } from "./_layout.ts";
 import {
   firstPlace,
-  isOpenState,
   type Named,
   namedOpen,
-  OPEN_STATES,
   type OpenLimits,
   type OpenPlace,
   openRefs,
-  type OpenState,
 } from "./_open_events.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -63,7 +67,7 @@ export interface Way {
   /** The place at which the same way has ended before: an event, which need not exist any more, or an index. */
   readonly after?: Place | undefined;
   /** Set if only open events are meant. */
-  readonly isOpen?: boolean;
+  readonly onlyOpen?: boolean;
   /** The limit of what is read; none if it may take any number of reads. */
   readonly reads?: Reads | undefined;
 }
@@ -414,9 +418,9 @@ async function* visitsOf(
 }
 
 /** Lists the open states that a list is limited to; none if it is not. */
-function openStatesOf({ state }: EventFilter, { isOpen = false }: Way): readonly OpenState[] {
-  if (isOpenState(state)) return [state];
-  return isOpen && state === undefined ? OPEN_STATES : [];
+function openStatesOf(filter: EventFilter, { onlyOpen = false }: Way): readonly OpenState[] {
+  if (isOpen(filter)) return [filter.state];
+  return onlyOpen && filter.state === undefined ? OPEN_STATES : [];
 }
 
 /** Checks for the place of an event. */

@@ -4,10 +4,15 @@
  * @module
  */
 import { childIdOf } from "../emission.ts";
-import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  isOpen,
+  type OpenState,
+  type StoredEvent,
+} from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
-import { isOpenState, type OpenState } from "./_open_events.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
 import {
   FIRST,
@@ -228,7 +233,7 @@ class OpenCounter {
   readonly #max: number;
   readonly #signal: AbortSignal | undefined;
   /** The states of the events that the schedule names. */
-  readonly #states = new Map<string, EventRecord["state"]>();
+  readonly #states = new Map<string, OpenState>();
   /** The events whose records are read. */
   #unknown: EventRef[] = [];
   #inGroups = 0;
@@ -251,7 +256,7 @@ class OpenCounter {
     await this.#readUnknown();
     const counts = { queued: this.#inGroups, running: 0, parked: 0 };
     for (const state of this.#states.values()) {
-      if (state === "queued" || state === "running" || state === "parked") counts[state]++;
+      counts[state]++;
     }
     const max = this.#max;
     const isMoreLater = cutAt !== undefined;
@@ -301,7 +306,7 @@ class OpenCounter {
     for (let i = 0; i < refs.length && !this.#isEnded; i += RECORDS) {
       const wanted = refs.slice(i, i + RECORDS).map((ref) => this.#keys.event(ref));
       for (const { record } of (await readAll(this.#kv, wanted)).map(knownOf)) {
-        if (record && isOpenState(record.state)) this.#states.set(record.id, record.state);
+        if (record && isOpen(record)) this.#states.set(record.id, record.state);
       }
     }
   }
