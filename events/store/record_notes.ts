@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { textOf } from "../../core/text_of.ts";
 import type { EndedWait, EventRecord, PutOff, RecordedAttempt } from "./event_record.ts";
 
@@ -283,7 +284,7 @@ function cutTo(text: string, bytes: number): string {
  * @returns The number of bytes.
  */
 export function progressBytes(progress: readonly string[]): number {
-  return jsonBytes(progress);
+  return progress.length === 0 ? 2 : jsonBytes(progress);
 }
 
 function wokenBytes(woken: readonly EndedWait[]): number {
@@ -295,7 +296,7 @@ function wokenBytes(woken: readonly EndedWait[]): number {
 
 /** Counts the bytes that a text takes in a record, without its quotes. */
 function textBytes(text: string): number {
-  return jsonBytes(text) - 2;
+  return text === "" ? 0 : jsonBytes(text) - 2;
 }
 
 /**
@@ -305,7 +306,5 @@ function textBytes(text: string): number {
  * @returns The number of bytes.
  */
 export function jsonBytes(value: unknown): number {
-  return encoder.encode(JSON.stringify(value)).byteLength;
+  return Buffer.byteLength(JSON.stringify(value));
 }
-
-const encoder = new TextEncoder();

@@ -52,7 +52,7 @@ Deno.test("decodeValue() returns the body byte for byte", () => {
 Deno.test("encodeValue() takes the part of a buffer that is meant", () => {
   const body = new Uint8Array([9, 1, 2, 9]).subarray(1, 3);
   const bytes = encodeValue(1, body);
-  assertEquals([bytes.buffer.byteLength, [...decodeValue(bytes)!.body!]], [8, [1, 2]]);
+  assertEquals([bytes.byteLength, [...decodeValue(bytes)!.body!]], [8, [1, 2]]);
 });
 
 Deno.test("encodeValue() refuses what JSON has not", () => {
