@@ -1,18 +1,15 @@
+import { ApiError } from "../core/call_api.ts";
 import { sleep } from "../core/timeouts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
-import {
-  askAgain,
-  type CallContext,
-  findHooks,
-  type FoundHook,
-  GithubCallError,
-  isSuccess,
-  KEPT_MS,
-  type LoggedAttempt,
-  readLog,
-} from "./_github_log.ts";
-import { checkOptions } from "./_check_options.ts";
-import { type GithubAuth, openClient } from "./_client.ts";
+import { askAgain, findHooks, isSuccess, readLog } from "./_github_log.ts";
+import { type GithubAttempt, type GithubWebhooks, openGithub } from "./github_api.ts";
+import { type CatchUpOptions, checkOptions, KEPT_MS } from "./options.ts";
+
+/** Pauses before a call that failed is made again. */
+const RETRY_MS = [1_000, 5_000] as const;
+
+/** Longest pause that is waited for: a primary rate limit can be an hour. */
+const MAX_PAUSE_MS = 300_000;
 
 /** Time within which an attempt without a status may still be under way. */
 const UNDER_WAY_MS = 60_000;
@@ -25,96 +22,6 @@ const MAX_FAILING = 5;
 
 /** Answers of a busy or slow app, which another time would take the delivery. */
 const TEMPORARY = [408, 429];
-
-/**
- * Client of GitHub's API: an `Octokit` is one.
- *
- * @category Catching up
- */
-export interface GithubClient {
-  /** Calls the API. */
-  readonly request: (
-    route: string,
-    parameters?: Record<string, unknown>,
-  ) => Promise<{
-    readonly status: number;
-    readonly headers: Readonly<Record<string, unknown>>;
-    readonly data: unknown;
-  }>;
-}
-
-/**
- * Webhook of a repository or an organization, found by its id or URL, or that of a GitHub App.
- *
- * @category Catching up
- */
-export type GithubHook =
-  | {
-    /** Repository, as `owner/name`. */
-    readonly repository: string;
-    /** Id of the webhook. */
-    readonly id?: string | number | undefined;
-    /** URL of the webhook, if the id is not given. */
-    readonly url?: string | undefined;
-  }
-  | {
-    /** Name of the organization. */
-    readonly organization: string;
-    /** Id of the webhook. */
-    readonly id?: string | number | undefined;
-    /** URL of the webhook, if the id is not given. */
-    readonly url?: string | undefined;
-  }
-  | {
-    /** Marks the webhook of the GitHub App that the client is authenticated as. */
-    readonly app: true;
-  };
-
-/**
- * Options of {@linkcode catchUp}.
- *
- * @category Catching up
- */
-export interface CatchUpOptions {
-  /** Webhooks that lead to the store. */
-  readonly hooks: readonly GithubHook[];
-  /** Authentication: an `Octokit`, a token, or the id and private key of a GitHub App. */
-  readonly github: GithubClient | GithubAuth;
-  /** Age of the oldest deliveries that are looked at, in milliseconds. GitHub keeps three days. */
-  readonly sinceMs: number;
-  /**
-   * Name of the intake that the webhooks lead to: ids of events begin with it.
-   *
-   * @default {"github"}
-   */
-  readonly intake?: string | undefined;
-  /**
-   * Time between two requests for a delivery, in milliseconds.
-   *
-   * @default {250}
-   */
-  readonly paceMs?: number | undefined;
-  /**
-   * Most deliveries that are asked for.
-   *
-   * @default {1_000}
-   */
-  readonly limit?: number | undefined;
-  /**
-   * Only says what would be asked for.
-   *
-   * @default {false}
-   */
-  readonly dryRun?: boolean | undefined;
-  /** Signal that ends it early. What was done up to then is returned. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Metrics of what was asked for: what `openTelemetry()` resolves with.
-   *
-   * @default {undefined} None are reported, as of a dry run.
-   */
-  readonly telemetry?: Telemetry | undefined;
-}
 
 /**
  * Outcome of {@linkcode catchUp}. Deliveries are named by their `guid`.
@@ -146,8 +53,10 @@ export interface CatchUpResult {
 
 /** Delivery with the newest of its attempts. */
 interface Missed {
-  readonly hook: FoundHook;
-  readonly attempt: LoggedAttempt;
+  readonly api: GithubWebhooks;
+  /** Id of the webhook; undefined for the only one of an app. */
+  readonly hook: string | undefined;
+  readonly attempt: GithubAttempt;
 }
 
 /**
@@ -172,12 +81,11 @@ export async function catchUp(
     ...{ tooOld: [], left: [], problems: [], interrupted: false },
   };
   try {
-    const context = { octokit: await openClient(options.github), signal, sleep };
-    const missed = await missedOf(context, options, result);
+    const missed = await missedOf(options, signal, result);
     const stored = await storedOf(store, [...missed.keys()], options.intake);
     const wanted = [...missed].filter(([guid]) => !stored.has(guid));
     result.stored.push(...stored);
-    await askAll(context, store, options, wanted, result);
+    await askAll(store, options, signal, wanted, result);
   } catch (error) {
     if (!signal.aborted) throw error;
     result.interrupted = true;
@@ -198,23 +106,27 @@ function countAll(telemetry: Telemetry, result: CatchUpResult): void {
 
 /** Reads the logs of all webhooks, and keeps what is to be asked for, the oldest first. */
 async function missedOf(
-  context: CallContext,
-  { hooks, sinceMs }: CatchUpOptions,
+  { github, hooks, sinceMs }: CatchUpOptions,
+  signal: AbortSignal,
   result: CatchUpResult,
 ): Promise<Map<string, Missed>> {
   const missed: [string, Missed][] = [];
+  const open = openGithub(github, {
+    ...{ signal, now: Date.now, persist: (call) => persist(call, signal) },
+  });
   for (const wanted of hooks) {
+    const api = open(wanted);
     try {
-      for (const hook of await findHooks(context, wanted)) {
-        const { attempts, now } = await readLog(context, hook, sinceMs);
+      for (const hook of await findHooks(api, wanted)) {
+        const { attempts, now } = await readLog(api, hook, sinceMs);
         for (const [guid, group] of Map.groupBy(attempts, (each) => each.guid)) {
           if (group.every(({ deliveredAt }) => deliveredAt < now - sinceMs)) continue;
           const attempt = sorted(guid, group, now, result);
-          if (attempt !== undefined) missed.push([guid, { hook, attempt }]);
+          if (attempt !== undefined) missed.push([guid, { api, hook, attempt }]);
         }
       }
     } catch (error) {
-      if (!(error instanceof GithubCallError)) throw error;
+      if (!(error instanceof ApiError)) throw error;
       result.problems.push(error.message);
     }
   }
@@ -225,10 +137,10 @@ async function missedOf(
 /** Counts a delivery by its attempts; returns the newest one if it is to be asked for. */
 function sorted(
   guid: string,
-  attempts: readonly LoggedAttempt[],
+  attempts: readonly GithubAttempt[],
   now: number,
   result: CatchUpResult,
-): LoggedAttempt | undefined {
+): GithubAttempt | undefined {
   if (attempts.some(({ status }) => isSuccess(status))) {
     result.delivered++;
     return undefined;
@@ -244,26 +156,26 @@ function sorted(
 }
 
 async function askAll(
-  context: CallContext,
   store: Pick<EventStore, "list">,
   { intake, paceMs = 250, limit = 1_000, dryRun = false }: CatchUpOptions,
+  signal: AbortSignal,
   wanted: readonly [string, Missed][],
   result: CatchUpResult,
 ): Promise<void> {
   result.left.push(...wanted.map(([guid]) => guid));
   let failing = 0;
-  for (const [guid, { hook, attempt }] of wanted) {
+  for (const [guid, missed] of wanted) {
     const calls = result.asked.length + result.failed.length;
     if (calls >= limit) return;
     let goesOn = true;
     if (dryRun) result.asked.push(guid);
     else {
-      if (calls > 0) await context.sleep(paceMs, context.signal);
-      context.signal.throwIfAborted();
+      if (calls > 0) await sleep(paceMs, signal);
+      signal.throwIfAborted();
       // Another instance may have asked for it since.
       const isStored = (await storedOf(store, [guid], intake)).has(guid);
       if (isStored) result.stored.push(guid);
-      else goesOn = await ask(context, hook, attempt, result);
+      else goesOn = await ask(missed, result);
       failing = result.failed.at(-1)?.guid === guid ? failing + 1 : 0;
     }
     result.left.shift();
@@ -274,19 +186,36 @@ async function askAll(
 
 /** Asks for a delivery; returns false if GitHub takes no more calls. */
 async function ask(
-  context: CallContext,
-  hook: FoundHook,
-  { id, guid }: LoggedAttempt,
+  { api, hook, attempt: { id, guid } }: Missed,
   result: CatchUpResult,
 ): Promise<boolean> {
   try {
-    await askAgain(context, hook, id);
+    await askAgain(api, hook, id);
     result.asked.push(guid);
     return true;
   } catch (error) {
-    if (!(error instanceof GithubCallError)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     result.failed.push({ guid, reason: error.message });
     return error.status !== undefined && ![401, 403, 429].includes(error.status);
+  }
+}
+
+/** Makes a call, and again if it may succeed then. */
+async function persist<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let count = 0;; count++) {
+    signal.throwIfAborted();
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof ApiError && error.isTemporary) || count >= RETRY_MS.length) {
+        throw error;
+      }
+      const { status = 500, retryAfterMs } = error;
+      const leastMs = status >= 500 || retryAfterMs === undefined ? RETRY_MS[count]! : 0;
+      const pauseMs = Math.max(leastMs, retryAfterMs ?? 0);
+      if (pauseMs > MAX_PAUSE_MS) throw error;
+      await sleep(pauseMs, signal);
+    }
   }
 }
 

@@ -23,11 +23,5 @@
  *
  * @module
  */
-export {
-  catchUp,
-  type CatchUpOptions,
-  type CatchUpResult,
-  type GithubClient,
-  type GithubHook,
-} from "./catch_up.ts";
-export type { GithubAuth } from "./_client.ts";
+export { catchUp, type CatchUpResult } from "./catch_up.ts";
+export type { CatchUpOptions } from "./options.ts";

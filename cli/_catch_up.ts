@@ -1,13 +1,11 @@
-import { catchUp, type CatchUpResult, type GithubAuth } from "../catch_up/mod.ts";
+import { catchUp, type CatchUpOptions, type CatchUpResult } from "../catch_up/mod.ts";
+import { KEPT_MS } from "../catch_up/options.ts";
 import type { EventStore } from "../events/mod.ts";
 import type { CatchUpArguments } from "./_catch_up_options.ts";
 import type { CliOptions } from "./_options.ts";
-import { oneLine } from "./_output.ts";
+import { oneLine } from "../core/log.ts";
 import { hiderOf } from "./_secrets.ts";
 import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
-
-/** Time that GitHub keeps deliveries for. */
-const KEPT_MS = 3 * 86_400_000;
 
 /** Asks GitHub again for what failed, and says what was done. */
 export async function runCatchUp(
@@ -37,14 +35,13 @@ export async function runCatchUp(
 function authOf(
   { hook, api }: CatchUpArguments,
   env: CliWorld["env"],
-): [GithubAuth, readonly string[]] {
+): [CatchUpOptions["github"], readonly string[]] {
   const names = "app" in hook ? ["GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY"] : ["GITHUB_TOKEN"];
   const missing = names.filter((name) => !env(name)?.trim());
   if (missing.length > 0) throw new UsageError(`Cannot catch up: set ${missing.join(" and ")}`);
   const [first, key] = names.map((name) => env(name)!.trim());
   if (key === undefined) return [{ api, token: first! }, [first!]];
-  // A key in one line has its line breaks escaped.
-  return [{ api, appId: first!, privateKey: key.replaceAll("\\n", "\n") }, [key]];
+  return [{ api, appId: first!, privateKey: key }, [key]];
 }
 
 function linesOf(result: CatchUpResult, dryRun: boolean): string[] {

@@ -1,11 +1,11 @@
-import type { GithubHook } from "../catch_up/mod.ts";
+import { type CatchUpOptions, FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
 import type { OptionName } from "./_commands.ts";
 import { apiOf } from "./_connect_options.ts";
 import { UsageError } from "./_world.ts";
 
 /** Options of `events catch-up`. */
 export interface CatchUpArguments {
-  readonly hook: GithubHook;
+  readonly hook: CatchUpOptions["hooks"][number];
   readonly sinceMs: number;
   readonly limit: number;
   readonly paceMs: number;
@@ -27,14 +27,14 @@ export function readCatchUp(
   if ([repo !== undefined, org !== undefined, isApp].filter((given) => given).length !== 1) {
     throw new UsageError("Give one of --repo OWNER/REPO, --org NAME and --github-app");
   }
-  if (repo !== undefined && !/^[\w-]{1,39}\/(?!\.{1,2}$)[\w.-]{1,100}$/.test(repo)) {
+  if (repo !== undefined && !FORMS.repository.test(repo)) {
     throw new UsageError(`--repo must be OWNER/REPO, such as acme/site, got ${repo}`);
   }
-  if (org !== undefined && !/^[\w-]{1,39}$/.test(org)) {
+  if (org !== undefined && !FORMS.organization.test(org)) {
     throw new UsageError(`--org must be the name of an organization, got ${org}`);
   }
   const [id, url, api] = [values.get("hook"), values.get("url"), values.get("api")];
-  if (id !== undefined && !/^\d{1,20}$/.test(id)) {
+  if (id !== undefined && !FORMS.id.test(id)) {
     throw new UsageError(`--hook must be the id of a webhook, got ${id}`);
   }
   if (isApp && (id ?? url) !== undefined) {
@@ -49,7 +49,7 @@ export function readCatchUp(
     throw new UsageError(`--max must be a number from 1 to 99999, got ${max}`);
   }
   const pace = values.get("pace") ?? "250";
-  if (!/^\d{1,5}$/.test(pace) || Number(pace) > 60_000) {
+  if (!/^\d{1,5}$/.test(pace) || Number(pace) > MAX_PACE_MS) {
     throw new UsageError(`--pace must be a number of milliseconds from 0 to 60000, got ${pace}`);
   }
   const sinceMs = ageOf("since", since);

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
-import { isInnerHost, isOwnHost } from "../core/hosts.ts";
+import { isInnerHost, isOwnHost, keepsSecrets } from "../core/hosts.ts";
+import { FORMS, GITHUB_API } from "../catch_up/options.ts";
 import { ageOf } from "./_options.ts";
 import { secretIn } from "./_secrets.ts";
 import type { ReadVariable } from "./_send_options.ts";
@@ -66,7 +67,7 @@ const PLATFORMS = {
     tokenIs: "the bot's token as @BotFather gives it: digits, a colon, letters",
   },
   github: {
-    ...{ title: "GitHub", api: "https://api.github.com", token: "GITHUB_TOKEN" },
+    ...{ title: "GitHub", api: GITHUB_API, token: "GITHUB_TOKEN" },
     secrets: ["GITHUB_WEBHOOK_SECRET", "FORGE_WEBHOOK_SECRET"],
     tokenForm: /^[\x21-\x7e]{1,1000}$/,
     tokenIs: "a token without spaces",
@@ -88,9 +89,6 @@ const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonl
 };
 
 const EVERYWHERE = ["api", "json"];
-
-/** Owner and name of a repository. */
-const REPOSITORY = /^[A-Za-z0-9][\w-]{0,38}\/(?!\.{1,2}$)[\w.-]{1,100}$/;
 
 const EVENT = /^[a-z][a-z0-9_]{0,99}$/;
 
@@ -150,7 +148,7 @@ function parse(args: readonly string[]) {
 
 function repositoryOf(text: string | undefined): string {
   if (text === undefined) throw new UsageError("Name the repository: connect github OWNER/REPO");
-  if (REPOSITORY.test(text)) return text;
+  if (FORMS.repository.test(text)) return text;
   throw new UsageError(`The repository must be OWNER/REPO, such as acme/site, got ${text}`);
 }
 
@@ -226,7 +224,7 @@ export function apiOf(platform: ConnectPlatform, text: string | undefined): stri
         PLATFORMS[platform].api,
     );
   }
-  if (!isHttps && !isOwnHost(url.hostname) && !isInnerHost(url.hostname)) {
+  if (!keepsSecrets(url)) {
     throw new UsageError(`--api must begin with https:, since ${url.host} is not in this network`);
   }
   return url.href.replace(/\/+$/, "");
@@ -291,6 +289,6 @@ function eventsOf(text: string): string[] {
 }
 
 function hookOf(text: string | undefined): string | undefined {
-  if (text === undefined || /^\d{1,20}$/.test(text)) return text;
+  if (text === undefined || FORMS.id.test(text)) return text;
   throw new UsageError(`--hook must be the id of a webhook, got ${text}`);
 }

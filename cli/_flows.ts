@@ -3,7 +3,8 @@ import type { EventStore, ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import type { CommandName } from "./_commands.ts";
-import { isoOf, oneLine } from "./_output.ts";
+import { oneLine } from "../core/log.ts";
+import { isoOf } from "./_output.ts";
 import { type CliWorld, confirmed, InterruptedError } from "./_world.ts";
 
 /** Most characters of a value in a line. */

@@ -1,6 +1,5 @@
+import { ApiError, networkReasonOf, quoted, readBytes, retryAfterOf } from "../core/call_api.ts";
 import type { TestDelivery } from "../testing/mod.ts";
-import { retryAfterOf } from "../core/retry_after.ts";
-import { ApiError, networkReasonOf, quoted, readBytes } from "./_api.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import type { CliWorld } from "./_world.ts";
 

@@ -1,53 +1,55 @@
-import { fieldOf, quoted } from "./_api.ts";
+import {
+  type GithubHook,
+  type GithubWebhooks,
+  listed,
+  unknownForm,
+} from "../catch_up/github_api.ts";
+import { fieldOf, quoted } from "../core/call_api.ts";
+import { oneLine } from "../core/log.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
-import { type GithubApi, unknownForm } from "./_github_api.ts";
-import { memberOf } from "../core/json_text.ts";
-import { oneLine } from "./_output.ts";
 import { shownUrl } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
-/** Webhook of a repository. */
-interface Hook {
-  readonly id: string;
-  readonly url: string;
-  readonly active: boolean;
-  readonly events: readonly string[];
-  /** Answer to the last delivery. */
-  readonly lastResponse: string;
-}
+/** Hint for a webhook that cannot be made. */
+const HINTS = {
+  422:
+    "GitHub refuses the webhook's settings: another one may have this URL, or the URL or an event " +
+    "is unknown to it",
+};
 
 /** Registers the webhook: changes the one with this URL, or creates one. */
 export async function registerAtGithub(
-  api: GithubApi,
+  api: GithubWebhooks,
   { webhook, secret, events, json }: ConnectOptions,
   { out }: CliWorld,
-  signal: AbortSignal,
 ): Promise<void> {
   const config = { url: webhook, content_type: "json", insecure_ssl: "0", secret };
-  const there = (await hooksOf(api, signal)).find(({ url }) => URL.parse(url)?.href === webhook);
+  const there = (await api.hooks()).find(({ url }) => URL.parse(url)?.href === webhook);
   if (there === undefined) {
     const body = { name: "web", active: true, events: events ?? ["*"], config };
-    await api.call("", signal, { method: "POST", body });
+    await api.call("", { method: "POST", body, hints: HINTS });
     if (!json) out(`created  ${shownUrl(webhook)}`);
     return;
   }
   // Without a list GitHub would set the events to its default, push.
-  const body = { active: true, events: events ?? there.events, config };
-  await api.call(`/${there.id}`, signal, { method: "PATCH", body });
+  const body = { active: true, events: events ?? eventsOf(there), config };
+  await api.call(`/${there.id}`, { method: "PATCH", body, hints: HINTS });
   if (!json) out(`changed  ${there.id}  ${shownUrl(webhook)}`);
 }
 
 /** Shows the repository's webhooks. */
 export async function showGithub(
-  api: GithubApi,
-  { json, repository }: ConnectOptions,
+  api: GithubWebhooks,
+  { json }: ConnectOptions,
   { out }: CliWorld,
-  signal: AbortSignal,
 ): Promise<void> {
-  const hooks = await hooksOf(api, signal);
-  if (hooks.length === 0 && !json) out(`${repository} has no webhook`);
+  const hooks = await api.hooks();
+  if (hooks.length === 0 && !json) out(`${api.owner} has no webhook`);
   for (const hook of hooks) {
-    const shown = { ...hook, url: shownUrl(hook.url) };
+    const shown = {
+      ...{ id: hook.id, url: shownUrl(hook.url), active: hook.facts.active === true },
+      ...{ events: eventsOf(hook), lastResponse: responseOf(hook.facts.last_response) },
+    };
     out(json ? JSON.stringify(shown) : lineOf(shown));
   }
 }
@@ -58,12 +60,12 @@ export async function showGithub(
  * @throws {UsageError} If there are several. The message names them.
  */
 export async function findHook(
-  api: GithubApi,
-  { hook: wanted, repository }: ConnectOptions,
-  signal: AbortSignal,
+  api: GithubWebhooks,
+  wanted: string | undefined,
 ): Promise<string> {
-  const hooks = await hooksOf(api, signal);
-  const names = hooks.map(({ id, url }) => `${id} (${URL.parse(url)?.host ?? "?"})`).join(", ");
+  const { owner: repository } = api;
+  const hooks = await api.hooks();
+  const names = listed(hooks);
   if (hooks.length === 0) {
     throw new Error(
       `${repository} has no webhook, and so no delivery log: create one with connect github ` +
@@ -78,28 +80,9 @@ export async function findHook(
   throw new UsageError(`${repository} has no webhook ${wanted}, only ${names}`);
 }
 
-async function hooksOf(api: GithubApi, signal: AbortSignal): Promise<Hook[]> {
-  const hooks: Hook[] = [];
-  for await (const { elements } of api.pages("", signal)) {
-    hooks.push(...elements.map(hookOf));
-  }
-  return hooks;
-}
-
-function hookOf(text: string): Hook {
-  const id = memberOf(text, "id");
-  const hook: unknown = JSON.parse(text);
-  const [events, url] = [fieldOf(hook, "events"), fieldOf(fieldOf(hook, "config"), "url")];
-  if (id === undefined || !/^\d{1,20}$/.test(id) || !Array.isArray(events)) {
-    throw unknownForm("a webhook without id or events");
-  }
-  return {
-    id,
-    url: typeof url === "string" ? url : "",
-    active: fieldOf(hook, "active") === true,
-    events: events.map(quoted),
-    lastResponse: responseOf(fieldOf(hook, "last_response")),
-  };
+function eventsOf({ facts: { events } }: GithubHook): string[] {
+  if (Array.isArray(events)) return events.map(quoted);
+  throw unknownForm("a webhook without events");
 }
 
 function responseOf(response: unknown): string {
@@ -108,7 +91,17 @@ function responseOf(response: unknown): string {
   return typeof code === "number" ? `${code} ${message}`.trimEnd() : message;
 }
 
-function lineOf({ id, url, active, events, lastResponse }: Hook): string {
+/** Facts about a webhook that are shown. */
+interface ShownHook {
+  readonly id: string;
+  readonly url: string;
+  readonly active: boolean;
+  readonly events: readonly string[];
+  /** Answer to the last delivery. */
+  readonly lastResponse: string;
+}
+
+function lineOf({ id, url, active, events, lastResponse }: ShownHook): string {
   const columns = [
     ...[id, active ? "active" : "inactive", url, events.join(",")],
     `last response: ${lastResponse || "none"}`,

@@ -1,10 +1,10 @@
+import { type GithubAttempt, type GithubWebhooks, logPath } from "../catch_up/github_api.ts";
+import { ApiError, dateOf, fieldOf } from "../core/call_api.ts";
+import { memberOf } from "../core/json_text.ts";
 import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
-import { ApiError, fieldOf, quoted } from "./_api.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import type { Forwarder } from "./_forward.ts";
 import { findHook } from "./_github.ts";
-import { type GithubApi, unknownForm } from "./_github_api.ts";
-import { memberOf } from "../core/json_text.ts";
 import type { CliWorld } from "./_world.ts";
 
 /** Time between two looks at the log. A look that finds it unchanged does not count towards GitHub's limit. */
@@ -25,28 +25,20 @@ const HANDED_ON = /^(x-github-[a-z-]{1,80}|user-agent)$/i;
 /** Text that a header can carry. */
 const HEADER_VALUE = /^[\x20-\x7e]{1,1000}$/;
 
-/** Entry of a delivery log. Its id is a number, often beyond 2^53. */
-interface Entry {
-  readonly id: string;
-  readonly guid: string;
-  readonly event: string;
-  readonly deliveredAt: number;
-}
-
 /**
  * Reads the delivery log of the repository's webhook, and hands new deliveries to the app, the oldest first,
  * signed anew: the log does not tell the secret.
  */
 export async function forwardFromGithub(
-  api: GithubApi,
+  api: GithubWebhooks,
   options: ConnectOptions,
   forwarder: Forwarder,
   world: CliWorld,
   signal: AbortSignal,
 ): Promise<never> {
   const startedAt = world.now();
-  const hook = await forwarder.persist(() => findHook(api, options, signal));
-  const log = new DeliveryLog(api, hook, signal);
+  const hook = await forwarder.persist(() => findHook(api, options.hook));
+  const log = new DeliveryLog(api, hook);
   await forwarder.persist(() => {
     const now = world.now();
     // The age was given when the tool began: it may have waited since.
@@ -71,9 +63,8 @@ export async function forwardFromGithub(
  * of the last minutes are compared with those that are done.
  */
 class DeliveryLog {
-  readonly #api: GithubApi;
-  readonly #path: string;
-  readonly #signal: AbortSignal;
+  readonly #api: GithubWebhooks;
+  readonly #hook: string;
   /** Entries that are done, with their times. */
   readonly #done = new Map<string, number>();
   /** Time before which entries are not looked at. */
@@ -85,36 +76,34 @@ class DeliveryLog {
   /** Time until the next look. */
   pollMs = POLL_MS;
 
-  constructor(api: GithubApi, hook: string, signal: AbortSignal) {
+  constructor(api: GithubWebhooks, hook: string) {
     this.#api = api;
-    this.#path = `/${hook}/deliveries`;
-    this.#signal = signal;
+    this.#hook = hook;
   }
 
   /** Finds the place to begin at: by GitHub's clock, since this machine's may be wrong. */
   async begin(sinceMs: number | undefined, now: number): Promise<void> {
-    const page = await this.#api.call(`${this.#path}?per_page=1`, this.#signal);
-    this.#lookedAt = timeOf(page.headers) ?? now;
+    const { headers } = await this.#api.call(logPath(this.#hook), { query: { per_page: "1" } });
+    this.#lookedAt = dateOf(headers) ?? now;
     this.#horizon = this.#lookedAt - (sinceMs ?? CLOCK_SLACK_MS);
     if (sinceMs === undefined) { for (const entry of await this.next()) this.done(entry); }
   }
 
   /** Reads the entries that are not done yet, the oldest first. */
-  async next(): Promise<Entry[]> {
+  async next(): Promise<GithubAttempt[]> {
     this.#forget();
-    const found: Entry[] = [];
+    const found: GithubAttempt[] = [];
     let etag = this.#etag;
     let isFirst = true;
-    for await (const page of this.#api.pages(this.#path, this.#signal, etag)) {
-      const entries = page.elements.map(entryOf);
-      found.push(...entries);
+    for await (const { elements, headers } of this.#api.log(this.#hook, etag)) {
+      found.push(...elements);
       if (isFirst) {
-        etag = page.answer.headers.get("ETag") ?? undefined;
-        this.pollMs = pollMsOf(page.answer.headers);
-        this.#lookedAt = timeOf(page.answer.headers) ?? this.#lookedAt;
+        etag = headers.get("ETag") ?? undefined;
+        this.pollMs = pollMsOf(headers);
+        this.#lookedAt = dateOf(headers) ?? this.#lookedAt;
       }
       isFirst = false;
-      const last = entries.at(-1);
+      const last = elements.at(-1);
       if (last === undefined || last.deliveredAt < this.#horizon) break;
     }
     this.#etag = etag;
@@ -123,8 +112,11 @@ class DeliveryLog {
   }
 
   /** Makes the request of an entry; returns the reason if it cannot be made. */
-  async deliveryOf({ id, guid, event }: Entry, secret: string): Promise<TestDelivery | string> {
-    const answer = await this.#api.call(`${this.#path}/${id}`, this.#signal).catch((error) => {
+  async deliveryOf(
+    { id, guid, event }: GithubAttempt,
+    secret: string,
+  ): Promise<TestDelivery | string> {
+    const answer = await this.#api.call(`${logPath(this.#hook)}/${id}`).catch((error) => {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
     });
@@ -141,7 +133,7 @@ class DeliveryLog {
   }
 
   /** Notes that an entry is done. */
-  done({ id, deliveredAt }: Entry): void {
+  done({ id, deliveredAt }: GithubAttempt): void {
     this.#done.set(id, deliveredAt);
   }
 
@@ -153,25 +145,6 @@ class DeliveryLog {
     }
     for (const [id, at] of this.#done) if (at < this.#horizon) this.#done.delete(id);
   }
-}
-
-function entryOf(text: string): Entry {
-  const id = memberOf(text, "id");
-  const entry: unknown = JSON.parse(text);
-  const [guid, event] = [fieldOf(entry, "guid"), fieldOf(entry, "event")];
-  const deliveredAt = Date.parse(quoted(fieldOf(entry, "delivered_at")));
-  const isKnown = id !== undefined && /^\d{1,20}$/.test(id) && typeof guid === "string" &&
-    typeof event === "string" && [guid, event].every((each) => HEADER_VALUE.test(each));
-  if (!isKnown || Number.isNaN(deliveredAt)) {
-    throw unknownForm("a delivery without id, guid or event");
-  }
-  return { id, guid, event, deliveredAt };
-}
-
-/** Reads the time of an answer. */
-function timeOf(headers: Headers): number | undefined {
-  const time = Date.parse(headers.get("Date") ?? "");
-  return Number.isNaN(time) ? undefined : time;
 }
 
 function pollMsOf(headers: Headers): number {

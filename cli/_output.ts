@@ -1,10 +1,5 @@
+import { oneLine, printable as oneLinePrintable } from "../core/log.ts";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-
-/** Characters that a terminal would act on: an error message may quote a stranger's text. */
-const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** The same characters, except for line breaks. */
-const CONTROL_IN_LINES = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** Fields of a record that are times. */
 const TIMES = [
@@ -22,12 +17,7 @@ const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
  * escaped as in JSON, so that JSON keeps its meaning.
  */
 export function printable(text: string): string {
-  return text.replaceAll(CONTROL_IN_LINES, escaped);
-}
-
-/** Makes one line of a text, without characters that a terminal would act on. */
-export function oneLine(text: string): string {
-  return text.replaceAll(CONTROL, " ");
+  return text.split("\n").map(oneLinePrintable).join("\n");
 }
 
 /** Formats a record as JSON for people: on several lines, with its times as dates. */
@@ -119,10 +109,4 @@ const UNREADABLE = "of another version, or damaged";
 /** Formats a time as a date. */
 export function isoOf(time: number): string {
   return new Date(time).toISOString();
-}
-
-/** Escapes a character as JSON does: one beyond U+FFFF as its two UTF-16 code units. */
-function escaped(character: string): string {
-  return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-    .join("");
 }

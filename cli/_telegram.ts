@@ -1,8 +1,15 @@
-import { type ApiAnswer, ApiError, callApi, fieldOf, quoted } from "./_api.ts";
+import {
+  type ApiAnswer,
+  ApiError,
+  callApi,
+  fieldOf,
+  type Hints,
+  quoted,
+  retryAfterOf,
+} from "../core/call_api.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import type { Forwarder } from "./_forward.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
-import { retryAfterOf } from "../core/retry_after.ts";
 import { agoOf } from "./_output.ts";
 import { shownUrl } from "./_secrets.ts";
 import type { CliWorld } from "./_world.ts";
@@ -24,10 +31,10 @@ const CONFIRM_MS = 5_000;
 const MAX_DATE_SECONDS = 8_640_000_000_000;
 
 /** Hints for errors, by their codes. */
-const HINTS: Readonly<Record<number, string>> = {
-  401: ": the token in TELEGRAM_BOT_TOKEN is wrong or revoked, @BotFather shows the right one",
-  404: ": the token in TELEGRAM_BOT_TOKEN is wrong, or --api is not the address of a Bot API",
-  409: ": another program fetches this bot's updates, or a webhook was registered meanwhile. " +
+const HINTS: Hints = {
+  401: "the token in TELEGRAM_BOT_TOKEN is wrong or revoked, @BotFather shows the right one",
+  404: "the token in TELEGRAM_BOT_TOKEN is wrong, or --api is not the address of a Bot API",
+  409: "another program fetches this bot's updates, or a webhook was registered meanwhile. " +
     "Stop it, or use --take-over",
 };
 
@@ -66,8 +73,7 @@ export class TelegramApi {
       ...{ name: `Telegram's API (${method})`, url: `${api}/bot${token}/${method}` },
       ...{ method: "POST", body: new URLSearchParams(params), signal },
       ...timeoutMs !== undefined && { timeoutMs },
-    }).catch((error) => {
-      throw error instanceof ApiError ? withHint(error) : error;
+      hints: HINTS,
     });
     const result = fieldOf(answer.json, "ok") === true && memberOf(answer.text, "result");
     if (result) return result;
@@ -238,19 +244,10 @@ function refusalOf(method: string, { status, headers, json }: ApiAnswer, now: nu
   const errorCode = fieldOf(json, "error_code");
   const code = Number.isSafeInteger(errorCode) ? errorCode as number : status;
   const seconds = fieldOf(fieldOf(json, "parameters"), "retry_after");
-  return withHint(
-    new ApiError(`Telegram's API (${method}) answers ${code} ${description}`, {
-      ...{ status: code, isTemporary: code === 429 || code >= 500 },
-      retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : retryAfterOf(headers, now),
-    }),
-  );
-}
-
-function withHint(error: ApiError): ApiError {
-  const { status = 0, isTemporary, retryAfterMs } = error;
-  const hint = HINTS[status];
-  if (hint === undefined) return error;
-  return new ApiError(error.message + hint, { status, isTemporary, retryAfterMs });
+  return new ApiError(`Telegram's API (${method}) answers ${code} ${description}`, {
+    ...{ status: code, isTemporary: code === 429 || code >= 500, hints: HINTS },
+    retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : retryAfterOf(headers, now),
+  });
 }
 
 function unknownForm(method: string, status = 200): ApiError {

@@ -1,7 +1,7 @@
+import { openGithub } from "../catch_up/github_api.ts";
 import { type ConnectOptions, readConnectOptions } from "./_connect_options.ts";
 import { BRIEFLY, Forwarder } from "./_forward.ts";
 import { registerAtGithub, showGithub } from "./_github.ts";
-import { GithubApi } from "./_github_api.ts";
 import { forwardFromGithub } from "./_github_deliveries.ts";
 import { hiderOf } from "./_secrets.ts";
 import { forwardFromTelegram, registerAtTelegram, showTelegram, TelegramApi } from "./_telegram.ts";
@@ -90,10 +90,12 @@ async function run(options: ConnectOptions, world: CliWorld, signal: AbortSignal
       }
       await briefly(() => showTelegram(api, options, world, signal));
     } else {
-      const api = new GithubApi(options, world.now);
+      const { api: address, token, repository } = options;
+      const github = { token, api: address };
+      const api = openGithub(github, { signal, now: world.now })({ repository });
       if (task === "forward") await forwardFromGithub(api, options, forwarder, world, signal);
-      if (task === "register") await briefly(() => registerAtGithub(api, options, world, signal));
-      await briefly(() => showGithub(api, options, world, signal));
+      if (task === "register") await briefly(() => registerAtGithub(api, options, world));
+      await briefly(() => showGithub(api, options, world));
     }
   } catch (error) {
     if (error instanceof InterruptedError && task === "forward") forwarder.end();

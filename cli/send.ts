@@ -1,5 +1,5 @@
 import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
-import { oneLine } from "./_output.ts";
+import { oneLine } from "../core/log.ts";
 import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
 
 /** Output of `send`, and the variables that it reads. */

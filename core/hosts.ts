@@ -14,3 +14,8 @@ export function isOwnHost(hostname: string): boolean {
 export function isInnerHost(hostname: string): boolean {
   return INNER_HOST.test(hostname);
 }
+
+/** Checks whether a secret may be sent to a URL: by TLS, or within a network of one's own. */
+export function keepsSecrets({ protocol, hostname }: URL): boolean {
+  return protocol === "https:" || isOwnHost(hostname) || isInnerHost(hostname);
+}

@@ -66,6 +66,11 @@ export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
+/** Makes one line of a text, without characters that a terminal would act on. */
+export function oneLine(text: string): string {
+  return text.replace(UNSAFE, " ");
+}
+
 /** Escapes a character as JSON does: one beyond U+FFFF as its two UTF-16 code units. */
 function escaped(character: string): string {
   return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)

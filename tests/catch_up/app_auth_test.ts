@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { catchUp, type CatchUpOptions } from "../../catch_up/mod.ts";
 import { openEventStore } from "../../events/mod.ts";
 import { testWith } from "../_permissions.ts";
-import { HeldGithub } from "./_fake_github.ts";
+import { FakeGithub } from "./_fake_github.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 
@@ -17,16 +17,17 @@ const APP = [{ app: true }] as const;
 async function runAs(
   auth: object,
   hooks: CatchUpOptions["hooks"] = APP,
-  insteadOf: HeldGithub["insteadOf"] = [],
-): Promise<{ result: Awaited<ReturnType<typeof catchUp>>; github: HeldGithub }> {
-  await using github = new HeldGithub();
+  { insteadOf = [], clockMs = 0 }: Partial<Pick<FakeGithub, "insteadOf" | "clockMs">> = {},
+): Promise<{ result: Awaited<ReturnType<typeof catchUp>>; github: FakeGithub }> {
+  await using github = new FakeGithub("https://bot.test/webhook");
   github.insteadOf.push(...insteadOf);
+  github.clockMs = clockMs;
   github.signedBy = { appId: "4711", publicKey };
-  github.push("a", 503);
+  github.pushOld("a", 503);
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const result = await catchUp(store, {
-    ...{ hooks, sinceMs: 3_600_000, paceMs: 0 },
+    ...{ hooks, sinceMs: 2 * 3_600_000, paceMs: 0 },
     github: { api: github.url, ...auth } as CatchUpOptions["github"],
   });
   return { result, github };
@@ -40,10 +41,13 @@ for (const form of FORMS) {
       const { result, github } = await runAs({ appId: 4711, privateKey: pem(form) });
       assertEquals([result.asked, result.problems], [["a"], []]);
       assertEquals(github.deviations, []);
-      assertEquals(github.calls.map((call) => call.replace(/\d+/, "N")), [
-        "GET /app/hook/deliveries",
-        "POST /app/hook/deliveries/N/attempts",
-      ]);
+      assertEquals(
+        github.calls.map(({ method, path }) => `${method} ${path.replace(/\d{9,}/, "N")}`),
+        [
+          "GET /app/hook/deliveries?per_page=100",
+          "POST /app/hook/deliveries/N/attempts",
+        ],
+      );
     },
   );
 }
@@ -54,10 +58,21 @@ testWith(
   async () => {
     const auth = { appId: "4711", privateKey: pem("pkcs1"), installationId: 12 };
     const { result, github } = await runAs(auth, [{ repository: "acme/site" }]);
-    assertEquals([result.asked, result.problems, github.installations], [["a"], [], ["12"]]);
+    assertEquals([result.asked, result.problems], [["a"], []]);
+    assertEquals(github.callsOf(/installations\/12\/access_tokens$/, "POST").length, 1);
     assertEquals(github.deviations, []);
   },
 );
+
+for (const clockMs of [-3_600_000, 3_600_000]) {
+  testWith(["net"], `a GitHub App signs by GitHub's clock, ${clockMs} ms off`, async () => {
+    const auth = { appId: 4711, privateKey: pem("pkcs8"), installationId: 12 };
+    for (const hooks of [APP, [{ repository: "acme/site" }]]) {
+      const { result } = await runAs(auth, hooks, { clockMs });
+      assertEquals([result.asked, result.problems], [["a"], []]);
+    }
+  });
+}
 
 testWith(
   ["net", "read", "env"],
@@ -104,9 +119,9 @@ testWith(
     const { port } = elsewhere.addr;
     const headers = { Location: `http://127.0.0.1:${port}/` };
     const auth = { appId: "4711", privateKey: pem("pkcs1"), installationId: 12 };
-    const { result } = await runAs(auth, [{ repository: "acme/site" }], [
-      [/access_tokens/, () => new Response(null, { status: 307, headers })],
-    ]);
+    const { result } = await runAs(auth, [{ repository: "acme/site" }], {
+      insteadOf: [[/access_tokens/, () => new Response(null, { status: 307, headers })]],
+    });
     assertStringIncludes(result.problems[0]!, `answers 307, a redirect to 127.0.0.1:${port}`);
     assertEquals([result.asked, seen], [[], []]);
   },

@@ -5,12 +5,12 @@ import { type EventStore, openEventStore, type Telemetry } from "../../events/mo
 import { startIntakeApp } from "../cli/_connect.ts";
 import { testWith } from "../_permissions.ts";
 import { recordTelemetry } from "../telemetry/_recording.ts";
-import { HeldGithub, problem, TOKEN } from "./_fake_github.ts";
+import { FakeGithub, GITHUB_TOKEN, problem } from "./_fake_github.ts";
 
 const HOUR_MS = 3_600_000;
 
 interface Sut {
-  readonly github: HeldGithub;
+  readonly github: FakeGithub;
   readonly store: EventStore;
   readonly run: (options?: Partial<CatchUpOptions>) => ReturnType<typeof catchUp>;
 }
@@ -18,12 +18,15 @@ interface Sut {
 /** Registers a test whose calls and answers must all be as GitHub describes them. */
 function testCatchUp(name: string, fn: (sut: Sut) => Promise<void>): void {
   testWith(["net", "read", "env"], name, async () => {
-    await using github = new HeldGithub();
+    await using github = new FakeGithub("https://bot.test/webhook");
     using kv = await Deno.openKv(":memory:");
     const store = await openEventStore(kv);
     const run = (options: Partial<CatchUpOptions> = {}) =>
       catchUp(store, {
-        ...{ hooks: [{ repository: "acme/site" }], github: { token: TOKEN, api: github.url } },
+        ...{
+          hooks: [{ repository: "acme/site" }],
+          github: { token: GITHUB_TOKEN, api: github.url },
+        },
         ...{ sinceMs: HOUR_MS, paceMs: 0, ...options },
       });
     await fn({ github, store, run });
@@ -43,16 +46,16 @@ testCatchUp(
   async (sut) => {
     const { github, store, run } = sut;
     await accept(store, "stored");
-    const newer = github.push("newer", 503, 60_000);
-    const older = github.push("older", 502, 90_000);
-    for (const status of [200, 202]) github.push(`ok-${status}`, status);
-    for (const status of [400, 401, 404]) github.push(`refused-${status}`, status);
-    const [slow, busy] = [github.push("slow", 408, 40_000), github.push("busy", 429, 30_000)];
-    github.push("stored", 500);
-    github.push("pending", 0, 1_000);
-    github.push("before", 503, 2 * HOUR_MS);
+    const newer = github.pushOld("newer", 503, 60_000);
+    const older = github.pushOld("older", 502, 90_000);
+    for (const status of [200, 202]) github.pushOld(`ok-${status}`, status);
+    for (const status of [400, 401, 404]) github.pushOld(`refused-${status}`, status);
+    const [slow, busy] = [github.pushOld("slow", 408, 40_000), github.pushOld("busy", 429, 30_000)];
+    github.pushOld("stored", 500);
+    github.pushOld("pending", 0, 1_000);
+    github.pushOld("before", 503, 2 * HOUR_MS);
     const result = await run();
-    assertEquals(github.asked, [older, newer, slow, busy].map(String));
+    assertEquals(github.asked, [older, newer, slow, busy]);
     assertEquals(result.asked, ["older", "newer", "slow", "busy"]);
     assertEquals(result.stored, ["stored"]);
     assertEquals(result.delivered, 2);
@@ -64,9 +67,9 @@ testCatchUp(
 
 testCatchUp("takes all attempts of a delivery together, over pages", async ({ github, run }) => {
   github.pageSize = 2;
-  github.push("a", 200, 60_000, true);
-  for (const ageMs of [70_000, 80_000, 90_000]) github.push("a", 503, ageMs);
-  for (const ageMs of [50_000, 65_000]) github.push("b", 503, ageMs);
+  github.pushOld("a", 200, 60_000, true);
+  for (const ageMs of [70_000, 80_000, 90_000]) github.pushOld("a", 503, ageMs);
+  for (const ageMs of [50_000, 65_000]) github.pushOld("b", 503, ageMs);
   const result = await run();
   assertEquals([result.asked, result.delivered], [["b"], 1]);
 });
@@ -76,15 +79,15 @@ testCatchUp(
   async ({ github, run }) => {
     github.pageSize = 2;
     for (const [guid, status] of [["delivered", 200], ["failed", 503]] as const) {
-      github.push(guid, 502, 60_000, true);
-      github.push(guid, status, 5 * HOUR_MS);
+      github.pushOld(guid, 502, 60_000, true);
+      github.pushOld(guid, status, 5 * HOUR_MS);
     }
-    for (let i = 2; i < 8; i++) github.push(`between-${i}`, 503, i * HOUR_MS);
-    for (let i = 6; i < 20; i++) github.push(`old-${i}`, 503, i * HOUR_MS);
+    for (let i = 2; i < 8; i++) github.pushOld(`between-${i}`, 503, i * HOUR_MS);
+    for (let i = 6; i < 20; i++) github.pushOld(`old-${i}`, 503, i * HOUR_MS);
     const result = await run();
     assertEquals([result.asked, result.delivered], [["failed"], 1]);
     // Each page has two, and those are looked for until both are found.
-    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 4);
+    assertEquals(github.callsOf(/\/deliveries\?/).length, 4);
   },
 );
 
@@ -92,16 +95,16 @@ testCatchUp(
   "reads 20 pages more for a first attempt, and asks all the same",
   async ({ github, run }) => {
     github.pageSize = 1;
-    github.push("a", 502, 60_000, true);
-    for (let i = 0; i < 30; i++) github.push(`old-${i}`, 200, 2 * HOUR_MS);
+    github.pushOld("a", 502, 60_000, true);
+    for (let i = 0; i < 30; i++) github.pushOld(`old-${i}`, 200, 2 * HOUR_MS);
     assertEquals((await run()).asked, ["a"]);
-    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 22);
+    assertEquals(github.callsOf(/\/deliveries\?/).length, 22);
   },
 );
 
 testCatchUp("reads as far back as it is asked to", async ({ github, run }) => {
   github.pageSize = 2;
-  for (let day = 1; day < 7; day++) github.push(`day-${day}`, 503, day * 25 * HOUR_MS);
+  for (let day = 1; day < 7; day++) github.pushOld(`day-${day}`, 503, day * 25 * HOUR_MS);
   const { asked, tooOld } = await run({ sinceMs: 7 * 24 * HOUR_MS });
   assertEquals([asked, tooOld.toSorted()], [["day-2", "day-1"], [
     "day-3",
@@ -113,21 +116,21 @@ testCatchUp("reads as far back as it is asked to", async ({ github, run }) => {
 
 testCatchUp("stops reading at the time asked for", async ({ github, run }) => {
   github.pageSize = 1;
-  github.push("a", 503);
-  for (let i = 2; i < 8; i++) github.push(`old-${i}`, 503, i * HOUR_MS);
+  github.pushOld("a", 503);
+  for (let i = 2; i < 8; i++) github.pushOld(`old-${i}`, 503, i * HOUR_MS);
   assertEquals((await run()).asked, ["a"]);
-  assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 2);
+  assertEquals(github.callsOf(/\/deliveries\?/).length, 2);
 });
 
 testCatchUp("tells what is too old to be delivered again", async ({ github, run }) => {
-  github.push("old", 503, 80 * HOUR_MS);
+  github.pushOld("old", 503, 80 * HOUR_MS);
   assertEquals((await run({ sinceMs: 100 * HOUR_MS })).tooOld, ["old"]);
   assertEquals(github.asked, []);
 });
 
 testCatchUp("asks for nothing in a dry run, and for no more than the limit", async (sut) => {
   const { github, run } = sut;
-  for (let i = 0; i < 5; i++) github.push(`d${i}`, 503, 90_000 - i * 1_000);
+  for (let i = 0; i < 5; i++) github.pushOld(`d${i}`, 503, 90_000 - i * 1_000);
   assertEquals((await run({ dryRun: true })).asked.length, 5);
   assertEquals(github.asked, []);
   const { asked, left } = await run({ limit: 2 });
@@ -137,7 +140,7 @@ testCatchUp("asks for nothing in a dry run, and for no more than the limit", asy
 testCatchUp(
   "waits for rate limits, and goes on after errors of the API",
   async ({ github, run }) => {
-    github.push("a", 503);
+    github.pushOld("a", 503);
     const now = new Date().toUTCString();
     github.insteadOf.push([/^POST/, () => problem(429, "secondary", { "Retry-After": now })]);
     github.insteadOf.push([/^POST/, () =>
@@ -150,18 +153,21 @@ testCatchUp(
 );
 
 testCatchUp("ends at a limit that lasts too long, and says how long", async ({ github, run }) => {
-  github.push("a", 503, 90_000);
-  github.push("b", 503, 80_000);
+  github.pushOld("a", 503, 90_000);
+  github.pushOld("b", 503, 80_000);
   github.insteadOf.push([/^POST/, () => problem(429, "slow down", { "Retry-After": "3000" })]);
   const { asked, failed, left } = await run();
   assertEquals([asked, left, github.asked.length], [[], ["b"], 1]);
-  assertStringIncludes(failed[0]!.reason, "it takes calls in 3000 s");
+  assertStringIncludes(failed[0]!.reason, "it takes calls again in 3000 s");
 });
 
 testCatchUp("asks no sooner than an API asks for that is down", async ({ github, run }) => {
   github.insteadOf.push([/deliveries/, () => problem(503, "down", { "Retry-After": "3000" })]);
-  assertStringIncludes((await run()).problems[0]!, "GitHub's API answers 503");
-  assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 1);
+  assertStringIncludes(
+    (await run()).problems[0]!,
+    "GitHub's API (acme/site, webhook 12345678) answers 503",
+  );
+  assertEquals(github.callsOf(/\/deliveries\?/).length, 1);
 });
 
 testCatchUp("names the permission that is missing, and the webhook", async ({ github, run }) => {
@@ -171,14 +177,17 @@ testCatchUp("names the permission that is missing, and the webhook", async ({ gi
   };
   assertStringIncludes(await of(401), "the token is wrong or has expired");
   assertStringIncludes(await of(403), "Webhooks (read and write)");
-  assertStringIncludes(await of(404), "it was deleted, or the token may not see it");
+  assertStringIncludes(
+    await of(404),
+    "it does not exist or was deleted, or the token may not see it",
+  );
 });
 
 testCatchUp("finds the webhook by its URL, and goes on if one was deleted", async (sut) => {
   const { github, run } = sut;
-  github.hooks.push({ id: 8, url: "https://other.test/" });
-  github.push("a", 503);
-  assertStringIncludes((await run()).problems[0]!, "7 (bot.test), 8 (other.test)");
+  github.add("https://other.test/");
+  github.pushOld("a", 503);
+  assertStringIncludes((await run()).problems[0]!, "12345678 (bot.test), 12345679 (other.test)");
   const url = "https://bot.test/webhook";
   const hooks = [{ repository: "acme/site", id: 99 }, { repository: "acme/site", url }];
   const { asked, problems } = await run({ hooks });
@@ -186,15 +195,15 @@ testCatchUp("finds the webhook by its URL, and goes on if one was deleted", asyn
 });
 
 testCatchUp("knows organizations, apps, and the caller's own octokit", async ({ github, run }) => {
-  github.push("a", 503);
-  const own = new Octokit({ baseUrl: github.url, auth: TOKEN });
-  for (const hook of [{ organization: "acme", id: 7 }, { app: true as const }]) {
+  github.pushOld("a", 503);
+  const own = new Octokit({ baseUrl: github.url, auth: GITHUB_TOKEN });
+  for (const hook of [{ organization: "acme", id: 12345678 }, { app: true as const }]) {
     assertEquals((await run({ hooks: [hook], github: own })).asked, ["a"]);
   }
 });
 
 testCatchUp("ends with a summary at its signal", async ({ github, run }) => {
-  for (const guid of ["a", "b", "c"]) github.push(guid, 503);
+  for (const guid of ["a", "b", "c"]) github.pushOld(guid, 503);
   const ending = new AbortController();
   const running = run({ signal: ending.signal, paceMs: 60_000 });
   while (github.asked.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -205,13 +214,13 @@ testCatchUp("ends with a summary at its signal", async ({ github, run }) => {
 });
 
 testWith(["net", "read", "env"], "two catch-ups at once leave each event stored once", async () => {
-  await using github = new HeldGithub();
-  for (let i = 0; i < 5; i++) github.push(`d${i}`, 503);
+  await using github = new FakeGithub("https://bot.test/webhook");
+  for (let i = 0; i < 5; i++) github.pushOld(`d${i}`, 503);
   await using app = await startIntakeApp("forge");
   github.app = `${app.url}/webhook`;
   const run = () =>
     catchUp(app.store, {
-      ...{ hooks: [{ repository: "acme/site" }], github: { token: TOKEN, api: github.url } },
+      ...{ hooks: [{ repository: "acme/site" }], github: { token: GITHUB_TOKEN, api: github.url } },
       ...{ sinceMs: HOUR_MS, paceMs: 1, intake: "forge" },
     });
   await Promise.all([run(), run()]);
@@ -220,8 +229,8 @@ testWith(["net", "read", "env"], "two catch-ups at once leave each event stored 
 });
 
 testCatchUp("a delivery that got a 2xx before the time is not asked for", async (sut) => {
-  sut.github.push("a", 200, 61 * 60_000);
-  sut.github.push("a", 503, 60_000, true);
+  sut.github.pushOld("a", 200, 61 * 60_000);
+  sut.github.pushOld("a", 503, 60_000, true);
   const result = await sut.run();
   assertEquals([result.asked, result.delivered], [[], 1]);
 });
@@ -229,7 +238,7 @@ testCatchUp("a delivery that got a 2xx before the time is not asked for", async 
 testCatchUp(
   "calls that fail are paced, and end it after five in a row",
   async ({ github, run }) => {
-    for (let i = 0; i < 7; i++) github.push(`d${i}`, 503, 90_000 - i);
+    for (let i = 0; i < 7; i++) github.pushOld(`d${i}`, 503, 90_000 - i);
     for (let i = 0; i < 7; i++) github.insteadOf.push([/^POST/, () => problem(422, "no")]);
     const start = performance.now();
     const { asked, failed, left } = await run({ paceMs: 20 });
@@ -240,9 +249,9 @@ testCatchUp(
 
 testCatchUp("counts what it does, but not in a dry run", async ({ github, store, run }) => {
   await accept(store, "stored");
-  for (const guid of ["a", "b"]) github.push(guid, 503);
-  github.push("stored", 500);
-  github.push("refused", 404);
+  for (const guid of ["a", "b"]) github.pushOld(guid, 503);
+  github.pushOld("stored", 500);
+  github.pushOld("refused", 404);
   const telemetry = recordTelemetry();
   await run({ telemetry, dryRun: true });
   assertEquals(telemetry.steps, []);
@@ -276,7 +285,7 @@ async function withElsewhere(fn: (url: string) => Promise<void>): Promise<void> 
 testCatchUp("takes of a next page its number, and nothing that leads elsewhere", async (sut) => {
   await withElsewhere(async (elsewhere) => {
     const { github, run } = sut;
-    github.push("a", 503);
+    github.pushOld("a", 503);
     const more = new URLSearchParams({ baseUrl: elsewhere, url: elsewhere, method: "POST" });
     for (const [query, next] of [["per_page=100&", "cursor=0"], ["", "cursor=0&per_page=1"]]) {
       const link = `<${elsewhere}/hooks?${query}${next}&${more}&redelivery=true>; rel="next"`;
@@ -284,7 +293,7 @@ testCatchUp("takes of a next page its number, and nothing that leads elsewhere",
     }
     const { asked, problems } = await run();
     assertEquals([asked, problems], [["a"], []]);
-    assertEquals(github.calls.filter((call) => call.endsWith("/deliveries")).length, 3);
+    assertEquals(github.callsOf(/\/deliveries\?/).length, 3);
   });
 });
 
@@ -298,13 +307,13 @@ for (const status of [301, 302, 307, 308]) {
   testCatchUp(`follows no redirect, and says where ${status} leads`, async ({ github, run }) => {
     await withElsewhere(async (elsewhere) => {
       const redirect = () => new Response(null, { status, headers: { Location: elsewhere } });
-      const own = new Octokit({ baseUrl: github.url, auth: TOKEN });
-      for (const client of [{ token: TOKEN, api: github.url }, own]) {
+      const own = new Octokit({ baseUrl: github.url, auth: GITHUB_TOKEN });
+      for (const client of [{ token: GITHUB_TOKEN, api: github.url }, own]) {
         github.insteadOf.push([/deliveries/, redirect]);
         const [problem] = (await run({ github: client })).problems;
         assertStringIncludes(problem!, `${status}, a redirect to ${new URL(elsewhere).host}`);
       }
-      github.push("a", 503);
+      github.pushOld("a", 503);
       github.insteadOf.push([/^POST/, redirect]);
       assertStringIncludes((await run()).failed[0]!.reason, `${status}, a redirect to`);
     });

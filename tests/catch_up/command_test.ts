@@ -6,17 +6,17 @@ import { TEST_SECRETS } from "../../testing/mod.ts";
 import { runHere } from "../cli/_cli.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { HeldGithub, TOKEN } from "./_fake_github.ts";
+import { FakeGithub, GITHUB_TOKEN } from "./_fake_github.ts";
 
-const env = (name: string) => name === "GITHUB_TOKEN" ? TOKEN : undefined;
+const env = (name: string) => name === "GITHUB_TOKEN" ? GITHUB_TOKEN : undefined;
 
 testWith(
   ["net", "read", "write", "run", "env"],
   "events catch-up gets what failed while the app was down, once",
   () =>
     withFolder(async (folder) => {
-      await using github = new HeldGithub();
-      for (const guid of ["d1", "d2", "d3"]) github.push(guid, 502);
+      await using github = new FakeGithub("https://bot.test/webhook");
+      for (const guid of ["d1", "d2", "d3"]) github.pushOld(guid, 502);
       const port = freePort();
       const kv = `${folder}/kv.db`;
       await using app = startApp({

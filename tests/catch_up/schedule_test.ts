@@ -5,10 +5,10 @@ import { openEventStore } from "../../events/mod.ts";
 import { defineApp, github, required } from "../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../testing/mod.ts";
 import { testWith } from "../_permissions.ts";
-import { HeldGithub, TOKEN } from "./_fake_github.ts";
+import { FakeGithub, GITHUB_TOKEN } from "./_fake_github.ts";
 
 testWith(["net", "read", "env"], "a schedule of an app catches up", async () => {
-  await using hosted = new HeldGithub();
+  await using hosted = new FakeGithub("https://bot.test/webhook");
   const results: CatchUpResult[] = [];
   const bot = defineApp({ name: "bot", platform: github(), env: { GITHUB_TOKEN: required } });
   bot.on("push", () => {});
@@ -22,10 +22,10 @@ testWith(["net", "read", "env"], "a schedule of an app catches up", async () => 
       }),
     );
   });
-  await using test = await startTestBot(bot, { env: { GITHUB_TOKEN: TOKEN } });
+  await using test = await startTestBot(bot, { env: { GITHUB_TOKEN: GITHUB_TOKEN } });
   await test.deliver(forgeDelivery("push", { ref: "refs/heads/main" }, { id: "d1" }));
-  hosted.push("d1", 503);
-  hosted.push("d2", 503);
+  hosted.pushOld("d1", 503);
+  hosted.pushOld("d2", 503);
   await test.run("catch-up");
   assertEquals(results.map(({ asked, stored }) => [asked, stored]), [[["d2"], ["d1"]]]);
   assertEquals(hosted.deviations, []);

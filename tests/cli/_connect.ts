@@ -5,7 +5,7 @@ import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
 import { forgeIntake, messengerIntake } from "../webhook/_intakes.ts";
 import { type Result, runHere } from "./_cli.ts";
-import { GITHUB_TOKEN } from "./_github_api.ts";
+import { GITHUB_TOKEN } from "../catch_up/_fake_github.ts";
 import { BOT_TOKEN } from "./_telegram_api.ts";
 
 /** Longest that a pause takes in tests. */

@@ -2,7 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { TEST_SECRETS } from "../../testing/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { connect, startConnect, startIntakeApp, VARIABLES } from "./_connect.ts";
-import { FakeGithub, GITHUB_TOKEN, type LoggedDelivery, problem } from "./_github_api.ts";
+import {
+  FakeGithub,
+  GITHUB_TOKEN,
+  type LoggedDelivery,
+  problem,
+} from "../catch_up/_fake_github.ts";
 
 const URL_HERE = "https://bot.example.com/webhook";
 
@@ -17,7 +22,7 @@ function testGithub(name: string, urls: string[], fn: (github: FakeGithub) => Pr
 const apiOf = ({ url }: FakeGithub) => ["github", "acme/site", "--api", url];
 
 /** Delivery of an issue. */
-function logged(number: number, more: Partial<LoggedDelivery> = {}): LoggedDelivery {
+function logged(number: number, more: Partial<LoggedDelivery> = {}) {
   const guid = `0b989ba4-242f-11e5-81e1-${String(number).padStart(12, "0")}`;
   const payload = `{"action":"opened","issue":{"number":${number}}}`;
   return { id: `38040046231722393${number + 10}`, guid, event: "issues", payload, ...more };
@@ -79,27 +84,23 @@ const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
   [
     "401",
     () => problem(401, "Bad credentials"),
-    "401 Bad credentials: the token in GITHUB_TOKEN is wrong",
+    "401 Bad credentials: the token is wrong or has expired",
   ],
   [
     "403",
     () => problem(403, "Resource not accessible"),
-    "403 Resource not accessible: the token in",
+    "403 Resource not accessible: the token lacks the permission",
   ],
   [
     "404",
     () => problem(404, "Not Found"),
-    "404 Not Found: there is no such repository, or the token",
+    "404 Not Found: it does not exist or was deleted, or the token",
   ],
-  ["301", () => new Response(null, { status: 301 }), "the repository has another name now"],
-  [
-    "422",
-    () => problem(422, "Validation Failed", [{ resource: "Hook", field: "url", code: "invalid" }]),
-    "422 Validation Failed, url invalid: GitHub refuses the webhook's settings",
-  ],
+  ["301", () => new Response(null, { status: 301 }), "the repository may have another name now"],
   ["a page", () => new Response("<html>", { status: 503 }), "503 with text/plain instead of JSON"],
   ["no list", () => Response.json({ id: 1 }), "in an unknown form, with no list"],
-  ["no hooks", () => Response.json([1, null]), "with a webhook without id or events"],
+  ["no hooks", () => Response.json([1, null]), "in an unknown form, with no list"],
+  ["no id", () => Response.json([{ events: [] }]), "with a webhook without id"],
   [
     "a rate limit",
     () => {
@@ -123,17 +124,23 @@ for (const [what, answer, expected] of REFUSALS) {
     const { code, err } = await connect([...apiOf(github), "https://bot.example.com"]);
     const message = err.at(-1)!;
     assertEquals(code, 1);
-    assertStringIncludes(message, "GitHub's API answers ");
+    assertStringIncludes(message, "GitHub's API ");
     assertStringIncludes(message, expected);
     assertEquals(message.includes(GITHUB_TOKEN), false);
   });
 }
 
 testGithub("connect github explains a webhook that is there already", [], async (github) => {
-  const errors = [{ resource: "Hook", code: "custom", message: "Hook already exists" }];
-  github.insteadOf.push([/hooks$/, () => problem(422, "Validation Failed", errors)]);
+  const errors = [{ code: "custom", message: "Hook already exists" }, {
+    field: "url",
+    code: "invalid",
+  }];
+  github.insteadOf.push([/POST .*hooks$/, () => problem(422, "Validation Failed", {}, errors)]);
   const { err } = await connect([...apiOf(github), "https://bot.example.com"]);
-  assertStringIncludes(err[0]!, "422 Validation Failed, Hook already exists: GitHub refuses");
+  assertStringIncludes(
+    err[0]!,
+    "422 Validation Failed, Hook already exists, url invalid: GitHub refuses",
+  );
 });
 
 testGithub("connect github takes values of no kind that it knows", [URL_HERE], async (github) => {
@@ -287,7 +294,7 @@ testGithub(
     github.insteadOf.push([/deliveries/, () => problem(401, "Bad credentials")]);
     const { code, err } = await forward.ended;
     assertEquals(code, 1);
-    assertStringIncludes(err.at(-1)!, "the token in GITHUB_TOKEN is wrong or expired");
+    assertStringIncludes(err.at(-1)!, "the token is wrong or has expired");
   },
 );
 

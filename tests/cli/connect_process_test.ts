@@ -7,7 +7,7 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { runHere } from "./_cli.ts";
 import { startConnect, startIntakeApp, VARIABLES } from "./_connect.ts";
-import { FakeGithub } from "./_github_api.ts";
+import { FakeGithub } from "../catch_up/_fake_github.ts";
 import { ended } from "./_process.ts";
 import { FakeTelegram, message } from "./_telegram_api.ts";
 

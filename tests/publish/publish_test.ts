@@ -17,8 +17,6 @@ testWith(
         "jsr:@hono/hono@^4.13.0",
         "jsr:@std/crypto@^1.0.0",
         "npm:@grammyjs/types@^5.0.0",
-        "npm:@octokit/auth-app@^8.3.1",
-        "npm:@octokit/core@^7.0.8",
         "npm:@octokit/openapi-webhooks-types@^12.2.0",
         "npm:@opentelemetry/api@^1.9.0",
         "npm:croner@^11.0.1",

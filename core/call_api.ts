@@ -1,6 +1,11 @@
-import { reasonOf } from "../core/mod.ts";
-import { retryAfterOf } from "../core/retry_after.ts";
-import { oneLine } from "./_output.ts";
+/**
+ * Calls of APIs of platforms that answer in JSON. A token goes with them, so no redirect is followed, and
+ * nothing quotes a URL.
+ *
+ * @module
+ */
+import { oneLine } from "./log.ts";
+import { reasonOf } from "./text_of.ts";
 
 /** Largest answer that is read: an entry of GitHub's delivery log holds a payload of up to 25 MB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -31,9 +36,14 @@ export interface ApiCall {
    * @default {67_108_864} 64 MiB.
    */
   readonly maxBytes?: number;
-  /** Interruption by the user: the call rejects with its reason. */
+  /** End of the call before its answer: it rejects with the signal's reason. */
   readonly signal: AbortSignal;
+  /** What to do about errors, by their statuses. */
+  readonly hints?: Hints;
 }
+
+/** What to do about errors, by their statuses. */
+export type Hints = Readonly<Record<number, string>>;
 
 /** Answer of an API. */
 export interface ApiAnswer {
@@ -47,11 +57,13 @@ export interface ApiAnswer {
 
 /** Further facts about an error. */
 interface ApiErrorOptions {
-  readonly status?: number;
+  readonly status?: number | undefined;
   /** Set if the same call may succeed later. */
   readonly isTemporary?: boolean;
   /** Pause that the API asks for. */
   readonly retryAfterMs?: number | undefined;
+  /** Hints, the one of the status ends the message. */
+  readonly hints?: Hints | undefined;
 }
 
 /** Error of a call. Its message is one line, and quotes no URL. */
@@ -61,37 +73,37 @@ export class ApiError extends Error {
   readonly isTemporary: boolean;
   readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, { status, isTemporary, retryAfterMs }: ApiErrorOptions = {}) {
-    super(message);
+  constructor(
+    message: string,
+    { status, isTemporary = false, retryAfterMs, hints = {} }: ApiErrorOptions = {},
+  ) {
+    const hint = hints[status ?? 0];
+    super(hint === undefined ? message : `${message}: ${hint}`);
     this.status = status;
-    this.isTemporary = isTemporary === true;
+    this.isTemporary = isTemporary;
     this.retryAfterMs = retryAfterMs;
   }
 }
 
 /**
- * Calls an API. A redirect is not followed, since it would get the token.
+ * Calls an API.
  *
  * @throws {ApiError} If there is no answer, or it is too large, a redirect, or a success without JSON.
  */
 export async function callApi(call: ApiCall): Promise<ApiAnswer> {
-  const { name, url, timeoutMs = TIMEOUT_MS, maxBytes = MAX_ANSWER_BYTES, signal, ...init } = call;
+  const { name, url, timeoutMs = TIMEOUT_MS, maxBytes = MAX_ANSWER_BYTES, hints, ...init } = call;
   const timeout = AbortSignal.timeout(timeoutMs);
-  const request = {
-    ...init,
-    redirect: "manual",
-    signal: AbortSignal.any([signal, timeout]),
-  } as const;
+  const signal = AbortSignal.any([call.signal, timeout]);
   try {
-    const response = await fetch(url, request as RequestInit);
+    const response = await fetch(url, { ...init, redirect: "manual", signal } as RequestInit);
     const { status, headers } = response;
     const bytes = await readBytes(response, maxBytes);
     if (bytes === undefined) {
       throw new ApiError(`${name} answers with more than ${maxBytes} bytes`, { status });
     }
-    return checked(name, { status, headers, ...parsed(bytes) });
+    return checked(name, { status, headers, ...parsed(bytes) }, hints);
   } catch (error) {
-    signal.throwIfAborted();
+    call.signal.throwIfAborted();
     if (error instanceof ApiError) throw error;
     const why = timeout.aborted
       ? `has not answered within ${timeoutMs / 1_000} s`
@@ -143,23 +155,52 @@ function parsed(bytes: Uint8Array): Pick<ApiAnswer, "text" | "json"> {
   }
 }
 
-function checked(name: string, answer: ApiAnswer): ApiAnswer {
+function checked(name: string, answer: ApiAnswer, hints: Hints | undefined): ApiAnswer {
   const { status, headers, json } = answer;
-  if (status >= 300 && status < 400 && status !== 304) {
-    throw new ApiError(
-      `${name} answers ${status}, a redirect to ${hostIn(headers)}, which is not followed`,
-      { status },
-    );
-  }
-  if (json !== undefined || status === 304) return answer;
+  refuseRedirect(name, answer, hints);
+  // A 304 has no content, and a 202 need not have any.
+  if (json !== undefined || status === 304 || status === 202) return answer;
   const type = quoted(headers.get("Content-Type")?.split(";", 1)[0]) || "nothing";
   throw new ApiError(`${name} answers ${status} with ${type} instead of JSON`, {
-    ...{ status, isTemporary: status >= 500 || status === 429 || status < 300 },
+    ...{ status, isTemporary: status >= 500 || status === 429 || status < 300, hints },
     retryAfterMs: retryAfterOf(headers, Date.now()),
   });
 }
 
-function hostIn(headers: Headers): string {
+/**
+ * Refuses an answer that is a redirect.
+ *
+ * @throws {ApiError} If it is one.
+ */
+export function refuseRedirect(
+  name: string,
+  { status, headers }: Pick<ApiAnswer, "status" | "headers">,
+  hints?: Hints,
+): void {
+  if (status < 300 || status >= 400 || status === 304) return;
   const location = URL.parse(headers.get("Location") ?? "", "http://elsewhere");
-  return quoted(location?.host) || "elsewhere";
+  const host = quoted(location?.host) || "elsewhere";
+  throw new ApiError(`${name} answers ${status}, a redirect to ${host}, which is not followed`, {
+    ...{ status, hints },
+  });
+}
+
+/**
+ * Reads the pause that `Retry-After` asks for: seconds, or a date.
+ *
+ * @param headers The headers of the answer.
+ * @param now The time by the server's clock, milliseconds since the epoch.
+ * @returns The pause in milliseconds; undefined if there is none.
+ */
+export function retryAfterOf(headers: Headers, now: number): number | undefined {
+  const text = headers.get("Retry-After")?.trim();
+  if (!text) return undefined;
+  const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+}
+
+/** Reads the time of an answer, by the server's clock; undefined if it has none. */
+export function dateOf(headers: Headers): number | undefined {
+  const time = Date.parse(headers.get("Date") ?? "");
+  return Number.isNaN(time) ? undefined : time;
 }

@@ -1,0 +1,176 @@
+/**
+ * Ways to send a call to GitHub's API: by a token, as a GitHub App, or by a client of the user's.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { createPrivateKey, type KeyObject, sign } from "node:crypto";
+import {
+  type ApiAnswer,
+  ApiError,
+  callApi,
+  dateOf,
+  fieldOf,
+  type Hints,
+  networkReasonOf,
+  refuseRedirect,
+} from "../core/call_api.ts";
+import { type CatchUpOptions, GITHUB_API } from "./options.ts";
+
+/** Version of the API that the answers are read as. */
+const API_VERSION = "2022-11-28";
+
+/** Longest wait for one answer. */
+const CALL_MS = 30_000;
+
+/** Time for which a token that an app signs is valid: the longest that GitHub accepts. */
+const SIGNED_MS = 600_000;
+
+/** Difference of the clocks that a token allows for. */
+const CLOCK_SLACK_MS = 30_000;
+
+/** Rest of its time at which an installation's token is replaced. */
+const RENEWED_MS = 60_000;
+
+type Github = CatchUpOptions["github"];
+
+/** Call of the API. */
+export interface GithubCall {
+  /** Name for messages. */
+  readonly name: string;
+  readonly method: "GET" | "POST" | "PATCH";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: object;
+  /** Version of the answer that is known already: if there is no newer one, the answer is 304. */
+  readonly etag?: string | undefined;
+  readonly hints: Hints;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Function that sends a call.
+ *
+ * @throws {ApiError} If there is no answer, or it is a redirect.
+ */
+export type SendCall = (call: GithubCall) => Promise<ApiAnswer>;
+
+/**
+ * Makes the function that sends calls.
+ *
+ * @throws {TypeError} If a private key is none.
+ */
+export function senderOf(github: Github): SendCall {
+  if ("request" in github) return (call) => sendBy(github, call);
+  const api = (github.api ?? GITHUB_API).replace(/\/+$/, "");
+  if ("token" in github) return (call) => sendTo(api, call, github.token);
+  return asApp(github, (call, token) => sendTo(api, call, token));
+}
+
+/** Sends a call to an address. */
+function sendTo(api: string, call: GithubCall, token: string): Promise<ApiAnswer> {
+  const { name, path, query, method, body, hints, signal } = call;
+  const search = query === undefined ? "" : `?${new URLSearchParams(query)}`;
+  return callApi({
+    ...{ name, url: `${api}${path}${search}`, method, hints, signal, timeoutMs: CALL_MS },
+    headers: {
+      ...{ ...headersOf(call), Authorization: `Bearer ${token}`, "User-Agent": "edge-base" },
+      ...body !== undefined && { "Content-Type": "application/json" },
+    },
+    ...body !== undefined && { body: JSON.stringify(body) },
+  });
+}
+
+/** Sends a call by a client of the user's. Like an Octokit, it may throw errors that hold the answer. */
+async function sendBy(
+  client: Extract<Github, { request: unknown }>,
+  call: GithubCall,
+): Promise<ApiAnswer> {
+  const { name, path, query, method, body, hints } = call;
+  const signal = AbortSignal.any([call.signal, AbortSignal.timeout(CALL_MS)]);
+  const answer = await client.request(`${method} ${path}`, {
+    ...{ ...query, ...body, headers: headersOf(call), request: { signal, redirect: "manual" } },
+  }).catch((error) => {
+    call.signal.throwIfAborted();
+    const { response, message } = Object(error);
+    if (response !== undefined) return { ...response, data: response.data ?? { message } };
+    const reason = networkReasonOf(error);
+    throw new ApiError(`${name} cannot be reached: ${reason}`, { isTemporary: true });
+  });
+  const sent = Object.entries(Object(answer.headers)).filter((each): each is [string, string] =>
+    /^[\w-]+$/.test(each[0]) && /^[ -~]*$/.test(String(each[1]))
+  );
+  const { status, data: json } = answer;
+  const read = { status, headers: new Headers(sent), text: "", json };
+  refuseRedirect(name, read, hints);
+  return read;
+}
+
+function headersOf({ etag }: GithubCall): Record<string, string> {
+  return {
+    ...{ Accept: "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION },
+    ...etag !== undefined && { "If-None-Match": etag },
+  };
+}
+
+/**
+ * Makes the function that sends calls as a GitHub App: by a token that it signs (RFC 7519) for its own webhook, and
+ * by the token of its installation for the webhooks of others.
+ */
+function asApp(
+  { appId, privateKey, installationId }: Extract<Github, { privateKey: string }>,
+  send: (call: GithubCall, token: string) => Promise<ApiAnswer>,
+): SendCall {
+  const key = keyIn(privateKey);
+  let clockMs = 0;
+  let installation = { token: "", until: 0 };
+
+  async function sendSigned(call: GithubCall): Promise<ApiAnswer> {
+    const answer = await send(call, tokenOf(appId, key, Date.now() + clockMs));
+    const differenceMs = (dateOf(answer.headers) ?? Date.now()) - Date.now();
+    if (answer.status !== 401 || Math.abs(differenceMs - clockMs) < CLOCK_SLACK_MS) return answer;
+    // The clock of this machine is wrong.
+    clockMs = differenceMs;
+    return await send(call, tokenOf(appId, key, Date.now() + clockMs));
+  }
+
+  return async (call) => {
+    if (call.path.startsWith("/app/")) return await sendSigned(call);
+    if (installation.until - RENEWED_MS < Date.now() + clockMs) {
+      const { name, hints, signal } = call;
+      const path = `/app/installations/${installationId}/access_tokens`;
+      const answer = await sendSigned({ name, method: "POST", path, body: {}, hints, signal });
+      if (answer.status >= 400) return answer;
+      const token = fieldOf(answer.json, "token");
+      const until = Date.parse(String(fieldOf(answer.json, "expires_at")));
+      if (typeof token !== "string" || Number.isNaN(until)) {
+        throw new ApiError(`${name} answers in an unknown form, without a token`);
+      }
+      installation = { token, until };
+    }
+    return await send(call, installation.token);
+  };
+}
+
+/** Makes the token of an app. It is as if signed a little before, for a clock that is slow. */
+function tokenOf(appId: string | number, key: KeyObject, now: number): string {
+  const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
+  const signedAt = Math.floor((now - CLOCK_SLACK_MS) / 1_000);
+  const claims = { iss: String(appId), iat: signedAt, exp: signedAt + SIGNED_MS / 1_000 };
+  const text = `${encoded({ alg: "RS256", typ: "JWT" })}.${encoded(claims)}`;
+  return `${text}.${sign("RSA-SHA256", Buffer.from(text), key).toString("base64url")}`;
+}
+
+/** Reads a private key. In a variable of one line its line breaks are escaped. */
+function keyIn(pem: string): KeyObject {
+  try {
+    const key = createPrivateKey(pem.replaceAll("\\n", "\n"));
+    if (key.asymmetricKeyType === "rsa") return key;
+  } catch {
+    // The error might quote it.
+  }
+  throw new TypeError(
+    "Cannot catch up: the 'privateKey' of 'github' must be a private RSA key in the form PEM, as GitHub " +
+      "hands it out",
+  );
+}
