@@ -1,29 +1,42 @@
 import { catchUp, type CatchUpOptions, type CatchUpResult } from "../catch_up/mod.ts";
 import { KEPT_MS } from "../catch_up/options.ts";
-import type { EventStore } from "../events/mod.ts";
-import type { CatchUpArguments } from "./_catch_up_options.ts";
-import type { CliOptions } from "./_options.ts";
 import { oneLine } from "../core/log.ts";
+import type { CliOptions, EventValues } from "./_commands.ts";
 import { hiderOf } from "./_secrets.ts";
-import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
+import {
+  type CliStore,
+  type CliWorld,
+  InterruptedError,
+  interruptible,
+  messageOf,
+  UsageError,
+} from "./_world.ts";
 
 /** Asks GitHub again for what failed, and says what was done. */
 export async function runCatchUp(
-  store: EventStore,
-  { catchUp: given, json }: CliOptions,
-  { env, out, err, onInterrupt }: CliWorld,
+  { store }: CliStore,
+  { values }: CliOptions,
+  world: CliWorld,
 ): Promise<boolean> {
-  const { hook, sinceMs, limit, paceMs, intake, dryRun } = given!;
-  const [github, secrets] = authOf(given!, env);
-  if (sinceMs > KEPT_MS) err("GitHub keeps deliveries for 3 days: older ones are lost");
-  const ending = new AbortController();
-  const forget = onInterrupt(() => ending.abort(new InterruptedError()));
+  const { since: sinceMs, max: limit, pace: paceMs, intake, json, "dry-run": dryRun = false } =
+    values;
+  const { env, out, err } = world;
+  const [github, secrets] = authOf(values, env);
+  if (sinceMs! > KEPT_MS) err("GitHub keeps deliveries for 3 days: older ones are lost");
   const hide = hiderOf(secrets);
-  const result = await catchUp(store, {
-    ...{ sinceMs, limit, paceMs, intake, dryRun, hooks: [hook], github, signal: ending.signal },
-  }).catch((error) => {
-    throw new Error(hide(error instanceof Error ? error.message : String(error)));
-  }).finally(forget);
+  const options = {
+    sinceMs: sinceMs!,
+    limit,
+    paceMs,
+    intake,
+    dryRun,
+    hooks: [hookOf(values)],
+    github,
+  };
+  const result = await interruptible(world, (signal) => catchUp(store, { ...options, signal }))
+    .catch((error) => {
+      throw new Error(hide(messageOf(error)));
+    });
   if (json) out(hide(JSON.stringify({ ...result, dryRun })));
   else for (const line of linesOf(result, dryRun)) out(hide(oneLine(line)));
   for (const problem of result.problems) err(hide(problem));
@@ -32,11 +45,16 @@ export async function runCatchUp(
   return failed.length === 0 && left.length === 0 && problems.length === 0;
 }
 
+function hookOf({ repo, org, hook: id, url }: EventValues): CatchUpOptions["hooks"][number] {
+  if (repo !== undefined) return { repository: repo, id, url };
+  return org === undefined ? { app: true } : { organization: org, id, url };
+}
+
 function authOf(
-  { hook, api }: CatchUpArguments,
+  { "github-app": isApp, api }: EventValues,
   env: CliWorld["env"],
 ): [CatchUpOptions["github"], readonly string[]] {
-  const names = "app" in hook ? ["GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY"] : ["GITHUB_TOKEN"];
+  const names = isApp ? ["GITHUB_APP_ID", "GITHUB_APP_PRIVATE_KEY"] : ["GITHUB_TOKEN"];
   const missing = names.filter((name) => !env(name)?.trim());
   if (missing.length > 0) throw new UsageError(`Cannot catch up: set ${missing.join(" and ")}`);
   const [first, key] = names.map((name) => env(name)!.trim());

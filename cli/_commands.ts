@@ -1,68 +1,146 @@
-import type { StoredEvent } from "../events/mod.ts";
+/**
+ * Commands on events: a table of what each takes and tells, from which their command lines are read.
+ *
+ * @module
+ */
+import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
+import type { EventFilter, StoredEvent } from "../events/mod.ts";
+import { EVENT_STATES, OPEN_STATES, STORED_STATES } from "../events/store/event_record.ts";
+import { OUTCOMES } from "../events/store/record_shape.ts";
+import {
+  apiOption,
+  formed,
+  hint,
+  matching,
+  numeric,
+  oneOf,
+  optionLines,
+  readValues,
+  section,
+  splitArguments,
+  timed,
+  type Values,
+  wrap,
+} from "./_arguments.ts";
+import { UsageError } from "./_world.ts";
 
-/** Options of all commands. A name in `value` stands for the value that an option takes. */
-export const OPTIONS = {
-  state: { value: "STATE", about: "events in this state" },
-  outcome: { value: "OUTCOME", about: "events that ended so: handled, ignored, failed, cancelled" },
+/** Options that choose events. Each command has its own `--state`. */
+const FILTERS = {
+  state: oneOf("STATE", "events in this state", STORED_STATES),
+  outcome: oneOf("OUTCOME", `events that ended so: ${OUTCOMES.join(", ")}`, OUTCOMES),
   type: { value: "TYPE", about: "events of this type, such as push or issues.opened" },
   source: { value: "NAME", about: "events of this product, intake or source of the app's own" },
   repository: { value: "NAME", about: "events of this repository, such as octocat/hello-world" },
-  chat: { value: "ID", about: "events of this chat" },
+  chat: numeric("ID", "events of this chat", "the id of a chat"),
   "ordering-key": { value: "KEY", about: "events with this ordering key" },
-  "older-than": { value: "AGE", about: "events received longer ago, such as 30s, 15m, 12h or 7d" },
-  "newer-than": { value: "AGE", about: "events received since" },
-  "settled-before": { value: "AGE", about: "events that are done or dead for longer, such as 1h" },
-  limit: { value: "N", about: "only N, of events those received last" },
-  since: { value: "AGE", about: "deliveries of this age at most, such as 2h: GitHub keeps 3 days" },
-  repo: { value: "OWNER/REPO", about: "the repository whose webhook leads to the app" },
-  org: { value: "NAME", about: "the organization whose webhook leads to the app" },
-  "github-app": { value: undefined, about: "the webhook of a GitHub App leads to the app" },
-  hook: { value: "ID", about: "the id of the webhook, if there are several" },
-  url: { value: "URL", about: "the URL of the webhook, instead of its id" },
-  intake: { value: "NAME", about: "the intake: of catch-up by default github, of states any" },
-  prefix: { value: "TEXT", about: "those whose keys or names begin with this" },
-  max: { value: "N", about: "ask for N deliveries at most, by default 1000" },
-  pace: { value: "MS", about: "the milliseconds between two requests, by default 250" },
-  "dry-run": { value: undefined, about: "only say what would be done" },
-  yes: { value: undefined, about: "do not ask before" },
-  api: { value: "URL", about: "the address of GitHub's API, for GitHub Enterprise Server" },
-  all: { value: undefined, about: "all that the command applies to" },
-  id: { value: "ID", about: "the event's id: one that is known is not stored again" },
-  delay: { value: "TIME", about: "the time until it is due, such as 30s, 15m, 12h or 7d" },
-  group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
-  file: {
-    value: "FILE",
-    about: "the file with the events, in the place of standard output or input",
-  },
-  create: { value: undefined, about: "make the KV file if there is none" },
-  "discard-unreadable": { value: undefined, about: "delete what cannot be read, except events" },
-  retention: { value: "AGE", about: "the app's retentionMs, if that is not 7d" },
-  kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
-  namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
-  json: { value: undefined, about: "one JSON document per line" },
-  help: { value: undefined, about: "this text" },
-} as const satisfies Record<string, { readonly value: string | undefined; readonly about: string }>;
+  "older-than": timed("AGE", "events received longer ago, such as 30s, 15m, 12h or 7d"),
+  "newer-than": timed("AGE", "events received since"),
+  "settled-before": timed("AGE", "events that are done or dead for longer, such as 1h"),
+} as const;
 
 /** Options of every command. */
-export const COMMON_OPTIONS: readonly OptionName[] = ["kv", "namespace", "json", "help"];
+const COMMON = {
+  kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
+  namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
+  json: { about: "one JSON document per line" },
+  help: { about: "this text" },
+} as const;
 
-/** Options that choose events. */
-export const FILTERS: readonly OptionName[] = [
-  "state",
-  "outcome",
-  "type",
-  "source",
-  "repository",
-  "chat",
-  "ordering-key",
-  "older-than",
-  "newer-than",
-  "settled-before",
-];
+/** Options of all commands. */
+const OPTIONS = {
+  ...FILTERS,
+  limit: numeric("N", "only N, of events those received last", "a number from 1", 1),
+  since: timed("AGE", "deliveries of this age at most, such as 2h: GitHub keeps 3 days"),
+  repo: matching(
+    "OWNER/REPO",
+    "the repository whose webhook leads to the app",
+    "OWNER/REPO, such as acme/site",
+    FORMS.repository,
+  ),
+  org: matching(
+    "NAME",
+    "the organization whose webhook leads to the app",
+    "the name of an organization",
+    FORMS.organization,
+  ),
+  "github-app": { about: "the webhook of a GitHub App leads to the app" },
+  hook: matching(
+    "ID",
+    "the id of the webhook, if there are several",
+    "the id of a webhook",
+    FORMS.id,
+  ),
+  url: formed(
+    "URL",
+    "the URL of the webhook, instead of its id",
+    "a URL with http or https",
+    httpIn,
+  ),
+  intake: { value: "NAME", about: "the intake: of catch-up by default github, of states any" },
+  prefix: { value: "TEXT", about: "those whose keys or names begin with this" },
+  max: numeric(
+    "N",
+    "ask for N deliveries at most, by default 1000",
+    "a number from 1 to 99999",
+    1,
+    99_999,
+  ),
+  pace: numeric(
+    "MS",
+    "the milliseconds between two requests, by default 250",
+    `a number of milliseconds from 0 to ${MAX_PACE_MS}`,
+    0,
+    MAX_PACE_MS,
+  ),
+  "dry-run": { about: "only say what would be done" },
+  yes: { about: "do not ask before" },
+  api: apiOption("the address of GitHub's API, for GitHub Enterprise Server"),
+  all: { about: "all that the command applies to" },
+  id: { value: "ID", about: "the event's id: one that is known is not stored again" },
+  delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
+  group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
+  file: { value: "FILE", about: "the file with the events, instead of standard output or input" },
+  create: { about: "make the KV file if there is none" },
+  "discard-unreadable": { about: "delete what cannot be read, except events" },
+  retention: timed("AGE", "the app's retentionMs, if that is not 7d"),
+  ...COMMON,
+} as const;
 
-const ALL_STATES = ["queued", "running", "parked", "done", "dead", "unreadable"] as const;
+type OptionName = keyof typeof OPTIONS;
 
-const CHANGING = { ids: "some", options: [...FILTERS, "all", "dry-run", "yes"] } as const;
+/** Values of the options of all commands. */
+export type EventValues = Values<typeof OPTIONS>;
+
+/** Description of a command. */
+interface Command {
+  /** Purpose, in one line. */
+  readonly about: string;
+  /** Command line of an example. */
+  readonly example: string;
+  /** Further sentences of its help. */
+  readonly details: readonly string[];
+  /** What it takes beside options, as its help shows it. Nothing if it is left out. */
+  readonly words?: string;
+  /** States of the events that it applies to. */
+  readonly states?: readonly StoredEvent["state"][];
+  /** Own options, in addition to those of every command. */
+  readonly options?: readonly OptionName[];
+  /** Ways to choose what it changes: one must be given, or `--all`. */
+  readonly choice?: string;
+  /** Tells whether it asks before. */
+  readonly asks?: (values: EventValues) => boolean;
+  /** Checks what the table does not say. */
+  readonly check?: (words: readonly string[], values: EventValues) => void;
+}
+
+/** Names of the options that choose events. */
+const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
+
+const CHANGING = {
+  words: "[ID...]",
+  options: [...FILTER_NAMES, "all", "dry-run", "yes"],
+  choice: "ids, a filter",
+} as const;
 
 const WHICH =
   "Choose events by ids, by filters, by both (the ids that pass the filters), or by --all.";
@@ -80,9 +158,8 @@ export const COMMANDS = {
     about: "List events, one per line: received, state, attempts, type, id, last error",
     example: "events list --state dead --newer-than 2d --limit 20",
     details: ["They are listed in the order received."],
-    ids: "none",
-    states: ALL_STATES,
-    options: [...FILTERS, "limit"],
+    states: STORED_STATES,
+    options: [...FILTER_NAMES, "limit"],
   },
   show: {
     about: "Show events with their payloads",
@@ -92,9 +169,8 @@ export const COMMANDS = {
       "The payload of a done event is shown as long as the app keeps it.",
       "An event whose payload is lost is shown as well; the exit code is 1 then.",
     ],
-    ids: "needed",
-    states: ALL_STATES,
-    options: [],
+    words: "ID...",
+    states: STORED_STATES,
   },
   replay: {
     about: "Put dead events back, or done ones, so that they are handled again",
@@ -111,6 +187,7 @@ export const COMMANDS = {
     ],
     states: ["dead", "done"],
     ...CHANGING,
+    asks: isChosenByOption,
   },
   cancel: {
     about: "Cancel events that wait or run: they never become done",
@@ -123,8 +200,9 @@ export const COMMANDS = {
       "it is in 'beingCancelled' of --json.",
       INTERRUPT,
     ],
-    states: ["queued", "running", "parked"],
+    states: OPEN_STATES,
     ...CHANGING,
+    asks: isChosenByOption,
   },
   wake: {
     about: "Wake the event that waits for a name, with a value",
@@ -134,9 +212,8 @@ export const COMMANDS = {
       "events list --state parked shows the names that events wait for. If no event waits, the value is " +
       "kept for 7 days. If an earlier one is there that no event has taken yet, the exit code is 1.",
     ],
-    ids: "name",
-    states: [],
-    options: [],
+    words: "NAME [JSON]",
+    check: checkWake,
   },
   purge: {
     about: "Delete events that are done or dead",
@@ -151,6 +228,7 @@ export const COMMANDS = {
     ],
     states: ["done", "dead", "unreadable"],
     ...CHANGING,
+    asks: () => true,
   },
   answers: {
     about: "List the answers that no event has taken yet: when, name, value, who gets it",
@@ -159,8 +237,7 @@ export const COMMANDS = {
       "They came before an event waits for the name, and are kept for 7 days; or they are for a parked event " +
       "that goes on as soon as a worker has room.",
     ],
-    ids: "names",
-    states: [],
+    words: "[NAME...]",
     options: ["prefix", "limit"],
   },
   "delete-answers": {
@@ -171,9 +248,10 @@ export const COMMANDS = {
       ASKS_ALWAYS,
       "Of two answers the first one counts. After this another one can be given with events wake.",
     ],
-    ids: "names",
-    states: [],
+    words: "[NAME...]",
     options: ["prefix", "all", "dry-run", "yes"],
+    choice: "names, --prefix",
+    asks: () => true,
   },
   states: {
     about: "List the states of conversations, or show some with their values",
@@ -182,8 +260,7 @@ export const COMMANDS = {
       "A line has the intake, the key and the time at which the state expires. With keys, states are shown " +
       "with value and version, of all intakes that have such a key.",
     ],
-    ids: "keys",
-    states: [],
+    words: "[KEY...]",
     options: ["intake", "prefix", "limit"],
   },
   "delete-states": {
@@ -194,17 +271,15 @@ export const COMMANDS = {
       ASKS_ALWAYS,
       "A handler that has read such a state and changes it fails, and begins anew without it.",
     ],
-    ids: "keys",
-    states: [],
+    words: "[KEY...]",
     options: ["intake", "prefix", "all", "dry-run", "yes"],
+    choice: "keys, --intake, --prefix",
+    asks: () => true,
   },
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",
     example: "events schedules",
     details: ["A schedule that the app has no longer is listed as well."],
-    ids: "none",
-    states: [],
-    options: [],
   },
   emit: {
     about: "Emit an event of the app's own, for a handler of bot.from(...)",
@@ -214,17 +289,21 @@ export const COMMANDS = {
       "The app's worker takes the event within a second after it is due.",
       "A source that deliveries have come under is refused: it is a platform.",
     ],
-    ids: "event",
-    states: [],
+    words: "SOURCE TYPE [JSON]",
+    check: ({ length }) => {
+      if (length === 2 || length === 3) return;
+      throw new UsageError(
+        "Give the source and the type of the event, then its payload as one argument",
+      );
+    },
     options: ["id", "delay", "group"],
   },
   stats: {
     about: "Count the events of each state",
     example: "events stats --type push --newer-than 1h",
     details: [],
-    ids: "none",
-    states: ALL_STATES,
-    options: FILTERS,
+    states: STORED_STATES,
+    options: FILTER_NAMES,
   },
   doctor: {
     about: "Check the store: put lost events back, and name what cannot be read",
@@ -237,9 +316,8 @@ export const COMMANDS = {
       "answer to a question. Events stay, and may lose their place in their group. It asks before; without a " +
       "terminal it needs --yes.",
     ],
-    ids: "none",
-    states: [],
     options: ["discard-unreadable", "yes"],
+    asks: (values) => values["discard-unreadable"] === true,
   },
   export: {
     about: "Write events with their payloads, one per line of JSON, for events import",
@@ -252,9 +330,9 @@ export const COMMANDS = {
       "not written over.",
       "The lines contain payloads: protect them as well as the KV.",
     ],
-    ids: "any",
-    states: ["queued", "running", "parked", "done", "dead"],
-    options: [...FILTERS, "file"],
+    words: "[ID...]",
+    states: EVENT_STATES,
+    options: [...FILTER_NAMES, "file"],
   },
   import: {
     about: "Store the events that events export has written",
@@ -266,9 +344,11 @@ export const COMMANDS = {
       "A line that is no event is named, and left out; the exit code is 1 then.",
       INTERRUPT,
     ],
-    ids: "none",
-    states: [],
     options: ["file", "create", "retention"],
+    check: (_, values) => {
+      if (values.create !== true || (values.kv && values.namespace)) return;
+      throw new UsageError("--create needs --kv and --namespace");
+    },
   },
   "catch-up": {
     about: "Ask GitHub again for what failed while the app was down",
@@ -280,12 +360,11 @@ export const COMMANDS = {
       "--github-app, GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are read instead.",
       "Ctrl-C ends it with a summary. Running it twice does no harm.",
     ],
-    ids: "none",
-    states: ALL_STATES,
     options: [
       ...["since", "repo", "org", "github-app", "hook", "url", "intake", "max"] as const,
       ...["pace", "dry-run", "api"] as const,
     ],
+    check: checkCatchUp,
   },
 } as const satisfies Record<string, Command>;
 
@@ -297,99 +376,195 @@ const EXIT_CODES = [
   "130  ended by Ctrl-C",
 ];
 
-/** Ids in the usage line of a command. */
-const IDS: Readonly<Record<Command["ids"], string>> = {
-  none: "",
-  any: " [ID...]",
-  some: " [ID...]",
-  needed: " ID...",
-  event: " SOURCE TYPE [JSON]",
-  name: " NAME [JSON]",
-  names: " [NAME...]",
-  keys: " [KEY...]",
-};
-
-/** Width of the texts, in columns. */
-const WIDTH = 96;
-
-/** Name of an option, without its dashes. */
-export type OptionName = keyof typeof OPTIONS;
-
-/** Description of a command. */
-export interface Command {
-  /** Purpose, in one line. */
-  readonly about: string;
-  /** Command line of an example. */
-  readonly example: string;
-  /** Further sentences of its help. */
-  readonly details: readonly string[];
-  /**
-   * Ids: not taken, optional, one way of a choice that has to be made, or required; or what an event is made
-   * of, a name and a value, or names or keys of something else, in their place.
-   */
-  readonly ids: "none" | "any" | "some" | "needed" | "event" | "name" | "names" | "keys";
-  /** States of the events that it applies to. */
-  readonly states: readonly StoredEvent["state"][];
-  /** Own options, in addition to those of every command. */
-  readonly options: readonly OptionName[];
-}
-
 /** Name of a command. */
 export type CommandName = keyof typeof COMMANDS;
 
-/** Makes the help text of a command, or of all. */
-export function helpOf(name?: CommandName): string {
-  return name === undefined ? helpOfAll() : helpOfCommand(name, COMMANDS[name]);
+/** Command line of a command on events. */
+export interface CliOptions {
+  readonly command: CommandName;
+  /** Ids, names, keys, or what an event is made of. */
+  readonly words: readonly string[];
+  readonly values: EventValues;
+  /** Filter for the events, with the given ids. */
+  readonly filter: EventFilter;
+  /** Set if the user is asked before anything is done. */
+  readonly asks: boolean;
+}
+
+/** Reads a command line: `events COMMAND [ID...] [--OPTION ...]`. */
+export function readOptions(
+  args: readonly string[],
+  now: number,
+): CliOptions | { readonly help: string } {
+  const { words: [topic, name, ...words], given } = splitArguments(args, OPTIONS);
+  const isHelp = given.has("help");
+  if (isHelp && name === undefined && (topic ?? "events") === "events") {
+    return { help: helpOfAll() };
+  }
+  if (topic !== "events") throw new UsageError(topicMessage(topic));
+  const command = commandOf(name);
+  if (isHelp) return { help: helpOfCommand(command) };
+  const description: Command = COMMANDS[command];
+  const values = readValues(`events ${command}`, optionsOf(description), given) as EventValues;
+  const filter = filterOf(command, words, values, now);
+  checkWords(command, words, values);
+  description.check?.(words, values);
+  const isDecided = values.yes === true || values["dry-run"] === true;
+  const asks = !isDecided && description.asks?.(values) === true;
+  return { command, words, values, filter, asks };
+}
+
+/** Collects the options of a command. Its states are those of its own. */
+function optionsOf({ states = [], options = [] }: Command): Partial<typeof OPTIONS> {
+  const names: OptionName[] = [...options, ...Object.keys(COMMON) as OptionName[]];
+  const own = names.map((name) => [name, OPTIONS[name]]);
+  const state = oneOf("STATE", `${OPTIONS.state.about}: ${states.join(", ")}`, states);
+  return { ...Object.fromEntries(own), ...names.includes("state") && { state } };
+}
+
+function commandOf(text: string | undefined): CommandName {
+  const names = Object.keys(COMMANDS) as CommandName[];
+  if (text === undefined) throw new UsageError(`Give a command: ${names.join(", ")}`);
+  const name = names.find((each) => each === text);
+  if (name !== undefined) return name;
+  throw new UsageError(`Unknown command: events ${text}${hint(text, names)}`);
+}
+
+function topicMessage(topic: string | undefined): string {
+  if (topic === undefined) return "Give a command, such as events list, send or connect";
+  if (Object.hasOwn(COMMANDS, topic)) {
+    return `Unknown command: ${topic}, did you mean events ${topic}?`;
+  }
+  return `Unknown command: ${topic}${hint(topic, ["events", "send", "connect"])}`;
+}
+
+/** Tells whether options choose what a command changes: that may be more than meant. */
+function isChosenByOption(values: EventValues): boolean {
+  const names: readonly OptionName[] = [...FILTER_NAMES, "intake", "prefix", "all"];
+  return names.some((name) => values[name] !== undefined);
+}
+
+/** Checks that the command line chooses explicitly: a command must not change others by accident. */
+function checkWords(command: CommandName, words: readonly string[], values: EventValues): void {
+  const { words: takes, choice }: Command = COMMANDS[command];
+  if (takes === undefined && words.length > 0) {
+    throw new UsageError(`events ${command} takes no ids (events show does)`);
+  }
+  if (takes === "ID..." && words.length === 0) throw new UsageError("Give the ids of events");
+  if (choice === undefined) return;
+  const { all, ...others } = values;
+  const isChosen = words.length > 0 || isChosenByOption(others);
+  if (all && isChosen) throw new UsageError("--all goes with no other choice");
+  if (!all && !isChosen) throw new UsageError(`Give ${choice}, or --all`);
+}
+
+function filterOf(
+  command: CommandName,
+  words: readonly string[],
+  values: EventValues,
+  now: number,
+): EventFilter {
+  const { words: takes = "", states = [] }: Command = COMMANDS[command];
+  const { state, outcome, type, source, repository, chat, ...others } = values;
+  const { "older-than": olderThan, "newer-than": newerThan } = others;
+  if (olderThan !== undefined && newerThan !== undefined && olderThan >= newerThan) {
+    throw new UsageError("No event is both older than --older-than and newer than --newer-than");
+  }
+  if (outcome !== undefined) checkOutcome(command, outcome, states, state);
+  const unknown = FILTER_NAMES.filter((name) =>
+    !["state", "older-than", "newer-than"].includes(name)
+  )
+    .find((name) => values[name] !== undefined);
+  if (state === "unreadable" && unknown !== undefined) {
+    throw new UsageError(`The --${unknown} of unreadable events is not known`);
+  }
+  const before = (age: number | undefined) => age === undefined ? undefined : now - age;
+  const filter: EventFilter = {
+    ...{ state, outcome, type, source, repository, chat },
+    orderingKey: others["ordering-key"],
+    receivedBefore: before(olderThan),
+    receivedAfter: before(newerThan),
+    settledBefore: before(others["settled-before"]),
+    ids: takes.includes("ID...") && words.length > 0 ? words : undefined,
+  };
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
+}
+
+function checkOutcome(
+  command: CommandName,
+  outcome: typeof OUTCOMES[number],
+  states: readonly StoredEvent["state"][],
+  state: StoredEvent["state"] | undefined,
+): void {
+  const end = outcome === "handled" || outcome === "ignored" ? "done" : "dead";
+  if (!states.includes(end)) throw new UsageError(`events ${command} takes no ${end} events`);
+  if (command === "replay" && end === "done" && state === undefined) {
+    throw new UsageError(`Events that are ${outcome} are done: give --state done as well`);
+  }
+  if (state === undefined || state === "unreadable" || state === end) return;
+  throw new UsageError(`No event is both ${state} and ${outcome}`);
+}
+
+function checkWake([name, text, ...others]: readonly string[]): void {
+  if (name === undefined) throw new UsageError("Give the name that the event waits for");
+  if (others.length > 0) throw new UsageError("events wake takes a name and one JSON document");
+  try {
+    JSON.parse(text ?? "null");
+  } catch {
+    throw new UsageError(`The value must be JSON, such as true, 42 or '"a text"', got ${text}`);
+  }
+}
+
+function checkCatchUp(_words: readonly string[], values: EventValues): void {
+  const { since, repo, org, "github-app": isApp, hook, url } = values;
+  if (since === undefined) {
+    throw new UsageError("Give the age of the oldest deliveries: --since 2h");
+  }
+  if (since === 0) throw new UsageError("--since must be longer than 0");
+  if ([repo, org, isApp].filter((given) => given !== undefined).length !== 1) {
+    throw new UsageError("Give one of --repo OWNER/REPO, --org NAME and --github-app");
+  }
+  if (isApp && (hook ?? url) !== undefined) {
+    throw new UsageError("--github-app goes with neither --hook nor --url: an app has one webhook");
+  }
+  if (hook !== undefined && url !== undefined) {
+    throw new UsageError("Give --hook or --url, not both");
+  }
+}
+
+function httpIn(text: string): string | undefined {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined;
 }
 
 function helpOfAll(): string {
-  const commands = Object.entries(COMMANDS).map(([name, { about, ids }]) => {
-    const usage = name + IDS[ids];
-    return usage.length > 16
-      ? `${usage}\n  ${"".padEnd(16)} ${about}`
-      : `${usage.padEnd(16)} ${about}`;
-  });
+  const commands = Object.entries(COMMANDS).map(
+    ([name, { about, words = "" }]: [string, Command]) => {
+      const usage = `${name} ${words}`.trimEnd();
+      return usage.length > 16
+        ? `${usage}\n  ${"".padEnd(16)} ${about}`
+        : `${usage.padEnd(16)} ${about}`;
+    },
+  );
   return [
     "Usage: events COMMAND [ID...] [OPTION...]",
     "",
     ...section("Commands", commands),
-    ...section("Options", (Object.keys(OPTIONS) as OptionName[]).map(lineOf)),
+    ...section("Options", optionLines(OPTIONS)),
     ...section("Exit codes", EXIT_CODES),
     "See events COMMAND --help for a command, send --help for sending deliveries to an app, and",
     "connect --help for registering its webhook with Telegram or GitHub.",
   ].join("\n");
 }
 
-function helpOfCommand(name: CommandName, command: Command): string {
-  const { about, example, details, ids, states, options } = command;
-  const own = options.map((option) =>
-    option === "state" ? `${lineOf(option)}: ${states.join(", ")}` : lineOf(option)
-  );
+function helpOfCommand(name: CommandName): string {
+  const command: Command = COMMANDS[name];
+  const { about, example, details, words = "" } = command;
   return [
-    `Usage: events ${name}${IDS[ids]} [OPTION...]`,
+    `Usage: ${`events ${name} ${words}`.trimEnd()} [OPTION...]`,
     "",
-    ...[`${about}.`, ...details].flatMap(wrap),
+    ...[`${about}.`, ...details].flatMap((text) => wrap(text)),
     "",
     ...section("Example", [example]),
-    ...section("Options", [...own, ...COMMON_OPTIONS.map(lineOf)]),
+    ...section("Options", optionLines(optionsOf(command))),
   ].join("\n").trimEnd();
-}
-
-function section(title: string, lines: readonly string[]): string[] {
-  return [title, ...lines.map((line) => `  ${line}`), ""];
-}
-
-function lineOf(name: OptionName): string {
-  const { value, about } = OPTIONS[name];
-  return `${`--${name}${value === undefined ? "" : ` ${value}`}`.padEnd(18)} ${about}`;
-}
-
-function wrap(text: string): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const line = lines.at(-1);
-    if (line === undefined || line.length + word.length >= WIDTH) lines.push(word);
-    else lines[lines.length - 1] = `${line} ${word}`;
-  }
-  return lines;
 }

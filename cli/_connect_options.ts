@@ -1,10 +1,18 @@
-import { parseArgs } from "node:util";
-import { isInnerHost, isOwnHost, keepsSecrets } from "../core/hosts.ts";
 import { FORMS, GITHUB_API } from "../catch_up/options.ts";
-import { ageOf } from "./_options.ts";
+import { isInnerHost, isOwnHost } from "../core/hosts.ts";
+import { appIn, webhookIn } from "./_app.ts";
+import {
+  apiOption,
+  formed,
+  matching,
+  type Options,
+  readValues,
+  splitArguments,
+  timed,
+  type Values,
+} from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
-import type { ReadVariable } from "./_send_options.ts";
-import { UsageError } from "./_world.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Platform that an app is connected to. */
 export type ConnectPlatform = "telegram" | "github";
@@ -12,51 +20,53 @@ export type ConnectPlatform = "telegram" | "github";
 /** Task of `connect`: to show what is registered, to register a webhook, or to fetch for an app here. */
 export type ConnectTask = "show" | "register" | "forward";
 
-/** Options of `connect`. */
-export interface ConnectOptions {
-  readonly platform: ConnectPlatform;
-  readonly task: ConnectTask;
-  /** Address of the platform's API, without a slash at its end. */
-  readonly api: string;
-  readonly token: string;
-  /** Secret that is shared with the app; empty for the task `show`. */
-  readonly secret: string;
-  /** Repository at GitHub, `owner/name`; otherwise empty. */
-  readonly repository: string;
-  /** Address to register; empty for the other tasks. */
-  readonly webhook: string;
-  /** Kinds of events that are wanted; undefined if nothing was said. */
-  readonly events: readonly string[] | undefined;
-  readonly dropPending: boolean;
-  readonly takeOver: boolean;
-  /** Address of the app on this machine. */
-  readonly app: string;
-  /** Id of the repository's webhook to read. */
-  readonly hook: string | undefined;
-  /** Age of the oldest delivery that is wanted, in milliseconds. */
-  readonly sinceMs: number | undefined;
-  readonly json: boolean;
-}
+const EVENT = /^[a-z][a-z0-9_]{0,99}$/;
 
-/** Input and output for reading the options. */
-interface OptionsIo {
-  readonly variable: ReadVariable;
-  /** Writes a line for the user. */
-  readonly err: (line: string) => void;
-}
-
-const OPTIONS = {
-  api: { type: "string" },
-  "drop-pending": { type: "boolean" },
-  events: { type: "string" },
-  forward: { type: "boolean" },
-  hook: { type: "string" },
-  json: { type: "boolean" },
-  "secret-file": { type: "string" },
-  since: { type: "string" },
-  "take-over": { type: "boolean" },
-  url: { type: "string" },
+/** Options for registering a webhook. */
+export const REGISTER_OPTIONS = {
+  events: formed(
+    "LIST",
+    "kinds of events, or of Telegram's updates, such as push,issues; * for all (Telegram: for its default). " +
+      "GitHub sends all if nothing is said; what is registered already stays",
+    "names such as push,issues or *",
+    eventsIn,
+  ),
+  "drop-pending": { about: "Telegram forgets the updates that wait" },
 } as const;
+
+/** Options for an app without a public address. */
+export const FORWARD_OPTIONS = {
+  forward: { about: "fetches events, and hands them to the app here" },
+  url: { value: "URL", about: "the app's address (http://localhost:8000, or at PORT)" },
+  "take-over": {
+    about: "deletes the bot's webhook first, with which Telegram hands out no updates",
+  },
+  hook: matching(
+    "ID",
+    "the webhook, if the repository has several",
+    "the id of a webhook",
+    FORMS.id,
+  ),
+  since: timed(
+    "AGE",
+    "deliveries from before the start as well, such as 10m: GitHub keeps 3 days",
+  ),
+} as const;
+
+/** Options of each task. */
+export const COMMON_OPTIONS = {
+  "secret-file": {
+    value: "PATH",
+    about: "a file with the secret that the app has; a line break at its end is ignored",
+  },
+  api: apiOption("the API's address (https://api.telegram.org, https://api.github.com)"),
+  json: { about: "one JSON document per line" },
+  help: { about: "this text" },
+} as const;
+
+const OPTIONS = { ...REGISTER_OPTIONS, ...FORWARD_OPTIONS, ...COMMON_OPTIONS } as const;
+
+type OptionName = keyof typeof OPTIONS;
 
 /** Differences between the platforms. The secret is in the first variable that is set. */
 const PLATFORMS = {
@@ -75,22 +85,19 @@ const PLATFORMS = {
 } as const;
 
 /** Options of each task, beside those of all. */
-const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonly string[]>>>> = {
-  telegram: {
-    show: [],
-    register: ["events", "drop-pending", "secret-file"],
-    forward: ["forward", "url", "events", "take-over", "secret-file"],
-  },
-  github: {
-    show: [],
-    register: ["events", "secret-file"],
-    forward: ["forward", "url", "hook", "since", "secret-file"],
-  },
-};
-
-const EVERYWHERE = ["api", "json"];
-
-const EVENT = /^[a-z][a-z0-9_]{0,99}$/;
+const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonly OptionName[]>>>> =
+  {
+    telegram: {
+      show: [],
+      register: ["events", "drop-pending", "secret-file"],
+      forward: ["forward", "url", "events", "take-over", "secret-file"],
+    },
+    github: {
+      show: [],
+      register: ["events", "secret-file"],
+      forward: ["forward", "url", "hook", "since", "secret-file"],
+    },
+  };
 
 /** Telegram's rule for a secret token (`setWebhook`). */
 const TELEGRAM_SECRET = /^[A-Za-z0-9_-]{1,256}$/;
@@ -98,12 +105,17 @@ const TELEGRAM_SECRET = /^[A-Za-z0-9_-]{1,256}$/;
 /** Ports that Telegram sends updates to (`setWebhook`). The empty one is 443. */
 const TELEGRAM_PORTS = ["", "80", "88", "443", "8443"];
 
-type Values = ReturnType<typeof parse>["values"];
+/** What `connect` is to do. */
+export type ConnectOptions = Exclude<ReturnType<typeof readConnectOptions>, undefined>;
 
-/** Reads the command line of `connect`: `PLATFORM [REPOSITORY] [URL] [--OPTION ...]`. */
-export function readConnectOptions(args: readonly string[], io: OptionsIo): ConnectOptions {
-  const { values, positionals } = parse(args);
-  const [platform, ...rest] = positionals;
+/**
+ * Reads the command line of `connect`: `PLATFORM [REPOSITORY] [URL] [--OPTION ...]`.
+ *
+ * @returns What is to be done; undefined if the help text is.
+ */
+export function readConnectOptions(args: readonly string[], world: Pick<CliWorld, "env" | "err">) {
+  const { words: [platform, ...rest], given } = splitArguments(args, OPTIONS);
+  if (given.has("help")) return undefined;
   if (platform !== "telegram" && platform !== "github") {
     throw new UsageError("Name the platform: connect telegram, or connect github OWNER/REPO");
   }
@@ -112,38 +124,17 @@ export function readConnectOptions(args: readonly string[], io: OptionsIo): Conn
   if (others.length > 0) {
     throw new UsageError(`Unexpected arguments after the URL: ${others.length}`);
   }
-  const task = taskOf(values, webhook);
-  refuseForeign(platform, task, values);
-  const api = apiOf(platform, values.api);
+  const task = taskOf(given.has("forward"), webhook);
+  const values = valuesOf(platform, task, given);
+  const { api = PLATFORMS[platform].api, url, "secret-file": file } = values;
   return {
+    ...values,
     ...{ platform, task, repository, api },
-    ...readSecrets(platform, task, values["secret-file"], io),
+    ...readSecrets(platform, task, file, world),
+    /** Address to register; empty for the other tasks. */
     webhook: webhook === undefined ? "" : webhookOf(platform, webhook, values.api === undefined),
-    events: values.events === undefined ? undefined : eventsOf(values.events),
-    dropPending: values["drop-pending"] === true,
-    takeOver: values["take-over"] === true,
-    app: appOf(values.url ?? `http://localhost:${io.variable("PORT")?.trim() || 8000}`),
-    hook: hookOf(values.hook),
-    sinceMs: values.since === undefined ? undefined : ageOf("since", values.since),
-    json: values.json === true,
+    app: appIn(url, world.env("PORT")?.trim() || 8000),
   };
-}
-
-function parse(args: readonly string[]) {
-  const told = args.find((arg) => /^--(secret|token)(=|$)/.test(arg));
-  if (told !== undefined) {
-    throw new UsageError(
-      `There is no ${
-        told.split("=", 1)[0]
-      }, since the process list would show it: set the variable ` +
-        "(connect --help names it), or name a file that holds the secret with --secret-file",
-    );
-  }
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
 }
 
 function repositoryOf(text: string | undefined): string {
@@ -152,26 +143,38 @@ function repositoryOf(text: string | undefined): string {
   throw new UsageError(`The repository must be OWNER/REPO, such as acme/site, got ${text}`);
 }
 
-function taskOf(values: Values, webhook: string | undefined): ConnectTask {
-  if (!values.forward) return webhook === undefined ? "show" : "register";
+function taskOf(isForward: boolean, webhook: string | undefined): ConnectTask {
+  if (!isForward) return webhook === undefined ? "show" : "register";
   if (webhook === undefined) return "forward";
   throw new UsageError(
     "--forward registers no webhook: leave the URL out, or give the app's address with --url",
   );
 }
 
-function refuseForeign(platform: ConnectPlatform, task: ConnectTask, values: Values): void {
-  const own = [...OWN[platform][task], ...EVERYWHERE];
-  const foreign = Object.keys(values).find((name) => !own.includes(name));
-  if (foreign === undefined) return;
-  const command = `connect ${platform}${task === "forward" ? " --forward" : ""}`;
-  const others = Object.entries(OWN[platform]).filter(([, names]) => names.includes(foreign));
-  const needs = others.some(([name]) => name === "register") ? "the URL to register" : "--forward";
-  throw new UsageError(
-    others.length === 0 || task !== "show"
-      ? `${command}${task === "register" ? " URL" : ""} has no --${foreign}`
-      : `${command} without a URL only shows what is registered: --${foreign} needs ${needs}`,
+/** Reads the options of a task. What only another task has is said with it. */
+function valuesOf(
+  platform: ConnectPlatform,
+  task: ConnectTask,
+  given: ReadonlyMap<string, string>,
+): Values<typeof OPTIONS> {
+  const command = `connect ${platform}`;
+  const { register, forward } = OWN[platform];
+  const names: readonly string[] = [...OWN[platform][task], "api", "json"];
+  const others: readonly string[] = [...register, ...forward];
+  const foreign = [...given.keys()].find((name) => !names.includes(name) && others.includes(name));
+  if (task === "show" && foreign !== undefined) {
+    const needs = (register as readonly string[]).includes(foreign)
+      ? "the URL to register"
+      : "--forward";
+    throw new UsageError(
+      `${command} without a URL only shows what is registered: --${foreign} needs ${needs}`,
+    );
+  }
+  const own: Options = Object.fromEntries(
+    Object.entries(OPTIONS).filter(([name]) => names.includes(name)),
   );
+  const words = { show: "", register: " URL", forward: " --forward" }[task];
+  return readValues(command + words, own, given) as Values<typeof OPTIONS>;
 }
 
 /** Reads the token and the secret. What is missing is named at once. */
@@ -179,12 +182,12 @@ function readSecrets(
   platform: ConnectPlatform,
   task: ConnectTask,
   file: string | undefined,
-  io: OptionsIo,
-): Pick<ConnectOptions, "token" | "secret"> {
+  world: Pick<CliWorld, "env" | "err">,
+): { readonly token: string; /** Empty for the task `show`. */ readonly secret: string } {
   const { title, token: tokenName, secrets, tokenForm, tokenIs } = PLATFORMS[platform];
   const needsSecret = task !== "show";
-  const token = io.variable(tokenName) ?? "";
-  const isBlank = (name: string) => !io.variable(name)?.trim();
+  const token = world.env(tokenName) ?? "";
+  const isBlank = (name: string) => !world.env(name)?.trim();
   const secretName = secrets.find((name) => !isBlank(name));
   const missing = isBlank(tokenName) ? [tokenName] : [];
   if (needsSecret && secretName === undefined && file === undefined) {
@@ -195,7 +198,7 @@ function readSecrets(
   }
   if (!tokenForm.test(token)) throw new UsageError(`${tokenName} must be ${tokenIs}`);
   if (!needsSecret) return { token, secret: "" };
-  const secret = file === undefined ? io.variable(secretName!)! : secretIn(file, io);
+  const secret = file === undefined ? world.env(secretName!)! : secretIn(file, world);
   if (platform === "telegram" && !TELEGRAM_SECRET.test(secret)) {
     throw new UsageError(
       `${file === undefined ? secretName : "The secret"} must have 1 to 256 characters, and none ` +
@@ -205,36 +208,11 @@ function readSecrets(
   return { token, secret };
 }
 
-/**
- * Reads the address of a platform's API. A token goes there, so it is not sent over a public network as it is.
- *
- * @param platform The platform.
- * @param text The address; undefined for that of the platform itself.
- * @returns The address, without a slash at its end.
- * @throws {UsageError} If it is none, or one without TLS outside of the own network.
- */
-export function apiOf(platform: ConnectPlatform, text: string | undefined): string {
-  const url = URL.parse(text ?? PLATFORMS[platform].api);
-  const isHttps = url?.protocol === "https:";
-  if (
-    url === null || !isHttps && url.protocol !== "http:" || url.username || url.search || url.hash
-  ) {
-    throw new UsageError(
-      "--api must be the address of an API, without user and query, and by default is " +
-        PLATFORMS[platform].api,
-    );
-  }
-  if (!keepsSecrets(url)) {
-    throw new UsageError(`--api must begin with https:, since ${url.host} is not in this network`);
-  }
-  return url.href.replace(/\/+$/, "");
-}
-
 /** Reads the address to register, and refuses one that the platform cannot reach. */
 function webhookOf(platform: ConnectPlatform, text: string, isPublic: boolean): string {
   const { title } = PLATFORMS[platform];
-  const url = urlOf(text);
-  if (url === null) {
+  const url = webhookIn(text);
+  if (url === undefined) {
     // It may be a token in the wrong place: it is not quoted.
     throw new UsageError("The URL to register must be like https://bot.example.com");
   }
@@ -260,35 +238,8 @@ function webhookOf(platform: ConnectPlatform, text: string, isPublic: boolean): 
   return url.href;
 }
 
-function appOf(text: string): string {
-  const url = urlOf(text);
-  if (url === null || url.username || url.password) {
-    throw new UsageError(
-      "--url (or PORT) must be the app's address, such as http://localhost:8000/webhook",
-    );
-  }
-  return url.href;
-}
-
-/** Completes a URL without a path with that of the webhook; null if it is none. */
-function urlOf(text: string): URL | null {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) return null;
-  if (url.pathname === "/") url.pathname = "/webhook";
-  return url;
-}
-
-function eventsOf(text: string): string[] {
+function eventsIn(text: string): string[] | undefined {
   if (text.trim() === "*") return ["*"];
   const events = text.split(",").map((each) => each.trim());
-  const bad = events.find((each) => !EVENT.test(each));
-  if (bad === undefined) return events;
-  throw new UsageError(
-    `--events must be names such as push,issues or *, got ${JSON.stringify(bad)}`,
-  );
-}
-
-function hookOf(text: string | undefined): string | undefined {
-  if (text === undefined || FORMS.id.test(text)) return text;
-  throw new UsageError(`--hook must be the id of a webhook, got ${text}`);
+  return events.every((each) => EVENT.test(each)) ? events : undefined;
 }

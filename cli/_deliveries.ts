@@ -6,7 +6,7 @@ import {
   type TestDelivery,
 } from "../testing/mod.ts";
 import type { SendOptions } from "./_send_options.ts";
-import { UsageError } from "./_world.ts";
+import { messageOf, UsageError } from "./_world.ts";
 
 /** Wrong secret, in a form that works for every sender. */
 const OTHER_SECRET = `whsec_${btoa("not the secret")}`;
@@ -148,8 +148,4 @@ function updateOf({ type, user, chat: chatId, text }: SendOptions): object {
     `There is no example of ${type}: give one with --file, or send one of ` +
       Object.keys(contents).join(", "),
   );
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

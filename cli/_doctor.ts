@@ -1,7 +1,7 @@
-import type { EventStore, StoreFinding } from "../events/mod.ts";
-import { ProgressLine } from "./_events.ts";
-import type { CliOptions } from "./_options.ts";
-import { type CliWorld, confirmed } from "./_world.ts";
+import type { StoreFinding } from "../events/mod.ts";
+import type { CliOptions } from "./_commands.ts";
+import { ProgressLine } from "./_output.ts";
+import { type CliStore, type CliWorld, confirmed } from "./_world.ts";
 
 const DISCARDING = "Delete for good what cannot be read, except for events?";
 
@@ -11,8 +11,8 @@ const DISCARDING = "Delete for good what cannot be read, except for events?";
  * @returns False if there are values that cannot be decoded.
  */
 export async function doctor(
-  store: EventStore,
-  { json, discard, asks }: CliOptions,
+  { store }: CliStore,
+  { values: { json, "discard-unreadable": discard }, asks }: CliOptions,
   world: CliWorld,
 ): Promise<boolean> {
   const { out, terminal } = world;

@@ -1,7 +1,4 @@
 import {
-  type BulkOptions,
-  type BulkProgress,
-  type BulkResult,
   type EventFilter,
   type EventRecord,
   type EventStore,
@@ -9,71 +6,22 @@ import {
   type StoredEvent,
   type UntakenAnswer,
 } from "../events/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import type { CommandName } from "./_commands.ts";
-import type { CliEmission, CliOptions } from "./_options.ts";
-import { EventNotes } from "./_notes.ts";
+import type { CliOptions } from "./_commands.ts";
 import {
   agoOf,
-  isBeingCancelled,
   isoOf,
   lineOf,
+  ProgressLine,
   readableJsonOf,
   STATE_WIDTH,
   withValues,
 } from "./_output.ts";
-import { type CliWorld, confirmed, InterruptedError, UsageError } from "./_world.ts";
-
-/** Commands that change events. */
-export const WAYS = {
-  replay: {
-    done: "replayed",
-    question: (count, { state }) =>
-      state === "done"
-        ? `Replay ${count}, whose work is done again?`
-        : `Replay ${count}, to be handled again?`,
-    whyDone: "its payload is not kept",
-    run: (store, filter, options) => store.replayAll(filter, options),
-  },
-  cancel: {
-    done: "cancelled",
-    question: (count) => `Cancel ${count}?`,
-    isUnderWay: isBeingCancelled,
-    run: (store, filter, options) => store.cancelAll(filter, options),
-  },
-  purge: {
-    done: "purged",
-    question: (count) => `Delete ${count} for good?`,
-    run: (store, filter, options) => store.purge(filter, options),
-  },
-} as const satisfies Partial<Record<CommandName, Way>>;
-
-/** Time between two updates of the line: nobody sees more. */
-const PERIOD_MS = 100;
-
-/** Control sequence that clears the line. */
-const CLEAR = "\r\x1b[K";
-
-/** Change that a command makes. */
-interface Way {
-  readonly done: string;
-  /** Makes the question that is asked before. */
-  readonly question: (count: string, filter: EventFilter) => string;
-  /** Reason why an event is left that is done, and was meant as such. */
-  readonly whyDone?: string;
-  /** Tells whether an event needs no change, since an earlier command has begun it. */
-  readonly isUnderWay?: (event: StoredEvent) => boolean;
-  readonly run: (
-    store: EventStore,
-    filter: EventFilter,
-    options: BulkOptions,
-  ) => Promise<BulkResult>;
-}
+import { type CliStore, type CliWorld, messageOf, UsageError } from "./_world.ts";
 
 /** Writes a line for each event. */
 export async function list(
-  store: EventStore,
-  { filter, limit, json }: CliOptions,
+  { store }: CliStore,
+  { filter, values: { limit, json } }: CliOptions,
   { out, now }: CliWorld,
 ): Promise<boolean> {
   const notes = new EventNotes(store, now());
@@ -81,15 +29,15 @@ export async function list(
     lineOf(event, await notes.of(event), notes.dueAtOf(event));
   const write = async (event: StoredEvent) =>
     out(json ? JSON.stringify(withValues(event)) : await lineWith(event));
-  if (limit === Infinity) { for await (const event of store.list(filter)) await write(event); }
+  if (limit === undefined) { for await (const event of store.list(filter)) await write(event); }
   else for (const event of await lastOf(store, filter, limit)) await write(event);
   return true;
 }
 
 /** Writes events with their payloads. */
 export async function show(
-  store: EventStore,
-  { filter, json }: CliOptions,
+  { store }: CliStore,
+  { filter, values: { json = false } }: CliOptions,
   { out, err, now }: CliWorld,
 ): Promise<boolean> {
   const missing = new Set(filter.ids);
@@ -119,18 +67,18 @@ function answerIn(answer: UntakenAnswer | undefined, json: boolean): object {
 
 /** Stores an event of the app's own, and writes its id. */
 export async function emit(
-  store: EventStore,
-  { source, type, json, options }: CliEmission,
-  asJson: boolean,
+  { store }: CliStore,
+  { words: [source, type, text], values: { id, delay: delayMs, group, json } }: CliOptions,
   { out, input }: CliWorld,
 ): Promise<boolean> {
-  const payload = payloadIn(json ?? await textOf(input()));
-  const result = await store.emit(source, type, payload, options).catch((error) => {
+  const payload = payloadIn(text ?? await textOf(input()));
+  const options = { id, delayMs, group };
+  const result = await store.emit(source!, type!, payload, options).catch((error) => {
     const isMistake = error instanceof TypeError || error instanceof RangeError;
     throw isMistake ? new UsageError(error.message) : error;
   });
-  const { id, duplicate } = result;
-  out(asJson ? JSON.stringify(result) : duplicate ? `known already: ${id}` : `emitted ${id}`);
+  const line = result.duplicate ? `known already: ${result.id}` : `emitted ${result.id}`;
+  out(json ? JSON.stringify(result) : line);
   return true;
 }
 
@@ -144,8 +92,8 @@ function payloadIn(text: string): object {
 
 /** Writes the number of events in each state. */
 export async function stats(
-  store: EventStore,
-  { filter, json }: CliOptions,
+  { store }: CliStore,
+  { filter, values: { json = false } }: CliOptions,
   { out, terminal, now }: CliWorld,
 ): Promise<boolean> {
   const line = new ProgressLine(terminal, "");
@@ -165,12 +113,11 @@ export async function stats(
 
 /** Wakes the event that waits for a name, and writes what has become of the value. */
 export async function wake(
-  store: EventStore,
-  { name, value }: { readonly name: string; readonly value: unknown },
-  { json }: CliOptions,
+  { store }: CliStore,
+  { words: [name, text], values: { json } }: CliOptions,
   { out }: CliWorld,
 ): Promise<boolean> {
-  const result = await store.wake(name, value);
+  const result = await store.wake(name!, text === undefined ? undefined : JSON.parse(text));
   const { outcome, eventId } = result;
   const texts: Readonly<Record<typeof outcome, string>> = {
     woken: `woken: ${eventId}`,
@@ -187,8 +134,7 @@ async function payloadOf(store: EventStore, record: EventRecord): Promise<object
     return { payload: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)) };
   } catch (error) {
     if (error instanceof NotKeptError) return { payload: null, payloadNote: "not kept" };
-    const payloadError = error instanceof Error ? error.message : String(error);
-    return { payload: null, payloadError };
+    return { payload: null, payloadError: messageOf(error) };
   }
 }
 
@@ -213,164 +159,65 @@ async function textOf(input: AsyncIterable<Uint8Array> | undefined): Promise<str
   return await new Blob(parts).text();
 }
 
-/** Changes events, and writes their number and the given ids that are left. */
-export async function change(
-  way: Way,
-  store: EventStore,
-  { filter, json, dryRun, asks }: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
-  const { whyDone, isUnderWay = () => false } = way;
-  const { out, onInterrupt } = world;
-  const ending = new AbortController();
-  const forget = onInterrupt(() => ending.abort());
-  const { signal } = ending;
-  const runWith = (isDry: boolean) => runOnce(way, store, filter, world, { signal, dryRun: isDry });
-  let result: BulkResult;
-  try {
-    result = await runWith(dryRun || asks);
-    if (asks && signal.aborted) result = { changed: 0, left: [] };
-    if (asks && result.changed > 0) {
-      const count = `${result.changed} event${result.changed === 1 ? "" : "s"}`;
-      if (!await confirmed(way.question(count, filter), world, signal)) return false;
-      result = await runWith(false);
-    }
-  } finally {
-    forget();
-  }
-  const { changed, left: unchanged } = result;
-  const interrupted = signal.aborted && { interrupted: true };
-  const done = dryRun ? `would be ${way.done}` : way.done;
-  const underWay = await idsOf(store, { ...filter, ids: unchanged }, isUnderWay);
-  const left = unchanged.filter((id) => !underWay.includes(id));
-  const being = underWay.length > 0 && { beingCancelled: underWay };
-  const dry = dryRun && { dryRun };
-  if (json) out(JSON.stringify({ [way.done]: changed, left, ...being, ...dry, ...interrupted }));
-  else {
-    out(`${changed} ${done}${interrupted ? ", interrupted" : ""}`);
-    for (const id of underWay) out(`being ${way.done}: ${id} (its handler still runs)`);
-    for (const id of left) {
-      out(`not ${way.done}: ${id} (${await whyLeft(store, filter, id, whyDone)})`);
-    }
-  }
-  if (interrupted) throw new InterruptedError();
-  return left.length === 0;
-}
-
-/** Changes events once, or counts them. */
-async function runOnce(
-  { done, run }: Way,
-  store: EventStore,
-  filter: EventFilter,
-  { terminal }: CliWorld,
-  options: BulkOptions,
-): Promise<BulkResult> {
-  const line = new ProgressLine(terminal, options.dryRun ? "" : done);
-  try {
-    return await run(store, filter, { ...options, onProgress: line.show });
-  } catch (error) {
-    if (options.dryRun) throw error;
-    throw new Error(`${line.changed} ${done}, then: ${messageOf(error)}`, { cause: error });
-  } finally {
-    line.clear();
-  }
-}
-
-async function idsOf(
-  store: EventStore,
-  filter: EventFilter & { readonly ids: readonly string[] },
-  isMeant: (event: StoredEvent) => boolean,
-): Promise<string[]> {
-  const ids: string[] = [];
-  if (filter.ids.length === 0) return ids;
-  for await (const event of store.list(filter)) if (isMeant(event)) ids.push(event.id);
-  return ids;
-}
-
-async function whyLeft(
-  store: EventStore,
-  filter: EventFilter,
-  id: string,
-  whyDone = "it is done",
-): Promise<string> {
-  for await (const { state } of store.list({ ...filter, ids: [id] })) {
-    return state === "done" && filter.state === "done" ? whyDone : `it is ${state}`;
-  }
-  for await (const _ of store.list({ ids: [id] })) return "the filter leaves it out";
-  return "there is no such event";
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** Line on a terminal that shows the progress of long work. */
-export class ProgressLine {
-  readonly #terminal: ((text: string) => void) | undefined;
-  readonly #done: string;
-  #shownAt = performance.now();
-  #shown = false;
-  #changed = 0;
-
-  /**
-   * Begins a line.
-   *
-   * @param terminal A function that writes to the terminal; undefined if there is none.
-   * @param done The change to the events, such as `purged`; an empty text if they are only read.
-   */
-  constructor(terminal: ((text: string) => void) | undefined, done: string) {
-    this.#terminal = terminal;
-    this.#done = done;
-  }
-
-  /** Number of events that have been changed. */
-  get changed(): number {
-    return this.#changed;
-  }
-
-  /** Shows the progress, unless the last update is too recent. */
-  readonly show = ({ seen, changed }: BulkProgress): void => {
-    this.#changed = changed;
-    const now = performance.now();
-    if (!this.#terminal || now - this.#shownAt < PERIOD_MS) return;
-    this.#shownAt = now;
-    this.#shown = true;
-    const done = this.#done === "" ? "" : `, ${changed} ${this.#done}`;
-    this.#terminal(`${CLEAR}${seen} read${done}`);
-  };
-
-  /** Clears the line. */
-  clear(): void {
-    if (this.#shown) this.#terminal?.(CLEAR);
-  }
+/** First event of a batch, and the last position that belongs to it. */
+interface Head {
+  readonly id: string;
+  readonly from: number;
+  readonly last: number;
 }
 
 /**
- * Finds the events of delivery ids. An event's id begins with the name of its intake, which the platforms'
- * pages do not show.
- *
- * @returns The filter, with the ids of events instead of delivery ids.
- * @throws {UsageError} If an id is that of several events.
+ * Notes on events that their own records do not tell: whether a parked one was woken already, and which event
+ * a queued one is handled together with, if that is in the same list.
  */
-export async function withEventIds(
-  store: EventStore,
-  inspector: Pick<StoreInspector, "withDeliveryId">,
-  filter: EventFilter,
-): Promise<EventFilter> {
-  const { ids } = filter;
-  if (!ids) return filter;
-  const known = new Set<string>();
-  for await (const { id } of store.list({ ids })) known.add(id);
-  const meant = ids.map(async (id) =>
-    known.has(id) ? id : eventIdOf(id, await inspector.withDeliveryId(id))
-  );
-  return { ...filter, ids: await Promise.all(meant) };
-}
+class EventNotes {
+  readonly #store: EventStore;
+  readonly #now: number;
+  /** First events of batches by the keys of their groups. */
+  readonly #heads = new Map<string, Head>();
 
-/** Finds the id of the event. An id without an event is kept, and is reported later. */
-function eventIdOf(id: string, found: readonly string[]): string {
-  if (found.length > 1) {
-    throw new UsageError(`${id} is the delivery id of several events: ${found.join(", ")}`);
+  /**
+   * Begins a list.
+   *
+   * @param store The store of the events.
+   * @param now The time, milliseconds since the epoch.
+   */
+  constructor(store: EventStore, now: number) {
+    this.#store = store;
+    this.#now = now;
   }
-  return found[0] ?? id;
+
+  /** Finds the answer that a parked event gets when it is claimed; undefined for none. */
+  async answerOf(event: StoredEvent): Promise<UntakenAnswer | undefined> {
+    if (event.state !== "parked" || !event.waitingFor) return undefined;
+    const names = [event.waitingFor.name];
+    for await (const each of this.#store.answers({ names })) {
+      if (each.eventId === event.id) return each;
+    }
+    return undefined;
+  }
+
+  /** Makes the note of an event that is more than its record tells; undefined if there is none. */
+  async of(event: StoredEvent): Promise<string | undefined> {
+    if (event.state === "unreadable") return undefined;
+    const answer = await this.answerOf(event);
+    if (answer) return `woken at ${isoOf(answer.at)}, not claimed yet`;
+    return this.#together(event);
+  }
+
+  /** Tells when a queued event is due; undefined if it is due, or waits for something else. */
+  dueAtOf(event: StoredEvent): string | undefined {
+    if (event.state !== "queued" || event.quiet) return undefined;
+    const { dueAt } = event;
+    return dueAt !== null && dueAt > this.#now ? `due at ${isoOf(dueAt)}` : undefined;
+  }
+
+  #together({ id, group, batch }: EventRecord): string | undefined {
+    if (!group) return undefined;
+    const { key, position } = group;
+    if (batch) this.#heads.set(key, { id, from: position, last: batch.last });
+    const head = this.#heads.get(key);
+    if (!head || position <= head.from || position > head.last) return undefined;
+    return `together with ${head.id}`;
+  }
 }

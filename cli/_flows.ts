@@ -2,85 +2,42 @@
 import type { EventStore, ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
-import type { CommandName } from "./_commands.ts";
 import { oneLine } from "../core/log.ts";
+import type { CliOptions } from "./_commands.ts";
 import { isoOf } from "./_output.ts";
-import { type CliWorld, confirmed, InterruptedError } from "./_world.ts";
+import { changeWith, type CliStore, type CliWorld, InterruptedError } from "./_world.ts";
 
 /** Most characters of a value in a line. */
 const MAX_VALUE = 100;
 
-/** Choice of states or answers. */
-export interface FlowOptions {
-  /** Keys of states, or names of answers; none for all. */
-  readonly keys: readonly string[];
-  /** Intake of states; undefined for all. */
-  readonly intake: string | undefined;
-  /** Beginning of their keys or names. */
-  readonly prefix: string;
-  /** Most lines. */
-  readonly limit: number;
-  readonly json: boolean;
-  /** Set if it is only said what would be done. */
-  readonly dryRun: boolean;
-  /** Set if the user is asked before anything is done. */
-  readonly asks: boolean;
-}
-
-/** Store that a command works on, and the namespace of its schedules. */
-export interface FlowStore {
-  readonly store: EventStore;
-  readonly namespace: string;
-}
-
-/** Runs a command; returns false if something that was named is not there. */
-type Run = (from: FlowStore, options: FlowOptions, world: CliWorld) => Promise<boolean>;
-
-/** Commands on what flows keep. */
-export const FLOWS = {
-  states: showStates,
-  "delete-states": async ({ store }, options, world) =>
-    await deleteAll(() => chosenStates(store, options), STATES, options, world),
-  answers: showAnswers,
-  "delete-answers": async ({ store }, options, world) =>
-    await deleteAll(() => chosenAnswers(store, options), ANSWERS, options, world),
-  schedules: showSchedules,
-} as const satisfies Partial<Record<CommandName, Run>>;
-
-/** Name of one of them. */
-export type FlowCommand = keyof typeof FLOWS;
-
-/** Checks whether a command is on what flows keep. */
-export function isFlow(command: CommandName): command is FlowCommand {
-  return Object.hasOwn(FLOWS, command);
-}
-
 /** Lists states without their values, which may be personal, or shows those of the given keys with them. */
-async function showStates(
-  { store }: FlowStore,
-  options: FlowOptions,
+export async function showStates(
+  { store }: CliStore,
+  options: CliOptions,
   { out, err }: CliWorld,
 ): Promise<boolean> {
-  const missing = new Set(options.keys);
+  const { words: keys, values: { json } } = options;
+  const missing = new Set(keys);
   for await (const state of chosenStates(store, options)) {
     missing.delete(state.key);
-    if (options.keys.length === 0) out(options.json ? jsonOf(factsOf(state)) : lineOf(state));
-    else out(options.json ? jsonOf(wholeOf(state)) : jsonOf(datedOf(wholeOf(state)), 2));
+    if (keys.length === 0) out(json ? jsonOf(factsOf(state)) : lineOf(state));
+    else out(json ? jsonOf(wholeOf(state)) : jsonOf(datedOf(wholeOf(state)), 2));
   }
   for (const key of missing) err(`There is no state ${key}`);
   return missing.size === 0;
 }
 
-async function showAnswers(
-  { store }: FlowStore,
-  options: FlowOptions,
+/** Lists the answers that no event has taken. */
+export async function showAnswers(
+  { store }: CliStore,
+  options: CliOptions,
   { out, err }: CliWorld,
 ): Promise<boolean> {
-  const missing = new Set(options.keys);
+  const missing = new Set(options.words);
   for await (const answer of chosenAnswers(store, options)) {
     missing.delete(answer.name);
     const { name, at, value, eventId, keptUntil } = answer;
-    if (options.json) out(jsonOf({ name, at, value, eventId, keptUntil }));
+    if (options.values.json) out(jsonOf({ name, at, value, eventId, keptUntil }));
     else {
       const fate = eventId === undefined ? `kept until ${isoOf(keptUntil!)}` : `for ${eventId}`;
       out(oneLine([isoOf(at), name, shortened(value), fate].join("  ")));
@@ -91,9 +48,9 @@ async function showAnswers(
 }
 
 /** Writes up to which time the slots of each schedule are made. */
-async function showSchedules(
-  { store, namespace }: FlowStore,
-  { json }: FlowOptions,
+export async function showSchedules(
+  { store, namespace }: CliStore,
+  { values: { json } }: CliOptions,
   { out }: CliWorld,
 ): Promise<boolean> {
   for await (const { name, value } of openSlotNotes(store.kv, namespace).list()) {
@@ -109,22 +66,22 @@ async function showSchedules(
   return true;
 }
 
-function chosenStates(store: EventStore, options: FlowOptions): AsyncGenerator<ListedState> {
-  const { intake, prefix, keys } = options;
+function chosenStates(store: EventStore, options: CliOptions): AsyncGenerator<ListedState> {
+  const { words: keys, values: { intake, prefix } } = options;
   const start = keys.length === 1 ? keys[0]! : prefix;
   return chosen(store.states({ intake, prefix: start }), ({ key }) => key, options);
 }
 
-function chosenAnswers(store: EventStore, options: FlowOptions): AsyncGenerator<UntakenAnswer> {
-  const { prefix, keys } = options;
-  const names = keys.length === 0 ? undefined : keys;
+function chosenAnswers(store: EventStore, options: CliOptions): AsyncGenerator<UntakenAnswer> {
+  const { words, values: { prefix } } = options;
+  const names = words.length === 0 ? undefined : words;
   return chosen(store.answers({ names, prefix }), ({ name }) => name, options);
 }
 
 async function* chosen<T>(
   all: AsyncIterable<T>,
   nameOf: (each: T) => string,
-  { keys, prefix, limit }: FlowOptions,
+  { words: keys, values: { prefix = "", limit = Infinity } }: CliOptions,
 ): AsyncGenerator<T> {
   let left = limit;
   for await (const each of all) {
@@ -158,50 +115,64 @@ const ANSWERS: Deletable<UntakenAnswer> = {
   whyLeft: "an event takes it",
 };
 
+/** Deletes states of conversations. */
+export async function deleteStates(
+  { store }: CliStore,
+  options: CliOptions,
+  world: CliWorld,
+): Promise<boolean> {
+  return await deleteAll(() => chosenStates(store, options), STATES, options, world);
+}
+
+/** Deletes answers that no event waits for. */
+export async function deleteAnswers(
+  { store }: CliStore,
+  options: CliOptions,
+  world: CliWorld,
+): Promise<boolean> {
+  return await deleteAll(() => chosenAnswers(store, options), ANSWERS, options, world);
+}
+
 /** Deletes what is chosen, and writes its number and what is left of it. */
 async function deleteAll<T extends { delete(): Promise<boolean> }>(
   all: () => AsyncIterable<T>,
   { what, nameOf, isLeft, whyLeft }: Deletable<T>,
-  { keys, json, dryRun, asks }: FlowOptions,
+  { words, values, asks }: CliOptions,
   world: CliWorld,
 ): Promise<boolean> {
-  const { out, err, onInterrupt } = world;
-  const ending = new AbortController();
-  const { signal } = ending;
-  const forget = onInterrupt(() => ending.abort());
-  const run = async (isDry: boolean) => {
-    const missing = new Set(keys);
+  const run = async (isDry: boolean, signal: AbortSignal) => {
+    const missing = new Set(words);
     const kept: string[] = [];
-    let deleted = 0;
+    let changed = 0;
     for await (const each of all()) {
       if (signal.aborted) break;
       missing.delete(nameOf(each));
-      if (isDry ? !isLeft(each) : await each.delete()) deleted++;
+      if (isDry ? !isLeft(each) : await each.delete()) changed++;
       else kept.push(nameOf(each));
     }
-    return { deleted, kept, missing };
+    return { changed, kept, missing };
   };
-  let result: Awaited<ReturnType<typeof run>>;
-  try {
-    result = await run(dryRun || asks);
-    if (asks && signal.aborted) result = { deleted: 0, kept: [], missing: new Set() };
-    if (asks && result.deleted > 0) {
-      const count = `${result.deleted} ${what}${result.deleted === 1 ? "" : "s"}`;
-      if (!await confirmed(`Delete ${count} for good?`, world, signal)) return false;
-      result = await run(false);
-    }
-  } finally {
-    forget();
-  }
-  const { deleted, kept, missing } = result;
+  const isDry = values["dry-run"] === true;
+  const made = await changeWith(
+    {
+      ...{ run, what },
+      question: (count) => `Delete ${count} for good?`,
+      none: { changed: 0, kept: [], missing: new Set<string>() },
+    },
+    { isDry, asks },
+    world,
+  );
+  if (made === undefined) return false;
+  const { result: { changed: deleted, kept, missing }, isInterrupted } = made;
   const left = [...kept, ...missing];
-  const done = dryRun ? "would be deleted" : "deleted";
-  out(json ? JSON.stringify({ deleted, left, ...dryRun && { dryRun } }) : `${deleted} ${done}`);
-  if (!json) {
+  const { out, err } = world;
+  if (values.json) out(JSON.stringify({ deleted, left, ...isDry && { dryRun: true } }));
+  else {
+    out(`${deleted} ${isDry ? "would be deleted" : "deleted"}`);
     for (const name of kept) err(`not deleted: ${name} (${whyLeft})`);
     for (const name of missing) err(`not deleted: ${name} (there is none)`);
   }
-  if (signal.aborted) throw new InterruptedError();
+  if (isInterrupted) throw new InterruptedError();
   return left.length === 0;
 }
 

@@ -1,16 +1,14 @@
-import { ApiError, networkReasonOf, quoted, readBytes, retryAfterOf } from "../core/call_api.ts";
+import { ApiError, quoted, retryAfterOf } from "../core/call_api.ts";
 import type { TestDelivery } from "../testing/mod.ts";
+import { type AppAnswer, joined, sendTo } from "./_app.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
-import type { CliWorld } from "./_world.ts";
+import { type CliWorld, messageOf } from "./_world.ts";
 
 /** Longest wait for the app's answer. */
 const TIMEOUT_MS = 60_000;
 
 /** Time that the app has left for its answer once the user has interrupted the tool. */
 const GRACE_MS = 5_000;
-
-/** Largest answer of the app that is read. */
-const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** Longest text of an answer that is shown. */
 const MAX_TEXT = 200;
@@ -38,14 +36,6 @@ const TEMPORARY = [408, 425, 429];
 export interface Item {
   readonly type: string;
   readonly id: string;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly code: string | null;
-  readonly text: string;
-  readonly ms: number;
-  readonly retryAfterMs: number | undefined;
 }
 
 /**
@@ -116,9 +106,10 @@ export class Forwarder {
       if (typeof answer === "string") {
         await this.#pause(answer, attempt, undefined);
       } else if (answer.status >= 500 || TEMPORARY.includes(answer.status)) {
-        const code = answer.code === null ? "" : ` ${answer.code}`;
-        const trouble = `The app at ${this.#host} answers ${answer.status}${code} to ${item.id}`;
-        await this.#pause(trouble, attempt, answer.retryAfterMs);
+        const { status, headers } = answer;
+        const answered = joined(status, quoted(answer.code));
+        const trouble = `The app at ${this.#host} answers ${answered} to ${item.id}`;
+        await this.#pause(trouble, attempt, retryAfterOf(headers, this.#world.now()));
       } else {
         this.#trouble = undefined;
         return this.#settle(item, answer);
@@ -127,40 +118,31 @@ export class Forwarder {
   }
 
   /** Sends a delivery; returns the trouble if there is no answer. */
-  async #send({ method, headers, body }: TestDelivery): Promise<Answer | string> {
-    const start = performance.now();
-    const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  async #send(delivery: TestDelivery): Promise<AppAnswer | string> {
     const grace = graceAfter(this.#signal);
-    const signal = AbortSignal.any([timeout, grace.signal]);
+    const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), grace.signal]);
     try {
-      const request = { method, headers, body, signal, redirect: "manual" } as const;
-      const response = await fetch(this.#options.app, request);
-      const bytes = await readBytes(response, MAX_ANSWER_BYTES) ?? new Uint8Array();
-      const text = quoted(new TextDecoder().decode(bytes)).slice(0, MAX_TEXT);
-      const code = quoted(response.headers.get("X-Error-Code")) || null;
-      const retryAfterMs = retryAfterOf(response.headers, this.#world.now());
-      const ms = Math.round((performance.now() - start) * 100) / 100;
-      return { status: response.status, code, text, ms, retryAfterMs };
+      return await sendTo(this.#options.app, delivery, signal);
     } catch (error) {
-      const reason = networkReasonOf(error);
-      if (/refused/i.test(reason)) {
-        return `Nothing listens at ${this.#host}: start the app, or give its address with --url or PORT`;
-      }
-      return `The app at ${this.#host} does not answer: ${reason}`;
+      return messageOf(error);
     } finally {
       grace.end();
     }
   }
 
   /** Writes an answer that is final. */
-  #settle(item: Item, { status, code, text, ms }: Answer): void {
+  #settle(item: Item, answer: AppAnswer): void {
+    const { status, ms } = answer;
+    const code = quoted(answer.code) || null;
+    const text = quoted(answer.text).slice(0, MAX_TEXT);
     const isTaken = status >= 200 && status < 300;
     if (!isTaken && (status < 400 || status in MISTAKEN)) {
       const why = MISTAKEN[status] ??
         "a redirect, which is not followed: give its address with --url";
-      const answered = [status, code].filter((part) => part).join(" ");
       throw new Error(
-        `The app at ${this.#host} answers ${answered} to ${item.id}: ${why}. Nothing was skipped.`,
+        `The app at ${this.#host} answers ${
+          joined(status, code)
+        } to ${item.id}: ${why}. Nothing was skipped.`,
       );
     }
     if (isTaken) this.#forwarded++;
@@ -169,9 +151,10 @@ export class Forwarder {
       this.#world.out(JSON.stringify({ ...item, status, code, text, ms }));
       return;
     }
-    const answered = [status, code, text].filter((part) => part).join(" ");
     this.#world.out(
-      `${item.type} ${item.id}  ${answered}  ${ms} ms${isTaken ? "" : "  refused for good"}`,
+      `${item.type} ${item.id}  ${joined(status, code, text)}  ${ms} ms${
+        isTaken ? "" : "  refused for good"
+      }`,
     );
   }
 

@@ -42,7 +42,7 @@ export async function forwardFromGithub(
   await forwarder.persist(() => {
     const now = world.now();
     // The age was given when the tool began: it may have waited since.
-    const sinceMs = options.sinceMs === undefined ? undefined : options.sinceMs + now - startedAt;
+    const sinceMs = options.since === undefined ? undefined : options.since + now - startedAt;
     return log.begin(sinceMs, now);
   });
   forwarder.begin("New deliveries");

@@ -1,6 +1,6 @@
 import { withDeadline } from "../core/timeouts.ts";
 import { listNamespaces } from "../events/mod.ts";
-import { UsageError } from "./_world.ts";
+import { messageOf, UsageError } from "./_world.ts";
 
 /** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
 const KV_TIMEOUT_MS = 10_000;
@@ -49,8 +49,8 @@ export async function openKv(kv: string | undefined, create = false): Promise<De
   try {
     return await answered(Deno.openKv(kv));
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    throw new Error(withoutCredentials(message, kv === undefined ? [] : [kv]), { cause: error });
+    const message = withoutCredentials(messageOf(error), kv === undefined ? [] : [kv]);
+    throw new Error(message, { cause: error });
   }
 }
 

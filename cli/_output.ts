@@ -1,5 +1,5 @@
 import { oneLine, printable as oneLinePrintable } from "../core/log.ts";
-import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
 
 /** Fields of a record that are times. */
 const TIMES = [
@@ -9,6 +9,12 @@ const TIMES = [
 
 /** Width of the longest name of a state. */
 export const STATE_WIDTH = "unreadable".length;
+
+/** Time between two updates of the line: nobody sees more. */
+const PERIOD_MS = 100;
+
+/** Control sequence that clears the line. */
+const CLEAR = "\r\x1b[K";
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
 
@@ -109,4 +115,45 @@ const UNREADABLE = "of another version, or damaged";
 /** Formats a time as a date. */
 export function isoOf(time: number): string {
   return new Date(time).toISOString();
+}
+
+/** Line on a terminal that shows the progress of long work. */
+export class ProgressLine {
+  readonly #terminal: ((text: string) => void) | undefined;
+  readonly #done: string;
+  #shownAt = performance.now();
+  #shown = false;
+  #changed = 0;
+
+  /**
+   * Begins a line.
+   *
+   * @param terminal A function that writes to the terminal; undefined if there is none.
+   * @param done The change to the events, such as `purged`; an empty text if they are only read.
+   */
+  constructor(terminal: ((text: string) => void) | undefined, done: string) {
+    this.#terminal = terminal;
+    this.#done = done;
+  }
+
+  /** Number of events that have been changed. */
+  get changed(): number {
+    return this.#changed;
+  }
+
+  /** Shows the progress, unless the last update is too recent. */
+  readonly show = ({ seen, changed }: BulkProgress): void => {
+    this.#changed = changed;
+    const now = performance.now();
+    if (!this.#terminal || now - this.#shownAt < PERIOD_MS) return;
+    this.#shownAt = now;
+    this.#shown = true;
+    const done = this.#done === "" ? "" : `, ${changed} ${this.#done}`;
+    this.#terminal(`${CLEAR}${seen} read${done}`);
+  };
+
+  /** Clears the line. */
+  clear(): void {
+    if (this.#shown) this.#terminal?.(CLEAR);
+  }
 }

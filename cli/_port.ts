@@ -5,9 +5,16 @@ import {
   type ImportResult,
   type LeftOutEvent,
 } from "../events/mod.ts";
-import { ProgressLine } from "./_events.ts";
-import type { CliOptions } from "./_options.ts";
-import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
+import type { CliOptions } from "./_commands.ts";
+import { ProgressLine } from "./_output.ts";
+import {
+  type CliStore,
+  type CliWorld,
+  InterruptedError,
+  interruptible,
+  messageOf,
+  UsageError,
+} from "./_world.ts";
 
 /** Beginning of the line of an event; other lines are of what belongs to the events. */
 const EVENT_START = '{"format":"edge-base.event"';
@@ -24,18 +31,18 @@ interface Target extends AsyncDisposable {
 
 /** Writes events to a file or the standard output, and their number. */
 export async function exportEventsTo(
-  store: EventStore,
+  { store }: CliStore,
   options: CliOptions,
   world: CliWorld,
 ): Promise<boolean> {
-  const { filter, file, json } = options;
+  const { filter, values: { file, json } } = options;
   // The standard output has the events, and perhaps the terminal.
   const report = file === undefined ? world.err : world.out;
-  const { signal, forget } = interruption(world);
   const missing = new Set(filter.ids);
-  const { exported, entries, leftOut } = await writeLines(store, options, world, signal, missing)
-    .finally(forget);
-  const interrupted = signal.aborted && { interrupted: true };
+  const { exported, entries, leftOut, interrupted } = await interruptible(
+    world,
+    (signal) => writeLines(store, options, world, signal, missing),
+  );
   const absent = interrupted ? [] : [...missing];
   if (json) {
     report(JSON.stringify({ exported, entries, left: [...leftOut, ...absent], ...interrupted }));
@@ -51,11 +58,11 @@ export async function exportEventsTo(
 /** Writes the lines of events until a signal. Those that are found are deleted from the missing ids. */
 async function writeLines(
   store: EventStore,
-  { filter, file }: CliOptions,
+  { filter, values: { file } }: CliOptions,
   world: CliWorld,
   signal: AbortSignal,
   missing: Set<string>,
-): Promise<{ exported: number; entries: number; leftOut: readonly string[] }> {
+) {
   const line = new ProgressLine(file === undefined ? undefined : world.terminal, "exported");
   const leftOut: string[] = [];
   const onLeftOut = ({ id, reason }: LeftOutEvent) => {
@@ -82,11 +89,14 @@ async function writeLines(
   } finally {
     line.clear();
   }
-  return { ...count, leftOut };
+  return { ...count, leftOut, interrupted: signal.aborted && { interrupted: true } };
 }
 
 /** Checks that there is something to import, before a KV is opened for it. */
-export async function checkSource({ file }: CliOptions, { input }: CliWorld): Promise<void> {
+export async function checkSource(
+  { values: { file } }: CliOptions,
+  { input }: CliWorld,
+): Promise<void> {
   if (file === undefined) {
     if (input()) return;
     throw new UsageError("Give --file, or the events on the standard input");
@@ -100,25 +110,23 @@ export async function checkSource({ file }: CliOptions, { input }: CliWorld): Pr
 
 /** Stores events from a file or the standard input, and writes what became of them. */
 export async function importEventsFrom(
-  store: EventStore,
-  { file, json }: CliOptions,
+  { store }: CliStore,
+  { values: { file, json } }: CliOptions,
   world: CliWorld,
 ): Promise<boolean> {
   const source = file === undefined ? world.input()! : (await Deno.open(file)).readable;
   const line = new ProgressLine(world.terminal, "imported");
-  const { signal, forget } = interruption(world);
-  const result = await importEvents(store, source, { onProgress: line.show, signal })
-    .catch((error) => {
-      if (error instanceof SyntaxError) throw new UsageError(error.message);
-      throw new Error(`${line.changed} imported, then: ${messageOf(error)}`, { cause: error });
-    })
-    .finally(() => {
-      forget();
-      line.clear();
-    });
-  const interrupted = signal.aborted && { interrupted: true };
+  const { result, interrupted } = await interruptible(world, async (signal) => {
+    const result = await importEvents(store, source, { onProgress: line.show, signal })
+      .catch((error) => {
+        if (error instanceof SyntaxError) throw new UsageError(error.message);
+        throw new Error(`${line.changed} imported, then: ${messageOf(error)}`, { cause: error });
+      })
+      .finally(() => line.clear());
+    return { result, interrupted: signal.aborted && { interrupted: true } };
+  });
   if (json) world.out(JSON.stringify({ ...result, ...interrupted }));
-  else for (const each of linesOf(result, signal.aborted)) world.out(each);
+  else for (const each of linesOf(result, interrupted !== false)) world.out(each);
   if (interrupted) throw new InterruptedError();
   return result.failed === 0;
 }
@@ -150,12 +158,6 @@ function linesOfEntries(
   return [`${imported} ${name} imported${left}${expired > 0 ? `, ${expired} expired` : ""}`];
 }
 
-/** Listens for Ctrl-C. */
-function interruption({ onInterrupt }: CliWorld): { signal: AbortSignal; forget: () => void } {
-  const ending = new AbortController();
-  return { signal: ending.signal, forget: onInterrupt(() => ending.abort()) };
-}
-
 function outputOf({ out }: CliWorld): Target {
   return {
     write: (line) => Promise.resolve(out(line.slice(0, -1))),
@@ -179,8 +181,4 @@ async function createFile(path: string): Promise<Target> {
     finish: () => file.sync(),
     [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

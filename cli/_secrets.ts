@@ -1,15 +1,10 @@
-import { UsageError } from "./_world.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Shortest text that is taken for a secret. Hiding a shorter one would spoil other words, and tell it. */
 const MIN_SECRET_LENGTH = 8;
 
 /** Stand-in for what is not shown. */
 const HIDDEN = "***";
-
-/** Writer of lines for the user. */
-interface Io {
-  readonly err: (line: string) => void;
-}
 
 /** Makes a function that hides secrets in a text, also where they are spelled as in a URL or in JSON. */
 export function hiderOf(secrets: readonly (string | undefined)[]): (text: string) => string {
@@ -31,7 +26,7 @@ export function shownUrl(text: string): string {
  *
  * @throws {UsageError} If the file cannot be read, or is blank.
  */
-export function secretIn(path: string, { err }: Io): string {
+export function secretIn(path: string, { err }: Pick<CliWorld, "err">): string {
   const text = readText(path);
   const secret = text.replace(/\r?\n$/, "");
   if (secret.trim() === "") throw new UsageError("The file of --secret-file is blank");

@@ -1,42 +1,8 @@
-import { parseArgs } from "node:util";
 import type { ForgeSender, MessengerSender } from "../testing/mod.ts";
+import { appIn } from "./_app.ts";
+import { numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
-import { UsageError } from "./_world.ts";
-
-/** Fault of a delivery that is sent to be refused. */
-export type Fault = "signature" | "missing" | "body" | "stale" | "json";
-
-/** Options of `send`. */
-export interface SendOptions {
-  /** Kind of the platform. */
-  readonly platform: "forge" | "messenger";
-  /** Start of the names of the variables that its app reads: `FORGE`. */
-  readonly prefix: string;
-  /** Type of the event, for a forge also with an action: `issues.opened`. */
-  readonly type: string;
-  readonly from: ForgeSender | MessengerSender;
-  readonly url: string;
-  readonly secret: string | undefined;
-  readonly file: string | undefined;
-  readonly id: string | undefined;
-  readonly form: boolean;
-  readonly user: number;
-  readonly chat: number | undefined;
-  readonly text: string;
-  readonly repeat: number;
-  readonly bad: Fault | undefined;
-  readonly json: boolean;
-}
-
-/** Function that reads an environment variable. */
-export type ReadVariable = (name: string) => string | undefined;
-
-/** Input and output for reading the options. */
-interface OptionsIo {
-  readonly variable: ReadVariable;
-  /** Writes a line for the user. */
-  readonly err: (line: string) => void;
-}
+import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Platforms by their names in an app, each with its senders. The first sender is the default. */
 const PLATFORMS = {
@@ -54,29 +20,61 @@ const PLATFORMS = {
 /** Port of an app; `deno task messenger` has another one. */
 const [PORT, MESSENGER_PORT] = [8000, 8001];
 
-const FAULTS: readonly Fault[] = ["signature", "missing", "body", "stale", "json"];
-
-const OPTIONS = {
-  bad: { type: "string" },
-  chat: { type: "string" },
-  file: { type: "string" },
-  form: { type: "boolean" },
-  name: { type: "string" },
-  from: { type: "string" },
-  id: { type: "string" },
-  json: { type: "boolean" },
-  repeat: { type: "string" },
-  "secret-file": { type: "string" },
-  text: { type: "string" },
-  url: { type: "string" },
-  user: { type: "string" },
+/** Options of `send`. */
+export const SEND_OPTIONS = {
+  file: { value: "PATH", about: "the payload, sent byte for byte" },
+  from: {
+    value: "SENDER",
+    about:
+      "the sender: github, gitea, forgejo, gitlab, gitlab-token or forge; telegram or messenger",
+  },
+  id: { value: "ID", about: "the delivery's id; sending the same id again makes a duplicate" },
+  form: { about: "sent in a form, as GitHub, Gitea and Forgejo can" },
+  user: numeric("ID", "the user of a message (42)", "a number"),
+  chat: numeric("ID", "the group of a message, such as --chat=-5", "a number"),
+  text: { value: "TEXT", about: "the text of a message (hello)" },
+  bad: oneOf(
+    "FAULT",
+    "a fault, so that it is refused: signature (wrong), missing (no signature), body (changed after " +
+      "signing), stale (signed 10 minutes ago) or json (not JSON)",
+    ["signature", "missing", "body", "stale", "json"],
+  ),
+  url: {
+    value: "URL",
+    about: "the app's address (http://localhost:8000, for messenger :8001; or at PORT)",
+  },
+  name: {
+    value: "NAME",
+    about: "the platform's name in the app, if it has another: SECOND_WEBHOOK_SECRET",
+  },
+  "secret-file": {
+    value: "PATH",
+    about: "a file with the secret, instead of the variable; a line break at its end is ignored",
+  },
+  repeat: numeric(
+    "N",
+    "number of deliveries, sent one after the other, each with its own id",
+    "a number from 1",
+    1,
+    9_999_999,
+  ),
+  json: { about: "one JSON document per line" },
+  help: { about: "this text" },
 } as const;
 
-/** Reads the command line of `send`: `PLATFORM TYPE [--OPTION ...]`. */
-export function readSendOptions(args: readonly string[], io: OptionsIo): SendOptions {
-  const { variable } = io;
-  const { values, positionals } = parse(args);
-  const [name = "", type, ...rest] = positionals;
+const firstOf = { forge: "push", messenger: "message" } as const;
+
+/** What `send` is to do. */
+export type SendOptions = Exclude<ReturnType<typeof readSendOptions>, undefined>;
+
+/**
+ * Reads the command line of `send`: `PLATFORM TYPE [--OPTION ...]`.
+ *
+ * @returns What is to be done; undefined if the help text is.
+ */
+export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "env" | "err">) {
+  const { words: [name = "", type, ...rest], given } = splitArguments(args, SEND_OPTIONS);
+  if (given.has("help")) return undefined;
   if (!isPlatform(name)) {
     throw new UsageError(
       `Name the platform, such as send forge: ${Object.keys(PLATFORMS).join(", ")}`,
@@ -87,46 +85,28 @@ export function readSendOptions(args: readonly string[], io: OptionsIo): SendOpt
     throw new UsageError(`Name the event: send ${name} ${firstOf[platform]}`);
   }
   if (rest.length > 0) throw new UsageError(`Unexpected arguments: ${rest.join(" ")}`);
-  const options: SendOptions = {
-    ...{ platform, prefix: prefixOf(values.name ?? name), type, file: values.file, id: values.id },
-    from: oneOf<ForgeSender | MessengerSender>("--from", values.from ?? senders[0], senders),
-    url: urlOf(
-      values.url ??
-        `http://localhost:${
-          variable("PORT")?.trim() || (name === "messenger" ? MESSENGER_PORT : PORT)
-        }`,
-    ),
-    secret: undefined,
-    form: values.form === true,
-    user: integerOf("--user", values.user ?? "42"),
-    chat: values.chat === undefined ? undefined : integerOf("--chat", values.chat),
-    text: values.text ?? "hello",
-    repeat: countOf(values.repeat ?? "1"),
-    bad: values.bad === undefined ? undefined : oneOf("--bad", values.bad, FAULTS),
-    json: values.json === true,
+  const from = oneOf<ForgeSender | MessengerSender>("SENDER", "", senders);
+  const values = readValues("send", { ...SEND_OPTIONS, from }, given);
+  const port = world.env("PORT")?.trim() || (name === "messenger" ? MESSENGER_PORT : PORT);
+  const options = {
+    ...values,
+    ...{ platform, prefix: prefixOf(values.name ?? name), type, from: values.from ?? senders[0] },
+    ...{ url: appIn(values.url, port), user: values.user ?? 42, text: values.text ?? "hello" },
+    repeat: values.repeat ?? 1,
   };
   checkFault(options);
-  const file = values["secret-file"];
-  return {
-    ...options,
-    secret: file === undefined ? secretOf(options, variable) : secretIn(file, io),
-  };
+  const { "secret-file": file } = values;
+  return { ...options, secret: file ? secretIn(file, world) : secretOf(options, world) };
 }
 
-const firstOf = { forge: "push", messenger: "message" } as const;
-
-function parse(args: readonly string[]) {
-  if (args.some((arg) => /^--secret(=|$)/.test(arg))) {
-    throw new UsageError(
-      "--secret is gone, since the process list showed the secret: set the variable that the app reads, " +
-        "such as FORGE_WEBHOOK_SECRET, or name a file with --secret-file",
-    );
-  }
-  try {
-    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
+/** Part of the options that the faults and the secret depend on. */
+interface Sender {
+  readonly platform: "forge" | "messenger";
+  /** Start of the names of the variables that its app reads: `FORGE`. */
+  readonly prefix: string;
+  readonly from: ForgeSender | MessengerSender;
+  readonly form?: boolean;
+  readonly bad?: string;
 }
 
 function isPlatform(name: string): name is keyof typeof PLATFORMS {
@@ -139,20 +119,20 @@ function prefixOf(name: string): string {
 }
 
 /** Reads the secret from the variable that the app reads. */
-function secretOf({ platform, prefix, from }: SendOptions, variable: ReadVariable): string {
+function secretOf({ platform, prefix, from }: Sender, { env }: Pick<CliWorld, "env">): string {
   const name = platform === "messenger"
     ? `${prefix}_SECRET_TOKEN`
     : from === "gitlab-token"
     ? `${prefix}_WEBHOOK_TOKEN`
     : `${prefix}_WEBHOOK_SECRET`;
-  const secret = variable(name);
+  const secret = env(name);
   if (!secret) {
     throw new UsageError(`Set ${name}, or name a file that holds the secret with --secret-file`);
   }
   return secret;
 }
 
-function checkFault({ bad, from, platform, form }: SendOptions): void {
+function checkFault({ bad, from, platform, form }: Sender): void {
   const signs = platform === "forge" && from !== "gitlab-token";
   if (bad === "body" && !signs) throw new UsageError(`--bad body: ${from} does not sign the body`);
   if (bad === "stale" && from !== "gitlab") {
@@ -161,28 +141,4 @@ function checkFault({ bad, from, platform, form }: SendOptions): void {
   if (form && (platform === "messenger" || from.startsWith("gitlab"))) {
     throw new UsageError(`--form: ${from} does not send forms`);
   }
-}
-
-function oneOf<T extends string>(name: string, text: string, accepted: readonly T[]): T {
-  const found = accepted.find((each) => each === text);
-  if (found === undefined) throw new UsageError(`${name} must be one of ${accepted.join(", ")}`);
-  return found;
-}
-
-/** Completes a URL without a path with that of the webhook. */
-function urlOf(text: string): string {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError(`Not a URL: ${text}`);
-  if (url.pathname === "/") url.pathname = "/webhook";
-  return url.href;
-}
-
-function integerOf(name: string, text: string): number {
-  if (!/^-?\d{1,15}$/.test(text)) throw new UsageError(`${name} must be a number: ${text}`);
-  return Number(text);
-}
-
-function countOf(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError(`--repeat must be a number: ${text}`);
-  return Number(text);
 }

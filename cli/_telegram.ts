@@ -84,7 +84,7 @@ export class TelegramApi {
 /** Registers the webhook. */
 export async function registerAtTelegram(
   api: TelegramApi,
-  { webhook, secret, events, dropPending, json }: ConnectOptions,
+  { webhook, secret, events, "drop-pending": dropPending, json }: ConnectOptions,
   world: CliWorld,
   signal: AbortSignal,
 ): Promise<void> {
@@ -190,7 +190,7 @@ async function poll(
 /** Makes sure that no webhook is registered, which would keep updates from being fetched. */
 async function makeWayForPolling(
   api: TelegramApi,
-  { takeOver }: ConnectOptions,
+  { "take-over": takeOver }: ConnectOptions,
   forwarder: Forwarder,
   { err }: CliWorld,
   signal: AbortSignal,

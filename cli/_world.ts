@@ -1,3 +1,5 @@
+import type { EventStore } from "../events/mod.ts";
+
 /** Everything outside the process that the tool uses. */
 export interface CliWorld {
   /** Reads an environment variable. */
@@ -33,6 +35,12 @@ export interface CliWorld {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
+/** Store that a command works on. */
+export interface CliStore {
+  readonly store: EventStore;
+  readonly namespace: string;
+}
+
 /** Error in a command line. The message explains it in one line. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
@@ -40,6 +48,25 @@ export class UsageError extends Error {
 
 /** Error of a command that was interrupted by its user. */
 export class InterruptedError extends Error {}
+
+/** Reads the message of an error. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Works with a signal that the user's Ctrl-C aborts. */
+export async function interruptible<T>(
+  { onInterrupt }: CliWorld,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ending = new AbortController();
+  const forget = onInterrupt(() => ending.abort(new InterruptedError()));
+  try {
+    return await work(ending.signal);
+  } finally {
+    forget();
+  }
+}
 
 /**
  * Asks the user.
@@ -53,9 +80,44 @@ export async function confirmed(
   signal: AbortSignal,
 ): Promise<boolean> {
   const interrupted = Promise.withResolvers<never>();
-  signal.addEventListener("abort", () => interrupted.reject(new InterruptedError()));
+  signal.addEventListener("abort", () => interrupted.reject(signal.reason));
   const answer = await Promise.race([ask!(`${question} [y/N] `), interrupted.promise]);
   if (/^\s*y(es)?\s*$/i.test(answer)) return true;
   err("Nothing was done");
   return false;
+}
+
+/** Change that the user may be asked about before. */
+interface Change<T extends { readonly changed: number }> {
+  /** Makes the change until a signal, or only counts. */
+  readonly run: (isDry: boolean, signal: AbortSignal) => Promise<T>;
+  /** Name of one of the things that are changed. */
+  readonly what: string;
+  /** Makes the question, of their number and name. */
+  readonly question: (count: string) => string;
+  /** Result if nothing was changed. */
+  readonly none: T;
+}
+
+/**
+ * Makes a change, after the user has seen how much it is and said yes.
+ *
+ * @returns The result, and whether the user has interrupted it; undefined if the answer is not yes.
+ */
+export async function changeWith<T extends { readonly changed: number }>(
+  { run, what, question, none }: Change<T>,
+  { isDry, asks }: { readonly isDry: boolean; readonly asks: boolean },
+  world: CliWorld,
+): Promise<{ readonly result: T; readonly isInterrupted: boolean } | undefined> {
+  return await interruptible(world, async (signal) => {
+    let result = await run(isDry || asks, signal);
+    if (asks && signal.aborted) return { result: none, isInterrupted: true };
+    const { changed } = result;
+    if (asks && changed > 0) {
+      const asked = question(`${changed} ${what}${changed === 1 ? "" : "s"}`);
+      if (!await confirmed(asked, world, signal)) return undefined;
+      result = await run(false, signal);
+    }
+    return { result, isInterrupted: signal.aborted };
+  });
 }

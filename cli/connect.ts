@@ -1,50 +1,47 @@
 import { openGithub } from "../catch_up/github_api.ts";
-import { type ConnectOptions, readConnectOptions } from "./_connect_options.ts";
+import { optionLines, section } from "./_arguments.ts";
+import {
+  COMMON_OPTIONS,
+  type ConnectOptions,
+  FORWARD_OPTIONS,
+  readConnectOptions,
+  REGISTER_OPTIONS,
+} from "./_connect_options.ts";
 import { BRIEFLY, Forwarder } from "./_forward.ts";
 import { registerAtGithub, showGithub } from "./_github.ts";
 import { forwardFromGithub } from "./_github_deliveries.ts";
 import { hiderOf } from "./_secrets.ts";
 import { forwardFromTelegram, registerAtTelegram, showTelegram, TelegramApi } from "./_telegram.ts";
-import { type CliWorld, InterruptedError, UsageError } from "./_world.ts";
+import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
 /** Text of `connect --help`. */
-export const CONNECT_HELP = `Usage: connect telegram [URL] [OPTION...]
-       connect github OWNER/REPO [URL] [OPTION...]
-
-  connect telegram https://bot.example.com           registers the webhook, and shows it
-  connect github acme/site https://bot.example.com   the same for a repository
-  connect telegram                                   only shows what is registered
-  connect telegram --forward                         for an app without a public address: fetches
-                                                     updates, and hands them to the app here
-  connect github acme/site --forward                 the same with a webhook's delivery log
-
-Registering
-  --events LIST    kinds of events, such as push,issues; * for all (Telegram: for its default).
-                   GitHub sends all if nothing is said; what is registered already stays
-  --drop-pending   Telegram forgets the updates that wait
-
-Forwarding
-  --url URL        the app's address (http://localhost:8000, or at PORT)
-  --events LIST    of Telegram: kinds of updates
-  --take-over      deletes the bot's webhook first, with which Telegram hands out no updates
-  --hook ID        the webhook, if the repository has several
-  --since AGE      deliveries from before the start as well, such as 10m: GitHub keeps 3 days
-                   What the app does not take (not running, 5xx) is tried again, and what it
-                   refuses (4xx) is passed over. 401, 404 and 405 end it: the secret or the
-                   address is wrong. So does Ctrl-C
-
-  --secret-file PATH
-                   a file with the secret that the app has; a line break at its end is ignored
-  --api URL        the API's address (https://api.telegram.org, https://api.github.com)
-  --json           one JSON document per line
-  --help
-
-Variables
-  telegram         TELEGRAM_BOT_TOKEN; the secret is in TELEGRAM_SECRET_TOKEN, or else in
-                   MESSENGER_SECRET_TOKEN
-  github           GITHUB_TOKEN, with the repository's permission Webhooks (read and write; read
-                   for --forward) or the scope admin:repo_hook; the secret is in
-                   GITHUB_WEBHOOK_SECRET, or else in FORGE_WEBHOOK_SECRET`;
+const CONNECT_HELP = [
+  "Usage: connect telegram [URL] [OPTION...]",
+  "       connect github OWNER/REPO [URL] [OPTION...]",
+  "",
+  ...section("Examples", [
+    "connect telegram https://bot.example.com           registers the webhook, and shows it",
+    "connect github acme/site https://bot.example.com   the same for a repository",
+    "connect telegram                                   only shows what is registered",
+    "connect telegram --forward                         for an app without a public address: fetches",
+    "                                                   updates, and hands them to the app here",
+    "connect github acme/site --forward                 the same with a webhook's delivery log",
+  ]),
+  ...section("Registering", optionLines(REGISTER_OPTIONS)),
+  ...section("Forwarding", optionLines(FORWARD_OPTIONS)),
+  "What the app does not take (not running, 5xx) is tried again, and what it refuses (4xx) is passed",
+  "over. 401, 404 and 405 end it: the secret or the address is wrong. So does Ctrl-C. For Telegram,",
+  "--events is a choice here as well.",
+  "",
+  ...section("Other options", optionLines(COMMON_OPTIONS)),
+  ...section("Variables", [
+    "telegram         TELEGRAM_BOT_TOKEN; the secret is in TELEGRAM_SECRET_TOKEN, or else in",
+    "                 MESSENGER_SECRET_TOKEN",
+    "github           GITHUB_TOKEN, with the repository's permission Webhooks (read and write; read",
+    "                 for --forward) or the scope admin:repo_hook; the secret is in",
+    "                 GITHUB_WEBHOOK_SECRET, or else in FORGE_WEBHOOK_SECRET",
+  ]),
+].join("\n").trimEnd();
 
 /**
  * Registers an app's webhook with Telegram or GitHub, shows what is registered, or fetches what they have and
@@ -57,22 +54,22 @@ Variables
  * @throws {InterruptedError} If the user interrupts it.
  */
 export async function runConnect(args: readonly string[], world: CliWorld): Promise<true> {
-  const options = readConnectOptions(args, { variable: world.env, err: world.err });
+  const options = readConnectOptions(args, world);
+  if (options === undefined) {
+    world.out(CONNECT_HELP);
+    return true;
+  }
   const hide = hiderOf([options.token, options.secret]);
   const safe: CliWorld = {
     ...world,
     out: (line) => world.out(hide(line)),
     err: (line) => world.err(hide(line)),
   };
-  const ending = new AbortController();
-  const forget = world.onInterrupt(() => ending.abort(new InterruptedError()));
   try {
-    await run(options, safe, ending.signal);
+    await interruptible(world, (signal) => run(options, safe, signal));
     return true;
   } catch (error) {
     throw hidden(error, hide);
-  } finally {
-    forget();
   }
 }
 

@@ -1,48 +1,32 @@
-import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
+import { joined, sendTo } from "./_app.ts";
 import { oneLine } from "../core/log.ts";
-import { readSendOptions, type ReadVariable, type SendOptions } from "./_send_options.ts";
-
-/** Output of `send`, and the variables that it reads. */
-export interface SendIo {
-  /** Writes a line. */
-  readonly out: (line: string) => void;
-  /** Writes a line for the user. */
-  readonly err: (line: string) => void;
-  /** Reads a variable. */
-  readonly variable: ReadVariable;
-}
+import { optionLines, section, wrap } from "./_arguments.ts";
+import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
+import { readSendOptions, SEND_OPTIONS, type SendOptions } from "./_send_options.ts";
+import type { CliWorld } from "./_world.ts";
 
 /** Text of `send --help`. */
-export const SEND_HELP = `Usage: send PLATFORM EVENT [OPTION...]
-
-  send forge push                    a published example of a push, signed as GitHub does
-  send forge issues.opened           one with this action
-  send messenger message --user 42   a message of this user
-
-  PLATFORM is forge, github, gitea, gitlab, messenger or telegram, as the app calls it
-
-Delivery
-  --file PATH      its payload, sent byte for byte
-  --from SENDER    github, gitea, forgejo, gitlab, gitlab-token or forge; telegram or messenger
-  --id ID          its id; sending the same id again makes a duplicate
-  --form           sent in a form, as GitHub, Gitea and Forgejo can
-  --user ID        of a message: its user (42); --chat=ID is its group, --text its text
-  --bad FAULT      a fault, so that it is refused: signature (wrong), missing (no signature), body
-                   (changed after signing), stale (signed 10 minutes ago) or json (not JSON)
-
-App
-  --url URL        its address (http://localhost:8000, for messenger :8001; or at PORT)
-                   The secret comes from the variable that the app reads: FORGE_WEBHOOK_SECRET,
-                   GITHUB_WEBHOOK_SECRET, GITLAB_WEBHOOK_TOKEN, TELEGRAM_SECRET_TOKEN, ...
-  --name NAME      the platform's name in the app, if it has another: SECOND_WEBHOOK_SECRET
-  --secret-file PATH
-                   a file with the secret instead; a line break at its end is ignored
-  --repeat N       number of deliveries, sent one after the other, each with its own id
-
-  --json           one JSON document per line
-  --help
-
-  Each line ends with the delivery's id, by which events show finds its event.`;
+const SEND_HELP = [
+  "Usage: send PLATFORM EVENT [OPTION...]",
+  "",
+  ...wrap(
+    "Sends deliveries to an app, signed as its platform does. PLATFORM is forge, github, gitea, gitlab, " +
+      "messenger or telegram, as the app calls it. Each line ends with the delivery's id, by which events " +
+      "show finds its event.",
+  ),
+  "",
+  ...wrap(
+    "The secret comes from the variable that the app reads: FORGE_WEBHOOK_SECRET, " +
+      "GITHUB_WEBHOOK_SECRET, GITLAB_WEBHOOK_TOKEN, TELEGRAM_SECRET_TOKEN, ...",
+  ),
+  "",
+  ...section("Examples", [
+    "send forge push                    a published example of a push, signed as GitHub does",
+    "send forge issues.opened           one with this action",
+    "send messenger message --user 42   a message of this user",
+  ]),
+  ...section("Options", optionLines(SEND_OPTIONS)),
+].join("\n").trimEnd();
 
 /** Most answers that are written one by one. */
 const MAX_LINES = 20;
@@ -63,12 +47,19 @@ interface Answer {
  * Signs and sends deliveries to an app, and writes its answers and their times.
  *
  * @param args The command line, without `send`.
- * @param io The output and the variables.
+ * @param io Output and variables.
  * @returns True if the app answered as expected: 2xx, or 4xx to a delivery with a fault.
  * @throws {UsageError} If the command line is wrong.
  */
-export async function runSend(args: readonly string[], io: SendIo): Promise<boolean> {
+export async function runSend(
+  args: readonly string[],
+  io: Pick<CliWorld, "out" | "err" | "env">,
+): Promise<boolean> {
   const options = readSendOptions(args, io);
+  if (options === undefined) {
+    io.out(SEND_HELP);
+    return true;
+  }
   const payload = await payloadOf(options);
   const answers: Answer[] = [];
   try {
@@ -121,32 +112,13 @@ function remedyFor(
 
 async function send(options: SendOptions, payload: object): Promise<Answer> {
   const delivery = requestOf(options, payload);
-  const { method, headers, body } = delivery;
-  const start = performance.now();
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const request = { method, headers, body, signal, redirect: "manual" } as const;
-  const response = await fetch(options.url, request).catch((error) => {
-    const { host } = new URL(options.url);
-    const reason = String(error.cause?.message ?? error.message);
-    throw new Error(
-      /refused/i.test(reason)
-        ? `Nothing listens at ${host}: start the app, or give its address with --url or PORT`
-        : `The app at ${host} does not answer: ${reason}`,
-    );
-  });
-  const text = await response.text();
-  const ms = Math.round((performance.now() - start) * 100) / 100;
-  const code = response.headers.get("X-Error-Code");
-  return { status: response.status, code, text, ms, id: deliveryIdOf(delivery) };
+  const { status, code, text, ms } = await sendTo(options.url, delivery, signal);
+  return { status, code, text, ms, id: deliveryIdOf(delivery) };
 }
 
 function lineOf({ status, code, text, ms, id }: Answer): string {
-  const answered = [
-    status,
-    code,
-    oneLine(text).slice(0, 200),
-  ];
-  const line = `${answered.filter((part) => part).join(" ")}  ${ms} ms`;
+  const line = `${joined(status, code, oneLine(text).slice(0, 200))}  ${ms} ms`;
   return id === undefined ? line : `${line}  id ${oneLine(id)}`;
 }
 

@@ -129,7 +129,9 @@ testCli("events schedules tells up to when slots are made", async ({ cli, kv, st
     name: "newer",
     unreadable: true,
   }]);
-  assertEquals((await cli("schedules", "digest")).err, ["events schedules takes no names"]);
+  assertEquals((await cli("schedules", "digest")).err, [
+    "events schedules takes no ids (events show does)",
+  ]);
 });
 
 const last = async ({ cli }: Sut, ...args: string[]) =>

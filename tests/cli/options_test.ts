@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type CliOptions, readOptions } from "../../cli/_options.ts";
+import { type CliOptions, readOptions } from "../../cli/_commands.ts";
 import type { EventFilter } from "../../events/mod.ts";
 import { runHere } from "./_cli.ts";
 
@@ -11,8 +11,8 @@ const read = (...args: string[]) => readOptions(["events", ...args], NOW) as Cli
 
 Deno.test("readOptions() reads what is to be done where", () => {
   assertEquals(read("list", "--kv", "./a.db", "--namespace=bot", "--json", "--limit", "3"), {
-    ...{ command: "list", filter: {}, json: true, limit: 3, kv: "./a.db", namespace: "bot" },
-    ...{ dryRun: false, asks: false, discard: false },
+    ...{ command: "list", words: [], filter: {}, asks: false },
+    values: { json: true, limit: 3, kv: "./a.db", namespace: "bot" },
   });
 });
 
@@ -90,8 +90,8 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "replay": "Give ids, a filter, or --all",
   "cancel": "Give ids, a filter, or --all",
   "purge": "Give ids, a filter, or --all",
-  "purge d1 --all": "--all goes with neither ids nor a filter",
-  "purge --type push --all": "--all goes with neither ids nor a filter",
+  "purge d1 --all": "--all goes with no other choice",
+  "purge --type push --all": "--all goes with no other choice",
   "purge --all --limit 1": "events purge has no --limit",
   "list --all": "events list has no --all",
   "list --unknown": "Unknown option --unknown",
@@ -106,11 +106,9 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --state": "--state needs a value: --state STATE",
   "list --type=": "--type needs a value: --type TYPE",
   "list --type --json": "--type needs a value: --type TYPE",
-  "list --state asleep":
-    "--state of events list must be one of queued, running, parked, done, dead, " +
+  "list --state asleep": "--state must be one of queued, running, parked, done, dead, " +
     "unreadable, got asleep",
-  "list --state ded":
-    "--state of events list must be one of queued, running, parked, done, dead, " +
+  "list --state ded": "--state must be one of queued, running, parked, done, dead, " +
     "unreadable, got ded, did you mean dead?",
   "list --outcome canceled":
     "--outcome must be one of handled, ignored, failed, cancelled, got canceled, did you mean cancelled?",
@@ -118,22 +116,21 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "replay --outcome handled": "Events that are handled are done: give --state done as well",
   "replay --outcome cancelled --state done": "No event is both done and cancelled",
   "cancel --outcome failed": "events cancel takes no dead events",
-  "purge --outcome failed --state unreadable": "The outcome of unreadable events is not known",
+  "purge --outcome failed --state unreadable": "The --outcome of unreadable events is not known",
   "list --yes": "events list has no --yes",
   "list --dry-run": "events list has no --dry-run",
-  "replay --state queued": "--state of events replay must be one of dead, done, got queued",
-  "cancel --state dead":
-    "--state of events cancel must be one of queued, running, parked, got dead",
-  "purge --state queued":
-    "--state of events purge must be one of done, dead, unreadable, got queued",
-  "list --state unreadable --type push": "The type of unreadable events is not known",
-  "list --state unreadable --ordering-key a": "The ordering key of unreadable events is not known",
+  "replay --state queued": "--state must be one of dead, done, got queued",
+  "cancel --state dead": "--state must be one of queued, running, parked, got dead",
+  "purge --state queued": "--state must be one of done, dead, unreadable, got queued",
+  "list --state unreadable --type push": "The --type of unreadable events is not known",
+  "list --state unreadable --ordering-key a":
+    "The --ordering-key of unreadable events is not known",
   "list --chat five": "--chat must be the id of a chat, got five",
   "list --older-than soon": "--older-than must be an age such as 30s, 15m, 12h or 7d, got soon",
   "list --newer-than 1.5h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got 1.5h",
   "list --newer-than=-1h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got -1h",
   "list --state unreadable --settled-before 1h":
-    "The time at which unreadable events were settled is not known",
+    "The --settled-before of unreadable events is not known",
   "list --older-than 2d --newer-than 1d":
     "No event is both older than --older-than and newer than --newer-than",
   "wake": "Give the name that the event waits for",

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { readConnectOptions } from "../../cli/_connect_options.ts";
-import { readOptions } from "../../cli/_options.ts";
+import { readOptions } from "../../cli/_commands.ts";
 import { readSendOptions } from "../../cli/_send_options.ts";
 import { testWith } from "../_permissions.ts";
 import { documents, prose } from "./_documents.ts";
@@ -27,8 +27,7 @@ function argumentsOf(command: string): string[] | undefined {
 }
 
 /** The variables that the tool finds: all are secrets. */
-const variable = (name: string) =>
-  name === "PORT" ? undefined : SECRETS[name] ?? "A-long_random-text";
+const env = (name: string) => name === "PORT" ? undefined : SECRETS[name] ?? "A-long_random-text";
 
 /** Secrets that have a form. */
 const SECRETS: Readonly<Record<string, string>> = { TELEGRAM_BOT_TOKEN: "123456:AA-random_text" };
@@ -37,10 +36,8 @@ const SECRETS: Readonly<Record<string, string>> = { TELEGRAM_BOT_TOKEN: "123456:
 function mistakeOf([name, ...rest]: readonly string[]): string | undefined {
   try {
     if (name === "events") readOptions(["events", ...rest], Date.now());
-    else if (!rest.includes("--help")) {
-      const read = name === "send" ? readSendOptions : readConnectOptions;
-      read(rest, { variable, err: () => {} });
-    }
+    else if (name === "send") readSendOptions(rest, { env, err: () => {} });
+    else readConnectOptions(rest, { env, err: () => {} });
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

@@ -1,0 +1,76 @@
+/** The app that deliveries are sent to: its address, and its answers. */
+import { networkReasonOf, readBytes } from "../core/call_api.ts";
+import type { TestDelivery } from "../testing/mod.ts";
+import { UsageError } from "./_world.ts";
+
+/** Largest answer that is read. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** Answer of an app to a delivery. */
+export interface AppAnswer {
+  readonly status: number;
+  readonly code: string | null;
+  readonly text: string;
+  /** Time that it took, in milliseconds. */
+  readonly ms: number;
+  readonly headers: Headers;
+}
+
+/**
+ * Completes the address of an app without a path with the webhook's.
+ *
+ * @returns The URL; undefined if it is none.
+ */
+export function webhookIn(text: string): URL | undefined {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol)) return undefined;
+  if (url.pathname === "/") url.pathname = "/webhook";
+  return url;
+}
+
+/**
+ * Reads the address of an app: the given one, or a port of this machine.
+ *
+ * @throws {UsageError} If it is none, or holds a password.
+ */
+export function appIn(text: string | undefined, port: string | number): string {
+  const url = webhookIn(text ?? `http://localhost:${port}`);
+  if (url !== undefined && !url.username && !url.password) return url.href;
+  throw new UsageError(
+    "--url (or PORT) must be the app's address, such as http://localhost:8000/webhook",
+  );
+}
+
+/**
+ * Sends a delivery to an app. A redirect is not followed.
+ *
+ * @throws {Error} If there is no answer. The message says what may help.
+ */
+export async function sendTo(
+  app: string,
+  { method, headers, body }: TestDelivery,
+  signal: AbortSignal,
+): Promise<AppAnswer> {
+  const start = performance.now();
+  try {
+    const response = await fetch(app, { method, headers, body, signal, redirect: "manual" });
+    const bytes = await readBytes(response, MAX_ANSWER_BYTES) ?? new Uint8Array();
+    const ms = Math.round((performance.now() - start) * 100) / 100;
+    const code = response.headers.get("X-Error-Code");
+    const text = new TextDecoder().decode(bytes);
+    return { status: response.status, code, text, ms, headers: response.headers };
+  } catch (error) {
+    const { host } = new URL(app);
+    const reason = networkReasonOf(error);
+    throw new Error(
+      /refused/i.test(reason)
+        ? `Nothing listens at ${host}: start the app, or give its address with --url or PORT`
+        : `The app at ${host} does not answer: ${reason}`,
+    );
+  }
+}
+
+/** Joins the parts of an answer that there are. */
+export function joined(...parts: readonly (string | number | null)[]): string {
+  return parts.filter((part) => part).join(" ");
+}
