@@ -1,4 +1,4 @@
-import { ApiError } from "../core/call_api.ts";
+import { ApiError, callAgain } from "../core/call_api.ts";
 import { sleep } from "../core/timeouts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
 import { askAgain, findHooks, isSuccess, readLog } from "./_github_log.ts";
@@ -111,8 +111,10 @@ async function missedOf(
   result: CatchUpResult,
 ): Promise<Map<string, Missed>> {
   const missed: [string, Missed][] = [];
+  const limits = { tries: RETRY_MS.length + 1, longestMs: MAX_PAUSE_MS };
   const open = openGithub(github, {
-    ...{ signal, now: Date.now, persist: (call) => persist(call, signal) },
+    ...{ signal, now: Date.now },
+    persist: (call) => callAgain(call, limits, (error, attempt) => pause(error, attempt, signal)),
   });
   for (const wanted of hooks) {
     const api = open(wanted);
@@ -200,23 +202,14 @@ async function ask(
   }
 }
 
-/** Makes a call, and again if it may succeed then. */
-async function persist<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  for (let count = 0;; count++) {
-    signal.throwIfAborted();
-    try {
-      return await call();
-    } catch (error) {
-      if (!(error instanceof ApiError && error.isTemporary) || count >= RETRY_MS.length) {
-        throw error;
-      }
-      const { status = 500, retryAfterMs } = error;
-      const leastMs = status >= 500 || retryAfterMs === undefined ? RETRY_MS[count]! : 0;
-      const pauseMs = Math.max(leastMs, retryAfterMs ?? 0);
-      if (pauseMs > MAX_PAUSE_MS) throw error;
-      await sleep(pauseMs, signal);
-    }
-  }
+/** Waits before a call that failed is made again. */
+async function pause(
+  { status = 500, retryAfterMs }: ApiError,
+  attempt: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const leastMs = status >= 500 || retryAfterMs === undefined ? RETRY_MS[attempt]! : 0;
+  await sleep(Math.max(leastMs, retryAfterMs ?? 0), signal);
 }
 
 /** Finds the deliveries that the store has, in whatever state their events are. */

@@ -1,23 +1,12 @@
 import { catchUp, type CatchUpOptions, type CatchUpResult } from "../catch_up/mod.ts";
 import { KEPT_MS } from "../catch_up/options.ts";
 import { oneLine } from "../core/log.ts";
-import type { CliOptions, EventValues } from "./_commands.ts";
+import type { CliRun, EventValues } from "./_commands.ts";
 import { hiderOf } from "./_secrets.ts";
-import {
-  type CliStore,
-  type CliWorld,
-  InterruptedError,
-  interruptible,
-  messageOf,
-  UsageError,
-} from "./_world.ts";
+import { type CliWorld, InterruptedError, interruptible, messageOf, UsageError } from "./_world.ts";
 
 /** Asks GitHub again for what failed, and says what was done. */
-export async function runCatchUp(
-  { store }: CliStore,
-  { values }: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
+export async function runCatchUp({ store, values, world }: CliRun): Promise<boolean> {
   const { since: sinceMs, max: limit, pace: paceMs, intake, json, "dry-run": dryRun = false } =
     values;
   const { env, out, err } = world;

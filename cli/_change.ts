@@ -6,16 +6,9 @@ import type {
   StoredEvent,
 } from "../events/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import type { CliOptions, CommandName } from "./_commands.ts";
-import { isBeingCancelled, ProgressLine } from "./_output.ts";
-import {
-  changeWith,
-  type CliStore,
-  type CliWorld,
-  InterruptedError,
-  messageOf,
-  UsageError,
-} from "./_world.ts";
+import type { CliRun, CommandName } from "./_commands.ts";
+import { isBeingCancelled, withProgress } from "./_output.ts";
+import { changeWith, InterruptedError, UsageError } from "./_world.ts";
 
 /** Commands that change events. */
 const WAYS: Readonly<Partial<Record<CommandName, Way>>> = {
@@ -59,15 +52,18 @@ interface Way {
 
 /** Changes events, and writes their number and the given ids that are left. */
 export async function change(
-  { store }: CliStore,
-  { command, values, filter, asks }: CliOptions,
-  world: CliWorld,
+  { store, command, values, filter, asks, world }: CliRun,
 ): Promise<boolean> {
   const { done: verb, question, run, whyDone, isUnderWay = () => false } = WAYS[command]!;
   const isDry = values["dry-run"] === true;
   const made = await changeWith(
     {
-      run: (dryRun, signal) => runOnce({ verb, run }, store, filter, world, { signal, dryRun }),
+      run: (dryRun, signal) =>
+        withProgress(
+          world.terminal,
+          dryRun ? "" : verb,
+          ({ show }) => run(store, filter, { signal, dryRun, onProgress: show }),
+        ),
       what: "event",
       question: (count) => question(count, filter),
       none: { changed: 0, left: [] },
@@ -90,25 +86,6 @@ export async function change(
   }
   if (isInterrupted) throw new InterruptedError();
   return left.length === 0;
-}
-
-/** Changes events once, or counts them. */
-async function runOnce(
-  { verb, run }: { readonly verb: string; readonly run: Way["run"] },
-  store: EventStore,
-  filter: EventFilter,
-  { terminal }: CliWorld,
-  options: BulkOptions,
-): Promise<BulkResult> {
-  const line = new ProgressLine(terminal, options.dryRun ? "" : verb);
-  try {
-    return await run(store, filter, { ...options, onProgress: line.show });
-  } catch (error) {
-    if (options.dryRun) throw error;
-    throw new Error(`${line.changed} ${verb}, then: ${messageOf(error)}`, { cause: error });
-  } finally {
-    line.clear();
-  }
 }
 
 async function idsOf(

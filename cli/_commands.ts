@@ -4,7 +4,7 @@
  * @module
  */
 import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
-import type { EventFilter, StoredEvent } from "../events/mod.ts";
+import type { EventFilter, EventStore, StoredEvent } from "../events/mod.ts";
 import { EVENT_STATES, OPEN_STATES, STORED_STATES } from "../events/store/event_record.ts";
 import { OUTCOMES } from "../events/store/record_shape.ts";
 import {
@@ -22,7 +22,7 @@ import {
   type Values,
   wrap,
 } from "./_arguments.ts";
-import { UsageError } from "./_world.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Options that choose events. Each command has its own `--state`. */
 const FILTERS = {
@@ -389,6 +389,13 @@ export interface CliOptions {
   readonly filter: EventFilter;
   /** Set if the user is asked before anything is done. */
   readonly asks: boolean;
+}
+
+/** Command that is run. */
+export interface CliRun extends CliOptions {
+  readonly store: EventStore;
+  readonly namespace: string;
+  readonly world: CliWorld;
 }
 
 /** Reads a command line: `events COMMAND [ID...] [--OPTION ...]`. */

@@ -129,7 +129,7 @@ export function readConnectOptions(args: readonly string[], world: Pick<CliWorld
   const { api = PLATFORMS[platform].api, url, "secret-file": file } = values;
   return {
     ...values,
-    ...{ platform, task, repository, api },
+    ...{ platform: platform as ConnectPlatform, task, repository, api },
     ...readSecrets(platform, task, file, world),
     /** Address to register; empty for the other tasks. */
     webhook: webhook === undefined ? "" : webhookOf(platform, webhook, values.api === undefined),

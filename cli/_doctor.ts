@@ -1,7 +1,7 @@
 import type { StoreFinding } from "../events/mod.ts";
-import type { CliOptions } from "./_commands.ts";
-import { ProgressLine } from "./_output.ts";
-import { type CliStore, type CliWorld, confirmed } from "./_world.ts";
+import type { CliRun } from "./_commands.ts";
+import { withProgress } from "./_output.ts";
+import { confirmed } from "./_world.ts";
 
 const DISCARDING = "Delete for good what cannot be read, except for events?";
 
@@ -10,27 +10,23 @@ const DISCARDING = "Delete for good what cannot be read, except for events?";
  *
  * @returns False if there are values that cannot be decoded.
  */
-export async function doctor(
-  { store }: CliStore,
-  { values: { json, "discard-unreadable": discard }, asks }: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
+export async function doctor({ store, values, asks, world }: CliRun): Promise<boolean> {
+  const { json, "discard-unreadable": discard = false } = values;
   const { out, terminal } = world;
   if (asks && !await confirmed(DISCARDING, world, new AbortController().signal)) return false;
-  const line = new ProgressLine(terminal, "");
   const groups = await store.repairGroups();
   const counts = { read: 0, groups, put_back: 0, unreadable: 0, discarded: 0 };
-  const write = (finding: StoreFinding) => {
-    counts[finding.is]++;
-    line.clear();
-    out(json ? JSON.stringify(finding) : textOf(finding));
-  };
-  for await (const { read, findings } of store.check({ discard })) {
-    counts.read += read;
-    line.show({ seen: counts.read, changed: 0 });
-    for (const finding of findings) write(finding);
-  }
-  line.clear();
+  await withProgress(terminal, "", async (line) => {
+    for await (const { read, findings } of store.check({ discard })) {
+      counts.read += read;
+      line.show({ seen: counts.read, changed: 0 });
+      for (const finding of findings) {
+        counts[finding.is]++;
+        line.clear();
+        out(json ? JSON.stringify(finding) : textOf(finding));
+      }
+    }
+  });
   if (json) out(JSON.stringify(counts));
   else for (const text of summaryOf(counts)) out(text);
   return counts.unreadable === 0;

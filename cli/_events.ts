@@ -6,23 +6,21 @@ import {
   type StoredEvent,
   type UntakenAnswer,
 } from "../events/mod.ts";
-import type { CliOptions } from "./_commands.ts";
+import type { CliRun } from "./_commands.ts";
 import {
   agoOf,
   isoOf,
   lineOf,
-  ProgressLine,
   readableJsonOf,
   STATE_WIDTH,
+  withProgress,
   withValues,
 } from "./_output.ts";
-import { type CliStore, type CliWorld, messageOf, UsageError } from "./_world.ts";
+import { messageOf, UsageError } from "./_world.ts";
 
 /** Writes a line for each event. */
 export async function list(
-  { store }: CliStore,
-  { filter, values: { limit, json } }: CliOptions,
-  { out, now }: CliWorld,
+  { store, filter, values: { limit, json }, world: { out, now } }: CliRun,
 ): Promise<boolean> {
   const notes = new EventNotes(store, now());
   const lineWith = async (event: StoredEvent) =>
@@ -36,9 +34,7 @@ export async function list(
 
 /** Writes events with their payloads. */
 export async function show(
-  { store }: CliStore,
-  { filter, values: { json = false } }: CliOptions,
-  { out, err, now }: CliWorld,
+  { store, filter, values: { json = false }, world: { out, err, now } }: CliRun,
 ): Promise<boolean> {
   const missing = new Set(filter.ids);
   const notes = new EventNotes(store, now());
@@ -67,10 +63,9 @@ function answerIn(answer: UntakenAnswer | undefined, json: boolean): object {
 
 /** Stores an event of the app's own, and writes its id. */
 export async function emit(
-  { store }: CliStore,
-  { words: [source, type, text], values: { id, delay: delayMs, group, json } }: CliOptions,
-  { out, input }: CliWorld,
+  { store, words: [source, type, text], values, world: { out, input } }: CliRun,
 ): Promise<boolean> {
+  const { id, delay: delayMs, group, json } = values;
   const payload = payloadIn(text ?? await textOf(input()));
   const options = { id, delayMs, group };
   const result = await store.emit(source!, type!, payload, options).catch((error) => {
@@ -92,12 +87,13 @@ function payloadIn(text: string): object {
 
 /** Writes the number of events in each state. */
 export async function stats(
-  { store }: CliStore,
-  { filter, values: { json = false } }: CliOptions,
-  { out, terminal, now }: CliWorld,
+  { store, filter, values: { json }, world: { out, terminal, now } }: CliRun,
 ): Promise<boolean> {
-  const line = new ProgressLine(terminal, "");
-  const result = await store.stats(filter, { onProgress: line.show }).finally(() => line.clear());
+  const result = await withProgress(
+    terminal,
+    "",
+    (line) => store.stats(filter, { onProgress: line.show }),
+  );
   const { oldestWaitingAt, dueLater, ...counts } = result;
   if (json) {
     out(JSON.stringify(result));
@@ -113,9 +109,7 @@ export async function stats(
 
 /** Wakes the event that waits for a name, and writes what has become of the value. */
 export async function wake(
-  { store }: CliStore,
-  { words: [name, text], values: { json } }: CliOptions,
-  { out }: CliWorld,
+  { store, words: [name, text], values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
   const result = await store.wake(name!, text === undefined ? undefined : JSON.parse(text));
   const { outcome, eventId } = result;

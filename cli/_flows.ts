@@ -1,24 +1,20 @@
 /** Commands on what flows keep beside events: states, answers that no event has taken, and schedules. */
-import type { EventStore, ListedState, UntakenAnswer } from "../events/mod.ts";
+import type { ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { oneLine } from "../core/log.ts";
-import type { CliOptions } from "./_commands.ts";
+import type { CliRun } from "./_commands.ts";
 import { isoOf } from "./_output.ts";
-import { changeWith, type CliStore, type CliWorld, InterruptedError } from "./_world.ts";
+import { changeWith, InterruptedError } from "./_world.ts";
 
 /** Most characters of a value in a line. */
 const MAX_VALUE = 100;
 
 /** Lists states without their values, which may be personal, or shows those of the given keys with them. */
-export async function showStates(
-  { store }: CliStore,
-  options: CliOptions,
-  { out, err }: CliWorld,
-): Promise<boolean> {
-  const { words: keys, values: { json } } = options;
+export async function showStates(run: CliRun): Promise<boolean> {
+  const { words: keys, values: { json }, world: { out, err } } = run;
   const missing = new Set(keys);
-  for await (const state of chosenStates(store, options)) {
+  for await (const state of chosenStates(run)) {
     missing.delete(state.key);
     if (keys.length === 0) out(json ? jsonOf(factsOf(state)) : lineOf(state));
     else out(json ? jsonOf(wholeOf(state)) : jsonOf(datedOf(wholeOf(state)), 2));
@@ -28,16 +24,13 @@ export async function showStates(
 }
 
 /** Lists the answers that no event has taken. */
-export async function showAnswers(
-  { store }: CliStore,
-  options: CliOptions,
-  { out, err }: CliWorld,
-): Promise<boolean> {
-  const missing = new Set(options.words);
-  for await (const answer of chosenAnswers(store, options)) {
+export async function showAnswers(run: CliRun): Promise<boolean> {
+  const { words, values: { json }, world: { out, err } } = run;
+  const missing = new Set(words);
+  for await (const answer of chosenAnswers(run)) {
     missing.delete(answer.name);
     const { name, at, value, eventId, keptUntil } = answer;
-    if (options.values.json) out(jsonOf({ name, at, value, eventId, keptUntil }));
+    if (json) out(jsonOf({ name, at, value, eventId, keptUntil }));
     else {
       const fate = eventId === undefined ? `kept until ${isoOf(keptUntil!)}` : `for ${eventId}`;
       out(oneLine([isoOf(at), name, shortened(value), fate].join("  ")));
@@ -49,9 +42,7 @@ export async function showAnswers(
 
 /** Writes up to which time the slots of each schedule are made. */
 export async function showSchedules(
-  { store, namespace }: CliStore,
-  { values: { json } }: CliOptions,
-  { out }: CliWorld,
+  { store, namespace, values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
   for await (const { name, value } of openSlotNotes(store.kv, namespace).list()) {
     const note = readNote(value);
@@ -66,22 +57,22 @@ export async function showSchedules(
   return true;
 }
 
-function chosenStates(store: EventStore, options: CliOptions): AsyncGenerator<ListedState> {
-  const { words: keys, values: { intake, prefix } } = options;
+function chosenStates(run: CliRun): AsyncGenerator<ListedState> {
+  const { store, words: keys, values: { intake, prefix } } = run;
   const start = keys.length === 1 ? keys[0]! : prefix;
-  return chosen(store.states({ intake, prefix: start }), ({ key }) => key, options);
+  return chosen(store.states({ intake, prefix: start }), ({ key }) => key, run);
 }
 
-function chosenAnswers(store: EventStore, options: CliOptions): AsyncGenerator<UntakenAnswer> {
-  const { words, values: { prefix } } = options;
+function chosenAnswers(run: CliRun): AsyncGenerator<UntakenAnswer> {
+  const { store, words, values: { prefix } } = run;
   const names = words.length === 0 ? undefined : words;
-  return chosen(store.answers({ names, prefix }), ({ name }) => name, options);
+  return chosen(store.answers({ names, prefix }), ({ name }) => name, run);
 }
 
 async function* chosen<T>(
   all: AsyncIterable<T>,
   nameOf: (each: T) => string,
-  { words: keys, values: { prefix = "", limit = Infinity } }: CliOptions,
+  { words: keys, values: { prefix = "", limit = Infinity } }: CliRun,
 ): AsyncGenerator<T> {
   let left = limit;
   for await (const each of all) {
@@ -116,29 +107,20 @@ const ANSWERS: Deletable<UntakenAnswer> = {
 };
 
 /** Deletes states of conversations. */
-export async function deleteStates(
-  { store }: CliStore,
-  options: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
-  return await deleteAll(() => chosenStates(store, options), STATES, options, world);
+export function deleteStates(run: CliRun): Promise<boolean> {
+  return deleteAll(() => chosenStates(run), STATES, run);
 }
 
 /** Deletes answers that no event waits for. */
-export async function deleteAnswers(
-  { store }: CliStore,
-  options: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
-  return await deleteAll(() => chosenAnswers(store, options), ANSWERS, options, world);
+export function deleteAnswers(run: CliRun): Promise<boolean> {
+  return deleteAll(() => chosenAnswers(run), ANSWERS, run);
 }
 
 /** Deletes what is chosen, and writes its number and what is left of it. */
 async function deleteAll<T extends { delete(): Promise<boolean> }>(
   all: () => AsyncIterable<T>,
   { what, nameOf, isLeft, whyLeft }: Deletable<T>,
-  { words, values, asks }: CliOptions,
-  world: CliWorld,
+  { words, values, asks, world }: CliRun,
 ): Promise<boolean> {
   const run = async (isDry: boolean, signal: AbortSignal) => {
     const missing = new Set(words);

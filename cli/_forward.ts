@@ -1,4 +1,4 @@
-import { ApiError, quoted, retryAfterOf } from "../core/call_api.ts";
+import { callAgain, quoted, retryAfterOf } from "../core/call_api.ts";
 import type { TestDelivery } from "../testing/mod.ts";
 import { type AppAnswer, joined, sendTo } from "./_app.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
@@ -20,7 +20,7 @@ const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1_000, 10_000];
 const MAX_REQUESTED_MS = 3_660_000;
 
 /** Tries of a call that somebody waits for, and the longest pause between two of them. */
-export const BRIEFLY = { tries: 3, pauseMs: 60_000 } as const;
+export const BRIEFLY = { tries: 3, longestMs: 60_000 } as const;
 
 /** Answers that come to whatever is sent, with what to do about them. Going on would lose all that waits. */
 const MISTAKEN: Readonly<Record<number, string>> = {
@@ -43,30 +43,30 @@ export interface Item {
  * tried again until it is answered otherwise, and those after it wait: nothing is lost or changes places.
  */
 export class Forwarder {
-  readonly #options: ConnectOptions;
-  readonly #world: CliWorld;
-  readonly #signal: AbortSignal;
+  readonly options: ConnectOptions;
+  readonly world: CliWorld;
+  readonly signal: AbortSignal;
   #forwarded = 0;
   #refused = 0;
   /** The trouble that was reported last; undefined once it is over. */
   #trouble: string | undefined;
 
   constructor(options: ConnectOptions, world: CliWorld, signal: AbortSignal) {
-    this.#options = options;
-    this.#world = world;
-    this.#signal = signal;
+    this.options = options;
+    this.world = world;
+    this.signal = signal;
   }
 
   /** Tells that it begins. */
   begin(what: string): void {
-    this.#world.err(`${what} go to the app at ${this.#host}. Ctrl-C ends this.`);
+    this.world.err(`${what} go to the app at ${this.#host}. Ctrl-C ends this.`);
   }
 
   /** Tells what was done, after an interruption. */
   end(): void {
     const [forwarded, refused] = [this.#forwarded, this.#refused];
-    this.#world.out(
-      this.#options.json
+    this.world.out(
+      this.options.json
         ? JSON.stringify({ forwarded, refused, interrupted: true })
         : `${forwarded} forwarded, ${refused} refused, interrupted`,
     );
@@ -79,19 +79,15 @@ export class Forwarder {
    */
   async persist<T>(
     call: () => Promise<T>,
-    { tries, pauseMs } = { tries: Infinity, pauseMs: Infinity },
+    { tries, longestMs } = { tries: Infinity, longestMs: Infinity },
   ): Promise<T> {
-    for (let attempt = 0;; attempt++) {
-      try {
-        const result = await call();
-        this.#trouble = undefined;
-        return result;
-      } catch (error) {
-        if (!(error instanceof ApiError && error.isTemporary)) throw error;
-        if (attempt + 1 >= tries || (error.retryAfterMs ?? 0) > pauseMs) throw error;
-        await this.#pause(error.message, attempt, error.retryAfterMs);
-      }
-    }
+    const result = await callAgain(
+      call,
+      { tries, longestMs },
+      (error, attempt) => this.#pause(error.message, attempt, error.retryAfterMs),
+    );
+    this.#trouble = undefined;
+    return result;
   }
 
   /**
@@ -101,7 +97,7 @@ export class Forwarder {
    */
   async hand(item: Item, delivery: TestDelivery): Promise<void> {
     for (let attempt = 0;; attempt++) {
-      this.#signal.throwIfAborted();
+      this.signal.throwIfAborted();
       const answer = await this.#send(delivery);
       if (typeof answer === "string") {
         await this.#pause(answer, attempt, undefined);
@@ -109,7 +105,7 @@ export class Forwarder {
         const { status, headers } = answer;
         const answered = joined(status, quoted(answer.code));
         const trouble = `The app at ${this.#host} answers ${answered} to ${item.id}`;
-        await this.#pause(trouble, attempt, retryAfterOf(headers, this.#world.now()));
+        await this.#pause(trouble, attempt, retryAfterOf(headers, this.world.now()));
       } else {
         this.#trouble = undefined;
         return this.#settle(item, answer);
@@ -119,10 +115,10 @@ export class Forwarder {
 
   /** Sends a delivery; returns the trouble if there is no answer. */
   async #send(delivery: TestDelivery): Promise<AppAnswer | string> {
-    const grace = graceAfter(this.#signal);
+    const grace = graceAfter(this.signal);
     const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), grace.signal]);
     try {
-      return await sendTo(this.#options.app, delivery, signal);
+      return await sendTo(this.options.app, delivery, signal);
     } catch (error) {
       return messageOf(error);
     } finally {
@@ -147,11 +143,11 @@ export class Forwarder {
     }
     if (isTaken) this.#forwarded++;
     else this.#refused++;
-    if (this.#options.json) {
-      this.#world.out(JSON.stringify({ ...item, status, code, text, ms }));
+    if (this.options.json) {
+      this.world.out(JSON.stringify({ ...item, status, code, text, ms }));
       return;
     }
-    this.#world.out(
+    this.world.out(
       `${item.type} ${item.id}  ${joined(status, code, text)}  ${ms} ms${
         isTaken ? "" : "  refused for good"
       }`,
@@ -163,13 +159,13 @@ export class Forwarder {
     const ownMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** Math.min(attempt, 10));
     const ms = Math.max(ownMs, Math.min(MAX_REQUESTED_MS, requestedMs ?? 0));
     const next = ms > MAX_PAUSE_MS ? ` in ${Math.ceil(ms / 1_000)} s` : "";
-    if (trouble !== this.#trouble) this.#world.err(`${trouble}; trying again${next}`);
+    if (trouble !== this.#trouble) this.world.err(`${trouble}; trying again${next}`);
     this.#trouble = trouble;
-    await this.#world.sleep(ms, this.#signal);
+    await this.world.sleep(ms, this.signal);
   }
 
   get #host(): string {
-    return new URL(this.#options.app).host;
+    return new URL(this.options.app).host;
   }
 }
 

@@ -2,13 +2,15 @@ import {
   type GithubHook,
   type GithubWebhooks,
   listed,
+  openGithub,
   unknownForm,
 } from "../catch_up/github_api.ts";
 import { fieldOf, quoted } from "../core/call_api.ts";
 import { oneLine } from "../core/log.ts";
-import type { ConnectOptions } from "./_connect_options.ts";
+import type { Forwarder } from "./_forward.ts";
+import { forwardLog } from "./_github_deliveries.ts";
 import { shownUrl } from "./_secrets.ts";
-import { type CliWorld, UsageError } from "./_world.ts";
+import { UsageError } from "./_world.ts";
 
 /** Hint for a webhook that cannot be made. */
 const HINTS = {
@@ -17,67 +19,80 @@ const HINTS = {
     "is unknown to it",
 };
 
-/** Registers the webhook: changes the one with this URL, or creates one. */
-export async function registerAtGithub(
-  api: GithubWebhooks,
-  { webhook, secret, events, json }: ConnectOptions,
-  { out }: CliWorld,
-): Promise<void> {
-  const config = { url: webhook, content_type: "json", insecure_ssl: "0", secret };
-  const there = (await api.hooks()).find(({ url }) => URL.parse(url)?.href === webhook);
-  if (there === undefined) {
-    const body = { name: "web", active: true, events: events ?? ["*"], config };
-    await api.call("", { method: "POST", body, hints: HINTS });
-    if (!json) out(`created  ${shownUrl(webhook)}`);
-    return;
-  }
-  // Without a list GitHub would set the events to its default, push.
-  const body = { active: true, events: events ?? eventsOf(there), config };
-  await api.call(`/${there.id}`, { method: "PATCH", body, hints: HINTS });
-  if (!json) out(`changed  ${there.id}  ${shownUrl(webhook)}`);
-}
+/** A repository's webhooks: what `connect github` does with them. */
+export class Github {
+  readonly #forwarder: Forwarder;
+  readonly #api: GithubWebhooks;
 
-/** Shows the repository's webhooks. */
-export async function showGithub(
-  api: GithubWebhooks,
-  { json }: ConnectOptions,
-  { out }: CliWorld,
-): Promise<void> {
-  const hooks = await api.hooks();
-  if (hooks.length === 0 && !json) out(`${api.owner} has no webhook`);
-  for (const hook of hooks) {
-    const shown = {
-      ...{ id: hook.id, url: shownUrl(hook.url), active: hook.facts.active === true },
-      ...{ events: eventsOf(hook), lastResponse: responseOf(hook.facts.last_response) },
-    };
-    out(json ? JSON.stringify(shown) : lineOf(shown));
+  constructor(forwarder: Forwarder) {
+    this.#forwarder = forwarder;
+    const { options: { api, token, repository }, world: { now }, signal } = forwarder;
+    this.#api = openGithub({ token, api }, { signal, now })({ repository });
   }
-}
 
-/**
- * Finds the webhook whose delivery log is meant: the named one, or the only one.
- *
- * @throws {UsageError} If there are several. The message names them.
- */
-export async function findHook(
-  api: GithubWebhooks,
-  wanted: string | undefined,
-): Promise<string> {
-  const { owner: repository } = api;
-  const hooks = await api.hooks();
-  const names = listed(hooks);
-  if (hooks.length === 0) {
-    throw new Error(
-      `${repository} has no webhook, and so no delivery log: create one with connect github ` +
-        `${repository} URL`,
-    );
+  /** Registers the webhook: changes the one with this URL, or creates one. */
+  async register(): Promise<void> {
+    const { options: { webhook, secret, events, json }, world } = this.#forwarder;
+    const config = { url: webhook, content_type: "json", insecure_ssl: "0", secret };
+    const there = (await this.#api.hooks()).find(({ url }) => URL.parse(url)?.href === webhook);
+    if (there === undefined) {
+      const body = { name: "web", active: true, events: events ?? ["*"], config };
+      await this.#api.call("", { method: "POST", body, hints: HINTS });
+      if (!json) world.out(`created  ${shownUrl(webhook)}`);
+      return;
+    }
+    // Without a list GitHub would set the events to its default, push.
+    const body = { active: true, events: events ?? eventsOf(there), config };
+    await this.#api.call(`/${there.id}`, { method: "PATCH", body, hints: HINTS });
+    if (!json) world.out(`changed  ${there.id}  ${shownUrl(webhook)}`);
   }
-  if (wanted === undefined && hooks.length > 1) {
-    throw new UsageError(`${repository} has several webhooks, choose one with --hook: ${names}`);
+
+  /** Shows the webhooks. */
+  async show(): Promise<void> {
+    const { options: { json }, world: { out } } = this.#forwarder;
+    const hooks = await this.#api.hooks();
+    if (hooks.length === 0 && !json) out(`${this.#api.owner} has no webhook`);
+    for (const hook of hooks) {
+      const { id, facts } = hook;
+      const [url, active, events] = [shownUrl(hook.url), facts.active === true, eventsOf(hook)];
+      const lastResponse = responseOf(facts.last_response);
+      if (json) out(JSON.stringify({ id, url, active, events, lastResponse }));
+      else {
+        const response = `last response: ${lastResponse || "none"}`;
+        const columns = [id, active ? "active" : "inactive", url, events.join(","), response];
+        out(oneLine(columns.join("  ")));
+      }
+    }
   }
-  const hook = hooks.find(({ id }) => wanted === undefined || id === wanted);
-  if (hook !== undefined) return hook.id;
-  throw new UsageError(`${repository} has no webhook ${wanted}, only ${names}`);
+
+  /** Hands new deliveries of a webhook's log to the app. */
+  async forward(): Promise<never> {
+    return await forwardLog(this.#api, () => this.#findHook(), this.#forwarder);
+  }
+
+  /**
+   * Finds the webhook whose delivery log is meant: the named one, or the only one.
+   *
+   * @throws {UsageError} If there are several. The message names them.
+   */
+  async #findHook(): Promise<string> {
+    const { owner } = this.#api;
+    const { hook: wanted } = this.#forwarder.options;
+    const hooks = await this.#api.hooks();
+    if (hooks.length === 0) {
+      throw new Error(
+        `${owner} has no webhook, and so no delivery log: create one with connect github ${owner} URL`,
+      );
+    }
+    if (wanted === undefined && hooks.length > 1) {
+      throw new UsageError(
+        `${owner} has several webhooks, choose one with --hook: ${listed(hooks)}`,
+      );
+    }
+    const hook = hooks.find(({ id }) => wanted === undefined || id === wanted);
+    if (hook !== undefined) return hook.id;
+    throw new UsageError(`${owner} has no webhook ${wanted}, only ${listed(hooks)}`);
+  }
 }
 
 function eventsOf({ facts: { events } }: GithubHook): string[] {
@@ -89,22 +104,4 @@ function responseOf(response: unknown): string {
   const code = fieldOf(response, "code");
   const message = quoted(fieldOf(response, "message")) || quoted(fieldOf(response, "status"));
   return typeof code === "number" ? `${code} ${message}`.trimEnd() : message;
-}
-
-/** Facts about a webhook that are shown. */
-interface ShownHook {
-  readonly id: string;
-  readonly url: string;
-  readonly active: boolean;
-  readonly events: readonly string[];
-  /** Answer to the last delivery. */
-  readonly lastResponse: string;
-}
-
-function lineOf({ id, url, active, events, lastResponse }: ShownHook): string {
-  const columns = [
-    ...[id, active ? "active" : "inactive", url, events.join(",")],
-    `last response: ${lastResponse || "none"}`,
-  ];
-  return oneLine(columns.join("  "));
 }

@@ -2,10 +2,7 @@ import { type GithubAttempt, type GithubWebhooks, logPath } from "../catch_up/gi
 import { ApiError, dateOf, fieldOf } from "../core/call_api.ts";
 import { memberOf } from "../core/json_text.ts";
 import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
-import type { ConnectOptions } from "./_connect_options.ts";
 import type { Forwarder } from "./_forward.ts";
-import { findHook } from "./_github.ts";
-import type { CliWorld } from "./_world.ts";
 
 /** Time between two looks at the log. A look that finds it unchanged does not count towards GitHub's limit. */
 const POLL_MS = 5_000;
@@ -29,26 +26,23 @@ const HEADER_VALUE = /^[\x20-\x7e]{1,1000}$/;
  * Reads the delivery log of the repository's webhook, and hands new deliveries to the app, the oldest first,
  * signed anew: the log does not tell the secret.
  */
-export async function forwardFromGithub(
+export async function forwardLog(
   api: GithubWebhooks,
-  options: ConnectOptions,
+  findHook: () => Promise<string>,
   forwarder: Forwarder,
-  world: CliWorld,
-  signal: AbortSignal,
 ): Promise<never> {
+  const { options: { secret, since }, world, signal } = forwarder;
   const startedAt = world.now();
-  const hook = await forwarder.persist(() => findHook(api, options.hook));
-  const log = new DeliveryLog(api, hook);
+  const log = new DeliveryLog(api, await forwarder.persist(findHook));
   await forwarder.persist(() => {
     const now = world.now();
     // The age was given when the tool began: it may have waited since.
-    const sinceMs = options.since === undefined ? undefined : options.since + now - startedAt;
-    return log.begin(sinceMs, now);
+    return log.begin(since === undefined ? undefined : since + now - startedAt, now);
   });
   forwarder.begin("New deliveries");
   for (;;) {
     for (const entry of await forwarder.persist(() => log.next())) {
-      const delivery = await forwarder.persist(() => log.deliveryOf(entry, options.secret));
+      const delivery = await forwarder.persist(() => log.deliveryOf(entry, secret));
       if (typeof delivery !== "string") {
         await forwarder.hand({ type: entry.event, id: entry.guid }, delivery);
       } else world.err(`The delivery ${entry.guid} (${entry.event}) is passed over: ${delivery}`);

@@ -1,4 +1,5 @@
 import { oneLine, printable as oneLinePrintable } from "../core/log.ts";
+import { type CliWorld, messageOf, UsageError } from "./_world.ts";
 import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
 
 /** Fields of a record that are times. */
@@ -118,7 +119,7 @@ export function isoOf(time: number): string {
 }
 
 /** Line on a terminal that shows the progress of long work. */
-export class ProgressLine {
+class ProgressLine {
   readonly #terminal: ((text: string) => void) | undefined;
   readonly #done: string;
   #shownAt = performance.now();
@@ -155,5 +156,23 @@ export class ProgressLine {
   /** Clears the line. */
   clear(): void {
     if (this.#shown) this.#terminal?.(CLEAR);
+  }
+}
+
+/** Works with a line that shows its progress. An error tells how much was done before. */
+export async function withProgress<T>(
+  terminal: CliWorld["terminal"],
+  done: string,
+  work: (line: ProgressLine) => Promise<T>,
+): Promise<T> {
+  const line = new ProgressLine(terminal, done);
+  try {
+    return await work(line);
+  } catch (error) {
+    if (done === "" || error instanceof UsageError) throw error;
+    const reason = error instanceof Deno.errors.BrokenPipe ? "nobody reads on" : messageOf(error);
+    throw new Error(`${line.changed} ${done}, then: ${reason}`, { cause: error });
+  } finally {
+    line.clear();
   }
 }

@@ -1,20 +1,7 @@
-import {
-  type EventStore,
-  exportEvents,
-  importEvents,
-  type ImportResult,
-  type LeftOutEvent,
-} from "../events/mod.ts";
-import type { CliOptions } from "./_commands.ts";
-import { ProgressLine } from "./_output.ts";
-import {
-  type CliStore,
-  type CliWorld,
-  InterruptedError,
-  interruptible,
-  messageOf,
-  UsageError,
-} from "./_world.ts";
+import { exportEvents, importEvents, type ImportResult, type LeftOutEvent } from "../events/mod.ts";
+import type { CliOptions, CliRun } from "./_commands.ts";
+import { withProgress } from "./_output.ts";
+import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
 /** Beginning of the line of an event; other lines are of what belongs to the events. */
 const EVENT_START = '{"format":"edge-base.event"';
@@ -30,66 +17,47 @@ interface Target extends AsyncDisposable {
 }
 
 /** Writes events to a file or the standard output, and their number. */
-export async function exportEventsTo(
-  { store }: CliStore,
-  options: CliOptions,
-  world: CliWorld,
-): Promise<boolean> {
-  const { filter, values: { file, json } } = options;
+export async function exportEventsTo(run: CliRun): Promise<boolean> {
+  const { filter, values: { file, json }, world } = run;
   // The standard output has the events, and perhaps the terminal.
-  const report = file === undefined ? world.err : world.out;
+  const [report, terminal] = file === undefined
+    ? [world.err, undefined]
+    : [world.out, world.terminal];
   const missing = new Set(filter.ids);
-  const { exported, entries, leftOut, interrupted } = await interruptible(
-    world,
-    (signal) => writeLines(store, options, world, signal, missing),
-  );
+  const leftOut: string[] = [];
+  const count = { exported: 0, entries: 0 };
+  const interrupted = await interruptible(world, async (signal) => {
+    await withProgress(terminal, "exported", async (line) => {
+      const onLeftOut = ({ id, reason }: LeftOutEvent) => {
+        missing.delete(id);
+        leftOut.push(id);
+        line.clear();
+        world.err(`not exported: ${id} (${reason})`);
+      };
+      await using target = file === undefined ? outputOf(world) : await createFile(file);
+      for await (const each of exportEvents(run.store, filter, { onLeftOut })) {
+        await target.write(each);
+        if (each.startsWith(EVENT_START)) count.exported++;
+        else count.entries++;
+        if (missing.size > 0) missing.delete(JSON.parse(each).record.id);
+        line.show({ seen: count.exported + leftOut.length, changed: count.exported });
+        if (signal.aborted) break;
+      }
+      await target.finish();
+    });
+    return signal.aborted && { interrupted: true };
+  });
   const absent = interrupted ? [] : [...missing];
   if (json) {
-    report(JSON.stringify({ exported, entries, left: [...leftOut, ...absent], ...interrupted }));
+    report(JSON.stringify({ ...count, left: [...leftOut, ...absent], ...interrupted }));
   } else {
+    const { exported, entries } = count;
     report(`${exported} exported${interrupted ? ", interrupted" : ""}`);
     if (entries > 0) report(`${entries} states, answers and notes of schedules exported with them`);
     for (const id of absent) world.err(`not exported: ${id} (there is no such event)`);
   }
   if (interrupted) throw new InterruptedError();
   return leftOut.length + absent.length === 0;
-}
-
-/** Writes the lines of events until a signal. Those that are found are deleted from the missing ids. */
-async function writeLines(
-  store: EventStore,
-  { filter, values: { file } }: CliOptions,
-  world: CliWorld,
-  signal: AbortSignal,
-  missing: Set<string>,
-) {
-  const line = new ProgressLine(file === undefined ? undefined : world.terminal, "exported");
-  const leftOut: string[] = [];
-  const onLeftOut = ({ id, reason }: LeftOutEvent) => {
-    missing.delete(id);
-    leftOut.push(id);
-    line.clear();
-    world.err(`not exported: ${id} (${reason})`);
-  };
-  const count = { exported: 0, entries: 0 };
-  await using target = file === undefined ? outputOf(world) : await createFile(file);
-  try {
-    for await (const each of exportEvents(store, filter, { onLeftOut })) {
-      await target.write(each);
-      if (each.startsWith(EVENT_START)) count.exported++;
-      else count.entries++;
-      if (missing.size > 0) missing.delete(JSON.parse(each).record.id);
-      line.show({ seen: count.exported + leftOut.length, changed: count.exported });
-      if (signal.aborted) break;
-    }
-    await target.finish();
-  } catch (error) {
-    const reason = error instanceof Deno.errors.BrokenPipe ? "nobody reads on" : messageOf(error);
-    throw new Error(`${count.exported} exported, then: ${reason}`, { cause: error });
-  } finally {
-    line.clear();
-  }
-  return { ...count, leftOut, interrupted: signal.aborted && { interrupted: true } };
 }
 
 /** Checks that there is something to import, before a KV is opened for it. */
@@ -110,20 +78,19 @@ export async function checkSource(
 
 /** Stores events from a file or the standard input, and writes what became of them. */
 export async function importEventsFrom(
-  { store }: CliStore,
-  { values: { file, json } }: CliOptions,
-  world: CliWorld,
+  { store, values: { file, json }, world }: CliRun,
 ): Promise<boolean> {
   const source = file === undefined ? world.input()! : (await Deno.open(file)).readable;
-  const line = new ProgressLine(world.terminal, "imported");
-  const { result, interrupted } = await interruptible(world, async (signal) => {
-    const result = await importEvents(store, source, { onProgress: line.show, signal })
-      .catch((error) => {
-        if (error instanceof SyntaxError) throw new UsageError(error.message);
-        throw new Error(`${line.changed} imported, then: ${messageOf(error)}`, { cause: error });
-      })
-      .finally(() => line.clear());
-    return { result, interrupted: signal.aborted && { interrupted: true } };
+  const [result, interrupted] = await interruptible(world, async (signal) => {
+    const result = await withProgress(
+      world.terminal,
+      "imported",
+      ({ show }) =>
+        importEvents(store, source, { onProgress: show, signal }).catch((error) => {
+          throw error instanceof SyntaxError ? new UsageError(error.message) : error;
+        }),
+    );
+    return [result, signal.aborted && { interrupted: true }];
   });
   if (json) world.out(JSON.stringify({ ...result, ...interrupted }));
   else for (const each of linesOf(result, interrupted !== false)) world.out(each);

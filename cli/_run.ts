@@ -2,24 +2,19 @@ import { openEventStore } from "../events/mod.ts";
 import { openStoreInspector } from "../events/store/kv/store_inspector.ts";
 import { runCatchUp } from "./_catch_up.ts";
 import { change, withEventIds } from "./_change.ts";
-import { type CliOptions, type CommandName, readOptions } from "./_commands.ts";
+import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
 import { emit, list, show, stats, wake } from "./_events.ts";
 import { deleteAnswers, deleteStates, showAnswers, showSchedules, showStates } from "./_flows.ts";
 import { answered, findStore, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { printable } from "./_output.ts";
 import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
-import { type CliStore, type CliWorld, InterruptedError, messageOf, UsageError } from "./_world.ts";
+import { type CliWorld, InterruptedError, messageOf, UsageError } from "./_world.ts";
 import { runConnect } from "./connect.ts";
 import { runSend } from "./send.ts";
 
 /** Commands on events. Each returns false if not everything could be done. */
-const RUNS: Readonly<
-  Record<
-    CommandName,
-    (from: CliStore, options: CliOptions, world: CliWorld) => Promise<boolean>
-  >
-> = {
+const RUNS: Readonly<Record<CommandName, (run: CliRun) => Promise<boolean>>> = {
   ...{ list, show, replay: change, cancel: change, wake, purge: change },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
@@ -78,7 +73,7 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
     if (note !== undefined && !create) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
     const store = await answered(openEventStore(kv, { namespace, retentionMs }));
     const filter = await withEventIds(store, openStoreInspector(kv, namespace), options.filter);
-    return await RUNS[command]({ store, namespace }, { ...options, filter }, world);
+    return await RUNS[command]({ ...options, filter, store, namespace, world });
   } catch (error) {
     answers = !(error instanceof NoAnswerError);
     throw error;

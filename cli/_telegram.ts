@@ -7,12 +7,10 @@ import {
   quoted,
   retryAfterOf,
 } from "../core/call_api.ts";
-import type { ConnectOptions } from "./_connect_options.ts";
 import type { Forwarder } from "./_forward.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
 import { agoOf } from "./_output.ts";
 import { shownUrl } from "./_secrets.ts";
-import type { CliWorld } from "./_world.ts";
 import { messengerUpdate } from "../testing/mod.ts";
 
 /** Time that Telegram holds a request for updates while there are none. */
@@ -46,14 +44,130 @@ interface WebhookInfo {
   readonly lastError: { readonly at: number; readonly message: string } | undefined;
 }
 
-/** A bot's API. */
-export class TelegramApi {
-  readonly #options: ConnectOptions;
-  readonly #now: () => number;
+/** A bot's API: what `connect telegram` does with it. */
+export class Telegram {
+  readonly #forwarder: Forwarder;
 
-  constructor(options: ConnectOptions, now: () => number) {
-    this.#options = options;
-    this.#now = now;
+  constructor(forwarder: Forwarder) {
+    this.#forwarder = forwarder;
+  }
+
+  /** Registers the webhook. */
+  async register(): Promise<void> {
+    const { options: { webhook, secret, events, json, ...options }, world } = this.#forwarder;
+    await this.#call("setWebhook", {
+      ...{ url: webhook, secret_token: secret },
+      ...allowedUpdates(events),
+      ...options["drop-pending"] && { drop_pending_updates: "true" },
+    });
+    if (!json) world.out(`registered  ${shownUrl(webhook)}`);
+  }
+
+  /** Shows what is registered. */
+  async show(): Promise<void> {
+    const { options: { json }, world: { out, now } } = this.#forwarder;
+    const info = await this.#info();
+    const url = info.url === "" ? "" : shownUrl(info.url);
+    if (json) {
+      out(JSON.stringify({ ...info, url }));
+      return;
+    }
+    out(`webhook     ${url || "none"}`);
+    out(`pending     ${info.pending} update${info.pending === 1 ? "" : "s"}`);
+    out(`events      ${info.events?.join(", ") || "those that Telegram sends by default"}`);
+    if (info.lastError === undefined) return;
+    out(`last error  ${agoOf(info.lastError.at, now())}: ${info.lastError.message}`);
+  }
+
+  /**
+   * Fetches updates and hands them to the app. Telegram forgets an update once a later one is asked for, which
+   * happens only when the app has answered it.
+   */
+  async forward(): Promise<never> {
+    const forwarder = this.#forwarder;
+    await this.#makeWayForPolling();
+    forwarder.begin("Updates");
+    let offset: string | undefined;
+    let confirmed: string | undefined;
+    try {
+      for (;;) {
+        const startedAt = performance.now();
+        const asked = offset;
+        const updates = await forwarder.persist(() => this.#poll(asked));
+        confirmed = asked;
+        for (const { id, type, json } of updates) {
+          const { secret } = forwarder.options;
+          await forwarder.hand({ type, id }, messengerUpdate(json, { from: "telegram", secret }));
+          offset = String(BigInt(id) + 1n);
+        }
+        const isQuick = performance.now() - startedAt < MIN_POLL_MS;
+        if (isQuick && offset === asked) await forwarder.world.sleep(MIN_POLL_MS, forwarder.signal);
+      }
+    } finally {
+      if (offset !== undefined && offset !== confirmed) await this.#confirm(offset);
+    }
+  }
+
+  /** Tells Telegram which updates the app has answered, so that the next run does not get them again. */
+  async #confirm(offset: string): Promise<void> {
+    const { signal } = new AbortController();
+    const params = { offset, limit: "1", timeout: "0" };
+    await this.#call("getUpdates", params, CONFIRM_MS, signal).catch(() =>
+      this.#forwarder.world.err(
+        "Telegram could not be told which updates were handed over: some come again, as duplicates",
+      )
+    );
+  }
+
+  async #poll(offset: string | undefined): Promise<Update[]> {
+    const params = {
+      timeout: String(POLL_SECONDS),
+      ...offset !== undefined && { offset },
+      ...allowedUpdates(this.#forwarder.options.events),
+    };
+    const timeoutMs = POLL_SECONDS * 1_000 + POLL_EXTRA_MS;
+    const result = await this.#call("getUpdates", params, timeoutMs);
+    if (!result.startsWith("[")) throw unknownForm("getUpdates");
+    return elementsOf(result).map((json) => {
+      const id = memberOf(json, "update_id");
+      if (id === undefined || !/^\d{1,20}$/.test(id)) throw unknownForm("getUpdates");
+      const type = Object.keys(JSON.parse(json)).find((name) => name !== "update_id");
+      return { id, type: quoted(type) || "update", json };
+    });
+  }
+
+  /** Makes sure that no webhook is registered, which would keep updates from being fetched. */
+  async #makeWayForPolling(): Promise<void> {
+    const forwarder = this.#forwarder;
+    const { url } = await forwarder.persist(() => this.#info());
+    if (url === "") return;
+    const shown = shownUrl(url);
+    if (!forwarder.options["take-over"]) {
+      const host = URL.parse(url)?.host ?? shown;
+      throw new Error(
+        `A webhook is registered at ${host}, so Telegram hands out no updates: --take-over deletes it, ` +
+          "and then the app there gets none",
+      );
+    }
+    await forwarder.persist(() => this.#call("deleteWebhook", {}));
+    forwarder.world.err(
+      `The webhook ${shown} is deleted: the app there gets no updates until you register it again, ` +
+        "with connect telegram URL",
+    );
+  }
+
+  async #info(): Promise<WebhookInfo> {
+    const info = JSON.parse(await this.#call("getWebhookInfo", {}));
+    const [url, pending] = [fieldOf(info, "url"), fieldOf(info, "pending_update_count")];
+    if (typeof url !== "string" || !Number.isSafeInteger(pending)) {
+      throw unknownForm("getWebhookInfo");
+    }
+    const events = fieldOf(info, "allowed_updates");
+    return {
+      ...{ url, pending: pending as number },
+      events: Array.isArray(events) ? events.map(quoted) : undefined,
+      lastError: lastErrorOf(info),
+    };
   }
 
   /**
@@ -62,100 +176,22 @@ export class TelegramApi {
    * @returns The text of the result.
    * @throws {ApiError} If the method fails.
    */
-  async call(
+  async #call(
     method: string,
     params: Readonly<Record<string, string>>,
-    signal: AbortSignal,
     timeoutMs?: number,
+    signal = this.#forwarder.signal,
   ): Promise<string> {
-    const { api, token } = this.#options;
+    const { options: { api, token }, world } = this.#forwarder;
     const answer = await callApi({
       ...{ name: `Telegram's API (${method})`, url: `${api}/bot${token}/${method}` },
-      ...{ method: "POST", body: new URLSearchParams(params), signal },
+      ...{ method: "POST", body: new URLSearchParams(params), signal, hints: HINTS },
       ...timeoutMs !== undefined && { timeoutMs },
-      hints: HINTS,
     });
     const result = fieldOf(answer.json, "ok") === true && memberOf(answer.text, "result");
     if (result) return result;
-    throw refusalOf(method, answer, this.#now());
+    throw refusalOf(method, answer, world.now());
   }
-}
-
-/** Registers the webhook. */
-export async function registerAtTelegram(
-  api: TelegramApi,
-  { webhook, secret, events, "drop-pending": dropPending, json }: ConnectOptions,
-  world: CliWorld,
-  signal: AbortSignal,
-): Promise<void> {
-  await api.call("setWebhook", {
-    ...{ url: webhook, secret_token: secret },
-    ...allowedUpdates(events),
-    ...dropPending && { drop_pending_updates: "true" },
-  }, signal);
-  if (!json) world.out(`registered  ${shownUrl(webhook)}`);
-}
-
-/** Shows what is registered. */
-export async function showTelegram(
-  api: TelegramApi,
-  { json }: ConnectOptions,
-  { out, now }: CliWorld,
-  signal: AbortSignal,
-): Promise<void> {
-  const info = await infoOf(api, signal);
-  const url = info.url === "" ? "" : shownUrl(info.url);
-  if (json) {
-    out(JSON.stringify({ ...info, url }));
-    return;
-  }
-  out(`webhook     ${url || "none"}`);
-  out(`pending     ${info.pending} update${info.pending === 1 ? "" : "s"}`);
-  out(`events      ${info.events?.join(", ") || "those that Telegram sends by default"}`);
-  if (info.lastError === undefined) return;
-  out(`last error  ${agoOf(info.lastError.at, now())}: ${info.lastError.message}`);
-}
-
-/**
- * Fetches updates and hands them to the app. Telegram forgets an update once a later one is asked for, which
- * happens only when the app has answered it.
- */
-export async function forwardFromTelegram(
-  api: TelegramApi,
-  options: ConnectOptions,
-  forwarder: Forwarder,
-  world: CliWorld,
-  signal: AbortSignal,
-): Promise<never> {
-  await makeWayForPolling(api, options, forwarder, world, signal);
-  forwarder.begin("Updates");
-  let offset: string | undefined;
-  let confirmed: string | undefined;
-  try {
-    for (;;) {
-      const startedAt = performance.now();
-      const asked = offset;
-      const updates = await forwarder.persist(() => poll(api, options, asked, signal));
-      confirmed = asked;
-      for (const { id, type, json } of updates) {
-        const update = messengerUpdate(json, { from: "telegram", secret: options.secret });
-        await forwarder.hand({ type, id }, update);
-        offset = String(BigInt(id) + 1n);
-      }
-      const isQuick = performance.now() - startedAt < MIN_POLL_MS;
-      if (isQuick && offset === asked) await world.sleep(MIN_POLL_MS, signal);
-    }
-  } finally {
-    if (offset !== undefined && offset !== confirmed) await confirm(api, offset, world);
-  }
-}
-
-/** Tells Telegram which updates the app has answered, so that the next run does not get them again. */
-async function confirm(api: TelegramApi, offset: string, { err }: CliWorld): Promise<void> {
-  const { signal } = new AbortController();
-  await api.call("getUpdates", { offset, limit: "1", timeout: "0" }, signal, CONFIRM_MS).catch(() =>
-    err("Telegram could not be told which updates were handed over: some come again, as duplicates")
-  );
 }
 
 /** An update, as it was written. */
@@ -163,67 +199,6 @@ interface Update {
   readonly id: string;
   readonly type: string;
   readonly json: string;
-}
-
-async function poll(
-  api: TelegramApi,
-  { events }: ConnectOptions,
-  offset: string | undefined,
-  signal: AbortSignal,
-): Promise<Update[]> {
-  const params = {
-    timeout: String(POLL_SECONDS),
-    ...offset !== undefined && { offset },
-    ...allowedUpdates(events),
-  };
-  const timeoutMs = POLL_SECONDS * 1_000 + POLL_EXTRA_MS;
-  const result = await api.call("getUpdates", params, signal, timeoutMs);
-  if (!result.startsWith("[")) throw unknownForm("getUpdates");
-  return elementsOf(result).map((json) => {
-    const id = memberOf(json, "update_id");
-    if (id === undefined || !/^\d{1,20}$/.test(id)) throw unknownForm("getUpdates");
-    const type = Object.keys(JSON.parse(json)).find((name) => name !== "update_id");
-    return { id, type: quoted(type) || "update", json };
-  });
-}
-
-/** Makes sure that no webhook is registered, which would keep updates from being fetched. */
-async function makeWayForPolling(
-  api: TelegramApi,
-  { "take-over": takeOver }: ConnectOptions,
-  forwarder: Forwarder,
-  { err }: CliWorld,
-  signal: AbortSignal,
-): Promise<void> {
-  const { url } = await forwarder.persist(() => infoOf(api, signal));
-  if (url === "") return;
-  const shown = shownUrl(url);
-  const host = URL.parse(url)?.host ?? shown;
-  if (!takeOver) {
-    throw new Error(
-      `A webhook is registered at ${host}, so Telegram hands out no updates: --take-over deletes it, ` +
-        "and then the app there gets none",
-    );
-  }
-  await forwarder.persist(() => api.call("deleteWebhook", {}, signal));
-  err(
-    `The webhook ${shown} is deleted: the app there gets no updates until you register it again, ` +
-      "with connect telegram URL",
-  );
-}
-
-async function infoOf(api: TelegramApi, signal: AbortSignal): Promise<WebhookInfo> {
-  const info = JSON.parse(await api.call("getWebhookInfo", {}, signal));
-  const [url, pending] = [fieldOf(info, "url"), fieldOf(info, "pending_update_count")];
-  if (typeof url !== "string" || !Number.isSafeInteger(pending)) {
-    throw unknownForm("getWebhookInfo");
-  }
-  const events = fieldOf(info, "allowed_updates");
-  return {
-    ...{ url, pending: pending as number },
-    events: Array.isArray(events) ? events.map(quoted) : undefined,
-    lastError: lastErrorOf(info),
-  };
 }
 
 function lastErrorOf(info: unknown): WebhookInfo["lastError"] {

@@ -1,5 +1,3 @@
-import type { EventStore } from "../events/mod.ts";
-
 /** Everything outside the process that the tool uses. */
 export interface CliWorld {
   /** Reads an environment variable. */
@@ -33,12 +31,6 @@ export interface CliWorld {
    * @param signal The end of the wait: it rejects with the signal's reason.
    */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-}
-
-/** Store that a command works on. */
-export interface CliStore {
-  readonly store: EventStore;
-  readonly namespace: string;
 }
 
 /** Error in a command line. The message explains it in one line. */

@@ -1,4 +1,3 @@
-import { openGithub } from "../catch_up/github_api.ts";
 import { optionLines, section } from "./_arguments.ts";
 import {
   COMMON_OPTIONS,
@@ -8,10 +7,9 @@ import {
   REGISTER_OPTIONS,
 } from "./_connect_options.ts";
 import { BRIEFLY, Forwarder } from "./_forward.ts";
-import { registerAtGithub, showGithub } from "./_github.ts";
-import { forwardFromGithub } from "./_github_deliveries.ts";
+import { Github } from "./_github.ts";
 import { hiderOf } from "./_secrets.ts";
-import { forwardFromTelegram, registerAtTelegram, showTelegram, TelegramApi } from "./_telegram.ts";
+import { Telegram } from "./_telegram.ts";
 import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
 /** Text of `connect --help`. */
@@ -74,28 +72,15 @@ export async function runConnect(args: readonly string[], world: CliWorld): Prom
 }
 
 async function run(options: ConnectOptions, world: CliWorld, signal: AbortSignal): Promise<void> {
-  const { platform, task } = options;
   const forwarder = new Forwarder(options, world, signal);
-  const briefly = (call: () => Promise<void>) => forwarder.persist(call, BRIEFLY);
+  const platform = new { telegram: Telegram, github: Github }[options.platform](forwarder);
   try {
-    if (platform === "telegram") {
-      const api = new TelegramApi(options, world.now);
-      if (task === "forward") await forwardFromTelegram(api, options, forwarder, world, signal);
-      // To do either once more has the effect of once.
-      if (task === "register") {
-        await briefly(() => registerAtTelegram(api, options, world, signal));
-      }
-      await briefly(() => showTelegram(api, options, world, signal));
-    } else {
-      const { api: address, token, repository } = options;
-      const github = { token, api: address };
-      const api = openGithub(github, { signal, now: world.now })({ repository });
-      if (task === "forward") await forwardFromGithub(api, options, forwarder, world, signal);
-      if (task === "register") await briefly(() => registerAtGithub(api, options, world));
-      await briefly(() => showGithub(api, options, world));
-    }
+    if (options.task === "forward") await platform.forward();
+    // To do either once more has the effect of once.
+    if (options.task === "register") await forwarder.persist(() => platform.register(), BRIEFLY);
+    await forwarder.persist(() => platform.show(), BRIEFLY);
   } catch (error) {
-    if (error instanceof InterruptedError && task === "forward") forwarder.end();
+    if (error instanceof InterruptedError && options.task === "forward") forwarder.end();
     throw error;
   }
 }

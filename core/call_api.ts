@@ -112,6 +112,31 @@ export async function callApi(call: ApiCall): Promise<ApiAnswer> {
   }
 }
 
+/**
+ * Makes a call again as long as that may help.
+ *
+ * @param call The call.
+ * @param limits Most tries, and the longest pause that an API may ask for.
+ * @param pause Waits before the next try. It gets the error, and how many tries have failed before that one.
+ * @throws {ApiError} If the error lasts.
+ */
+export async function callAgain<T>(
+  call: () => Promise<T>,
+  { tries, longestMs }: { readonly tries: number; readonly longestMs: number },
+  pause: (error: ApiError, attempt: number) => Promise<void>,
+): Promise<T> {
+  for (let attempt = 0;; attempt++) {
+    try {
+      return await call();
+    } catch (error) {
+      const mayHelp = error instanceof ApiError && error.isTemporary && attempt + 1 < tries &&
+        (error.retryAfterMs ?? 0) <= longestMs;
+      if (!mayHelp) throw error;
+      await pause(error, attempt);
+    }
+  }
+}
+
 /** Shortens the error of a failed `fetch`: its own message quotes the URL, which may hold a token. */
 export function networkReasonOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
