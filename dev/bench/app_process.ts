@@ -33,7 +33,7 @@ const SMALL_BODY = bodyOf(0);
 
 /** Starts a server and waits for its first `OK`. Its log is thrown away, as is that of all others. */
 export async function startApp(
-  { script, sign }: Subject,
+  { script, args = [], flags = [], sign }: Subject,
   { kvUrl, env = {} }: AppOptions,
 ): Promise<AppProcess> {
   const [port, handledPort] = [freePort(), freePort()];
@@ -50,7 +50,7 @@ export async function startApp(
   };
   // A server ends with the benchmark, by the end of its standard input.
   const process = appCommand(
-    { script, env: variables, flags: ["--unstable-kv", "-A"] },
+    { script, args, env: variables, flags: ["--unstable-kv", "-A", ...flags] },
     { stdin: "piped", stdout: "null", stderr: "inherit" },
   ).spawn();
   const kill = async () => {

@@ -1,4 +1,5 @@
 import { type AppProcess, startApp } from "./app_process.ts";
+import { pause } from "../harness/until.ts";
 import { MEDIAN_BODY } from "./delivery.ts";
 import { runLoad } from "./load/load.ts";
 import type { LoadOptions, LoadResult } from "./load/load_options.ts";
@@ -54,6 +55,9 @@ export async function load(app: AppProcess, options: Omit<LoadOptions, "url">): 
   return { ...result, cpuMsPerRequest: (app.cpuMs() - before) / result.requests };
 }
 
+/** Pause between two looks at the number of events that are handled. */
+const POLL_MS = 100;
+
 /** Waits until a number of events is handled, or for a time. */
 export async function untilHandled<T extends Pick<Handled, "count">>(
   app: { handled(): Promise<T> },
@@ -64,6 +68,28 @@ export async function untilHandled<T extends Pick<Handled, "count">>(
   for (;;) {
     const handled = await app.handled();
     if (handled.count >= count || performance.now() > end) return handled;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(POLL_MS);
+  }
+}
+
+/** Events that are not handled by then never will be. */
+const HANDLED_WITHIN_MS = 30_000;
+
+/**
+ * Waits until no event is left, also of the requests whose answers the load did not wait for.
+ *
+ * @param app The server.
+ * @param least Number of events that were accepted since its start, at least.
+ * @returns The number of events it has handled since its start.
+ * @throws {Error} If it has not handled them within 30 s.
+ */
+export async function allHandled(app: AppProcess, least: number): Promise<number> {
+  let { count } = await untilHandled(app, least, HANDLED_WITHIN_MS);
+  if (count < least) throw new Error(`${least - count} events were not handled`);
+  for (;;) {
+    await pause(POLL_MS);
+    const later = (await app.handled()).count;
+    if (later === count) return count;
+    count = later;
   }
 }

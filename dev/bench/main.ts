@@ -9,6 +9,7 @@ import { readOptions, USAGE } from "./options.ts";
 import { drawChart } from "./report/chart.ts";
 import { formatReport } from "./report/report.ts";
 import { measureAll } from "./rounds.ts";
+import { against } from "./scenarios/against.ts";
 import { SCENARIOS } from "./scenarios/mod.ts";
 import { withTempFolder } from "./temp_folder.ts";
 
@@ -17,7 +18,9 @@ if (options.help) {
   console.log(`${USAGE}\n\nScenarios: ${SCENARIOS.map(({ name }) => name).join(", ")}`);
   Deno.exit(0);
 }
-const scenarios = SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true);
+const scenarios = options.against === undefined
+  ? SCENARIOS.filter(({ name }) => options.only?.includes(name) ?? true)
+  : [await against(options.against)];
 await withTempFolder(async () => {
   let report = "";
   await measureAll(scenarios, options, async (samples, round) => {

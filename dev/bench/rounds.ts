@@ -1,5 +1,4 @@
-import type { Sample } from "./report/samples.ts";
-import type { BenchSettings, Run, Scenario } from "./scenario.ts";
+import type { BenchSettings, Run, Sample, Scenario } from "./scenario.ts";
 
 /**
  * Measures everything once a round, and says on the standard error what it is at.
@@ -20,19 +19,21 @@ export async function measureAll(
     .filter(({ run }) => subjects?.includes(run.subject.name) ?? true);
   const samples: Sample[] = [];
   for (let round = 1; round <= rounds; round++) {
-    for (const [i, { scenario, run }] of runs.entries()) {
+    // What comes first in one round comes last in the next: a drift of the machine favours neither.
+    const inTurn = round % 2 === 1 ? runs : runs.toReversed();
+    for (const [i, { scenario, run }] of inTurn.entries()) {
       console.error(`round ${round}, ${i + 1} of ${runs.length}: ${nameOf(scenario, run)}`);
-      samples.push(...await measure(scenario, run));
+      samples.push(...await measure(scenario, run, round));
     }
     await afterRound(samples, round);
   }
 }
 
 /** A scenario that cannot be measured leaves its place in the table empty. */
-async function measure(scenario: Scenario, run: Run): Promise<Sample[]> {
+async function measure(scenario: Scenario, run: Run, round: number): Promise<Sample[]> {
   const { row, column = run.subject.name } = run;
   try {
-    return [{ scenario, row, column, values: await run.measure() }];
+    return [{ scenario, row, column, round, values: await run.measure() }];
   } catch (error) {
     console.error(`  not measured: ${error}`);
     return [];

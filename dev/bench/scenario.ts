@@ -3,6 +3,19 @@ import type { Subject } from "./subjects.ts";
 /** Figures of one run, by the key of their measure. */
 export type Values = Readonly<Record<string, number>>;
 
+/** Place of a figure in the table of its scenario. */
+export interface Place {
+  readonly row: string;
+  readonly column: string;
+}
+
+/** Figures of one run. */
+export interface Sample extends Place {
+  readonly scenario: Scenario;
+  readonly round: number;
+  readonly values: Values;
+}
+
 /** One figure that a scenario measures. */
 export interface Measure {
   readonly key: string;
@@ -53,4 +66,6 @@ export interface Scenario {
   missing?(): string | undefined;
   /** The runs of one round, the first row and column first. */
   runs(settings: BenchSettings): readonly Run[];
+  /** Sums up what was measured, below the table. */
+  conclude?(samples: readonly Sample[]): string;
 }

@@ -5,49 +5,45 @@ export interface Subject {
   readonly name: string;
   readonly script: URL;
   readonly sign: Sign;
+  /** Arguments of the script. */
+  readonly args?: readonly string[];
+  /** Flags of Deno besides its permissions. */
+  readonly flags?: readonly string[];
 }
 
-const server = (file: string) => new URL(`./servers/${file}.ts`, import.meta.url);
-
 /** The version written by hand. */
-export const BASELINE: Subject = { name: "baseline", script: server("baseline"), sign: signForge };
+export const BASELINE: Subject = subject("baseline", "baseline");
 
 /** This package. */
-export const EDGE_BASE: Subject = {
-  name: "edge-base",
-  script: server("edge_base"),
-  sign: signForge,
-};
+export const EDGE_BASE: Subject = subject("edge-base", "edge_base");
 
 /** A server that writes the bytes of a request to KV, and does nothing else. */
-export const BARE: Subject = { name: "bare write", script: server("bare_write"), sign: signForge };
+export const BARE: Subject = subject("bare write", "bare_write");
 
 /** The same, once a request is verified and parsed. */
-export const VERIFIED_WRITE: Subject = {
-  name: "bare write, verified",
-  script: server("verified_write"),
-  sign: signForge,
-};
+export const VERIFIED_WRITE: Subject = subject("bare write, verified", "verified_write");
 
 /** A server that verifies and parses a request, and does nothing else. */
-export const NO_STORE: Subject = {
-  name: "stores nothing",
-  script: server("no_store"),
-  sign: signForge,
-};
+export const NO_STORE: Subject = subject("stores nothing", "no_store");
 
 /** A server that stores and handles by group commit, and does nothing else that this takes. */
-export const GROUP_COMMIT: Subject = {
-  name: "group commit alone",
-  script: server("group_commit"),
-  sign: signForge,
-};
+export const GROUP_COMMIT: Subject = subject("group commit alone", "group_commit");
 
 /** Servers that do the same over the same queue or store: verify, parse, store, answer, handle. */
 export const SUBJECTS: readonly Subject[] = [
   BASELINE,
   EDGE_BASE,
-  { name: "@octokit/webhooks", script: server("octokit"), sign: signForge },
-  { name: "grammY", script: server("grammy"), sign: signMessenger },
-  { name: "standardwebhooks", script: server("standard_webhooks"), sign: signStandard },
+  subject("@octokit/webhooks", "octokit"),
+  subject("grammY", "grammy", signMessenger),
+  subject("standardwebhooks", "standard_webhooks", signStandard),
 ];
+
+/** The app of a checkout of this repository, on the packages that its `deno.json` names. */
+export function checkoutAt(folder: string, name: string): Subject {
+  const flags = ["--config", `${folder}/deno.json`];
+  return { ...subject(name, "checkout"), args: [folder], flags };
+}
+
+function subject(name: string, file: string, sign: Sign = signForge): Subject {
+  return { name, script: new URL(`./servers/${file}.ts`, import.meta.url), sign };
+}

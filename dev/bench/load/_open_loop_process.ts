@@ -51,7 +51,7 @@ latencies.sort((a, b) => a - b);
 lateness.sort((a, b) => a - b);
 const at = (values: number[], share: number) => values[Math.ceil(share * values.length) - 1] ?? 0;
 const result: ArrivalResult = {
-  sent: next,
+  requests: next,
   failed,
   p50Ms: at(latencies, 0.5),
   p99Ms: at(latencies, 0.99),

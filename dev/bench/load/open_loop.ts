@@ -13,7 +13,7 @@ export interface ArrivalOptions {
  * answered.
  */
 export interface ArrivalResult {
-  readonly sent: number;
+  readonly requests: number;
   /** Number of deliveries that were not answered 200. */
   readonly failed: number;
   readonly p50Ms: number;

@@ -1,6 +1,6 @@
-import type { Measure, Scenario } from "../scenario.ts";
+import type { Measure, Sample, Scenario } from "../scenario.ts";
 import { bars, colorOf, lines, type Panel, PANEL_HEIGHT, PANEL_WIDTH, text } from "./panel.ts";
-import { distinct, type Sample, spreadOf } from "./samples.ts";
+import { distinct, spreadOf } from "./samples.ts";
 
 const PANELS_PER_ROW = 2;
 

@@ -1,6 +1,5 @@
-import type { BenchSettings, Scenario } from "../scenario.ts";
+import type { BenchSettings, Sample, Scenario } from "../scenario.ts";
 import { describeMachine } from "./machine.ts";
-import type { Sample } from "./samples.ts";
 import { formatScenario } from "./table.ts";
 
 /** Formats all that was measured, in Markdown. */
@@ -16,8 +15,8 @@ export async function formatReport(
 ${await describeMachine()}
 - ${rounds} interleaved rounds; loads of ${seconds} s
 
-A cell is the median of the rounds, (the least..the most), and ×how many times the figure it is compared
-with.
+A cell is the median of the rounds, (the least..the most), and × the ratio to the figure it is compared
+with, in the same round.
 
 ${tables.join("\n")}`;
 }

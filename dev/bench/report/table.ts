@@ -1,10 +1,10 @@
-import type { Measure, Scenario } from "../scenario.ts";
-import { distinct, type Place, type Sample, type Spread, spreadOf } from "./samples.ts";
+import type { Measure, Place, Sample, Scenario } from "../scenario.ts";
+import { distinct, ratioOf, type Spread, spreadOf } from "./samples.ts";
 
 /**
  * Formats what was measured in a scenario as a table in Markdown that a terminal shows well: a row for
  * each figure, a column for each thing compared. A cell is the median of the rounds, the least and the
- * most where they differ, and how many times what it is compared with.
+ * most where they differ, and the ratio to what it is compared with: the median over the rounds.
  */
 export function formatScenario(scenario: Scenario, samples: readonly Sample[]): string {
   const { title, what, measures } = scenario;
@@ -22,7 +22,8 @@ export function formatScenario(scenario: Scenario, samples: readonly Sample[]): 
       ...columns.map((column) => cell(scenario, measure, own, { row, column })),
     ]);
   });
-  return `## ${title}\n\n${what}\n\n${formatRows(["", "", ...columns], rows)}\n`;
+  const conclusion = scenario.conclude ? `\n${scenario.conclude(own)}\n` : "";
+  return `## ${title}\n\n${what}\n\n${formatRows(["", "", ...columns], rows)}\n${conclusion}`;
 }
 
 function cell(
@@ -36,9 +37,9 @@ function cell(
   const first = samples.find((each) =>
     compare === "columns" ? each.row === place.row : each.column === place.column
   )!;
-  const base = spreadOf(samples, first, key);
   const isFirst = first.row === place.row && first.column === place.column;
-  return formatSpread(own, digits) + (ratio && !isFirst && base ? timesOf(own, base) : "");
+  const times = ratio && !isFirst ? ratioOf(samples, place, first, key) : undefined;
+  return formatSpread(own, digits) + (times ? ` ×${formatSpread(times, 2)}` : "");
 }
 
 function formatSpread({ median, min, max }: Spread, digits: number): string {
@@ -47,10 +48,6 @@ function formatSpread({ median, min, max }: Spread, digits: number): string {
     value.toLocaleString("en", options)
   );
   return least === most ? middle! : `${middle} (${least}..${most})`;
-}
-
-function timesOf(own: Spread, base: Spread): string {
-  return base.median === 0 ? "" : ` ×${(own.median / base.median).toFixed(2)}`;
 }
 
 function formatRows(head: readonly string[], rows: readonly string[][]): string {

@@ -55,13 +55,18 @@ function measure(
 ): Promise<Values> {
   return withApp(subject, async (app) => {
     const startMb = app.memory().rssMb;
-    const { p50Ms, p99Ms, sent, failed } = await runArrivals({
+    const { p50Ms, p99Ms, requests, failed } = await runArrivals({
       url: app.url,
       delivery: subject.sign(MEDIAN_BODY),
       perSecond: ARRIVALS_PER_SECOND,
       seconds,
     });
-    const drained = await drain(app, count, 1 + sent - failed, seconds * (PATIENCE - 1) * 1_000);
+    const drained = await drain(
+      app,
+      count,
+      1 + requests - failed,
+      seconds * (PATIENCE - 1) * 1_000,
+    );
     const { rssMb: endMb, peakMb } = app.memory();
     return { startMs: app.startMs, p50Ms, p99Ms, failed, ...drained, startMb, peakMb, endMb };
   }, { from });

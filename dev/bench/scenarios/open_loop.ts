@@ -54,7 +54,7 @@ function measure(subject: Subject, perSecond: number, settings: BenchSettings): 
       perSecond,
       seconds: settings.seconds * TIMES_SECONDS,
     });
-    const accepted = 1 + burst.requests - burst.failed + result.sent - result.failed;
+    const accepted = 1 + burst.requests - burst.failed + result.requests - result.failed;
     const atEnd = await app.handled();
     const drained = await untilHandled(app, accepted, DRAIN_MS);
     const { lagMs } = drained;

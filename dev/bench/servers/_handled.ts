@@ -23,7 +23,7 @@ export function countHandled(): (receivedAt: number) => void {
   let count = 0;
   let firstMs: number | undefined;
   const perSecond: number[] = [];
-  let lags = new Uint32Array(MAX_LAG_MS + 1);
+  let lags: number[] = [];
   const report = (): Handled => ({
     count,
     perSecond: Array.from(perSecond, (each) => each ?? 0),
@@ -32,7 +32,7 @@ export function countHandled(): (receivedAt: number) => void {
   });
   const port = Number(Deno.env.get("BENCH_HANDLED_PORT"));
   Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, (request) => {
-    if (request.method === "DELETE") lags = new Uint32Array(MAX_LAG_MS + 1);
+    if (request.method === "DELETE") lags = [];
     return Response.json(report());
   });
   return (receivedAt) => {
@@ -41,12 +41,12 @@ export function countHandled(): (receivedAt: number) => void {
     const second = Math.floor((nowMs - (firstMs ??= nowMs)) / 1_000);
     perSecond[second] = (perSecond[second] ?? 0) + 1;
     const lag = Math.min(Math.max(0, Date.now() - receivedAt), MAX_LAG_MS);
-    lags[lag] = lags[lag]! + 1;
+    lags[lag] = (lags[lag] ?? 0) + 1;
   };
 }
 
-function quantile(counts: Uint32Array, share: number): number {
+function quantile(counts: readonly number[], share: number): number {
   const wanted = counts.reduce((sum, each) => sum + each, 0) * share;
   let seen = 0;
-  return Math.max(0, counts.findIndex((each) => (seen += each) >= wanted && seen > 0));
+  return Math.max(0, counts.findIndex((each) => (seen += each ?? 0) >= wanted && seen > 0));
 }
