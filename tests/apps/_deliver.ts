@@ -1,5 +1,9 @@
+import { assertEquals, assertMatch } from "@std/assert";
 import { forgeDelivery } from "../_deliveries.ts";
 import type { RunningApp } from "./_app.ts";
+
+/** Time within which a sender has its answer, whatever the KV does. */
+export const ANSWERED_WITHIN_MS = 5_500;
 
 /** Answer to a delivery. */
 export interface Answer {
@@ -23,4 +27,10 @@ export async function deliver(
   const text = await response.text();
   const { status, headers } = response;
   return { status, headers, text, ms: performance.now() - start };
+}
+
+/** Fails unless an answer says that the KV does not take the delivery, and when to send it again. */
+export function assertUnavailable({ status, headers }: Answer): void {
+  assertEquals([status, headers.get("X-Error-Code")], [503, "QUEUE_UNAVAILABLE"]);
+  assertMatch(headers.get("Retry-After") ?? "", /^\d+$/);
 }

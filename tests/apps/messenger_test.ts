@@ -1,7 +1,9 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import messenger from "../../apps/messenger.ts";
+import { startApp } from "../../mod.ts";
 import { MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, type RunningApp, spawnApp } from "./_app.ts";
 
 const ENV = {
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
@@ -19,26 +21,20 @@ async function post(app: RunningApp, init: RequestInit): Promise<[number, string
   return [response.status, await response.text()];
 }
 
-Deno.test("apps/messenger.ts starts nothing when it is imported", async () => {
-  const { default: app } = await import("../../apps/messenger.ts");
-  assertEquals(app.definition.name, "messenger");
-});
-
-testWith(APP_NEEDS, "apps/messenger.ts hands an allowed user's update to its handler", async () => {
-  await using app = spawnApp("messenger", ENV);
-  assertEquals(await post(app, update(1, 42)), [200, "OK"]);
-  const { platform, type, eventId, deliveryId, attempt } = await app.line(isHandled);
-  assertEquals([platform, type, eventId, deliveryId, attempt], [
-    ...["messenger", "message", "messenger:1", "1", 1],
-  ]);
+Deno.test("apps/messenger.ts starts nothing when it is imported", () => {
+  assertEquals(messenger.definition.name, "messenger");
 });
 
 testWith(
   APP_NEEDS,
-  "apps/messenger.ts logs which event a request has brought, and again",
+  "apps/messenger.ts hands an allowed user's update to its handler, and logs it, also again",
   async () => {
     await using app = spawnApp("messenger", ENV);
-    for (let i = 0; i < 2; i++) await post(app, update(7, 42));
+    for (let i = 0; i < 2; i++) assertEquals(await post(app, update(7, 42)), [200, "OK"]);
+    const { platform, type, eventId, deliveryId, attempt } = await app.line(isHandled);
+    assertEquals([platform, type, eventId, deliveryId, attempt], [
+      ...["messenger", "message", "messenger:7", "7", 1],
+    ]);
     await app.line(({ duplicate }) => duplicate === true);
     const requests = app.lines.filter(({ message }) => message === "request");
     assertEquals(requests.map(({ eventId, duplicate }) => [eventId, duplicate]), [
@@ -48,18 +44,17 @@ testWith(
   },
 );
 
-testWith(APP_NEEDS, "apps/messenger.ts answers 403 to a user who is not allowed", async () => {
-  await using app = spawnApp("messenger", ENV);
-  assertEquals(await post(app, update(1, 43)), [403, `{"error":"User not authorized"}`]);
-});
-
 testWith(
   APP_NEEDS,
-  "apps/messenger.ts takes an allowed user's update whatever others send",
+  "apps/messenger.ts answers 403 to users who are not allowed, logs their ids, and takes others",
   async () => {
     await using app = spawnApp("messenger", ENV);
-    for (let i = 0; i < 120; i++) await post(app, update(i, 43));
+    assertEquals(await post(app, update(0, 43)), [403, `{"error":"User not authorized"}`]);
+    for (let i = 1; i < 120; i++) await post(app, update(i, 43));
     assertEquals(await post(app, update(1_000, 42)), [200, "OK"]);
+    const isRefusal = (line: Line) => line.message === "delivery refused: User not authorized";
+    const { level, code, userId, chatId } = await app.line(isRefusal);
+    assertEquals([level, code, userId, chatId], ["warn", "AUTH_001", 43, undefined]);
   },
 );
 
@@ -75,30 +70,23 @@ testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so
   );
 });
 
-testWith(APP_NEEDS, "apps/messenger.ts logs whom it has refused, by their id", async () => {
-  await using app = spawnApp("messenger", ENV);
-  await post(app, update(1, 43));
-  const isRefusal = (line: Line) => line.message === "delivery refused: User not authorized";
-  const { level, code, userId, chatId } = await app.line(isRefusal);
-  assertEquals([level, code, userId, chatId], ["warn", "AUTH_001", 43, undefined]);
-});
-
 const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   ["its secret token is missing", {}, /MESSENGER_SECRET_TOKEN is not set/],
   ["its secret token is blank", { MESSENGER_SECRET_TOKEN: " " }, /MESSENGER_SECRET_TOKEN is blank/],
   [
     "its secret token ends with a line break",
     { MESSENGER_SECRET_TOKEN: "long-enough-a-token\n" },
-    /^Cannot start messenger: MESSENGER_SECRET_TOKEN begins or ends with white space/,
+    /^MESSENGER_SECRET_TOKEN begins or ends with white space/,
   ],
   ["a user is no id", { ...ENV, MESSENGER_ALLOWED_USERS: "42,@ada" }, /entry 2 is neither/],
 ];
 
 for (const [when, env, expected] of BAD_START) {
   testWith(APP_NEEDS, `apps/messenger.ts does not start when ${when}`, async () => {
-    const { code, stderr } = await runToEnd("messenger", env);
-    assertEquals(code, 1);
-    assertMatch(stderr, /^Cannot start messenger: [^\n]+$/);
-    assertMatch(stderr, expected);
+    const { message } = await assertRejects(
+      () => startApp(messenger, { env, log: () => {} }),
+      Error,
+    );
+    assertMatch(message, expected);
   });
 }
