@@ -37,7 +37,7 @@ async function stop(app: RunningApp): Promise<void> {
 // With Deno.exit(), every tenth process hung whose metrics were collected while it ended.
 testWith(APP_NEEDS, "a process with telemetry ends, whatever it exports meanwhile", async () => {
   await using collector = startCollector();
-  for (let i = 0; i < byLength(12, 6); i++) {
+  for (let i = 0; i < byLength(12, 3); i++) {
     await using app = spawnApp("forge", { ...ENV, ...telemetryOf(collector.url) });
     await app.url;
     await pause(Math.random() * 400);

@@ -133,35 +133,30 @@ Deno.test("MemoryRateLimitStore holds 100,000 keys by default", () => {
   assertEquals(store.size, 100_000);
 });
 
-Deno.test("MemoryRateLimitStore takes a million keys in constant time", () => {
-  const store = new MemoryRateLimitStore();
-  const start = performance.now();
-  for (let i = 0; i < 1_000_000; i++) store.increment(String(i), LONG_MS);
-  // Measured: 1 s; by the order of the map instead of a list 80 s of CPU.
-  assert(performance.now() - start < 20_000);
-});
-
-/** Counts a million addresses in a process of its own, and prints by how many bytes its heap has grown. */
+/** Counts a million addresses, and prints by how many bytes the heap has grown, and the milliseconds. */
 const GROWTH = `
   import { MemoryRateLimitStore } from "${import.meta.resolve("../../middleware/mod.ts")}";
   const heap = () => (gc(), gc(), Deno.memoryUsage().heapUsed);
-  const [store, before] = [new MemoryRateLimitStore(), heap()];
+  const [store, before, start] = [new MemoryRateLimitStore(), heap(), performance.now()];
   for (let i = 0; i < 1_000_000; i++) {
     store.increment("2001:0db8:" + (i >> 16) + ":" + (i & 65_535) + "::/64", 60_000);
   }
-  console.log(heap() - before, store.size);
+  const ms = Math.round(performance.now() - start);
+  console.log(heap() - before, store.size, ms);
 `;
 
 testWith(
   ["read", "run"],
-  "MemoryRateLimitStore holds a million addresses in under 20 MiB",
+  "MemoryRateLimitStore holds a million addresses in under 20 MiB, each in constant time",
   async () => {
     const args = ["eval", "--cached-only", "--quiet", "--v8-flags=--expose-gc", GROWTH];
     const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
-    const [growth, size] = new TextDecoder().decode(stdout).split(" ").map(Number);
+    const [growth, size, ms] = new TextDecoder().decode(stdout).split(" ").map(Number);
     assertEquals(size, 100_000);
     // The heap of Deno 2.5 takes half as much again for the same: 29.3 MiB for 18.6.
     assertLess(growth!, (ON_DENO_2_5 ? 31 : 20) * 2 ** 20);
+    // Measured: 1 s; by the order of the map instead of a list 80 s of CPU.
+    assertLess(ms!, 20_000);
   },
 );
 

@@ -1,4 +1,5 @@
 import type { EventStore } from "../../mod.ts";
+import { byLength } from "../_length.ts";
 import { until } from "../../dev/harness/until.ts";
 import { type AppProcess, type ProcessOptions, startProcess } from "./_process.ts";
 
@@ -10,7 +11,7 @@ export async function killSending(
   connections: number,
 ): Promise<void> {
   await using app = await startProcess(options);
-  const lifeMs = 200 + Math.random() * 1_000;
+  const lifeMs = 200 + Math.random() * byLength(1_000, 300);
   const killing = new Promise((resolve) => setTimeout(resolve, lifeMs));
   const sending = Promise.all(Array.from({ length: connections }, async () => {
     await sendUntilGone(app, sent, acknowledged);

@@ -12,7 +12,7 @@ const KILLS = byLength(12, 3);
 const EMITS = 3;
 
 /** Each delivery makes five events. */
-const CONNECTIONS = 4;
+const CONNECTIONS = byLength(4, 2);
 
 testWith(NEEDS, `no emitted event is lost or doubled over ${KILLS} kills`, async () => {
   await withFolder(async (folder) => {

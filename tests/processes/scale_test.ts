@@ -12,7 +12,7 @@ const NEEDS = ["net", "read", "write", "run", "env"] as const;
 /** Time that an event of another process may wait. Through the KV's own queue it is up to 60 s. */
 const OTHER_PROCESS_MS = 2_000;
 
-const EVENTS = 500;
+const EVENTS = 200;
 
 /** Runs a test on each KV that processes can share. */
 function testShared(name: string, fn: (kv: string) => Promise<void>): void {

@@ -5,6 +5,7 @@ import {
   openEventStore,
 } from "../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
+import { FULL_LENGTH } from "../../_length.ts";
 import { perFile } from "../../_per_file.ts";
 import { isGranted, type Need, testWith } from "../../_permissions.ts";
 import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
@@ -25,7 +26,7 @@ interface OpenedKv extends AsyncDisposable {
 interface Engine {
   readonly name: string;
   readonly needs: readonly Need[];
-  readonly notifiers: readonly NotifierKind[];
+  readonly notifier: NotifierKind;
   /** Number of processes that do the store's work. */
   readonly processes: 1 | 2;
   /** Reason why it cannot be used here. */
@@ -33,39 +34,47 @@ interface Engine {
   open(): Promise<OpenedKv>;
 }
 
+/** A notifier's message is part of the commits, and matters to nothing else but `listen()`: each engine has one. */
 const MEMORY: Engine = {
   name: "memory",
   needs: [],
-  notifiers: ["enqueue", "watch"],
+  notifier: "enqueue",
   processes: 1,
   open: openMemory,
 };
 
-const FILE: Engine = { ...MEMORY, name: "file", needs: ["read", "write"], open: openFile };
+const FILE: Engine = {
+  ...MEMORY,
+  name: "file",
+  needs: ["read", "write"],
+  notifier: "watch",
+  open: openFile,
+};
 
 const DENOKV: Engine = {
   name: "denokv",
   needs: ["read", "write", "net", "run", "env"],
-  notifiers: ["watch"],
+  notifier: "watch",
   processes: 1,
   missing: denokvPath() === undefined ? DENOKV_MISSING : undefined,
   open: openRemote,
 };
 
+const ON_FILE: Engine = {
+  ...FILE,
+  name: "two processes on a file",
+  needs: ["read", "write", "run"],
+  notifier: "enqueue",
+  processes: 2,
+};
+
+const ON_DENOKV: Engine = { ...DENOKV, name: "two processes on denokv", processes: 2 };
+
 /**
- * One notifier each: it matters to `listen()` alone, which is a process's own. The oldest Deno runs the same
- * tests in one process: what two do to each other is the store's, and the time is short.
+ * What two processes do to each other is the store's: so they share a remote KV in the long tests only, and with
+ * the oldest Deno, whose time is short, the same tests run in one process.
  */
-const SHARED: readonly Engine[] = ON_DENO_2_5 ? [] : [
-  {
-    ...FILE,
-    name: "two processes on a file",
-    needs: ["read", "write", "run"],
-    notifiers: ["enqueue"],
-    processes: 2,
-  },
-  { ...DENOKV, name: "two processes on denokv", processes: 2 },
-];
+const SHARED = ON_DENO_2_5 ? [] : FULL_LENGTH ? [ON_FILE, ON_DENOKV] : [ON_FILE];
 
 /** The other process of the tests of this file, and the server of those on a remote KV. */
 let peerOfFile: (() => Peer) | undefined;
@@ -81,13 +90,20 @@ export function testStore(
   for (const engine of SHARED) testEngine(name, engine, fn, options);
 }
 
-/** Registers a test that makes no sense in two processes: of the notifier, or on a store of its own. */
+/** Registers a test that makes no sense in two processes, such as one on a store of its own. */
 export function testStoreInOneProcess(
   name: string,
   fn: (sut: StoreUnderTest) => Promise<void>,
   options: EventStoreOptions = {},
 ): void {
   for (const engine of [MEMORY, FILE, DENOKV]) testEngine(name, engine, fn, options);
+}
+
+/** Registers a test of the notifier, for each kind of it that an engine can have. */
+export function testNotifier(name: string, fn: (sut: StoreUnderTest) => Promise<void>): void {
+  testStoreInOneProcess(name, fn);
+  testEngine(name, { ...MEMORY, notifier: "watch" }, fn, {});
+  testEngine(name, { ...FILE, notifier: "enqueue" }, fn, {});
 }
 
 function testEngine(
@@ -99,22 +115,21 @@ function testEngine(
   const isUsable = !engine.missing && isGranted(engine.needs);
   if (isUsable && engine.processes === 2) peerOfFile ??= perFile(startPeer);
   if (isUsable && engine.open === openRemote) denokvOfFile ??= perFile(startDenokv);
-  for (const notifier of engine.notifiers) {
-    const title = `${name} [${engine.name}, ${notifier}]`;
-    if (engine.missing) {
-      Deno.test({ name: `${title} (skipped: ${engine.missing})`, ignore: true, fn: () => {} });
-      continue;
-    }
-    testWith(engine.needs, title, async () => {
-      await using opened = await engine.open();
-      const { kv, url } = opened;
-      const own = await openEventStore(kv, { ...options, notifier });
-      const end = () => Promise.resolve();
-      if (engine.processes === 1) return await fn({ kv, store: own, [Symbol.asyncDispose]: end });
-      await using shared = await inTwoProcesses(own, peerOfFile!(), url, { ...options, notifier });
-      await fn({ kv, store: shared.store, [Symbol.asyncDispose]: end });
-    });
+  const { notifier } = engine;
+  const title = `${name} [${engine.name}, ${notifier}]`;
+  if (engine.missing) {
+    Deno.test({ name: `${title} (skipped: ${engine.missing})`, ignore: true, fn: () => {} });
+    return;
   }
+  testWith(engine.needs, title, async () => {
+    await using opened = await engine.open();
+    const { kv, url } = opened;
+    const own = await openEventStore(kv, { ...options, notifier });
+    const end = () => Promise.resolve();
+    if (engine.processes === 1) return await fn({ kv, store: own, [Symbol.asyncDispose]: end });
+    await using shared = await inTwoProcesses(own, peerOfFile!(), url, { ...options, notifier });
+    await fn({ kv, store: shared.store, [Symbol.asyncDispose]: end });
+  });
 }
 
 /** Opens a store in memory. */

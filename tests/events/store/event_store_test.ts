@@ -2,7 +2,7 @@ import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { type Delivery, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
-import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { memoryStore, testNotifier, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { damage, setNewer, setValue } from "./_values.ts";
 
 testStore("accept() stores an event that can be claimed and loaded", async ({ store }) => {
@@ -216,7 +216,7 @@ testStore("a lease that was lost settles nothing", async ({ store }) => {
   assertEquals((await store.get("d1"))?.state, "running");
 });
 
-testStoreInOneProcess("listen() wakes when an event was accepted", async ({ kv, store }) => {
+testNotifier("listen() wakes when an event was accepted", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
   const listening = store.listen({ wake: woken.resolve });
   await store.accept(delivery("d1"));
@@ -225,7 +225,7 @@ testStoreInOneProcess("listen() wakes when an event was accepted", async ({ kv, 
   await listening;
 });
 
-testStoreInOneProcess("the notifier wakes another store on the same KV", async ({ kv, store }) => {
+testNotifier("the notifier wakes another store on the same KV", async ({ kv, store }) => {
   const woken = Promise.withResolvers<void>();
   const other = await openEventStore(kv, { notifier: store.notifier });
   const listening = other.listen({ wake: woken.resolve });

@@ -140,7 +140,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 });
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
-const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 20);
+const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 10);
 
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */
 const ONCE_BROKEN: readonly Scenario[] = [
