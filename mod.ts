@@ -114,13 +114,12 @@ export {
   type ErrorCode,
   errorHandler,
   HttpError,
-  type HttpErrorOptions,
   type LoggerOptions,
   type LoggerVariables,
   notFoundHandler,
   type RateLimitOptions,
 } from "./middleware/mod.ts";
-export { type HealthOptions, healthRoutes } from "./health/mod.ts";
+export { healthRoutes } from "./health/mod.ts";
 
 // The log.
 export {

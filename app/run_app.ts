@@ -1,14 +1,6 @@
 import { type EnvSpec, VariableError } from "../core/env.ts";
-import {
-  consoleSink,
-  consoleTextSink,
-  createStdoutLog,
-  type LogSink,
-  reasonOf,
-  type StdoutLog,
-  writeLog,
-} from "../core/mod.ts";
-import { isTelemetryOn } from "../telemetry/mod.ts";
+import { consoleLog, createStdoutLog, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
+import { isTelemetryOn } from "../telemetry/open_telemetry.ts";
 import { onDeploy } from "./app_variables.ts";
 import type { App } from "./define_app.ts";
 import {
@@ -111,7 +103,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
 ): Promise<void> {
   checkStartOptions("run the app", app, options);
   const { name } = app.definition;
-  let stdout: StdoutLog | undefined;
+  let stdout: ReturnType<typeof createStdoutLog> | undefined;
   let log: LogSink;
   let stopSignal: StopSignal;
   let started: StartedApp;
@@ -119,7 +111,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
     const format = formatOf(options.env);
     stdout = options.log || listensToConsole() ? undefined : createStdoutLog({ format });
     if (stdout) addEventListener("unload", stdout.end);
-    log = options.log ?? stdout?.log ?? (format === "text" ? consoleTextSink : consoleSink);
+    log = options.log ?? stdout?.log ?? consoleLog(format === "text" ? "text" : "json");
     stopSignal = listenForStop(name, log);
     started = await startApp(app, { ...options, log });
     stopSignal.markStarted();

@@ -1,6 +1,6 @@
 import { checkInteger, MAX_TIMER_MS } from "../core/check_options.ts";
 import { type EnvSpec, readAll, VariableError, variablesIn } from "../core/env.ts";
-import { consoleSink, consoleTextSink, type LogSink, writeLog } from "../core/mod.ts";
+import { consoleLog, type LogSink, writeLog } from "../core/mod.ts";
 import { planOf, readAllowed, variablesOf } from "./app_plan.ts";
 import { readLogFormat, readPlace } from "./app_variables.ts";
 import type { App } from "./define_app.ts";
@@ -26,7 +26,7 @@ export interface StartAppOptions<TResources = unknown>
   /**
    * Log of the app, its event store and its worker.
    *
-   * @default {consoleSink} Or `consoleTextSink` on a terminal. `LOG_FORMAT` forces one of them.
+   * @default {consoleSink} Or text for people on a terminal. `LOG_FORMAT` forces one of them.
    */
   readonly log?: LogSink | undefined;
   /**
@@ -107,7 +107,7 @@ export async function startApp<TEvents extends object, TSpec extends EnvSpec, TR
 ): Promise<StartedApp> {
   checkStartOptions(DOING, app, options);
   const { name } = app.definition;
-  const { log = consoleLog(options.env), graceMs = 4_000 } = options;
+  const { log = consoleLog(formatOf(options.env)), graceMs = 4_000 } = options;
   const variables = variablesOf(name, { ...options, log });
   const [plan, place] = readAllowed(variables, () =>
     readAll(
@@ -216,11 +216,4 @@ export function formatOf(env: OpenAppOptions["env"]): ReturnType<typeof readLogF
     if (error instanceof VariableError || error instanceof Deno.errors.NotCapable) return "auto";
     throw error;
   }
-}
-
-/** Makes a log that writes to the console: text if `LOG_FORMAT` says so, or by default on a terminal. */
-function consoleLog(env: OpenAppOptions["env"]): LogSink {
-  const format = formatOf(env);
-  const isText = format === "text" || format === "auto" && Deno.stdout.isTerminal();
-  return isText ? consoleTextSink : consoleSink;
 }

@@ -1,13 +1,13 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import type { ConsoleRecords, NewConsoleRecord } from "../events/store/kv/console_records.ts";
-import type {
-  Attempt,
-  AttemptedEvent,
-  AttemptOutcome,
-  CountedDelivery,
-  Telemetry,
-} from "../telemetry/mod.ts";
-import { takenMs } from "../telemetry/telemetry.ts";
+import {
+  type Attempt,
+  type AttemptedEvent,
+  type AttemptOutcome,
+  type CountedDelivery,
+  takenMs,
+  type Telemetry,
+} from "../telemetry/telemetry.ts";
 import type { Activity, ActivitySlot, Period, TypeNumbers } from "./_console_data.ts";
 import { within } from "./_counts.ts";
 import { isTallyRecord, percentile, recordOf, sumOf, Tally, tallyOf } from "./_tally.ts";

@@ -3,7 +3,7 @@ import { checkFunctions, checkKeys, checkObject, checkPart, met } from "../core/
 import { checkMountPath } from "../app/mounts.ts";
 import { consoleSink, type LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
-import { checkClientIpOptions } from "../middleware/client_ip.ts";
+import { proxyHops } from "../middleware/client_ip.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { flawOfToken } from "./_tokens.ts";
@@ -145,7 +145,7 @@ export async function createConsole(options: ConsoleOptions): Promise<Console> {
     "'store' must be what openEventStore() resolves with",
   );
   checkFunctions(DOING, { log: options.log });
-  checkClientIpOptions(DOING, options);
+  proxyHops(DOING, "trustedProxyHops", options.trustedProxyHops ?? 0);
   for (const name of ["viewerToken", "operatorToken"] as const) {
     const flaw = options[name] === undefined ? undefined : flawOfToken(options[name]);
     if (flaw) throw new TypeError(`Cannot ${DOING}: '${name}' ${flaw}`);

@@ -22,6 +22,37 @@ export function met(value: unknown): string {
   return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
+/** Check of an option that is given. It throws if the value cannot be used. */
+export type OptionCheck = (doing: string, name: string, value: unknown) => void;
+
+/**
+ * Checks options: they are an object, it has no other names than those of the checks, and each value passes
+ * its check.
+ *
+ * @param doing The action that fails otherwise, for the message, such as `create the app`.
+ * @param options The options.
+ * @param checks The checks by name, in the order in which a message lists the names; undefined for an option
+ * that is checked elsewhere.
+ * @param needed The names of the options that must be given.
+ * @param name The name of the options in messages.
+ * @throws {TypeError} If the options are not an object, have an unknown name, or a value has the wrong type.
+ * @throws {RangeError} If a number is out of its range.
+ */
+export function checkOptions<TOptions extends object>(
+  doing: string,
+  options: TOptions,
+  checks: { readonly [TName in keyof Required<TOptions>]: OptionCheck | undefined },
+  needed: readonly (keyof TOptions)[] = [],
+  name?: string,
+): void {
+  checkObject(doing, options, name);
+  checkKeys(doing, options, Object.keys(checks));
+  for (const [key, check] of Object.entries<OptionCheck | undefined>(checks)) {
+    const value: unknown = options[key as keyof TOptions];
+    if (value !== undefined || needed.includes(key as keyof TOptions)) check?.(doing, key, value);
+  }
+}
+
 /**
  * Checks that options are an object.
  *
@@ -138,4 +169,58 @@ export function checkInteger(
   throw new RangeError(
     `Cannot ${doing}: '${name}' must be a whole number from ${min} to ${max}, got ${met(value)}`,
   );
+}
+
+/**
+ * Makes the check of a whole number.
+ *
+ * @param range The smallest and the largest number allowed.
+ * @returns The check.
+ */
+export function wholeNumber(range: IntegerRange = { max: Number.MAX_SAFE_INTEGER }): OptionCheck {
+  return (doing, name, value) => checkInteger(doing, name, value, range);
+}
+
+/**
+ * Makes the check of a part by one of its methods.
+ *
+ * @param method The name of a method that the part must have.
+ * @param wanted What the option must be, for the message.
+ * @returns The check.
+ */
+export function partWith(method: string, wanted: string): OptionCheck {
+  return (doing, name, value) => checkPart(doing, value, method, `'${name}' must be ${wanted}`);
+}
+
+/** Checks that an option is an object. */
+export const checkObjectOption: OptionCheck = (doing, name, value) =>
+  checkObject(doing, value, `'${name}'`);
+
+/** Checks that an option is true or false. */
+export const checkBoolean: OptionCheck = (doing, name, value) => {
+  if (typeof value === "boolean") return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be true or false, got ${met(value)}`);
+};
+
+/** Checks that an option is a text that is not blank. */
+export const checkText: OptionCheck = (doing, name, value) => {
+  if (typeof value === "string" && value.trim() !== "") return;
+  throw new TypeError(
+    `Cannot ${doing}: '${name}' must be a text that is not blank, got ${met(value)}`,
+  );
+};
+
+/**
+ * Makes the check of an option that is one of a few texts.
+ *
+ * @param texts The texts.
+ * @returns The check.
+ */
+export function oneOf(...texts: readonly string[]): OptionCheck {
+  return (doing, name, value) => {
+    if (texts.includes(value as string)) return;
+    const quoted = texts.map((text) => `"${text}"`);
+    const wanted = `${quoted.slice(0, -1).join(", ")} or ${quoted.at(-1)}`;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
+  };
 }

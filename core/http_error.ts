@@ -43,30 +43,6 @@ export type ErrorCode =
   | (string & Record<never, never>);
 
 /**
- * Options of {@linkcode HttpError}.
- *
- * @category Errors
- */
-export interface HttpErrorOptions {
-  /** Machine-readable code, sent as `X-Error-Code` and logged. */
-  readonly code: ErrorCode;
-  /** Further response headers, such as `Retry-After`. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Cause of the failure. It is logged for a 5xx status, and never sent. */
-  readonly cause?: unknown;
-}
-
-/**
- * Body of every error response: exactly one field.
- *
- * @category Errors
- */
-export interface ErrorBody {
-  /** Message for a person. */
-  readonly error: string;
-}
-
-/**
  * Failed request, with the status and the message of its answer.
  *
  * Throw it anywhere below an app that uses {@linkcode errorHandler}. It is a Hono `HTTPException`,
@@ -100,7 +76,14 @@ export class HttpError extends HTTPException {
    * @param message The message for a person, sent as the body's `error`.
    * @param options The code, further headers and the cause.
    */
-  constructor(status: ContentfulStatusCode, message: string, options: HttpErrorOptions) {
+  constructor(status: ContentfulStatusCode, message: string, options: {
+    /** Machine-readable code, sent as `X-Error-Code` and logged. */
+    readonly code: ErrorCode;
+    /** Further response headers, such as `Retry-After`. */
+    readonly headers?: Readonly<Record<string, string>> | undefined;
+    /** Cause of the failure. It is logged for a 5xx status, and never sent. */
+    readonly cause?: unknown;
+  }) {
     super(status, { message, cause: options.cause });
     this.name = "HttpError";
     this.code = options.code;
@@ -113,9 +96,8 @@ export class HttpError extends HTTPException {
    * @returns A JSON response with the one field `error`.
    */
   override getResponse(): Response {
-    const body: ErrorBody = { error: this.message };
     const headers = { ...this.headers, "X-Error-Code": this.code };
-    return Response.json(body, { status: this.status, headers });
+    return Response.json({ error: this.message }, { status: this.status, headers });
   }
 }
 

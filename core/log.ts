@@ -1,3 +1,9 @@
+/**
+ * The log: records, their two forms (JSON for machines, text for people), and the console that they are
+ * written to by default. `log_summary.ts` sums up floods, and `stdout_log.ts` writes without blocking.
+ *
+ * @module
+ */
 import type { Context } from "@hono/hono";
 
 /**
@@ -32,6 +38,9 @@ export interface LogRecord {
  */
 export type LogSink = (record: LogRecord) => void;
 
+/** Form of the log's records: `json`, one line each; `text`, for people; `auto` is `text` on a terminal. */
+export type LogFormat = "json" | "text" | "auto";
+
 /** Deepest cause that is written: a chain of errors can be circular. */
 const MAX_CAUSE_DEPTH = 5;
 
@@ -45,6 +54,42 @@ const MAX_TEXT_LENGTH = 8192;
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
+/** Error as it is in a record's JSON. */
+interface ErrorFields {
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: unknown;
+  readonly cause?: unknown;
+  readonly errors?: unknown;
+}
+
+/** Fields that come first, in this order. All others follow in the order of the record. */
+const FIRST = [
+  ...["method", "path", "status", "code"],
+  ...["type", "id", "attempt", "durationMs", "eventId", "error"],
+];
+
+const ERROR_FIELDS: readonly string[] = ["name", "message", "stack", "cause", "errors"];
+
+/** Width of the messages that are logged most: `event handled`. */
+const MESSAGE_WIDTH = 13;
+
+const LEVEL_WIDTH = 5;
+
+/** Most lines below the first one. */
+const MAX_ERROR_LINES = 40;
+
+const INDENT = "    ";
+
+const NO_TIME = "--:--:--.---";
+
+/** Text that is written without quotes: it cannot be taken for another field. */
+const BARE = /^[^\s"=]+$/;
+
+/** SGR parameters (ECMA-48, 8.3.117). */
+const COLOURS: Readonly<Record<LogLevel, number>> = { debug: 90, info: 32, warn: 33, error: 31 };
+const DIM = 2;
+
 /**
  * Formats a record as one line of JSON, whatever its fields contain.
  *
@@ -56,13 +101,8 @@ export function formatLogLine(record: LogRecord): string {
   return printable(stringify(record));
 }
 
-/**
- * Escapes what a terminal would act on or hide.
- *
- * @param text The text.
- * @returns The text in one line, safe to print.
- */
-export function printable(text: string): string {
+/** Escapes what a terminal would act on or hide. */
+function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
@@ -75,6 +115,51 @@ export function oneLine(text: string): string {
 function escaped(character: string): string {
   return character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
     .join("");
+}
+
+/**
+ * Formats a record for people: a line with the local time, level, message and fields, and below it the
+ * stacks of errors. It holds what {@linkcode formatLogLine} would write, bounded and escaped as there, and
+ * only the first line of a record begins without white space.
+ *
+ * @param record The record.
+ * @param colour Whether a terminal's colours are used.
+ * @returns The lines, without a line break at the end, safe to print.
+ */
+export function formatLogText(record: LogRecord, colour: boolean): string {
+  // From JSON, so that every value is plain, bounded and harmless to read.
+  const { level, time, message, ...fields } = JSON.parse(formatLogLine(record));
+  const paint = (as: number | undefined, text: string) =>
+    colour && as !== undefined ? `\x1b[${as}m${text}\x1b[0m` : text;
+  const first = FIRST.filter((name) => Object.hasOwn(fields, name));
+  const pairs = [...new Set([...first, ...Object.keys(fields)])].map((name) =>
+    `${paint(DIM, `${textOfValue(name)}=`)}${textOfField(fields[name])}`
+  );
+  const severity = printable(String(level).toUpperCase()).padEnd(LEVEL_WIDTH);
+  const what = printable(String(message));
+  const head = `${clockTime(time)} ${paint(COLOURS[level as LogLevel], severity)} `;
+  const line = pairs.length === 0 ? what : `${what.padEnd(MESSAGE_WIDTH)}  ${pairs.join(" ")}`;
+  const below = Object.values(fields).filter(isError).flatMap((error) => linesBelow(error, INDENT));
+  const hidden = below.splice(MAX_ERROR_LINES).length;
+  if (hidden > 0) below.push(`${INDENT}... ${hidden} more lines`);
+  return [head + line, ...below.map((each) => paint(DIM, each))].join("\n");
+}
+
+/**
+ * Makes the function that formats records for an output.
+ *
+ * @param format The form.
+ * @param output The output. A terminal gets colours, unless `NO_COLOR` is set.
+ * @returns The function. Its text has no line break at the end.
+ */
+export function formatFor(
+  format: LogFormat,
+  output: { isTerminal?(): boolean } | undefined,
+): (record: LogRecord) => string {
+  const isTerminal = output?.isTerminal?.() === true;
+  if (format === "json" || format === "auto" && !isTerminal) return formatLogLine;
+  const colour = isTerminal && !globalThis.Deno?.noColor;
+  return (record) => formatLogText(record, colour);
 }
 
 /**
@@ -94,11 +179,17 @@ export function consoleSink(record: LogRecord): void {
 }
 
 /**
- * Writes to the console. What cannot be written is dropped.
+ * Makes a log that writes to the console, as {@linkcode consoleSink} does.
  *
- * @param text The text, without a line break at its end.
+ * @param format The form of the records.
+ * @returns The log.
  */
-export function print(text: string): void {
+export function consoleLog(format: LogFormat): LogSink {
+  const formatted = formatFor(format, globalThis.Deno?.stdout);
+  return formatted === formatLogLine ? consoleSink : (record) => print(formatted(record));
+}
+
+function print(text: string): void {
   try {
     console.log(text);
   } catch {
@@ -207,4 +298,51 @@ function describeError(error: unknown, depth: number): unknown {
     }
     : {};
   return { name, message, stack, ...inner };
+}
+
+/** Shortens a time to its local hour, minute, second and millisecond. */
+function clockTime(time: string): string {
+  const date = new Date(time);
+  if (Number.isNaN(date.getTime())) return NO_TIME;
+  return `${date.toTimeString().slice(0, 8)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+function textOfField(value: unknown): string {
+  return textOfValue(isError(value) ? `${value.name}: ${value.message}` : value);
+}
+
+/** Writes a value as JSON, or a plain text without its quotes. */
+function textOfValue(value: unknown): string {
+  const json = printable(JSON.stringify(value));
+  return typeof value === "string" && json === `"${value}"` && BARE.test(value) ? value : json;
+}
+
+function isError(value: unknown): value is ErrorFields {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, message } = value as Record<string, unknown>;
+  return typeof name === "string" && typeof message === "string" &&
+    Object.keys(value).every((field) => ERROR_FIELDS.includes(field));
+}
+
+/** Writes the stack of an error, and what it was caused by. */
+function linesBelow(error: ErrorFields, indent: string): string[] {
+  const causes: [string, unknown][] = error.cause === undefined ? [] : [["cause", error.cause]];
+  if (Array.isArray(error.errors)) {
+    causes.push(...error.errors.map((each, i): [string, unknown] => [`errors[${i}]`, each]));
+  }
+  return [
+    ...framesOf(error).map((frame) => `${indent}${printable(frame)}`),
+    ...causes.flatMap(([name, cause]) => [
+      `${indent}${name}: ${textOfField(cause)}`,
+      ...isError(cause) ? linesBelow(cause, `${indent}  `) : [],
+    ]),
+  ];
+}
+
+/** Takes the frames from a stack, which begins with the message. */
+function framesOf({ message, stack }: ErrorFields): string[] {
+  if (typeof stack !== "string") return [];
+  const start = stack.indexOf(message);
+  const frames = stack.slice(start < 0 ? 0 : start + message.length);
+  return frames.split("\n").map((frame) => frame.trim()).filter((frame) => frame !== "");
 }

@@ -1,43 +1,5 @@
-import { checkFunctions, checkInteger, checkKeys, checkObject } from "./check_options.ts";
+import { checkFunction, checkOptions, wholeNumber } from "./check_options.ts";
 import { consoleSink, type LogLevel, type LogRecord, type LogSink, writeLog } from "./log.ts";
-
-/**
- * Options of {@linkcode createLogSummary}.
- *
- * @category Log and telemetry
- */
-export interface LogSummaryOptions {
-  /**
-   * Log that the records go to.
-   *
-   * @default {consoleSink}
-   */
-  readonly log?: LogSink | undefined;
-  /**
-   * Number of records of one kind that are written one by one in a window.
-   *
-   * @default {100}
-   */
-  readonly limit?: number | undefined;
-  /**
-   * Length of the window, in milliseconds.
-   *
-   * @default {10_000}
-   */
-  readonly windowMs?: number | undefined;
-}
-
-/**
- * Log that sums up floods.
- *
- * @category Log and telemetry
- */
-export interface LogSummary {
-  /** Log to send records to. */
-  readonly log: LogSink;
-  /** Writes the summaries so far. Call it before the process ends, and from time to time. */
-  readonly flush: () => void;
-}
 
 /** Records of one kind in the current window. */
 interface Kind {
@@ -52,8 +14,6 @@ interface Kind {
 const MAX_KINDS = 100;
 
 const OTHER_KINDS = "other";
-
-const DOING = "create the log summary";
 
 /** Longest path that is kept: kinds stay in memory for a window. */
 const MAX_PATH_LENGTH = 200;
@@ -91,13 +51,34 @@ const MAX_PATH_LENGTH = 200;
  *
  * @category Log and telemetry
  */
-export function createLogSummary(options: LogSummaryOptions = {}): LogSummary {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, ["log", "limit", "windowMs"]);
+export function createLogSummary(options: {
+  /**
+   * Log that the records go to.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * Number of records of one kind that are written one by one in a window.
+   *
+   * @default {100}
+   */
+  readonly limit?: number | undefined;
+  /**
+   * Length of the window, in milliseconds.
+   *
+   * @default {10_000}
+   */
+  readonly windowMs?: number | undefined;
+} = {}): {
+  /** Log to send records to. */
+  readonly log: LogSink;
+  /** Writes the summaries so far. Call it before the process ends, and from time to time. */
+  readonly flush: () => void;
+} {
+  const checks = { log: checkFunction, limit: wholeNumber(), windowMs: wholeNumber() };
+  checkOptions("create the log summary", options, checks);
   const { log = consoleSink, limit = 100, windowMs = 10_000 } = options;
-  checkFunctions(DOING, { log });
-  checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
-  checkInteger(DOING, "windowMs", windowMs, { max: Number.MAX_SAFE_INTEGER });
   // Codes are constants of the program; paths are chosen by senders, and must not crowd out the codes.
   const codes = new Map<string, Kind>();
   const paths = new Map<string, Kind>();

@@ -16,10 +16,12 @@ export {
   met,
 } from "./check_options.ts";
 export { withDeadline } from "./timeouts.ts";
-export { type ErrorBody, type ErrorCode, HttpError, type HttpErrorOptions } from "./http_error.ts";
+export { type ErrorCode, HttpError } from "./http_error.ts";
 export {
+  consoleLog,
   consoleSink,
   formatLogLine,
+  type LogFormat,
   type LogLevel,
   type LogRecord,
   type LogSink,
@@ -27,12 +29,6 @@ export {
   writeLog,
   writeRecord,
 } from "./log.ts";
-export { consoleTextSink } from "./log_text.ts";
-export { createLogSummary, type LogSummary, type LogSummaryOptions } from "./log_summary.ts";
-export {
-  createStdoutLog,
-  type LogOutput,
-  type StdoutLog,
-  type StdoutLogOptions,
-} from "./stdout_log.ts";
+export { createLogSummary } from "./log_summary.ts";
+export { createStdoutLog } from "./stdout_log.ts";
 export { lookable, reasonOf, textOf } from "./text_of.ts";

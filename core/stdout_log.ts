@@ -1,88 +1,9 @@
-import { checkInteger, checkKeys, checkObject, met } from "./check_options.ts";
-import { consoleSink, formatLogLine, type LogRecord, type LogSink } from "./log.ts";
-import { consoleTextSink, formatLogText, hasColours } from "./log_text.ts";
+import { checkOptions, oneOf, wholeNumber } from "./check_options.ts";
+import { consoleLog, formatFor, type LogRecord, type LogSink } from "./log.ts";
 import { withDeadline } from "./timeouts.ts";
 
-/**
- * Options of {@linkcode createStdoutLog}.
- *
- * @category Log and telemetry
- */
-export interface StdoutLogOptions {
-  /**
-   * Form of the records: `json`, one line each; `text`, to be read by people, with the stacks of errors on
-   * lines of their own; or `auto`, which is `text` on a terminal. A terminal gets colours, unless
-   * `NO_COLOR` is set.
-   *
-   * @default {"json"}
-   */
-  readonly format?: "json" | "text" | "auto" | undefined;
-  /**
-   * Most characters that wait while nobody reads the output. Lines beyond that are dropped and counted.
-   *
-   * @default {4_194_304} About 14,000 requests.
-   */
-  readonly maxWaitingChars?: number | undefined;
-  /**
-   * Output to write to.
-   *
-   * @default {Deno.stdout}
-   */
-  readonly output?: LogOutput | undefined;
-}
-
-/**
- * Output of a log, such as `Deno.stdout`.
- *
- * @category Log and telemetry
- */
-export interface LogOutput {
-  /**
-   * Writes without blocking.
-   *
-   * @param bytes The bytes to write.
-   * @returns The number of bytes that were written.
-   */
-  write(bytes: Uint8Array): Promise<number>;
-  /**
-   * Writes, and blocks until it is done.
-   *
-   * @param bytes The bytes to write.
-   * @returns The number of bytes that were written.
-   */
-  writeSync(bytes: Uint8Array): number;
-  /**
-   * Tells whether the output is a terminal. One without this method is none.
-   *
-   * @returns True if it is a terminal.
-   */
-  isTerminal?(): boolean;
-}
-
-/**
- * Log on the standard output that never waits for its reader.
- *
- * @category Log and telemetry
- */
-export interface StdoutLog {
-  /** Log to send records to. */
-  readonly log: LogSink;
-  /**
-   * Writes the waiting lines. Call it before the process ends.
-   *
-   * @param withinMs The longest wait for a slow reader, in milliseconds.
-   * @returns A promise that resolves when nothing waits, nothing can be written, or the time is up.
-   */
-  readonly drain: (withinMs: number) => Promise<void>;
-  /**
-   * Writes the waiting lines at once, and each later line as it comes, unless the reader has stopped
-   * reading. It is for the `unload` event, after which nothing can be written later.
-   */
-  readonly end: () => void;
-}
-
-/** Formats a record, without the line break at the end. */
-type Format = (record: LogRecord) => string;
+/** Output that lines are written to. */
+type Output = Pick<typeof Deno.stdout, "write" | "writeSync">;
 
 /** Lines that were dropped in a row. */
 interface Gap {
@@ -135,41 +56,67 @@ const LAST_WRITE_MS = 20;
  *
  * @category Log and telemetry
  */
-export function createStdoutLog(options: StdoutLogOptions = {}): StdoutLog {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, ["format", "maxWaitingChars", "output"]);
-  const { maxWaitingChars = 4_194_304, output = globalThis.Deno?.stdout } = options;
-  const { format: wanted = "json" } = options;
-  if (!FORMATS.includes(wanted)) {
-    throw new TypeError(
-      `Cannot ${DOING}: 'format' must be "json", "text" or "auto", got ${met(wanted)}`,
-    );
-  }
-  checkInteger(DOING, "maxWaitingChars", maxWaitingChars, { max: Number.MAX_SAFE_INTEGER });
-  const isText = wanted === "text" || wanted === "auto" && output?.isTerminal?.() === true;
-  if (!output) {
-    const log = isText ? consoleTextSink : consoleSink;
-    return { log, drain: () => Promise.resolve(), end: () => {} };
-  }
-  const colour = hasColours(output);
-  const format: Format = isText ? (record) => formatLogText(record, { colour }) : formatLogLine;
-  const lines = new WaitingLines(maxWaitingChars, output, format);
+export function createStdoutLog(options: {
+  /**
+   * Form of the records: `json`, one line each; `text`, to be read by people, with the stacks of errors on
+   * lines of their own; or `auto`, which is `text` on a terminal. A terminal gets colours, unless
+   * `NO_COLOR` is set.
+   *
+   * @default {"json"}
+   */
+  readonly format?: "json" | "text" | "auto" | undefined;
+  /**
+   * Most characters that wait while nobody reads the output. Lines beyond that are dropped and counted.
+   *
+   * @default {4_194_304} About 14,000 requests.
+   */
+  readonly maxWaitingChars?: number | undefined;
+  /**
+   * Output to write to. One without `isTerminal` is taken for a file or a pipe.
+   *
+   * @default {Deno.stdout}
+   */
+  readonly output?:
+    | Pick<typeof Deno.stdout, "write" | "writeSync"> & { isTerminal?(): boolean }
+    | undefined;
+} = {}): {
+  /** Log to send records to. */
+  readonly log: LogSink;
+  /**
+   * Writes the waiting lines. Call it before the process ends.
+   *
+   * @param withinMs The longest wait for a slow reader, in milliseconds.
+   * @returns A promise that resolves when nothing waits, nothing can be written, or the time is up.
+   */
+  readonly drain: (withinMs: number) => Promise<void>;
+  /**
+   * Writes the waiting lines at once, and each later line as it comes, unless the reader has stopped
+   * reading. It is for the `unload` event, after which nothing can be written later.
+   */
+  readonly end: () => void;
+} {
+  checkOptions("create the log", options, {
+    format: oneOf("json", "text", "auto"),
+    maxWaitingChars: wholeNumber(),
+    output: undefined,
+  });
+  const { maxWaitingChars = 4_194_304, format = "json" } = options;
+  const output = options.output ?? globalThis.Deno?.stdout;
+  if (!output) return { log: consoleLog(format), drain: () => Promise.resolve(), end: () => {} };
+  const formatted = formatFor(format, output);
+  const lines = new WaitingLines(maxWaitingChars, output, formatted);
   return {
-    log: (record) => lines.add(`${format(record)}\n`),
+    log: (record) => lines.add(`${formatted(record)}\n`),
     drain: (withinMs) => lines.drain(withinMs),
     end: () => lines.end(),
   };
 }
 
-const DOING = "create the log";
-
-const FORMATS: readonly unknown[] = ["json", "text", "auto"];
-
 /** Lines waiting to be written, in order, one batch at a time. */
 class WaitingLines {
   readonly #maxWaitingChars: number;
-  readonly #output: LogOutput;
-  readonly #format: Format;
+  readonly #output: Output;
+  readonly #format: (record: LogRecord) => string;
   readonly #encoder = new TextEncoder();
   #queue: (string | Gap)[] = [];
   #waiting = 0;
@@ -182,7 +129,7 @@ class WaitingLines {
   #drains = false;
   #ended = false;
 
-  constructor(maxWaitingChars: number, output: LogOutput, format: Format) {
+  constructor(maxWaitingChars: number, output: Output, format: (record: LogRecord) => string) {
     this.#maxWaitingChars = maxWaitingChars;
     this.#output = output;
     this.#format = format;

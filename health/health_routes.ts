@@ -1,54 +1,14 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
+import { checkFunction, checkOptions } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
 /** Seconds until an orchestrator should probe again: Kubernetes probes every 10 s. */
 const RETRY_AFTER_SECONDS = "10";
 
 /**
- * Options of {@linkcode healthRoutes}.
- *
- * @category Composing by hand
- */
-export interface HealthOptions {
-  /**
-   * Checks that the instance can take requests, at each readiness probe. If it throws or rejects,
-   * `/health/ready` answers 503 and the orchestrator stops sending traffic.
-   *
-   * @default {undefined} The instance is always ready.
-   */
-  readonly ready?: (() => void | Promise<void>) | undefined;
-}
-
-/**
- * Body of `GET /health`.
- *
- * @category Composing by hand
- */
-export interface HealthReport {
-  /** Always `ok`. */
-  readonly status: "ok";
-  /** Name of the app. */
-  readonly name: string;
-  /** Version of the app. */
-  readonly version: string;
-  /** Time of the response, ISO 8601 in UTC. */
-  readonly timestamp: string;
-}
-
-/**
- * Body of `GET /health/live` and `GET /health/ready`.
- *
- * @category Composing by hand
- */
-export interface ProbeReport {
-  /** Always `ok`. */
-  readonly status: "ok";
-}
-
-/**
- * Creates the health routes: `GET /health` reports name and version, `GET /health/live` and
- * `GET /health/ready` are the probes. `/health` and `/health/live` do no I/O.
+ * Creates the health routes: `GET /health` reports `status`, `name`, `version` and `timestamp`;
+ * `GET /health/live` and `GET /health/ready` are the probes, with `status` alone. `/health` and
+ * `/health/live` do no I/O.
  *
  * @param name The app's name.
  * @param version The app's version.
@@ -73,23 +33,22 @@ export interface ProbeReport {
 export function healthRoutes(
   name: string,
   version: string = "1.0.0",
-  options: HealthOptions = {},
+  options: {
+    /**
+     * Checks that the instance can take requests, at each readiness probe. If it throws or rejects,
+     * `/health/ready` answers 503 and the orchestrator stops sending traffic.
+     *
+     * @default {undefined} The instance is always ready.
+     */
+    readonly ready?: (() => void | Promise<void>) | undefined;
+  } = {},
 ): Hono {
-  checkObject("create the health routes", options);
-  checkKeys("create the health routes", options, ["ready"]);
+  checkOptions("create the health routes", options, { ready: checkFunction });
   const { ready } = options;
-  checkFunctions("create the health routes", { ready });
-  const probe: ProbeReport = { status: "ok" };
+  const probe = { status: "ok" };
   const routes = new Hono();
-  routes.get("/health", (c: Context) => {
-    const report: HealthReport = {
-      status: "ok",
-      name,
-      version,
-      timestamp: new Date().toISOString(),
-    };
-    return c.json(report);
-  });
+  const report = () => ({ status: "ok", name, version, timestamp: new Date().toISOString() });
+  routes.get("/health", (c: Context) => c.json(report()));
   routes.get("/health/live", (c: Context) => c.json(probe));
   routes.get("/health/ready", async (c: Context) => {
     try {

@@ -29,9 +29,4 @@
  *
  * @module
  */
-export {
-  type HealthOptions,
-  type HealthReport,
-  healthRoutes,
-  type ProbeReport,
-} from "./health_routes.ts";
+export { healthRoutes } from "./health_routes.ts";

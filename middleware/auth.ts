@@ -1,7 +1,7 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import { bearerAuth } from "@hono/hono/bearer-auth";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
+import { checkFunction, checkOptions, type OptionCheck } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 
 /** Token that Hono's bearer authentication accepts (RFC 6750, section 2.1). */
@@ -15,6 +15,25 @@ const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 
 /** Text that is safe between quotes in a header (RFC 9110, section 5.6.4). */
 const REALM = /^[ -~]*$/;
+
+/** Makes the check of a text of a grammar. */
+function textOf(grammar: RegExp): OptionCheck {
+  return (doing, name, value) => {
+    if (grammar.test(value as string)) return;
+    throw new SyntaxError(
+      `Cannot ${doing}: '${name}' is empty or has characters that HTTP does not allow`,
+    );
+  };
+}
+
+const DOING = "create the authentication";
+
+const CHECKS = {
+  tokens: undefined,
+  validate: checkFunction,
+  header: textOf(HEADER_NAME),
+  realm: textOf(REALM),
+};
 
 /**
  * Options of {@linkcode createAuth}: one of `tokens` and `validate` is required.
@@ -91,13 +110,9 @@ export interface AuthVariables<TPrincipal = unknown> {
  * @category Middleware
  */
 export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables: AuthVariables }> {
-  checkObject("create the authentication", options);
-  checkKeys("create the authentication", options, ["tokens", "validate", "header", "realm"]);
+  checkOptions(DOING, options, CHECKS);
   const { validate, header, realm = "api" } = options;
-  checkFunctions("create the authentication", { validate });
   const tokens = tokensOf(options);
-  checkText("header", header ?? "Authorization", HEADER_NAME);
-  checkText("realm", realm, REALM);
   const scheme = header === undefined ? "Bearer" : "ApiKey";
   const challenge = `${scheme} realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
   const refuse = (): never => {
@@ -157,11 +172,11 @@ function acceptWith(validate: NonNullable<AuthOptions["validate"]>): Accept {
 
 function tokensOf({ tokens, validate, header }: AuthOptions): string[] {
   if ((tokens === undefined) === (validate === undefined)) {
-    throw new TypeError("Cannot create the authentication: give either 'tokens' or 'validate'");
+    throw new TypeError(`Cannot ${DOING}: give either 'tokens' or 'validate'`);
   }
   const list = tokens === undefined ? [] : [tokens].flat();
   if (validate === undefined && list.length === 0) {
-    throw new TypeError("Cannot create the authentication: 'tokens' is empty");
+    throw new TypeError(`Cannot ${DOING}: 'tokens' is empty`);
   }
   const [grammar, allowed] = header === undefined
     ? [TOKEN, "A-Z a-z 0-9 . _ ~ + / - ="]
@@ -169,16 +184,8 @@ function tokensOf({ tokens, validate, header }: AuthOptions): string[] {
   const bad = list.findIndex((token) => typeof token !== "string" || !grammar.test(token));
   if (bad >= 0) {
     throw new SyntaxError(
-      `Cannot create the authentication: token ${bad + 1} is empty or has characters outside ` +
-        allowed,
+      `Cannot ${DOING}: token ${bad + 1} is empty or has characters outside ${allowed}`,
     );
   }
   return list;
-}
-
-function checkText(name: string, text: string, grammar: RegExp): void {
-  if (grammar.test(text)) return;
-  throw new SyntaxError(
-    `Cannot create the authentication: '${name}' is empty or has characters that HTTP does not allow`,
-  );
 }

@@ -1,6 +1,6 @@
 import type { Context } from "@hono/hono";
 import { distinctRemoteAddr, expandIPv6 } from "@hono/hono/utils/ipaddr";
-import { checkInteger } from "../core/check_options.ts";
+import { type OptionCheck, wholeNumber } from "../core/check_options.ts";
 
 /** Most reverse proxies that an app can trust. */
 export const MAX_PROXY_HOPS = 100;
@@ -51,17 +51,8 @@ export function clientIp(c: Context, options: ClientIpOptions = {}): string | un
   return (seen === undefined ? undefined : normalizeIp(seen.trim())) ?? socket;
 }
 
-/**
- * Checks the number of trusted proxies.
- *
- * @param doing The action that fails otherwise, for the message.
- * @param options The options with the number.
- * @throws {RangeError} If it is not a whole number from 0 to 100.
- */
-export function checkClientIpOptions(doing: string, options: ClientIpOptions): void {
-  const { trustedProxyHops: hops = 0 } = options;
-  checkInteger(doing, "trustedProxyHops", hops, { min: 0, max: MAX_PROXY_HOPS });
-}
+/** Checks the number of trusted proxies. */
+export const proxyHops: OptionCheck = wholeNumber({ min: 0, max: MAX_PROXY_HOPS });
 
 /**
  * Widens an IPv6 address to its network: one customer often holds a whole /64 (RFC 6177).

@@ -1,6 +1,6 @@
 import type { Context } from "@hono/hono";
 import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
-import { type ErrorBody, HttpError, StoppingError } from "../core/http_error.ts";
+import { HttpError, StoppingError } from "../core/http_error.ts";
 import { logSinkOf, writeLog } from "../core/log.ts";
 import { pathOf } from "./logger.ts";
 
@@ -49,7 +49,8 @@ interface ExceptionLike extends Error {
   getResponse(): Response;
 }
 
-interface Rendering {
+/** Answer to a failed request. */
+interface Answer {
   readonly status: number;
   readonly code: string;
   readonly message: string;
@@ -96,10 +97,9 @@ interface Rendering {
 export function errorHandler(error: Error, c: Context): Response {
   const own = error instanceof HttpError || !isException(error) ? undefined : responseOf(error);
   if (own && own.status < 400) return c.newResponse(own.body, own);
-  const rendering = own ? renderResponse(own, error.message) : renderError(error);
-  if (rendering.status >= 500) logCause(error, rendering, c);
-  const { status, code, message, headers } = rendering;
-  return errorResponse(c, status, code, message, headers);
+  const answer = own ? answerOf(own, error.message) : answerTo(error);
+  if (answer.status >= 500) logCause(error, answer, c);
+  return errorResponse(c, answer);
 }
 
 /**
@@ -110,7 +110,7 @@ export function errorHandler(error: Error, c: Context): Response {
  * @category Errors
  */
 export function notFoundHandler(c: Context): Response {
-  return errorResponse(c, 404, "NOT_FOUND", "Not Found", new Headers());
+  return errorResponse(c, defaultAnswer(404));
 }
 
 /**
@@ -122,41 +122,36 @@ export function notFoundHandler(c: Context): Response {
  * @category Errors
  */
 export function methodNotAllowedHandler(c: Context, methods: string[]): Response {
-  const headers = new Headers({ Allow: methods.join(", ") });
-  return errorResponse(c, 405, "METHOD_NOT_ALLOWED", "Method Not Allowed", headers);
+  return errorResponse(c, defaultAnswer(405, new Headers({ Allow: methods.join(", ") })));
 }
 
-function renderError(error: Error): Rendering {
-  if (!(error instanceof HttpError)) {
-    const [code, message] = DEFAULTS[500]!;
-    return { status: 500, code, message, headers: new Headers() };
-  }
+function answerTo(error: Error): Answer {
+  if (!(error instanceof HttpError)) return defaultAnswer(500);
   const { status, code, message } = error;
   return { status, code, message, headers: new Headers(error.headers) };
 }
 
-function renderResponse(response: Response, errorMessage: string): Rendering {
+/** Replaces the body of an exception's response by the error shape. */
+function answerOf(response: Response, errorMessage: string): Answer {
   response.body?.cancel().catch(() => {});
-  const { status } = response;
-  const [code, message] = DEFAULTS[status] ?? DEFAULTS[status < 500 ? 400 : 500]!;
   const headers = new Headers(response.headers);
   for (const name of REPLACED_HEADERS) headers.delete(name);
-  const shown = status < 500 && errorMessage ? errorMessage.slice(0, MAX_MESSAGE_LENGTH) : message;
-  return { status, code, message: shown, headers };
+  const answer = defaultAnswer(response.status, headers);
+  if (answer.status >= 500 || !errorMessage) return answer;
+  return { ...answer, message: errorMessage.slice(0, MAX_MESSAGE_LENGTH) };
 }
 
-function errorResponse(
-  c: Context,
-  status: number,
-  code: string,
-  message: string,
-  headers: Headers,
-): Response {
+function defaultAnswer(status: number, headers: Headers = new Headers()): Answer {
+  const [code, message] = DEFAULTS[status] ?? DEFAULTS[status < 500 ? 400 : 500]!;
+  return { status, code, message, headers };
+}
+
+function errorResponse(c: Context, { status, code, message, headers }: Answer): Response {
   dropReplacedHeaders(c);
   headers.set("Content-Type", "application/json");
   headers.set("X-Error-Code", code);
-  const body: ErrorBody = { error: message };
-  return c.newResponse(JSON.stringify(body), { status: status as ContentfulStatusCode, headers });
+  const body = JSON.stringify({ error: message });
+  return c.newResponse(body, { status: status as ContentfulStatusCode, headers });
 }
 
 /** Tells an `HTTPException` by its shape: another copy of Hono has another class. */
@@ -186,16 +181,9 @@ function dropReplacedHeaders(c: Context): void {
   for (const name of REPLACED_HEADERS) c.res.headers.delete(name);
 }
 
-function logCause(error: Error, { status, code }: Rendering, c: Context): void {
-  const { method } = c.req;
+function logCause(error: Error, { status, code }: Answer, c: Context): void {
   const requestId: string | undefined = c.get("requestId");
   const level = error.cause instanceof StoppingError ? "info" : "error";
-  writeLog(logSinkOf(c), level, "request failed", {
-    requestId,
-    method,
-    path: pathOf(c),
-    status,
-    code,
-    error,
-  });
+  const request = { requestId, method: c.req.method, path: pathOf(c) };
+  writeLog(logSinkOf(c), level, "request failed", { ...request, status, code, error });
 }

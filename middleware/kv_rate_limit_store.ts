@@ -1,11 +1,11 @@
 import {
-  checkFunctions,
-  checkInteger,
-  checkKeys,
-  checkObject,
+  checkFunction,
+  checkOptions,
   checkPart,
   MAX_TIMER_MS,
   met,
+  type OptionCheck,
+  wholeNumber,
 } from "../core/check_options.ts";
 import { CommitMarks, commitUnlocked } from "../core/kv_commits.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/log.ts";
@@ -24,37 +24,20 @@ const EXPIRED_PER_INSERTION = 10;
 /** Length of a digest: with 128 bits, no two clients will ever share one. */
 const DIGEST_BYTES = 16;
 
-/**
- * Options of {@linkcode KvRateLimitStore}.
- *
- * @category Middleware
- */
-export interface KvRateLimitStoreOptions {
-  /**
-   * Key prefix of the counts. Each limiter needs its own.
-   *
-   * @default {["rate-limits"]}
-   */
-  readonly prefix?: Deno.KvKey | undefined;
-  /**
-   * Longest wait for the KV, in milliseconds. After it, the instance counts in memory.
-   *
-   * @default {1_000}
-   */
-  readonly timeoutMs?: number | undefined;
-  /**
-   * Time after a failure during which the KV is not used, in milliseconds.
-   *
-   * @default {5_000}
-   */
-  readonly recoveryMs?: number | undefined;
-  /**
-   * Log for failures of the KV.
-   *
-   * @default {consoleSink}
-   */
-  readonly log?: LogSink | undefined;
-}
+/** Checks a prefix: a KV would store half of a surrogate pair as another character, and two limiters count together. */
+const checkPrefix: OptionCheck = (doing, name, value) => {
+  const isPart = (part: unknown) => typeof part !== "string" || part.isWellFormed();
+  if (Array.isArray(value) && value.every(isPart)) return;
+  const wanted = "a key of well-formed texts and other parts";
+  throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
+};
+
+const CHECKS = {
+  prefix: checkPrefix,
+  timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  recoveryMs: wholeNumber({ max: MAX_TIMER_MS }),
+  log: checkFunction,
+};
 
 /**
  * Store of counts in a Deno KV, for all instances that share it.
@@ -105,17 +88,36 @@ export class KvRateLimitStore implements RateLimitStore {
    * @throws {TypeError} If the KV or an option has the wrong type, or a text of the prefix is not well-formed.
    * @throws {RangeError} If `timeoutMs` or `recoveryMs` is not a whole number from 1 to 2,147,483,647.
    */
-  constructor(kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) {
-    checkObject(DOING, options);
-    checkKeys(DOING, options, ["prefix", "timeoutMs", "recoveryMs", "log"]);
+  constructor(kv: Deno.Kv, options: {
+    /**
+     * Key prefix of the counts. Each limiter needs its own.
+     *
+     * @default {["rate-limits"]}
+     */
+    readonly prefix?: Deno.KvKey | undefined;
+    /**
+     * Longest wait for the KV, in milliseconds. After it, the instance counts in memory.
+     *
+     * @default {1_000}
+     */
+    readonly timeoutMs?: number | undefined;
+    /**
+     * Time after a failure during which the KV is not used, in milliseconds.
+     *
+     * @default {5_000}
+     */
+    readonly recoveryMs?: number | undefined;
+    /**
+     * Log for failures of the KV.
+     *
+     * @default {consoleSink}
+     */
+    readonly log?: LogSink | undefined;
+  } = {}) {
+    checkOptions(DOING, options, CHECKS);
+    checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
     const { prefix = ["rate-limits"], log = consoleSink } = options;
     const { timeoutMs = 1_000, recoveryMs = 5_000 } = options;
-    const wanted = "the KV must be what Deno.openKv() resolves with";
-    checkPart(DOING, kv, "atomic", wanted);
-    checkFunctions(DOING, { log });
-    checkPrefix(prefix);
-    checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
-    checkInteger(DOING, "recoveryMs", recoveryMs, { max: MAX_TIMER_MS });
     this.#counts = new KvCounts(kv, prefix, timeoutMs);
     this.#timeoutMs = timeoutMs;
     this.#recoveryMs = recoveryMs;
@@ -231,17 +233,6 @@ class KvCounts {
     }
     if (found > 0) await commitUnlocked(operation, { tryMs: this.#tryMs });
   }
-}
-
-/** Checks a prefix: a KV would store half of a surrogate pair as another character, and two limiters count together. */
-function checkPrefix(prefix: unknown): void {
-  const isPart = (part: unknown) => typeof part !== "string" || part.isWellFormed();
-  if (Array.isArray(prefix) && prefix.every(isPart)) return;
-  throw new TypeError(
-    `Cannot ${DOING}: 'prefix' must be a key of well-formed texts and other parts, got ${
-      met(prefix)
-    }`,
-  );
 }
 
 function endOf(windowMs: number, now: number): number {

@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { checkFunctions, checkKeys, checkObject } from "../core/check_options.ts";
+import { checkFunction, checkOptions } from "../core/check_options.ts";
 import {
   consoleSink,
   type LogLevel,
@@ -8,7 +8,7 @@ import {
   writeLog,
   writeRecord,
 } from "../core/log.ts";
-import { checkClientIpOptions, clientIp, type ClientIpOptions } from "./client_ip.ts";
+import { clientIp, type ClientIpOptions, proxyHops } from "./client_ip.ts";
 import { mayStream, setResponseHeader } from "./essentials.ts";
 
 /** Form of an inbound `X-Request-Id` that is kept: a UUID has 36 characters, a trace header 55. */
@@ -26,12 +26,8 @@ const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
 /** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
 const { setTimeout, clearTimeout } = globalThis;
 
-/**
- * Log record of one request.
- *
- * @category Log and telemetry
- */
-export interface RequestRecord extends LogRecord {
+/** Log record of one request. */
+interface RequestRecord extends LogRecord {
   /** Id of the request, as in the response's `X-Request-Id`. */
   readonly requestId: string;
   /** Method. */
@@ -132,11 +128,9 @@ export class BrokenBodyError extends Error {
 export function createLogger(
   options: LoggerOptions = {},
 ): MiddlewareHandler<{ Variables: LoggerVariables }> {
-  checkObject("create the logger", options);
-  checkKeys("create the logger", options, ["log", "skip", "trustedProxyHops"]);
+  const checks = { log: checkFunction, skip: checkFunction, trustedProxyHops: proxyHops };
+  checkOptions("create the logger", options, checks);
   const { log = consoleSink, skip, ...ipOptions } = options;
-  checkFunctions("create the logger", { log, skip });
-  checkClientIpOptions("create the logger", ipOptions);
 
   return async function logger(c, next) {
     const start = performance.now();

@@ -23,13 +23,8 @@ export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
 export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
 export { errorHandler, methodNotAllowedHandler, notFoundHandler } from "./error_handler.ts";
 export { catchNonErrors, createHostCheck, createResponseHeaders } from "./essentials.ts";
-export {
-  type ErrorBody,
-  type ErrorCode,
-  HttpError,
-  type HttpErrorOptions,
-} from "../core/http_error.ts";
-export { KvRateLimitStore, type KvRateLimitStoreOptions } from "./kv_rate_limit_store.ts";
+export { type ErrorCode, HttpError } from "../core/http_error.ts";
+export { KvRateLimitStore } from "./kv_rate_limit_store.ts";
 export {
   consoleSink,
   formatLogLine,
@@ -39,24 +34,17 @@ export {
   logSinkOf,
   writeLog,
 } from "../core/log.ts";
-export { createLogSummary, type LogSummary, type LogSummaryOptions } from "../core/log_summary.ts";
+export { createLogSummary } from "../core/log_summary.ts";
 export {
   BrokenBodyError,
   createLogger,
   type LoggerOptions,
   type LoggerVariables,
-  type RequestRecord,
 } from "./logger.ts";
 export {
   MemoryRateLimitStore,
-  type MemoryRateLimitStoreOptions,
   type RateLimitCount,
   type RateLimitStore,
 } from "./rate_limit_store.ts";
 export { createRateLimiter, type RateLimitOptions } from "./rate_limiter.ts";
-export {
-  createStdoutLog,
-  type LogOutput,
-  type StdoutLog,
-  type StdoutLogOptions,
-} from "../core/stdout_log.ts";
+export { createStdoutLog } from "../core/stdout_log.ts";

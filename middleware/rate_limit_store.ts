@@ -1,4 +1,4 @@
-import { checkInteger, checkKeys, checkObject } from "../core/check_options.ts";
+import { checkOptions, wholeNumber } from "../core/check_options.ts";
 
 /**
  * Count of a key in its current window.
@@ -34,20 +34,6 @@ export interface RateLimitStore {
    * @returns The count of the key.
    */
   get(key: string, windowMs: number): RateLimitCount | Promise<RateLimitCount>;
-}
-
-/**
- * Options of {@linkcode MemoryRateLimitStore}.
- *
- * @category Middleware
- */
-export interface MemoryRateLimitStoreOptions {
-  /**
-   * Most keys that are held. Beyond that, an old key with few requests is forgotten.
-   *
-   * @default {100_000} Under 20 MB.
-   */
-  readonly maxKeys?: number | undefined;
 }
 
 interface Entry {
@@ -92,13 +78,17 @@ export class MemoryRateLimitStore implements RateLimitStore {
    * @param options The number of keys.
    * @throws {RangeError} If `maxKeys` is not a whole number from 1 to 16,777,216.
    */
-  constructor(options: MemoryRateLimitStoreOptions = {}) {
-    const doing = "create the rate limit store";
-    checkObject(doing, options);
-    checkKeys(doing, options, ["maxKeys"]);
-    const { maxKeys = 100_000 } = options;
-    checkInteger(doing, "maxKeys", maxKeys, { max: MAX_MAP_SIZE });
-    this.#maxKeys = maxKeys;
+  constructor(options: {
+    /**
+     * Most keys that are held. Beyond that, an old key with few requests is forgotten.
+     *
+     * @default {100_000} Under 20 MB.
+     */
+    readonly maxKeys?: number | undefined;
+  } = {}) {
+    const checks = { maxKeys: wholeNumber({ max: MAX_MAP_SIZE }) };
+    checkOptions("create the rate limit store", options, checks);
+    this.#maxKeys = options.maxKeys ?? 100_000;
   }
 
   /** Number of keys that are held. */
@@ -129,10 +119,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
    */
   get(key: string, windowMs: number): RateLimitCount {
     const now = performance.now();
-    const entry = this.#current(key, now);
-    return entry
-      ? { count: entry.count, resetMs: Math.min(windowMs, entry.expiresAt - now) }
-      : { count: 0, resetMs: windowMs };
+    const { count = 0, expiresAt = Infinity } = this.#current(key, now) ?? {};
+    return { count, resetMs: Math.min(windowMs, expiresAt - now) };
   }
 
   #current(key: string, now: number): Entry | undefined {

@@ -1,14 +1,15 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
 import {
-  checkFunctions,
-  checkInteger,
-  checkKeys,
-  checkObject,
-  checkPart,
+  checkBoolean,
+  checkFunction,
+  checkOptions,
   met,
+  type OptionCheck,
+  partWith,
+  wholeNumber,
 } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
-import { checkClientIpOptions, clientIp, type ClientIpOptions, ipNetwork } from "./client_ip.ts";
+import { clientIp, type ClientIpOptions, ipNetwork, proxyHops } from "./client_ip.ts";
 import { setResponseHeader } from "./essentials.ts";
 import {
   MemoryRateLimitStore,
@@ -25,11 +26,21 @@ const PREFLIGHTS_PER_REQUEST = 10;
 /** Prefix lengths that end at a group of an IPv6 address. */
 const IPV6_PREFIXES: readonly number[] = [16, 32, 48, 64, 80, 96, 112, 128];
 
-const DOING = "create the rate limiter";
+const checkIpv6Prefix: OptionCheck = (doing, name, value) => {
+  if (IPV6_PREFIXES.includes(value as number)) return;
+  const wanted = `one of ${IPV6_PREFIXES.join(", ")}`;
+  throw new RangeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
+};
 
-const OPTION_KEYS = [
-  ...["limit", "window", "failedOnly", "store", "key", "ipv6Prefix", "trustedProxyHops"],
-];
+const CHECKS = {
+  limit: wholeNumber(),
+  window: wholeNumber(),
+  failedOnly: checkBoolean,
+  store: partWith("increment", "a store of counts"),
+  key: checkFunction,
+  ipv6Prefix: checkIpv6Prefix,
+  trustedProxyHops: proxyHops,
+};
 
 /**
  * Options of {@linkcode createRateLimiter}.
@@ -105,7 +116,7 @@ export interface RateLimitOptions extends ClientIpOptions {
  * @category Middleware
  */
 export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler {
-  validate(options);
+  checkOptions("create the rate limiter", options, CHECKS, ["limit", "window"]);
   const { limit, window, failedOnly = false, ipv6Prefix = 64, ...ipOptions } = options;
   const store = options.store ?? new MemoryRateLimitStore();
   const keyOf = options.key ?? ((c: Context) => {
@@ -167,25 +178,4 @@ function headersOf(limit: number, policy: string, state: RateLimitCount): [strin
     ["X-RateLimit-Remaining", String(remaining)],
     ["X-RateLimit-Reset", String(resetSeconds)],
   ];
-}
-
-function validate(options: RateLimitOptions): void {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, OPTION_KEYS);
-  checkFunctions(DOING, { key: options.key });
-  if (options.store !== undefined) {
-    checkPart(DOING, options.store, "increment", "'store' must be a store of counts");
-  }
-  const { limit, window, ipv6Prefix = 64, failedOnly = false } = options;
-  if (typeof failedOnly !== "boolean") {
-    throw new TypeError(
-      `Cannot ${DOING}: 'failedOnly' must be true or false, got ${met(failedOnly)}`,
-    );
-  }
-  checkInteger(DOING, "limit", limit, { max: Number.MAX_SAFE_INTEGER });
-  checkInteger(DOING, "window", window, { max: Number.MAX_SAFE_INTEGER });
-  checkClientIpOptions(DOING, options);
-  if (IPV6_PREFIXES.includes(ipv6Prefix)) return;
-  const wanted = `one of ${IPV6_PREFIXES.join(", ")}`;
-  throw new RangeError(`Cannot ${DOING}: 'ipv6Prefix' must be ${wanted}, got ${met(ipv6Prefix)}`);
 }

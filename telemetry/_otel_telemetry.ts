@@ -2,6 +2,7 @@ import {
   type Attributes,
   type Context,
   context,
+  type Meter,
   metrics,
   type ObservableResult,
   ROOT_CONTEXT,
@@ -12,7 +13,6 @@ import {
   type Tracer,
 } from "@opentelemetry/api";
 import { withDeadline } from "../core/timeouts.ts";
-import { BoundedLabel, createInstruments, type Instruments } from "./_instruments.ts";
 import {
   type Attempt,
   type AttemptedEvent,
@@ -47,15 +47,115 @@ const MAX_ERRORS = 20;
 /** Longest wait for a KV that does not answer: it must not delay the other metrics. */
 const READ_TIMEOUT_MS = 1_000;
 
+/** Buckets in seconds, from the semantic conventions of OpenTelemetry for messaging. */
+const OPERATION_S = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+
+/** Buckets in seconds, from milliseconds to the day for which events are retried. */
+const EVENT_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300, 1_800, 7_200, 86_400];
+
+/** Replacement for a value that is one too many, or does not look like a label. */
+const OTHER = "_OTHER";
+
 /** Methods that may name a span. Others could be any text of a sender. */
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]);
+
+/**
+ * Creates the instruments of the metrics. Names that begin with `messaging.` come from OpenTelemetry's
+ * semantic conventions; the others are this package's own.
+ */
+function createInstruments(meter: Meter) {
+  const counter = (name: string, unit: string, description: string) =>
+    meter.createCounter(name, { description, unit: `{${unit}}` });
+  const seconds = (name: string, buckets: number[], description: string) =>
+    meter.createHistogram(name, {
+      description,
+      unit: "s",
+      advice: { explicitBucketBoundaries: buckets },
+    });
+  return {
+    deliveries: counter(
+      "edge_base.deliveries",
+      "delivery",
+      "Deliveries to the webhook, by outcome.",
+    ),
+    storing: seconds(
+      "messaging.client.operation.duration",
+      OPERATION_S,
+      "Duration of storing a delivery.",
+    ),
+    consumed: counter(
+      "messaging.client.consumed.messages",
+      "message",
+      "Attempts to handle an event, by outcome.",
+    ),
+    processing: seconds("messaging.process.duration", OPERATION_S, "Duration of handlers."),
+    untilHandled: seconds(
+      "edge_base.event.duration",
+      EVENT_S,
+      "Time from the receipt of an event until it was handled, without planned waits.",
+    ),
+    oldestDue: meter.createObservableGauge("edge_base.events.oldest_due.age", {
+      description: "Time for which the oldest waiting event has been due.",
+      unit: "s",
+    }),
+    emitted: counter(
+      "edge_base.events.emitted",
+      "event",
+      "Events of the app's own that were stored.",
+    ),
+    waits: counter("edge_base.waits", "wait", "Waits of events for a name, by their end."),
+    slots: counter("edge_base.schedule.slots", "slot", "Slots of schedules, by outcome."),
+    droppedPayloads: counter(
+      "edge_base.kept_payloads.dropped",
+      "payload",
+      "Payloads of done events that were dropped, by reason.",
+    ),
+    caughtUp: counter(
+      "edge_base.catch_up.deliveries",
+      "delivery",
+      "Deliveries that runs of catchUp() have found, by outcome.",
+    ),
+    unreadable: meter.createGauge("edge_base.store.unreadable", {
+      description: "Stored values that the last check of the store could not decode.",
+      unit: "{value}",
+    }),
+    putBack: counter(
+      "edge_base.events.put_back",
+      "event",
+      "Events that nothing led to, and that a check of the store has put back.",
+    ),
+  };
+}
+
+/** Values of a label, up to a largest number: each value makes a time series of its own. */
+export class BoundedLabel {
+  readonly #max: number;
+  readonly #known = new Set<string>();
+
+  /**
+   * Creates a label without values.
+   *
+   * @param max The largest number of values beside `_OTHER`.
+   */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Takes the value, or `_OTHER` in its place. */
+  of(value: string): string {
+    if (this.#known.has(value)) return value;
+    if (this.#known.size >= this.#max || !/^[\w.:-]{1,100}$/.test(value)) return OTHER;
+    this.#known.add(value);
+    return value;
+  }
+}
 
 /** Parts that a telemetry shares with its attempts. */
 interface OtelParts {
   /** Maker of spans. */
   readonly tracer: Tracer;
   /** Instruments of the metrics. */
-  readonly instruments: Instruments;
+  readonly instruments: ReturnType<typeof createInstruments>;
   /** Label for types of events. */
   readonly types: BoundedLabel;
   /** Label for names of errors. */

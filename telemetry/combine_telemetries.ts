@@ -1,11 +1,4 @@
-import type {
-  Attempt,
-  AttemptedEvent,
-  CountedDelivery,
-  CountedStep,
-  StoredDelivery,
-  Telemetry,
-} from "./telemetry.ts";
+import type { Attempt, StoredDelivery, Telemetry } from "./telemetry.ts";
 
 /**
  * Makes one telemetry of two. Both are told everything. What one of them throws reaches neither the other nor
@@ -17,76 +10,34 @@ import type {
  * @category Log and telemetry
  */
 export function combineTelemetries(first: Telemetry, second: Telemetry): Telemetry {
-  return new BothTelemetries(first, second);
+  const both = [first, second];
+  // `Required`, so that a part that telemetries may lack cannot be missing here.
+  const combined: Required<Telemetry> = {
+    nameRequest: (...request) => void each(both, (one) => one.nameRequest(...request)),
+    storing: (delivery, store) =>
+      storingWithin(
+        first,
+        delivery,
+        (outer) => storingWithin(second, delivery, (inner) => store(outer ?? inner)),
+      ),
+    countDelivery: (delivery) => void each(both, (one) => one.countDelivery(delivery)),
+    countStep: (step) => void each(both, (one) => one.countStep(step)),
+    attempt: (event) => combineAttempts(each(both, (one) => one.attempt(event))),
+    watchOldestDue: (read) => {
+      const ends = each(both, (one) => one.watchOldestDue(read));
+      return () => void each(ends, (end) => end());
+    },
+  };
+  return combined;
 }
 
-/** `Required`, so that a part that telemetries may lack cannot be missing here. */
-class BothTelemetries implements Required<Telemetry> {
-  readonly #first: Telemetry;
-  readonly #second: Telemetry;
-
-  constructor(first: Telemetry, second: Telemetry) {
-    this.#first = first;
-    this.#second = second;
-  }
-
-  nameRequest(method: string, route: string | undefined): void {
-    this.#each((telemetry) => telemetry.nameRequest(method, route));
-  }
-
-  storing<T>(
-    delivery: StoredDelivery,
-    store: (traceparent: string | undefined) => Promise<T>,
-  ): Promise<T> {
-    return storingWithin(
-      this.#first,
-      delivery,
-      (outer) => storingWithin(this.#second, delivery, (inner) => store(outer ?? inner)),
-    );
-  }
-
-  countDelivery(delivery: CountedDelivery): void {
-    this.#each((telemetry) => telemetry.countDelivery(delivery));
-  }
-
-  countStep(step: CountedStep): void {
-    this.#each((telemetry) => telemetry.countStep(step));
-  }
-
-  attempt(event: AttemptedEvent): Attempt {
-    return new BothAttempts(this.#each((telemetry) => telemetry.attempt(event)));
-  }
-
-  watchOldestDue(read: () => Promise<number | null>): () => void {
-    const ends = this.#each((telemetry) => telemetry.watchOldestDue(read));
-    return () => each(ends, (end) => end());
-  }
-
-  #each<T>(call: (telemetry: Telemetry) => T): T[] {
-    return each([this.#first, this.#second], call);
-  }
-}
-
-/** Attempts of both, as far as they have begun. */
-class BothAttempts implements Required<Attempt> {
-  readonly #attempts: readonly Attempt[];
-
-  constructor(attempts: readonly Attempt[]) {
-    this.#attempts = attempts;
-  }
-
-  run<T>(part: () => T): T {
-    const within = (run: () => T, attempt: Attempt) => () => runWithin(attempt, run);
-    return this.#attempts.reduceRight(within, part)();
-  }
-
-  handlerEnded(): void {
-    each(this.#attempts, (attempt) => attempt.handlerEnded());
-  }
-
-  settled(...result: Parameters<Attempt["settled"]>): void {
-    each(this.#attempts, (attempt) => attempt.settled(...result));
-  }
+/** Makes one attempt of those that have begun. */
+function combineAttempts(attempts: readonly Attempt[]): Required<Attempt> {
+  return {
+    run: (part) => attempts.reduceRight((run, attempt) => () => runWithin(attempt, run), part)(),
+    handlerEnded: () => void each(attempts, (attempt) => attempt.handlerEnded()),
+    settled: (...result) => void each(attempts, (attempt) => attempt.settled(...result)),
+  };
 }
 
 /** Calls a function with each item. Returns the results of the calls that did not throw. */

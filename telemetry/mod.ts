@@ -15,15 +15,5 @@
  * @module
  */
 export { combineTelemetries } from "./combine_telemetries.ts";
-export { isTelemetryOn, openTelemetry } from "./open_telemetry.ts";
-export { createRequestSpans } from "./request_spans.ts";
-export type {
-  Attempt,
-  AttemptedEvent,
-  AttemptOutcome,
-  CountedDelivery,
-  CountedStep,
-  DeliveryOutcome,
-  StoredDelivery,
-  Telemetry,
-} from "./telemetry.ts";
+export { createRequestSpans, openTelemetry } from "./open_telemetry.ts";
+export type { Attempt, AttemptedEvent, CountedStep, Telemetry } from "./telemetry.ts";

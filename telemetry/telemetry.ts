@@ -1,57 +1,11 @@
-/**
- * Outcome of a delivery.
- *
- * @category Log and telemetry
- */
-export type DeliveryOutcome = "accepted" | "duplicate" | "rejected" | "ignored";
+/** Delivery that is being stored. */
+export type StoredDelivery = Parameters<Telemetry["storing"]>[0];
 
-/**
- * End of an attempt at handling an event: the event is handled, was ignored because there is no handler for
- * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back, put off or
- * parked without counting the attempt, or is another worker's.
- *
- * @category Log and telemetry
- */
-export type AttemptOutcome =
-  | "handled"
-  | "ignored"
-  | "retried"
-  | "dead"
-  | "cancelled"
-  | "returned"
-  | "put_off"
-  | "parked"
-  | "lost";
+/** Delivery with its outcome. */
+export type CountedDelivery = Parameters<Telemetry["countDelivery"]>[0];
 
-/**
- * Delivery that is being stored.
- *
- * @category Log and telemetry
- */
-export interface StoredDelivery {
-  /** Platform that sent the delivery. */
-  readonly platform: string;
-  /** Size of its payload, in bytes. */
-  readonly bytes: number;
-}
-
-/**
- * Delivery with its outcome.
- *
- * @category Log and telemetry
- */
-export interface CountedDelivery {
-  /** Platform that sent the delivery. */
-  readonly platform: string;
-  /** Outcome. */
-  readonly outcome: DeliveryOutcome;
-  /** Name of the intake that it came to. */
-  readonly intake?: string | undefined;
-  /** Type of its event, once the delivery is verified. */
-  readonly type?: string | undefined;
-  /** Error code of a rejection. */
-  readonly code?: string | undefined;
-}
+/** End of an attempt at handling an event. */
+export type AttemptOutcome = Parameters<Attempt["settled"]>[0];
 
 /**
  * Step in the life of events that is neither a delivery nor an attempt.
@@ -165,10 +119,24 @@ export interface Attempt {
   /**
    * Notes that the event is settled, or lost to another worker.
    *
-   * @param outcome The outcome of the attempt.
+   * @param outcome The end of the attempt: the event is handled, was ignored because there is no handler for
+   * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back, put off or
+   * parked without counting the attempt, or belongs to another worker now.
    * @param failure The thrown value, if the attempt failed. Its name is reported, never its message.
    */
-  settled(outcome: AttemptOutcome, failure?: { readonly error: unknown }): void;
+  settled(
+    outcome:
+      | "handled"
+      | "ignored"
+      | "retried"
+      | "dead"
+      | "cancelled"
+      | "returned"
+      | "put_off"
+      | "parked"
+      | "lost",
+    failure?: { readonly error: unknown },
+  ): void;
 }
 
 /**
@@ -193,7 +161,12 @@ export interface Telemetry {
    * @returns The function's result.
    */
   storing<T>(
-    delivery: StoredDelivery,
+    delivery: {
+      /** Platform that sent the delivery. */
+      readonly platform: string;
+      /** Size of its payload, in bytes. */
+      readonly bytes: number;
+    },
     store: (traceparent: string | undefined) => Promise<T>,
   ): Promise<T>;
   /**
@@ -201,7 +174,18 @@ export interface Telemetry {
    *
    * @param delivery The delivery, with its outcome.
    */
-  countDelivery(delivery: CountedDelivery): void;
+  countDelivery(delivery: {
+    /** Platform that sent the delivery. */
+    readonly platform: string;
+    /** Outcome. */
+    readonly outcome: "accepted" | "duplicate" | "rejected" | "ignored";
+    /** Name of the intake that it came to. */
+    readonly intake?: string | undefined;
+    /** Type of its event, once the delivery is verified. */
+    readonly type?: string | undefined;
+    /** Error code of a rejection. */
+    readonly code?: string | undefined;
+  }): void;
   /**
    * Counts a step in the life of events that is neither a delivery nor an attempt.
    *

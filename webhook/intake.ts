@@ -5,7 +5,7 @@ import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
 import { markUnread } from "../core/unread_body.ts";
 import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
-import type { CountedDelivery, Telemetry } from "../telemetry/mod.ts";
+import type { CountedDelivery, Telemetry } from "../telemetry/telemetry.ts";
 import { type DecideDelivery, failingOnce, idsOf, notAuthorized } from "./authorize.ts";
 import { BodyBudget, overloaded } from "./body_budget.ts";
 import { checkIntakeOptions } from "./check_intake.ts";

@@ -93,12 +93,4 @@ export type {
   EventSender,
   EventStore,
 } from "../events/store/mod.ts";
-export type {
-  Attempt,
-  AttemptedEvent,
-  AttemptOutcome,
-  CountedDelivery,
-  DeliveryOutcome,
-  StoredDelivery,
-  Telemetry,
-} from "../telemetry/mod.ts";
+export type { Attempt, AttemptedEvent, Telemetry } from "../telemetry/mod.ts";

@@ -1,6 +1,6 @@
 import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
-import type { AttemptOutcome } from "../../telemetry/mod.ts";
+import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { NoTurnError } from "../store/event_store.ts";
 import { type EventStore, type Lease, type Wait, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";

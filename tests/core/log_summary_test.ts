@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertThrows } from "@std/assert";
-import { createLogSummary, type LogRecord, type LogSummaryOptions } from "../../middleware/mod.ts";
+import { createLogSummary, type LogRecord } from "../../middleware/mod.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 
 const SHORT_MS = 20;
 
 /** A log that sums up, and what it has written. */
-function recorded(options: LogSummaryOptions = {}) {
+function recorded(options: Parameters<typeof createLogSummary>[0] = {}) {
   const records: LogRecord[] = [];
   return { records, log: createLogSummary({ log: (record) => records.push(record), ...options }) };
 }

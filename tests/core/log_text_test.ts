@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { formatLogText } from "../../core/log_text.ts";
+import { formatLogText } from "../../core/log.ts";
 
 const TIME = "2026-01-02T03:04:05.678Z";
 
@@ -9,7 +9,7 @@ const CLOCK = `${new Date(TIME).toTimeString().slice(0, 8)}.678`;
 const HEAD = { level: "info", time: TIME, message: "request" } as const;
 
 const textOf = (fields: Record<string, unknown>, colour = false) =>
-  formatLogText({ ...HEAD, ...fields }, { colour });
+  formatLogText({ ...HEAD, ...fields }, colour);
 
 /** The lines of a record. */
 const linesOf = (fields: Record<string, unknown>) => textOf(fields).split("\n");
@@ -159,6 +159,6 @@ Deno.test("formatLogText() colours the level and dims the rest, if it is to", ()
 
 Deno.test("formatLogText() takes fields that cannot become a text", () => {
   const payload = JSON.parse('{"toString":"1","valueOf":null}');
-  const text = formatLogText({ level: "info", time: "", message: "x", payload }, { colour: false });
+  const text = formatLogText({ level: "info", time: "", message: "x", payload }, false);
   assertStringIncludes(text, `payload={"toString":"1","valueOf":null}`);
 });

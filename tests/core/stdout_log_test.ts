@@ -1,12 +1,7 @@
 import { assert, assertEquals, assertLess, assertMatch, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { formatLogText } from "../../core/log_text.ts";
-import {
-  createStdoutLog,
-  formatLogLine,
-  type LogRecord,
-  type StdoutLogOptions,
-} from "../../middleware/mod.ts";
+import { formatLogText, type LogFormat } from "../../core/log.ts";
+import { createStdoutLog, formatLogLine, type LogRecord } from "../../middleware/mod.ts";
 import { testWith } from "../_permissions.ts";
 
 const LOG = new URL("../../middleware/mod.ts", import.meta.url).href;
@@ -175,7 +170,7 @@ Deno.test("createStdoutLog() refuses a size that makes no sense", () => {
 });
 
 /** Text of a record in a form, as written to an output that may be a terminal. */
-function writtenAs(format: StdoutLogOptions["format"], isTerminal?: boolean): string {
+function writtenAs(format: LogFormat | undefined, isTerminal?: boolean): string {
   const reader = new Reader();
   const isKnown = isTerminal !== undefined;
   const output = Object.assign(reader, isKnown ? { isTerminal: () => isTerminal } : {});
@@ -202,9 +197,9 @@ Deno.test("createStdoutLog() writes text to a terminal alone, if it may choose",
 });
 
 Deno.test("createStdoutLog() writes text without colours to what is no terminal", () => {
-  const text = `${formatLogText(record(1), { colour: false })}\n`;
+  const text = `${formatLogText(record(1), false)}\n`;
   for (const isTerminal of [false, undefined]) assertEquals(writtenAs("text", isTerminal), text);
-  const onTerminal = `${formatLogText(record(1), { colour: !Deno.noColor })}\n`;
+  const onTerminal = `${formatLogText(record(1), !Deno.noColor)}\n`;
   assertEquals(writtenAs("text", true), onTerminal);
 });
 

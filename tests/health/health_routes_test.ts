@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { Hono } from "@hono/hono";
-import { type HealthOptions, healthRoutes } from "../../health/mod.ts";
+import { healthRoutes } from "../../health/mod.ts";
 import { createLogger, errorHandler, type LogRecord } from "../../middleware/mod.ts";
 
 const PROBES = ["/health/live", "/health/ready"];
 
 /** A bare app with the health routes and a recorded log. */
-function healthApp(options?: HealthOptions) {
+function healthApp(options?: Parameters<typeof healthRoutes>[2]) {
   const records: LogRecord[] = [];
   const app = new Hono();
   app.onError(errorHandler);

@@ -1,11 +1,7 @@
 import { assert, assertEquals, assertGreater, assertLessOrEqual, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { repeating } from "../../dev/harness/faulty_kv.ts";
-import {
-  KvRateLimitStore,
-  type KvRateLimitStoreOptions,
-  type LogRecord,
-} from "../../middleware/mod.ts";
+import { KvRateLimitStore, type LogRecord } from "../../middleware/mod.ts";
 import { testKv } from "../_kvs.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { assertMedianWithin, assertWithin } from "../_within.ts";
@@ -14,7 +10,7 @@ import { assertMedianWithin, assertWithin } from "../_within.ts";
 const LONG_MS = 100 * 365 * 86_400_000;
 
 /** A store that reports to nobody. */
-const storeIn = (kv: Deno.Kv, options: KvRateLimitStoreOptions = {}) =>
+const storeIn = (kv: Deno.Kv, options: ConstructorParameters<typeof KvRateLimitStore>[1] = {}) =>
   new KvRateLimitStore(kv, { log: () => {}, ...options });
 
 /** A store that waits for a busy machine, and does not count in memory meanwhile. */

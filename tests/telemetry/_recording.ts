@@ -3,7 +3,7 @@ import type {
   CountedDelivery,
   CountedStep,
   Telemetry,
-} from "../../telemetry/mod.ts";
+} from "../../telemetry/telemetry.ts";
 
 /** A telemetry that keeps what it is given. */
 export interface RecordingTelemetry extends Telemetry {

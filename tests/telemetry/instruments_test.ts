@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { BoundedLabel } from "../../telemetry/_instruments.ts";
+import { BoundedLabel } from "../../telemetry/_otel_telemetry.ts";
 
 Deno.test("BoundedLabel keeps the first values, and has one for all others", () => {
   const label = new BoundedLabel(2);

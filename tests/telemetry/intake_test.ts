@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
-import type { CountedDelivery } from "../../telemetry/mod.ts";
+import type { CountedDelivery } from "../../telemetry/telemetry.ts";
 import type { IntakeStore } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { memoryStore } from "../events/store/_stores.ts";
