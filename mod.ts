@@ -39,7 +39,6 @@ export {
   type OpenAppOptions,
   type OpenedApp,
   runApp,
-  type RunAppOptions,
   startApp,
   type StartAppOptions,
   type StartedApp,
@@ -70,13 +69,7 @@ export {
 } from "./webhook/mod.ts";
 
 // An app that is composed by hand.
-export {
-  type AppOptions,
-  type BaseEnv,
-  type BindableApp,
-  bindEnv,
-  createBaseApp,
-} from "./app/mod.ts";
+export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./app/mod.ts";
 export { createIntake } from "./webhook/mod.ts";
 
 // Events: where they are stored, and what handles them.

@@ -17,21 +17,36 @@ import {
 } from "../middleware/mod.ts";
 import {
   checkFunction,
-  checkFunctions,
-  checkKeys,
   checkObject,
+  checkObjectOption,
+  checkOptions,
   checkPart,
+  checkTelemetry,
+  checkText,
   met,
+  type OptionCheck,
 } from "../core/check_options.ts";
 import { endUnread } from "../core/unread_body.ts";
 import { checkAllowedUsers } from "../webhook/authorize.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
-const DOING = "create the app";
-
-const OPTION_KEYS = [
-  ...["name", "version", "logger", "rateLimit", "before", "health", "ready", "telemetry"],
-];
+const CHECKS: Readonly<Record<keyof AppOptions, OptionCheck | undefined>> = {
+  name: checkText,
+  version: undefined,
+  logger: (doing, name, value) =>
+    typeof value === "boolean" || checkObject(doing, value, `'${name}', if it is not a boolean,`),
+  rateLimit: checkObjectOption,
+  before: (doing, name, value) => {
+    if (!Array.isArray(value)) {
+      const got = met(value);
+      throw new TypeError(`Cannot ${doing}: '${name}' must be an array of middleware, got ${got}`);
+    }
+    value.forEach((each, i) => checkFunction(doing, `${name}[${i}]`, each));
+  },
+  health: undefined,
+  ready: checkFunction,
+  telemetry: checkTelemetry,
+};
 
 /**
  * Options of {@linkcode createBaseApp}.
@@ -133,24 +148,9 @@ export function createBaseApp<
   TEnv extends object = Record<string, unknown>,
   TVariables extends object = object,
 >(options: AppOptions): Hono<BaseEnv<TEnv, TVariables>> {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, OPTION_KEYS);
+  checkOptions("create the app", options, CHECKS, ["name"]);
   const { name, version, logger = true, rateLimit, health = true, ready } = options;
   const { telemetry, before = [] } = options;
-  if (typeof name !== "string" || name.trim() === "") {
-    throw new TypeError("Cannot create the app: 'name' must be a text that is not blank");
-  }
-  checkFunctions(DOING, { ready });
-  if (!Array.isArray(before)) {
-    throw new TypeError(
-      `Cannot ${DOING}: 'before' must be an array of middleware, got ${met(before)}`,
-    );
-  }
-  before.forEach((each, i) => checkFunction(DOING, `before[${i}]`, each));
-  const wanted = "'telemetry' must be what openTelemetry() resolves with";
-  if (telemetry !== undefined) checkPart(DOING, telemetry, "countDelivery", wanted);
-  if (typeof logger !== "boolean") checkObject(DOING, logger, "'logger', if it is not a boolean,");
-  if (rateLimit !== undefined) checkObject(DOING, rateLimit, "'rateLimit'");
   const app = new Hono<BaseEnv<TEnv, TVariables>>();
   app.onError(errorHandler);
   app.notFound(notFoundHandler);
@@ -171,21 +171,11 @@ export function createBaseApp<
 }
 
 /**
- * App that takes its bindings with each request, as every Hono app does.
- *
- * @category Composing by hand
- */
-export interface BindableApp<TEnv extends object> {
-  /** Answers a request. */
-  fetch(request: Request, env: TEnv & ConnectionBindings): Response | Promise<Response>;
-}
-
-/**
  * Adds the connection's address to an app's environment values, so that both reach `c.env`. By itself,
  * `Deno.serve` passes on only the connection.
  *
  * @typeParam TEnv The type of the environment bindings.
- * @param app The app.
+ * @param app The app, with a `fetch` that takes the bindings of each request, as every Hono app has.
  * @param env The app's own values.
  * @returns The handler to serve.
  * @throws {TypeError} If the app has no `fetch`, or `MESSENGER_ALLOWED_USERS` is not a text.
@@ -207,7 +197,7 @@ export interface BindableApp<TEnv extends object> {
  * @category Composing by hand
  */
 export function bindEnv<TEnv extends object>(
-  app: BindableApp<TEnv>,
+  app: { fetch(request: Request, env: TEnv & ConnectionBindings): Response | Promise<Response> },
   env: TEnv,
 ): (request: Request, info: ConnectionBindings) => Response | Promise<Response> {
   checkPart("bind the environment", app, "fetch", "the app must have a method 'fetch'");

@@ -1,12 +1,25 @@
-import { checkFunction, met } from "../core/check_options.ts";
+import { checkFunction, checkOptions, met, oneOf } from "../core/check_options.ts";
 import type { EnvOf, EnvSpec } from "../core/env.ts";
-import type { DeadEvent, EventHandler, HandlerOptions, OwnEvents } from "../events/mod.ts";
+import {
+  createEventRouter,
+  type DeadEvent,
+  type EventHandler,
+  type HandlerOptions,
+  type OwnEvents,
+} from "../events/mod.ts";
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
 import { EMITTING, HANDLES, NoHandler } from "../events/worker/event.ts";
-import type { Schedule, SlotPayload } from "../events/schedules/mod.ts";
+import {
+  checkExpression,
+  checkScheduleName,
+  checkTimeZone,
+  normalized,
+  type Schedule,
+  type SlotPayload,
+} from "../events/schedules/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
-import { type AppDefinition, checkDefinition } from "./definition.ts";
+import { type AppDefinition, checkDefinition, type ScheduleOptions } from "./definition.ts";
 import {
   type AppEventHandler,
   type EventHandlers,
@@ -16,7 +29,6 @@ import {
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
 import { isOwnEvents, refusingPlatforms } from "./own_events.ts";
-import { type ScheduleOptions, Schedules } from "./schedules.ts";
 
 /** Payloads of the events that report dead ones, by type. */
 type DeadEvents = Readonly<Record<typeof DEAD, DeadEvent>>;
@@ -162,7 +174,8 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   readonly #platforms: Platform[];
   #dead: Source<DeadEvents, AppParts<EnvOf<TSpec>, TResources>> | undefined;
   readonly #middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>[] = [];
-  readonly #schedules = new Schedules();
+  readonly #schedules: Schedule[] = [];
+  readonly #ofSchedules = createEventRouter();
 
   constructor(definition: AppDefinition<TEvents, TSpec, TResources>) {
     super(definition.platform);
@@ -197,7 +210,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   }
 
   get schedules(): readonly Schedule[] {
-    return this.#schedules.all;
+    return [...this.#schedules];
   }
 
   schedule(
@@ -206,16 +219,30 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     handler: AppEventHandler<SlotPayload, AppParts<EnvOf<TSpec>, TResources>>,
     options: ScheduleOptions = {},
   ): this {
-    const doing = "add the schedule";
-    this.checkOpen(doing);
-    if (this.platforms.some((platform) => platform.name === SCHEDULE)) {
+    this.checkOpen("add the schedule");
+    if (this.#platforms.some((platform) => platform.name === SCHEDULE)) {
       throw new TypeError(
-        `Cannot ${doing}: a platform of this app has the name "${SCHEDULE}", which the events of schedules ` +
-          "have. Give it another one",
+        `Cannot add the schedule: a platform of this app has the name "${SCHEDULE}", which the events of ` +
+          "schedules have. Give it another one",
       );
     }
+    checkScheduleName("add the schedule", name);
+    const doing = `add the schedule '${name}'`;
+    checkExpression(doing, expression);
+    checkOptions(doing, options, {
+      timeZone: (doing, _name, value) => checkTimeZone(doing, value),
+      missed: oneOf("last", "none", "all"),
+      ...{ id: undefined, timeoutMs: undefined },
+    });
+    const { timeZone = "UTC", missed = "last", id, timeoutMs } = options;
+    if (this.#schedules.some((other) => other.name === name)) {
+      throw new TypeError(`Cannot ${doing}: there is one of that name already`);
+    }
     // The context that the app's handler passes on holds the app's parts as well.
-    this.#schedules.add(name, expression, handler as unknown as EventHandler, options);
+    this.#ofSchedules.on(name, handler as unknown as EventHandler, { id, timeoutMs });
+    this.#schedules.push(
+      Object.freeze({ name, expression: normalized(expression), timeZone, missed }),
+    );
     return this;
   }
 
@@ -232,7 +259,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     if (isOwnEvents(origin)) return this.#fromOwn(origin);
     this.checkOpen("add the platform");
     checkPlatform("add the platform", origin);
-    if (origin.name === SCHEDULE && this.schedules.length > 0) {
+    if (origin.name === SCHEDULE && this.#schedules.length > 0) {
       throw new TypeError(
         `Cannot add the platform: the events of this app's schedules have the name "${SCHEDULE}". Give this ` +
           'one its own: { name: "..." }',
@@ -292,7 +319,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   }
 
   get handlesEvents(): boolean {
-    return this.schedules.length > 0 || this.#sources.some(({ hasHandlers }) => hasHandlers);
+    return this.#schedules.length > 0 || this.#sources.some(({ hasHandlers }) => hasHandlers);
   }
 
   handlerWith(parts: AppParts<EnvOf<TSpec>, TResources>): EventHandler {
@@ -302,7 +329,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     const { strict = false } = this.definition;
     const platforms = new Set(this.#platforms.map(({ name }) => name));
     const handleEvent: EventHandler = async (event, context) => {
-      const handle = handlerOf(sources, this.#schedules.handle, event);
+      const handle = handlerOf(sources, this.#ofSchedules.handle, event);
       const own = { ...context, ...parts, [EMITTING]: refusingPlatforms(context, platforms) };
       const { signal, log, kv } = context;
       try {
@@ -316,7 +343,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     return Object.assign(handleEvent, {
       [HANDLES]: () => [
         ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
-        ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#schedules.handle),
+        ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
     });
   }

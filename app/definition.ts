@@ -1,14 +1,19 @@
 import type { Hono } from "@hono/hono";
 import {
-  checkFunctions,
-  checkInteger,
+  checkBoolean,
+  checkFunction,
   checkKeys,
-  checkObject,
+  checkObjectOption,
+  checkOptions,
+  checkText,
   met,
+  type OptionCheck,
+  wholeNumber,
 } from "../core/check_options.ts";
 import { checkEnvSpec, type EnvOf, type EnvSpec } from "../core/env.ts";
 import type { LogSink } from "../core/mod.ts";
-import type { EventStore, KeepPayloads, WorkerOptions } from "../events/mod.ts";
+import type { EventStore, HandlerOptions, KeepPayloads, WorkerOptions } from "../events/mod.ts";
+import type { Schedule } from "../events/schedules/mod.ts";
 import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
 import { withDefaults } from "../events/worker/worker.ts";
 import { checkPlatform } from "../webhook/platform.ts";
@@ -19,40 +24,12 @@ import { checkMounts, type Mount } from "./mounts.ts";
 
 const DOING = "define the app";
 
-/** Names of the members of a definition. */
-const KEYS = [
-  ...["name", "version", "platform", "env", "resources", "routes", "before", "ready", "rateLimit"],
-  ...["worker", "strict", "namespace", "retentionMs", "keepPayloads", "mounts"],
-];
-
 const WORKER_KEYS = [
   ...["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry", "waitForHandlerMs"],
 ];
 
 /** Longest retention: 100 years, like the event store's. */
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
-
-/**
- * Parts that an app's resources are made with.
- *
- * @typeParam TEnv The values of its variables.
- * @category Apps
- */
-export interface ResourceParts<TEnv extends object> {
-  /** Values of the app's variables. */
-  readonly env: TEnv;
-  /** KV of the event store, for data of the app's own. */
-  readonly kv: Deno.Kv;
-  /** Log of the app. */
-  readonly log: LogSink;
-  /**
-   * Notes a function that closes a resource. It is called at the end, after the last handler, the latest
-   * first; and if the start fails.
-   *
-   * @param close The function.
-   */
-  defer(close: () => unknown): void;
-}
 
 /**
  * Parts that an app's own routes work with.
@@ -66,7 +43,7 @@ export interface RouteParts<TEnv extends object, TResources> extends AppParts<TE
   readonly store: EventStore;
   /** KV of the event store. */
   readonly kv: Deno.Kv;
-  /** Log of the app's requests, with floods summed up. */
+  /** Log of the app. Routes get one that sums up floods. */
   readonly log: LogSink;
 }
 
@@ -97,7 +74,17 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    * @default {undefined} Nothing: `resources` is undefined.
    */
   readonly resources?:
-    | ((parts: ResourceParts<EnvOf<TSpec>>) => TResources | Promise<TResources>)
+    | ((
+      parts: Pick<RouteParts<EnvOf<TSpec>, undefined>, "env" | "kv" | "log"> & {
+        /**
+         * Notes a function that closes a resource. It is called at the end, after the last handler, the latest
+         * first; and if the start fails.
+         *
+         * @param close The function.
+         */
+        defer(close: () => unknown): void;
+      },
+    ) => TResources | Promise<TResources>)
     | undefined;
   /**
    * Adds routes of the app's own. They run behind the rate limiter. It must be synchronous. Write it below
@@ -169,6 +156,29 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
 }
 
 /**
+ * Options of a schedule.
+ *
+ * @category Flows
+ */
+export interface ScheduleOptions extends HandlerOptions {
+  /**
+   * Time zone of the expression, such as `Europe/Berlin`. A time that the change to summer time skips comes
+   * as much later as the clocks are put forward; one that comes twice in autumn is a slot once if the
+   * expression names a single time of day, and twice otherwise.
+   *
+   * @default {"UTC"}
+   */
+  readonly timeZone?: string | undefined;
+  /**
+   * Handling of the slots that passed while no instance of the app ran: `last` makes up the last one, `all`
+   * the last 100, and `none` nothing that is more than two minutes late.
+   *
+   * @default {"last"}
+   */
+  readonly missed?: Schedule["missed"] | undefined;
+}
+
+/**
  * Checks a definition. Nothing is opened by that.
  *
  * @throws {TypeError} If a part has the wrong type.
@@ -177,43 +187,43 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
 export function checkDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>(
   definition: AppDefinition<TEvents, TSpec, TResources>,
 ): void {
-  checkObject(DOING, definition, "the definition");
-  checkKeys(DOING, definition, KEYS);
-  const { platform, env, worker = {}, retentionMs, strict } = definition;
-  const { name, version, before, resources, routes, ready, rateLimit } = definition;
-  checkText("name", name);
-  checkText("namespace", definition.namespace ?? name);
-  checkPlatform(DOING, platform);
-  checkFunctions(DOING, { resources, routes, ready });
-  if (env !== undefined) {
-    checkObject(DOING, env, "'env'");
-    checkEnvSpec(DOING, env);
-  }
-  if (rateLimit !== undefined && rateLimit !== false) checkObject(DOING, rateLimit, "'rateLimit'");
+  checkOptions(DOING, definition, CHECKS, ["name", "platform"], "the definition");
+  const { name, version, before, rateLimit, retentionMs, keepPayloads } = definition;
   // An app to be discarded: what is wrong is said before anything is opened.
   createBaseApp({ name, version, before, rateLimit: rateLimit || undefined, logger: false });
-  if (strict !== undefined && typeof strict !== "boolean") {
-    throw new TypeError(`Cannot ${DOING}: 'strict' must be true or false, got ${met(strict)}`);
-  }
-  if (definition.mounts !== undefined) checkMounts(DOING, definition.mounts);
-  checkObject(DOING, worker, "'worker'");
-  checkKeys(`${DOING}, in 'worker'`, worker, WORKER_KEYS);
-  withDefaults(worker);
-  if (retentionMs !== undefined) {
-    checkInteger(DOING, "retentionMs", retentionMs, { max: MAX_RETENTION_MS });
-  }
-  if (definition.keepPayloads !== undefined) {
-    checkKeepPayloads(DOING, definition.keepPayloads, retentionMs);
-  }
+  if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
 }
 
-function checkText(option: string, text: unknown): void {
-  if (typeof text !== "string" || text.trim() === "") {
-    throw new TypeError(
-      `Cannot ${DOING}: '${option}' must be a text that is not blank, got ${met(text)}`,
-    );
-  }
+const checkKeyText: OptionCheck = (doing, name, value) => {
+  checkText(doing, name, value);
   // A KV would store half of a surrogate pair as another character.
-  if (text.isWellFormed()) return;
-  throw new TypeError(`Cannot ${DOING}: '${option}' must be a well-formed text, got ${met(text)}`);
-}
+  if ((value as string).isWellFormed()) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(value)}`);
+};
+
+const CHECKS: Readonly<
+  Record<keyof AppDefinition<object, EnvSpec, unknown>, OptionCheck | undefined>
+> = {
+  name: checkKeyText,
+  version: undefined,
+  platform: (doing, _name, value) => checkPlatform(doing, value as Platform),
+  env: (doing, name, value) => {
+    checkObjectOption(doing, name, value);
+    checkEnvSpec(doing, value as EnvSpec);
+  },
+  resources: checkFunction,
+  routes: checkFunction,
+  before: undefined,
+  ready: checkFunction,
+  rateLimit: (...rateLimit) => rateLimit[2] === false || checkObjectOption(...rateLimit),
+  worker: (doing, name, value) => {
+    checkObjectOption(doing, name, value);
+    checkKeys(`${doing}, in 'worker'`, value as object, WORKER_KEYS);
+    withDefaults(value as WorkerOptions);
+  },
+  strict: checkBoolean,
+  namespace: checkKeyText,
+  retentionMs: wholeNumber({ max: MAX_RETENTION_MS }),
+  keepPayloads: undefined,
+  mounts: checkMounts,
+};

@@ -26,23 +26,15 @@
  *
  * @module
  */
-export {
-  type AppOptions,
-  type BaseEnv,
-  type BindableApp,
-  bindEnv,
-  createBaseApp,
-} from "./base_app.ts";
+export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
 export { type App, defineApp } from "./define_app.ts";
-export type { AppDefinition, ResourceParts, RouteParts } from "./definition.ts";
+export type { AppDefinition, RouteParts, ScheduleOptions } from "./definition.ts";
 export type { AppEventHandler, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
 export type { Mount, MountParts, OpenedMount, ReadyMount } from "./mounts.ts";
 export { events } from "./own_events.ts";
-export type { ScheduleOptions } from "./schedules.ts";
-export { runApp, type RunAppOptions } from "./run_app.ts";
-export type { AppHandler } from "./serve_app.ts";
+export { runApp } from "./run_app.ts";
 export { startApp, type StartAppOptions, type StartedApp } from "./start_app.ts";
 
 // Variables, from another folder.

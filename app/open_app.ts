@@ -1,32 +1,32 @@
 import type { Context, Hono } from "@hono/hono";
 import {
   checkFunction,
-  checkFunctions,
-  checkKeys,
-  checkObject,
+  checkObjectOption,
+  checkOptions,
   checkPart,
+  checkTelemetry,
   isPromise,
+  type OptionCheck,
+  partWith,
 } from "../core/check_options.ts";
 import type { EnvOf, EnvSpec } from "../core/env.ts";
 import { StoppingError } from "../core/http_error.ts";
 import { consoleSink, createLogSummary, type LogSink, writeLog } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventWorker, startWorker } from "../events/mod.ts";
-import { Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
+import { loadCron, type Schedule, Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { workerNoted } from "../events/worker/worker.ts";
-import { openTelemetry, type Telemetry } from "../telemetry/mod.ts";
-import { type IntakeStore, mountIntake } from "../webhook/intake.ts";
-import { type AppPlan, planOf, readAllowed, variablesOf } from "./app_plan.ts";
-import { openAppStore, warnOfLeftEvents } from "./app_store.ts";
+import type { ConnectionBindings } from "../middleware/mod.ts";
+import { combineTelemetries, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
+import { mountIntake } from "../webhook/intake.ts";
+import { type KvFile, openAppStore, warnOfLeftEvents, watchKvFile } from "./app_kv.ts";
 import { bindEnv, createBaseApp } from "./base_app.ts";
-import { Closing } from "./closing.ts";
 import type { App } from "./define_app.ts";
 import type { AppParts } from "./event_middleware.ts";
-import { type KvFile, watchKvFile } from "./kv_file.ts";
-import { openMounts } from "./mounts.ts";
+import type { MountParts } from "./mounts.ts";
 import { refusePlatforms } from "./own_events.ts";
-import { readTimes } from "./schedules.ts";
-import type { AppHandler } from "./serve_app.ts";
+import { type AppPlan, planOf, readVariables } from "./variables.ts";
 
 /**
  * Options of {@linkcode openApp}.
@@ -82,8 +82,18 @@ export interface OpenAppOptions<TResources = unknown> {
  * @category Apps
  */
 export interface OpenedApp extends AsyncDisposable {
-  /** Answers a request. Hand the server's second argument on to it: that has the client's address. */
-  readonly fetch: AppHandler;
+  /**
+   * Answers a request.
+   *
+   * @param request The request.
+   * @param info The connection, which the server passes as its second argument: the rate limiter counts by its
+   * address.
+   * @returns The response.
+   */
+  readonly fetch: (
+    request: Request,
+    info?: ConnectionBindings,
+  ) => Response | Promise<Response>;
   /** Event store. */
   readonly store: EventStore;
   /** KV of the event store. */
@@ -116,10 +126,19 @@ const DOING = "open the app";
 const REGISTER =
   "every event is ignored: register handlers, with bot.on(...), before you run or open the app";
 
-/** Names of the options that all ways to start an app share. */
-export const SHARED_KEYS: readonly string[] = ["env", "kv", "resources", "log", "telemetry"];
+/** Checks of the options that all ways to start an app share. */
+export const SHARED_CHECKS: Readonly<
+  Record<"env" | "kv" | "resources" | "log" | "telemetry", OptionCheck | undefined>
+> = {
+  env: checkObjectOption,
+  kv: partWith("atomic", "what Deno.openKv() resolves with"),
+  resources: undefined,
+  log: checkFunction,
+  telemetry: checkTelemetry,
+};
 
-const OPEN_KEYS = [...SHARED_KEYS, "onStuck"];
+/** Longest wait for a resource to be closed. */
+const CLOSE_TIMEOUT_MS = 1_000;
 
 /** Period of the summaries of floods in the log. */
 const SUMMARY_MS = 10_000;
@@ -161,38 +180,21 @@ export async function openApp<TEvents extends object, TSpec extends EnvSpec, TRe
   app: App<TEvents, TSpec, TResources>,
   options: OpenAppOptions<NoInfer<TResources>> = {},
 ): Promise<OpenedApp> {
-  checkOpenOptions(DOING, app, options);
-  const variables = variablesOf(app.definition.name, options);
-  return await openPlanned(app, readAllowed(variables, () => planOf(app, variables)), options);
+  checkApp(DOING, app);
+  checkOptions(DOING, options, { ...SHARED_CHECKS, onStuck: checkFunction });
+  const plan = readVariables(app.definition.name, options, (variables) => planOf(app, variables));
+  return await openPlanned(app, plan, options);
 }
 
 /**
- * Checks the options that all ways to start an app share.
+ * Checks that something is an app.
  *
  * @param doing The action that fails otherwise, for the message.
- * @param app The app.
- * @param options The options.
- * @param keys Their names.
- * @throws {TypeError} If the app is none, or an option has the wrong type.
+ * @param app The value.
+ * @throws {TypeError} If it is something else.
  */
-export function checkOpenOptions(
-  doing: string,
-  app: unknown,
-  options: OpenAppOptions,
-  keys: readonly string[] = OPEN_KEYS,
-): void {
+export function checkApp(doing: string, app: unknown): void {
   checkPart(doing, app, "handlerWith", "the app must be what defineApp() returns");
-  checkObject(doing, options);
-  checkKeys(doing, options, keys);
-  const { env = {}, kv, telemetry, log, onStuck } = options;
-  checkObject(doing, env, "'env'");
-  checkFunctions(doing, { log, onStuck });
-  if (kv !== undefined) {
-    checkPart(doing, kv, "atomic", "'kv' must be what Deno.openKv() resolves with");
-  }
-  if (telemetry === undefined) return;
-  const wanted = "'telemetry' must be what openTelemetry() resolves with";
-  checkPart(doing, telemetry, "watchOldestDue", wanted);
 }
 
 /**
@@ -254,16 +256,19 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
     ? options.resources
     : await openResources(app, { env, kv: store.kv, log, closing });
   const { trustedProxyHops, onDeploy: isOnDeploy } = plan;
-  const mountParts = {
+  const mountParts: MountParts = {
     ...{ name, namespace, platforms: app.platforms, kv: store.kv, store, log, trustedProxyHops },
     ...{ onDeploy: isOnDeploy, fetch: async (request: Request) => await fetch(request) },
   };
-  const { apps, telemetry } = await openMounts(
-    plan.mounts,
-    mountParts,
-    ownTelemetry,
-    (mount) => closing.add(() => mount.close()),
-  );
+  const apps: Hono[] = [];
+  let telemetry = ownTelemetry;
+  for (const mount of plan.mounts) {
+    const opened = await mount.open(mountParts);
+    closing.add(() => opened.close());
+    apps.push(opened.app);
+    const counting = opened.telemetry;
+    if (counting) telemetry = telemetry ? combineTelemetries(telemetry, counting) : counting;
+  }
   const stopping = Promise.withResolvers<void>();
   const parts: RequestParts<EnvOf<TSpec>, TResources> = {
     ...{ env, resources, store, telemetry, ownTelemetry, requestLog, kvFile },
@@ -336,7 +341,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   { env, platforms, trustedProxyHops }: AppPlan<EnvOf<TSpec>>,
   parts: RequestParts<EnvOf<TSpec>, TResources>,
   mounts: readonly Hono[],
-): AppHandler {
+): OpenedApp["fetch"] {
   const { name, version, before, rateLimit, routes, ready } = definition;
   const { resources, store, telemetry, ownTelemetry, requestLog: log, kvFile } = parts;
   const base = createBaseApp<EnvOf<TSpec>>({
@@ -351,7 +356,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
       return ready?.({ env, resources });
     },
   });
-  const intakeParts = { store: kvFile ? storeIn(kvFile, store) : store, telemetry };
+  const intakeParts = { store: kvFile?.guard(store) ?? store, telemetry };
   for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];
@@ -366,17 +371,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   return (request, info = {}) => answer(request, info);
 }
 
-/** Makes a store that accepts nothing into a file that is gone. */
-function storeIn(kvFile: KvFile, store: EventStore): IntakeStore {
-  const { maxPayloadBytes, retentionMs } = store;
-  const accept: IntakeStore["accept"] = (delivery, options) => {
-    kvFile.check();
-    return store.accept(delivery, options);
-  };
-  return { maxPayloadBytes, retentionMs, accept };
-}
-
-/** Refuses routes of the app's own that would never be reached. Of a middleware, which has no method, nobody knows. */
+/** Refuses routes that would never be reached. Middleware cannot be checked: it has no method. */
 function checkReached(added: Hono["routes"], known: Hono["routes"]): void {
   for (const { method, path } of added) {
     const isTaken = known.some((each) => each.path === path && each.method === method);
@@ -388,7 +383,7 @@ function checkReached(added: Hono["routes"], known: Hono["routes"]): void {
   }
 }
 
-/** Tells whether a page of a mount has only refreshed itself: that is no news every two seconds. */
+/** Tells whether a page of a mount has refreshed itself: refreshes are not logged. */
 function isPoll(c: Context): boolean {
   return c.get("isPoll") === true && c.res.status < 400;
 }
@@ -405,6 +400,16 @@ function summingUp(log: LogSink, closing: Closing): LogSink {
     summary.flush();
   });
   return summary.log;
+}
+
+/** Reads the expressions of schedules. Without schedules, the library for that is not loaded. */
+async function readTimes(schedules: readonly Schedule[]): Promise<TimedSchedule[]> {
+  if (schedules.length === 0) return [];
+  const timesOf = await loadCron();
+  return schedules.map((schedule) => {
+    const { name, expression, timeZone } = schedule;
+    return { ...schedule, times: timesOf(`open the schedule '${name}'`, expression, timeZone) };
+  });
 }
 
 /** Opens the telemetry. If that fails, the app runs without. */
@@ -434,4 +439,38 @@ function registerPoll(name: string, opened: Promise<ServableApp>): void {
     await scheduler?.tick();
     await worker.poll();
   });
+}
+
+/** Functions that close what an app has opened, in the opposite order. */
+class Closing {
+  readonly #log: LogSink;
+  readonly #closers: (() => unknown)[] = [];
+  #running: Promise<void> | undefined;
+
+  /** @param log Told what could not be closed. */
+  constructor(log: LogSink) {
+    this.#log = log;
+  }
+
+  /** Adds a function. If everything is closed already, it is called at once. */
+  add(close: () => unknown): void {
+    this.#closers.push(close);
+    if (this.#running) this.#running = this.#running.then(() => this.#closeAll());
+  }
+
+  /** Closes everything, once. What cannot be closed does not keep the others from it. */
+  run(): Promise<void> {
+    return this.#running ??= this.#closeAll();
+  }
+
+  async #closeAll(): Promise<void> {
+    while (this.#closers.length > 0) {
+      const close = this.#closers.pop()!;
+      try {
+        await withDeadline(Promise.resolve(close()), CLOSE_TIMEOUT_MS);
+      } catch (error) {
+        writeLog(this.#log, "error", "resource not closed", { error });
+      }
+    }
+  }
 }

@@ -1,31 +1,9 @@
 import { type EnvSpec, VariableError } from "../core/env.ts";
 import { consoleLog, createStdoutLog, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { isTelemetryOn } from "../telemetry/open_telemetry.ts";
-import { onDeploy } from "./app_variables.ts";
 import type { App } from "./define_app.ts";
-import {
-  checkStartOptions,
-  formatOf,
-  startApp,
-  type StartAppOptions,
-  type StartedApp,
-} from "./start_app.ts";
-
-/**
- * Options of {@linkcode runApp}.
- *
- * @typeParam TResources The resources that the app opens.
- * @category Apps
- */
-export interface RunAppOptions<TResources = unknown> extends StartAppOptions<TResources> {
-  /**
-   * Log of the app, its event store and its worker.
-   *
-   * @default {createStdoutLog} In the form that `LOG_FORMAT` names. With telemetry, and on Deno Deploy,
-   * `consoleSink`.
-   */
-  readonly log?: LogSink | undefined;
-}
+import { checkStartOptions, startApp, type StartAppOptions, type StartedApp } from "./start_app.ts";
+import { onDeploy, readLogFormat } from "./variables.ts";
 
 /** Reason why an app stops. */
 interface StopReason {
@@ -69,8 +47,9 @@ const END_MS = 1_000;
  * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those of the app and its platforms.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
- * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end it with 0, once running requests and handlers are done or
- * the grace has passed; a second signal ends it at once, with 1. An uncaught error, such as that of a promise
+ * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end
+ * it with 0, once running requests and handlers are done or the grace has passed; a second signal ends it at
+ * once, with 1. An uncaught error, such as that of a promise
  * that a handler does not await, is logged and ends the process in the same order, with 1. So does it end
  * once as many handlers run past their time limit as may run at once.
  *
@@ -79,6 +58,7 @@ const END_MS = 1_000;
  * @typeParam TResources The resources that it opens.
  * @param app The app, as {@linkcode defineApp} returns it.
  * @param options Variables, KV, resources and log in the place of the app's own, and the grace.
+ * By default the log is {@linkcode createStdoutLog}; with telemetry, and on Deno Deploy, `consoleSink`.
  * @returns A promise that resolves, if at all, once the app is closed and the process is about to end.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened then.
  * @throws {RangeError} If the grace is out of range. Nothing is opened then, either.
@@ -99,7 +79,7 @@ const END_MS = 1_000;
  */
 export async function runApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
   app: App<TEvents, TSpec, TResources>,
-  options: RunAppOptions<NoInfer<TResources>> = {},
+  options: StartAppOptions<NoInfer<TResources>> = {},
 ): Promise<void> {
   checkStartOptions("run the app", app, options);
   const { name } = app.definition;
@@ -108,7 +88,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
   let stopSignal: StopSignal;
   let started: StartedApp;
   try {
-    const format = formatOf(options.env);
+    const format = readLogFormat(options.env);
     stdout = options.log || listensToConsole() ? undefined : createStdoutLog({ format });
     if (stdout) addEventListener("unload", stdout.end);
     log = options.log ?? stdout?.log ?? consoleLog(format === "text" ? "text" : "json");

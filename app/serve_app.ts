@@ -1,36 +1,12 @@
 import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { UnreadBodyError } from "../core/unread_body.ts";
-import { BrokenBodyError, type ConnectionBindings } from "../middleware/mod.ts";
-
-/**
- * Function that answers requests.
- *
- * @param request The request.
- * @param info The connection, as `Deno.serve` passes it: the rate limiter counts by its address.
- * @returns The response.
- * @category Apps
- */
-export type AppHandler = (
-  request: Request,
-  info?: ConnectionBindings,
-) => Response | Promise<Response>;
+import { BrokenBodyError } from "../middleware/mod.ts";
+import type { OpenedApp } from "./open_app.ts";
 
 /** Address that an app listens on. */
 export interface Place {
   readonly port: number;
   readonly hostname: string;
-}
-
-/** Options of {@linkcode serveApp}. */
-export interface ServeAppOptions extends Place {
-  /** Name of the app, for the log. */
-  readonly name: string;
-  /** Function that answers requests. */
-  readonly answer: AppHandler;
-  /** Log for failures. Anybody can cause them, so it must sum up floods. */
-  readonly log: LogSink;
-  /** Callback for when the app listens. */
-  readonly onListen: (place: Place) => void;
 }
 
 /** App that is being served. */
@@ -56,12 +32,18 @@ const INVALID_URL = /^Invalid URL/;
  * for lack of a file descriptor, ends Deno's listener for good. Its open connections live on, so listening
  * again is enough.
  *
- * @param options The address, the function that answers requests, and the log.
+ * @param options The app's name and address, the function that answers requests, a log for failures, which
+ * must sum up floods since anybody can cause them, and a callback for when the app listens.
  * @returns The app that is being served.
  * @throws {Error} If the app cannot listen on the address.
  */
-export function serveApp({ name, answer, log, onListen, ...place }: ServeAppOptions): Serving {
-  const handler: AppHandler = async (request, info) => {
+export function serveApp({ name, answer, log, onListen, ...place }: Place & {
+  readonly name: string;
+  readonly answer: OpenedApp["fetch"];
+  readonly log: LogSink;
+  readonly onListen: (place: Place) => void;
+}): Serving {
+  const handler: OpenedApp["fetch"] = async (request, info) => {
     try {
       return sendable(await answer(request, info));
     } catch (error) {

@@ -1,19 +1,18 @@
-import { checkInteger, MAX_TIMER_MS } from "../core/check_options.ts";
-import { type EnvSpec, readAll, VariableError, variablesIn } from "../core/env.ts";
+import { checkOptions, MAX_TIMER_MS, wholeNumber } from "../core/check_options.ts";
+import { type EnvSpec, readAll } from "../core/env.ts";
 import { consoleLog, type LogSink, writeLog } from "../core/mod.ts";
-import { planOf, readAllowed, variablesOf } from "./app_plan.ts";
-import { readLogFormat, readPlace } from "./app_variables.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import type { App } from "./define_app.ts";
 import {
-  checkOpenOptions,
+  checkApp,
   type OpenAppOptions,
   type OpenedApp,
   openPlanned,
   type ServableApp,
-  SHARED_KEYS,
+  SHARED_CHECKS,
 } from "./open_app.ts";
 import { type Place, serveApp, type Serving } from "./serve_app.ts";
-import { InFlight, stopServing } from "./stop_serving.ts";
+import { planOf, readLogFormat, readPlace, readVariables } from "./variables.ts";
 
 /**
  * Options of {@linkcode startApp}.
@@ -62,6 +61,12 @@ export interface StartedApp extends Omit<OpenedApp, "stop"> {
 
 const DOING = "start the app";
 
+/** Share of the grace that is kept for requests that are still being answered. */
+const SHUTDOWN_SHARE = 1 / 8;
+
+/** Shortest time for which the readiness probe can see that the app stops. */
+const DRAIN_MS = 500;
+
 /** Addresses that stand for all of the machine's. */
 const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 
@@ -107,14 +112,12 @@ export async function startApp<TEvents extends object, TSpec extends EnvSpec, TR
 ): Promise<StartedApp> {
   checkStartOptions(DOING, app, options);
   const { name } = app.definition;
-  const { log = consoleLog(formatOf(options.env)), graceMs = 4_000 } = options;
-  const variables = variablesOf(name, { ...options, log });
-  const [plan, place] = readAllowed(variables, () =>
-    readAll(
-      () => planOf(app, variables),
-      () => readPlace(variables),
-      () => readLogFormat(variables, "LOG_FORMAT"),
-    ));
+  const { log = consoleLog(readLogFormat(options.env)), graceMs = 4_000 } = options;
+  const [plan, place] = readVariables(
+    name,
+    { ...options, log },
+    (variables) => readAll(() => planOf(app, variables), () => readPlace(variables)),
+  );
   let served: ServedApp | undefined;
   const onStuck = () => {
     writeLog(log, "error", "handlers do not end, stopping", { name });
@@ -139,10 +142,11 @@ class ServedApp implements StartedApp {
   readonly finished: Promise<void>;
   readonly #opened: ServableApp;
   readonly #graceMs: number;
-  readonly #inFlight = new InFlight();
   readonly #server: Serving;
   readonly #end = Promise.withResolvers<void>();
   #isStuck = false;
+  /** Requests that are being answered: `shutdown()` would abort bodies that are still arriving. */
+  #inFlight = 0;
   #stopped: Promise<void> | undefined;
 
   constructor(opened: ServableApp, { name, place, log, graceMs }: {
@@ -159,7 +163,7 @@ class ServedApp implements StartedApp {
     this.finished.catch(() => {}); // Nobody has to wait for it.
     this.#server = serveApp({
       ...{ name, ...place, log: requestLog },
-      answer: (request, info) => this.#inFlight.during(() => fetch(request, info)),
+      answer: (request, info) => this.#answer(request, info),
       onListen: (address) => {
         this.url = urlOf(address);
         writeLog(log, "info", "listening", { name, ...address, notifier: store.notifier });
@@ -179,13 +183,40 @@ class ServedApp implements StartedApp {
 
   readonly [Symbol.asyncDispose] = (): Promise<void> => this.stop();
 
+  async #answer(...request: Parameters<OpenedApp["fetch"]>): Promise<Response> {
+    this.#inFlight++;
+    try {
+      return await this.fetch(...request);
+    } finally {
+      this.#inFlight--;
+    }
+  }
+
+  /**
+   * Handlers and requests in flight end first; meanwhile new requests are still answered, and the readiness
+   * probe gets 503.
+   */
   async #stop(): Promise<void> {
     this.#opened.beginStop();
-    const parts = { server: this.#server, worker: this.worker, inFlight: this.#inFlight };
-    await stopServing(parts, this.#graceMs);
+    const graceMs = this.#graceMs;
+    const start = performance.now();
+    const quietMs = graceMs * (1 - SHUTDOWN_SHARE);
+    const stopped = this.worker.stop({ graceMs });
+    const answered = this.#answered(Math.min(DRAIN_MS, quietMs), start + quietMs);
+    await withDeadline(Promise.all([stopped, answered]), quietMs).catch(() => {});
+    // A peer that never finishes its body keeps `shutdown()` from ever resolving.
+    const remainingMs = graceMs - (performance.now() - start);
+    await withDeadline(this.#server.shutdown(), remainingMs).catch(() => {});
+    await stopped;
     await this.#opened.close();
     if (this.#isStuck) this.#end.reject(new Error("Handlers did not end within their time limits"));
     else this.#end.resolve();
+  }
+
+  /** Waits for a time, and then until no request is being answered, or a time of `performance.now()`. */
+  async #answered(pauseMs: number, until: number): Promise<void> {
+    await pause(pauseMs);
+    while (this.#inFlight > 0 && performance.now() < until) await pause(10);
   }
 }
 
@@ -199,8 +230,9 @@ class ServedApp implements StartedApp {
  * @throws {RangeError} If the grace is out of range.
  */
 export function checkStartOptions(doing: string, app: unknown, options: StartAppOptions): void {
-  checkOpenOptions(doing, app, options, [...SHARED_KEYS, "graceMs"]);
-  checkInteger(doing, "graceMs", options.graceMs ?? 0, { min: 0, max: MAX_TIMER_MS });
+  checkApp(doing, app);
+  const graceMs = wholeNumber({ min: 0, max: MAX_TIMER_MS });
+  checkOptions(doing, options, { ...SHARED_CHECKS, graceMs });
 }
 
 function urlOf({ hostname, port }: { readonly hostname: string; readonly port: number }): string {
@@ -208,12 +240,6 @@ function urlOf({ hostname, port }: { readonly hostname: string; readonly port: n
   return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }
 
-/** Reads the form of the log. A wrong or denied one is reported with all other variables. */
-export function formatOf(env: OpenAppOptions["env"]): ReturnType<typeof readLogFormat> {
-  try {
-    return readLogFormat(env ? variablesIn(env, () => {}) : Deno.env, "LOG_FORMAT");
-  } catch (error) {
-    if (error instanceof VariableError || error instanceof Deno.errors.NotCapable) return "auto";
-    throw error;
-  }
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -192,6 +192,12 @@ export function partWith(method: string, wanted: string): OptionCheck {
   return (doing, name, value) => checkPart(doing, value, method, `'${name}' must be ${wanted}`);
 }
 
+/** Checks that an option is a telemetry. */
+export const checkTelemetry: OptionCheck = partWith(
+  "countDelivery",
+  "what openTelemetry() resolves with",
+);
+
 /** Checks that an option is an object. */
 export const checkObjectOption: OptionCheck = (doing, name, value) =>
   checkObject(doing, value, `'${name}'`);

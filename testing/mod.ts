@@ -34,14 +34,12 @@ export {
 export { standardDelivery, type StandardDeliveryOptions } from "./standard_delivery.ts";
 export {
   type FakeOf,
-  type FakeResources,
   type Outcome,
   startTestBot,
   type TestBot,
   type TestBotOptions,
-  type TestCallOptions,
 } from "./test_bot.ts";
-export { TEST_SECRETS, type TestSecrets } from "./test_secrets.ts";
+export { TEST_SECRETS } from "./test_secrets.ts";
 
 // Types from other folders that appear in the exports above.
 export type { App } from "../app/define_app.ts";

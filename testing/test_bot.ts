@@ -1,15 +1,14 @@
-import { planOf, variablesOf } from "../app/app_plan.ts";
+import { planOf, readVariables } from "../app/variables.ts";
 import type { App } from "../app/define_app.ts";
-import { openPlanned, type ServableApp } from "../app/open_app.ts";
+import { checkApp, openPlanned, type ServableApp } from "../app/open_app.ts";
 import {
-  checkInteger,
-  checkKeys,
-  checkObject,
-  checkPart,
+  checkBoolean,
+  checkOptions,
   MAX_TIMER_MS,
   met,
+  wholeNumber,
 } from "../core/check_options.ts";
-import type { EnvSpec } from "../core/env.ts";
+import type { EnvSpec, Variables } from "../core/env.ts";
 import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventRecord, EventStore } from "../events/mod.ts";
@@ -20,19 +19,7 @@ import type { TestDelivery } from "./forge_delivery.ts";
 import { testEnvOf } from "./test_secrets.ts";
 
 /**
- * Fakes in the place of an app's resources: a test needs only those that it uses, and of each object only
- * the members that it uses.
- *
- * @typeParam TResources The resources.
- * @category Test bot
- */
-export type FakeResources<TResources> = TResources extends (...args: never[]) => unknown
-  ? TResources
-  : TResources extends object ? { readonly [TName in keyof TResources]?: FakeOf<TResources[TName]> }
-  : TResources;
-
-/**
- * Fake of one resource.
+ * Fake of one resource: of an object it has only the members that a test uses.
  *
  * @typeParam TResource The resource.
  * @category Test bot
@@ -56,31 +43,22 @@ export interface TestBotOptions<TResources = unknown> {
    */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /**
-   * Fakes in the place of the resources that the app would open.
+   * Fakes that stand in for the app's resources: only those that the test uses.
    *
-   * @default {undefined} The app's own.
+   * @default {undefined} The app opens its resources.
    */
-  readonly resources?: FakeResources<TResources> | undefined;
+  readonly resources?:
+    | (TResources extends (...args: never[]) => unknown ? TResources
+      : TResources extends object
+        ? { readonly [TName in keyof TResources]?: FakeOf<TResources[TName]> }
+      : TResources)
+    | undefined;
   /**
    * Longest time for handling before {@linkcode TestBot.deliver} rejects, in milliseconds.
    *
    * @default {10_000}
    */
   readonly timeoutMs?: number | undefined;
-}
-
-/**
- * Options of a call that waits for handlers.
- *
- * @category Test bot
- */
-export interface TestCallOptions {
-  /**
-   * Lets handlers fail, for a test of what happens then. By default the call rejects if one fails.
-   *
-   * @default {false}
-   */
-  readonly expectFailure?: boolean | undefined;
 }
 
 /**
@@ -124,7 +102,8 @@ export interface TestBot extends AsyncDisposable {
    * So is every event that a handler emits without a delay, or wakes.
    *
    * @param delivery The delivery.
-   * @param options `expectFailure` lets handlers fail.
+   * @param options `expectFailure` lets handlers fail, for a test of what happens then: otherwise the call
+   * rejects.
    * @returns The outcome.
    * @throws {Error} If a handler failed: of its event, of one that was emitted, or of another one that was
    * handled meanwhile, in its first attempt. The handler's error is the cause. A retry of an earlier
@@ -132,7 +111,10 @@ export interface TestBot extends AsyncDisposable {
    * @throws {TypeError} If the app has no platform for the delivery, or several.
    * @throws {Error} If handling takes longer than the options allow.
    */
-  deliver(delivery: TestDelivery, options?: TestCallOptions): Promise<Outcome>;
+  deliver(
+    delivery: TestDelivery,
+    options?: { readonly expectFailure?: boolean | undefined },
+  ): Promise<Outcome>;
   /**
    * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
    * the time of day; timers run as usual. Slots of schedules become events on the way, each at its time, and at
@@ -143,7 +125,7 @@ export interface TestBot extends AsyncDisposable {
    * @throws {Error} If a handler failed, of any event, and no call has reported that yet. Its error is the cause.
    * @throws {Error} If handling takes longer than the options allow.
    */
-  advance(ms: number, options?: TestCallOptions): Promise<void>;
+  advance(ms: number, options?: { readonly expectFailure?: boolean | undefined }): Promise<void>;
   /**
    * Runs a schedule at once, as {@linkcode runSchedule} does, and waits until its event is handled: done, dead,
    * put off, or waiting for a retry.
@@ -155,7 +137,10 @@ export interface TestBot extends AsyncDisposable {
    * @throws {Error} If a handler failed, as for {@linkcode TestBot.deliver}. Its error is the cause.
    * @throws {Error} If handling takes longer than the options allow.
    */
-  run(name: string, options?: TestCallOptions): Promise<EventRecord>;
+  run(
+    name: string,
+    options?: { readonly expectFailure?: boolean | undefined },
+  ): Promise<EventRecord>;
 }
 
 /**
@@ -197,11 +182,14 @@ export async function startTestBot<TEvents extends object, TSpec extends EnvSpec
   options: TestBotOptions<NoInfer<TResources>> = {},
 ): Promise<TestBot> {
   const doing = "start the test bot";
-  checkPart(doing, app, "handlerWith", "the app must be what defineApp() returns");
-  checkObject(doing, options);
-  checkKeys(doing, options, ["env", "resources", "timeoutMs"]);
+  checkApp(doing, app);
+  const checks = {
+    env: undefined,
+    resources: undefined,
+    timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  };
+  checkOptions(doing, options, checks);
   const { timeoutMs = 10_000 } = options;
-  checkInteger(doing, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
   const logs: LogRecord[] = [];
   const failures = new Failures((record) => void logs.push(record));
   const env = Object.assign({}, ...app.platforms.map(testEnvOf), options.env);
@@ -209,7 +197,8 @@ export async function startTestBot<TEvents extends object, TSpec extends EnvSpec
   try {
     const resources = options.resources as TResources | undefined;
     const appOptions = { kv, env, resources, log: failures.log, ticks: false };
-    const plan = planOf(app, variablesOf(app.definition.name, appOptions));
+    const read = (variables: Variables) => planOf(app, variables);
+    const plan = readVariables(app.definition.name, appOptions, read);
     const opened = await openPlanned(app, plan, appOptions);
     return await new LocalBot(app, opened, kv, logs, failures, timeoutMs).begin();
   } catch (error) {
@@ -235,14 +224,11 @@ const CONNECTION = {
   remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 },
 } as const;
 
-function expectsFailure(doing: string, options: TestCallOptions): boolean {
-  checkObject(doing, options);
-  checkKeys(doing, options, ["expectFailure"]);
-  const { expectFailure = false } = options;
-  if (typeof expectFailure === "boolean") return expectFailure;
-  throw new TypeError(
-    `Cannot ${doing}: 'expectFailure' must be true or false, got ${met(expectFailure)}`,
-  );
+type CallOptions = NonNullable<Parameters<TestBot["advance"]>[1]>;
+
+function expectsFailure(doing: string, options: CallOptions): boolean {
+  checkOptions(doing, options, { expectFailure: checkBoolean });
+  return options.expectFailure ?? false;
 }
 
 class LocalBot implements TestBot {
@@ -281,7 +267,7 @@ class LocalBot implements TestBot {
 
   async deliver(
     delivery: TestDelivery,
-    options: TestCallOptions = {},
+    options: CallOptions = {},
   ): Promise<Outcome> {
     if (typeof delivery?.headers !== "object") {
       const wanted = "it must be what forgeDelivery() or another such function returns";
@@ -305,7 +291,7 @@ class LocalBot implements TestBot {
     });
   }
 
-  async advance(ms: number, options: TestCallOptions = {}): Promise<void> {
+  async advance(ms: number, options: CallOptions = {}): Promise<void> {
     const expectFailure = expectsFailure("advance the time", options);
     if (!Number.isFinite(ms) || ms < 0 || ms > MAX_ADVANCE_MS) {
       throw new RangeError(
@@ -342,7 +328,7 @@ class LocalBot implements TestBot {
     await this.#handled();
   }
 
-  async run(name: string, options: TestCallOptions = {}): Promise<EventRecord> {
+  async run(name: string, options: CallOptions = {}): Promise<EventRecord> {
     const expectFailure = expectsFailure("run the schedule", options);
     const names = this.app.schedules.map((schedule) => schedule.name);
     if (!names.includes(name)) {

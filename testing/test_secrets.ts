@@ -1,11 +1,12 @@
 import type { Platform } from "../webhook/platform.ts";
 
 /**
- * Secrets of test deliveries and of the test bot.
+ * Secrets for tests: test deliveries are signed with them, and the test bot accepts them. They are published:
+ * use them for nothing else.
  *
  * @category Deliveries
  */
-export interface TestSecrets {
+export const TEST_SECRETS: {
   /** Secret that a forge signs with. */
   readonly signing: string;
   /** Secret that GitLab signs with. */
@@ -14,14 +15,7 @@ export interface TestSecrets {
   readonly gitlabToken: string;
   /** Secret token that a messenger sends. */
   readonly messenger: string;
-}
-
-/**
- * Secrets for tests. They are published: use them for nothing else.
- *
- * @category Deliveries
- */
-export const TEST_SECRETS: TestSecrets = {
+} = {
   signing: "a published secret, for tests only",
   gitlab: `whsec_${btoa("a published key, for tests only!")}`,
   gitlabToken: "a-published-token-for-tests-only",

@@ -355,8 +355,8 @@ Deno.test("an app refuses a variable of its own that is a platform's", async () 
   const { message } = await assertRejects(() => startTestBot(bot), TypeError);
   assertEquals(
     message,
-    "Cannot open the app: the variable 'TELEGRAM_ALLOWED_USERS' in 'env' is one of the platform " +
-      "'telegram', which reads it",
+    "Cannot open the app: the platform 'telegram' and 'env' both read the variable " +
+      "'TELEGRAM_ALLOWED_USERS'. Give one of them another name",
   );
 });
 
@@ -366,7 +366,7 @@ Deno.test("an app refuses a variable of its own that each app reads", async () =
     await assertRejects(
       () => startTestBot(bot),
       TypeError,
-      `Cannot open the app: the variable '${name}' in 'env' is one that each app reads`,
+      `Cannot open the app: the app itself and 'env' both read the variable '${name}'`,
     );
   }
 });

@@ -1,11 +1,13 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { LogRecord } from "../../mod.ts";
-import { type AppHandler, serveApp } from "../../app/serve_app.ts";
+import type { LogRecord, OpenedApp } from "../../mod.ts";
+import { serveApp } from "../../app/serve_app.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { testWith } from "../_permissions.ts";
 
 /** Serves what answers, and asks it once. */
-async function ask(answer: AppHandler): Promise<{ response: Response; records: LogRecord[] }> {
+async function ask(
+  answer: OpenedApp["fetch"],
+): Promise<{ response: Response; records: LogRecord[] }> {
   const records: LogRecord[] = [];
   const { promise, resolve } = Promise.withResolvers<number>();
   const server = serveApp({
@@ -19,7 +21,7 @@ async function ask(answer: AppHandler): Promise<{ response: Response; records: L
   return { response: new Response(body, response), records };
 }
 
-const FAILING: readonly [string, AppHandler][] = [
+const FAILING: readonly [string, OpenedApp["fetch"]][] = [
   ["throws", () => {
     throw new TypeError("Invalid URL: 'http://10.0.0.7'");
   }],

@@ -1,6 +1,6 @@
 import * as harness from "../../dev/harness/start_app.ts";
 import type { RunningApp } from "../../dev/harness/start_app.ts";
-import type { App, RunAppOptions } from "../../mod.ts";
+import type { App, StartAppOptions } from "../../mod.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 
 export type { Line, RunningApp } from "../../dev/harness/start_app.ts";
@@ -40,7 +40,7 @@ export interface OwnAppOptions
   extends
     Pick<Definition, "namespace" | "retentionMs">,
     NonNullable<Definition["worker"]>,
-    Pick<RunAppOptions, "graceMs"> {
+    Pick<StartAppOptions, "graceMs"> {
   /** Time that its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
   /** Failures that its handler leaves behind: a promise at once, a timer after 300 ms. */

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
-import { readPlace } from "../../app/app_variables.ts";
+import { readPlace } from "../../app/variables.ts";
 import { variablesIn } from "../../core/env.ts";
 import * as platforms from "../../webhook/mod.ts";
 import { testWith } from "../_permissions.ts";
@@ -34,11 +34,10 @@ const TABLES: Readonly<Record<string, readonly string[]>> = {
     "webhook/standard.ts StandardOptions",
   ],
   "### Handler": ["events/router/event_router.ts HandlerOptions"],
-  "### Schedule": ["app/schedules.ts ScheduleOptions"],
+  "### Schedule": ["app/definition.ts ScheduleOptions"],
   "### Starting": [
     "app/open_app.ts OpenAppOptions",
     "app/start_app.ts StartAppOptions",
-    "app/run_app.ts RunAppOptions: graceMs",
   ],
 };
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { warnOfLeftEvents } from "../../app/app_store.ts";
+import { warnOfLeftEvents } from "../../app/app_kv.ts";
 import { changedKv } from "../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../events/mod.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
