@@ -65,8 +65,6 @@ export class JobQueue implements JobListener {
   readonly #handedOff: Job[] = [];
   /** Number of the hand-offs, from the first on, whose deliveries have been answered. */
   #answered = 0;
-  /** Timer of the turn of the event loop in which the others are. */
-  #answering: ReturnType<typeof setTimeout> | undefined;
   readonly #pace: Pace;
   readonly #early = new EarlyCancellations();
   /** Number of events that are being stored as leased. */
@@ -176,7 +174,7 @@ export class JobQueue implements JobListener {
         const { body, payload } = delivery ?? {};
         this.#add(this.#handedOff, new Job(this.#parts, lease, leasedAt, body, payload));
         end();
-        this.#awaitAnswers();
+        this.#turns.afterAnswers(this.#isStoring, this.#startAnswered);
       },
       cancel: () => {
         end();
@@ -227,7 +225,7 @@ export class JobQueue implements JobListener {
   /** Starts no more handlers, and aborts those that run. */
   stop(): void {
     this.#stopping = true;
-    clearTimeout(this.#answering);
+    this.#turns.stop();
     for (const job of this.#jobs) job.stop();
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list.length > 0) this.#giveBack(this.#remove(list)!);
@@ -238,6 +236,8 @@ export class JobQueue implements JobListener {
   async giveBackAll(): Promise<void> {
     await Promise.all([...this.#jobs].map((job) => job.giveBack()));
   }
+
+  readonly #isStoring = (): boolean => this.#reserved > 0;
 
   #find(id: string): Job | undefined {
     const job = this.#byId.get(id);
@@ -262,25 +262,11 @@ export class JobQueue implements JobListener {
     list.push(job);
   }
 
-  /**
-   * Starts the jobs that were handed off in a turn of the event loop of their own: in this one their deliveries
-   * are answered. If handlers compute, others that are being stored are answered before that, too.
-   */
-  #awaitAnswers(): void {
-    if (this.#answering !== undefined) return;
-    const since = performance.now();
-    const start = (): void => {
-      const isPatient = performance.now() - since < this.#turns.patienceMs;
-      if (this.#reserved > 0 && isPatient) {
-        this.#answering = setTimeout(start, 1);
-        return;
-      }
-      this.#answering = undefined;
-      this.#answered = this.#handedOff.length;
-      this.#startNext();
-    };
-    this.#answering = setTimeout(start, 1);
-  }
+  /** Starts the jobs that were handed off, once their deliveries are answered. */
+  readonly #startAnswered = (): void => {
+    this.#answered = this.#handedOff.length;
+    this.#startNext();
+  };
 
   /** Removes the job that has waited the longest. */
   #remove(list: Job[]): Job | undefined {

@@ -1,3 +1,5 @@
+import { setImmediate } from "node:timers";
+
 /** Time that handlers may take of a turn of the event loop before everything else gets one, in milliseconds. */
 const SLICE_MS = 10;
 
@@ -22,13 +24,40 @@ export class Turns {
   #usualMs = Infinity;
   readonly #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #isAnswering = false;
+  #answering: ReturnType<typeof setTimeout> | undefined;
+  #isStopped = false;
 
   /**
-   * Time that a handler may wait for deliveries that are being stored, so that they are answered before it computes,
-   * in milliseconds: next to nothing, unless handlers are known to compute, or nothing is known.
+   * Calls a function once the deliveries are answered whose handlers it starts: two turns of the event loop later, as
+   * the server sends the answer in the first. If handlers compute, or nothing is known of them, it also waits for
+   * deliveries that are being stored, so that those are answered before.
+   *
+   * @param isStoring Tells whether there are any.
+   * @param start The function. A second one is not called before the first one was.
    */
-  get patienceMs(): number {
-    return Math.min(MAX_PATIENCE_MS, this.#usualMs * PATIENCE_SHARE);
+  afterAnswers(isStoring: () => boolean, start: () => void): void {
+    if (this.#isAnswering) return;
+    this.#isAnswering = true;
+    const since = performance.now();
+    const go = (): void => {
+      if (this.#isStopped) return;
+      const patienceMs = Math.min(MAX_PATIENCE_MS, this.#usualMs * PATIENCE_SHARE);
+      if (isStoring() && performance.now() - since < patienceMs) {
+        this.#answering = setTimeout(go, 1);
+        return;
+      }
+      this.#isAnswering = false;
+      start();
+    };
+    // A timer costs six times as much.
+    setImmediate(() => setImmediate(go));
+  }
+
+  /** Lets no start follow any more. */
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#answering);
   }
 
   /**
