@@ -49,8 +49,8 @@ export type StoreFinding =
     /** Kind of the value. */
     readonly kind: StoredKind;
     /**
-     * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. Values that
-     * a newer version of Deno has written have none in an older one, and are one finding of each kind.
+     * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. A value that
+     * another program has written with a newer Deno has none in an older one.
      */
     readonly name: string;
     /** Key of the value in the KV, or what it begins with if the value has no name. */

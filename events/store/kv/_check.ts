@@ -16,8 +16,9 @@ import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
   type Entry,
+  isGap,
   isUndecodable,
-  listAround,
+  list,
   type ListedEntry,
   read,
   readAll,
@@ -73,45 +74,37 @@ export class StoreCheck {
   /** Records come last, so that they get back what they lose by a discarded value. */
   async *#all(): AsyncGenerator<CheckedPage> {
     const { keys } = this.#parts;
-    const kinds: readonly (readonly [StoredKind, Deno.KvKey])[] = [
-      ["id", keys.ids.prefix],
+    const kinds: readonly (readonly [StoredKind, Deno.KvListSelector])[] = [
+      ["id", keys.ids],
       ["schedule entry", keys.schedule],
-      ["ordering group", keys.orderingGroups.prefix],
-      ["position", keys.positions.prefix],
-      ["name", keys.waiters.prefix],
-      ["state", keys.states().prefix],
-      ["schedule", keys.schedules.prefix],
+      ["ordering group", keys.orderingGroups],
+      ["position", keys.positions],
+      ["name", keys.waiters],
+      ["state", keys.states()],
+      ["schedule", keys.schedules],
       ["kept payload", keys.keptIndex],
     ];
-    for (const [kind, prefix] of kinds) {
-      const gaps: StoreFinding[] = [];
-      for await (const page of this.#pages({ prefix }, () => gaps.push(gapIn(kind, prefix)))) {
+    for (const [kind, selector] of kinds) {
+      for await (const page of this.#pages(selector)) {
         const unreadable = page.filter(isUndecodable).map((entry) => this.#unreadable(kind, entry));
         yield { read: page.length, findings: await Promise.all(unreadable) };
       }
-      if (gaps.length > 0) yield { read: gaps.length, findings: gaps };
     }
     if (this.#discards) await new OrderingGroups(this.#parts).repair();
-    const { prefix } = keys.eventsBelow;
-    const gaps: StoreFinding[] = [];
-    for await (const page of this.#pages({ prefix }, () => gaps.push(gapIn("event", prefix)))) {
+    for await (const page of this.#pages(keys.events)) {
       yield { read: page.length, findings: await this.#checkEvents(page) };
     }
-    if (gaps.length > 0) yield { read: gaps.length, findings: gaps };
   }
 
-  async #unreadable(kind: StoredKind, { key, versionstamp }: ListedEntry): Promise<StoreFinding> {
-    const write = new Write().check({ key, versionstamp }).delete(key);
+  async #unreadable(kind: StoredKind, entry: ListedEntry): Promise<StoreFinding> {
+    const write = new Write().check(entry).delete(entry.key);
     const isDeleted = this.#discards && await this.#parts.commits.commit(write) !== null;
-    return { is: isDeleted ? "discarded" : "unreadable", kind, ...nameOf({ key }) };
+    return { is: isDeleted ? "discarded" : "unreadable", kind, ...nameOf(entry) };
   }
 
-  async *#pages(
-    selector: { readonly prefix: Deno.KvKey },
-    onGap: () => void,
-  ): AsyncGenerator<ListedEntry[]> {
+  async *#pages(selector: Deno.KvListSelector): AsyncGenerator<ListedEntry[]> {
     let page: ListedEntry[] = [];
-    for await (const entry of listAround(this.#parts.kv, selector, PAGE, onGap)) {
+    for await (const entry of list(this.#parts.kv, selector, { batchSize: PAGE })) {
       page.push(entry);
       if (page.length < PAGE) continue;
       yield page;
@@ -177,7 +170,7 @@ export class StoreCheck {
   async #scheduled(): Promise<Set<string>> {
     const { kv, keys } = this.#parts;
     const ids = new Set<string>();
-    for await (const entry of listAround(kv, { prefix: keys.schedule }, PAGE)) {
+    for await (const entry of list(kv, keys.schedule, { batchSize: PAGE })) {
       const due = readableEntry(entry);
       // An entry of its own names its event by its key.
       if (due && isShared(due.value)) { for (const { id } of dueOf(due)) ids.add(id); }
@@ -225,11 +218,9 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }
 
-/** Makes the finding of values that this version of Deno cannot list: not even their keys are known. */
-function gapIn(kind: StoredKind, key: Deno.KvKey): StoreFinding {
-  return { is: "unreadable", kind, name: "(written by a newer version of Deno)", key };
-}
-
-function nameOf({ key }: Pick<ListedEntry, "key">) {
-  return { name: key.slice(2).map(String).join("/"), key };
+/** Names the value of an entry: if even its key is unknown, by who can have written it. */
+function nameOf(entry: ListedEntry): { readonly name: string; readonly key: Deno.KvKey } {
+  const { key } = entry;
+  const name = isGap(entry) ? "(written by a newer version of Deno)" : key.slice(2).join("/");
+  return { name, key };
 }

@@ -1,50 +1,75 @@
 import { checkFunctions, checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
-import { STORED_STATES } from "../event_record.ts";
-import { OUTCOMES } from "../record_shape.ts";
+import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
+import { isText, OUTCOMES } from "../record_shape.ts";
+import { cutKey } from "./_ordering_groups.ts";
 
-const KEYS = [
-  ...["ids", "state", "outcome", "type", "source", "repository", "chat", "orderingKey"],
-  ...["receivedAfter", "receivedBefore", "settledBefore"],
-];
+/** What a value must be, for people, and a check for it. */
+type Form = readonly [what: string, check: (value: unknown) => boolean];
 
-/**
- * Checks a choice of events. By one with a name that is misspelled, all events would be meant, and by one
- * with a wrong value none.
- */
+/** The form of the value of a condition, and a check for the records that meet it. */
+type Condition<T> = readonly [Form, (event: EventRecord, wanted: T) => boolean];
+
+const TEXT: Form = ["a text", isText];
+const TIME: Form = ["a time in milliseconds since the epoch", isNumber];
+
+/** All conditions, the ids aside. By one with a name that is misspelled, all events would be meant. */
+const CONDITIONS: {
+  readonly [Name in keyof Omit<EventFilter, "ids">]-?: Condition<NonNullable<EventFilter[Name]>>;
+} = {
+  state: [oneOf(STORED_STATES), ({ state }: StoredEvent, wanted) => state === wanted],
+  outcome: [oneOf(OUTCOMES), ({ outcome }, wanted) => outcome === wanted],
+  type: [TEXT, ({ type, action }, wanted) => type === wanted || `${type}.${action}` === wanted],
+  source: [TEXT, ({ source, intake }, wanted) => source === wanted || intake === wanted],
+  repository: [TEXT, ({ repository }, wanted) => repository?.fullName === wanted],
+  chat: [["a whole number", Number.isSafeInteger], ({ chat }, wanted) => chat?.id === wanted],
+  orderingKey: [TEXT, ({ orderingKey }, wanted) => orderingKey === cutKey(wanted)],
+  receivedAfter: [TIME, ({ receivedAt }, wanted) => receivedAt >= wanted],
+  receivedBefore: [TIME, ({ receivedAt }, wanted) => receivedAt < wanted],
+  settledBefore: [TIME, ({ settledAt }, wanted) => (settledAt ?? Infinity) < wanted],
+};
+
+const NAMES = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
+
+/** The conditions on what is known of an unreadable event. */
+const ON_UNREADABLE: readonly string[] = ["state", "receivedAfter", "receivedBefore"];
+
+function isNumber(value: unknown): boolean {
+  return typeof value === "number" && !Number.isNaN(value);
+}
+
+function oneOf(values: readonly unknown[]): Form {
+  return [`one of ${values.join(", ")}`, (value) => values.includes(value)];
+}
+
+/** Checks whether an event matches a filter, its ids aside. */
+export function matches(event: StoredEvent, filter: EventFilter): boolean {
+  return NAMES.every((name) => {
+    const { [name]: wanted } = filter;
+    if (wanted === undefined) return true;
+    if (event.state === "unreadable" && !ON_UNREADABLE.includes(name)) return false;
+    const [, holds]: Condition<never> = CONDITIONS[name];
+    return holds(event as EventRecord, wanted as never);
+  });
+}
+
+/** Checks a choice of events. By one with a wrong value, none would be meant. */
 export function checkFilter(
   doing: string,
   filter: EventFilter,
   furtherKeys: readonly string[] = [],
 ): void {
   checkObject(doing, filter, "the filter");
-  checkKeys(doing, filter, [...KEYS, ...furtherKeys]);
-  const { ids, state, outcome, chat, receivedAfter = 0, receivedBefore = 0, settledBefore = 0 } =
-    filter;
+  checkKeys(doing, filter, ["ids", ...NAMES, ...furtherKeys]);
+  const { ids } = filter;
   if (ids !== undefined && !(Array.isArray(ids) && ids.every((id) => typeof id === "string"))) {
     throw new TypeError(`Cannot ${doing}: 'ids' must be an array of texts, got ${met(ids)}`);
   }
-  if (state !== undefined && !STORED_STATES.includes(state)) {
-    const known = STORED_STATES.join(", ");
-    throw new TypeError(`Cannot ${doing}: 'state' must be one of ${known}, got ${met(state)}`);
-  }
-  if (outcome !== undefined && !OUTCOMES.includes(outcome)) {
-    const known = OUTCOMES.join(", ");
-    throw new TypeError(`Cannot ${doing}: 'outcome' must be one of ${known}, got ${met(outcome)}`);
-  }
-  for (const name of ["type", "source", "repository", "orderingKey"] as const) {
+  for (const name of NAMES) {
     const { [name]: value } = filter;
-    if (value === undefined || typeof value === "string") continue;
-    throw new TypeError(`Cannot ${doing}: '${name}' must be a text, got ${met(value)}`);
-  }
-  if (chat !== undefined && !Number.isSafeInteger(chat)) {
-    throw new TypeError(`Cannot ${doing}: 'chat' must be a whole number, got ${met(chat)}`);
-  }
-  for (const [name, time] of Object.entries({ receivedAfter, receivedBefore, settledBefore })) {
-    if (typeof time === "number" && !Number.isNaN(time)) continue;
-    throw new TypeError(
-      `Cannot ${doing}: '${name}' must be a time in milliseconds since the epoch, got ${met(time)}`,
-    );
+    const [[what, check]] = CONDITIONS[name];
+    if (value === undefined || check(value)) continue;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be ${what}, got ${met(value)}`);
   }
 }
 

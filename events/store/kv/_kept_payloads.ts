@@ -10,7 +10,7 @@ import type { GroupCommit } from "./_group_commit.ts";
 import { MAX_CHUNKS, type StoreKeys } from "./_layout.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
 import { encodeValue } from "../value_codec.ts";
-import { type Entry, LAST, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
+import { type Entry, list, type ListedEntry, read } from "./_reads.ts";
 import { Write } from "./_write.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */
@@ -73,7 +73,6 @@ const isKeptShape = shape({
 export class KeptPayloads {
   readonly #parts: Parts;
   readonly #limits: KeepPayloads | undefined;
-  readonly #index: NumberedEntries;
   /** The bytes added since this process looked last. */
   #added = 0;
   #trimming: Promise<number> | undefined;
@@ -83,7 +82,6 @@ export class KeptPayloads {
   constructor(parts: Parts, limits: KeepPayloads | undefined) {
     this.#parts = parts;
     this.#limits = limits;
-    this.#index = new NumberedEntries(parts.kv, parts.keys.keptIndex);
   }
 
   /** True if payloads are kept. */
@@ -244,7 +242,9 @@ export class KeptPayloads {
 
   /** Lists what is kept, from a time of settling on. */
   async *#kept(from: number): AsyncGenerator<KeptEntry> {
-    for await (const entry of this.#index.list(from, LAST, BATCH_SIZE)) {
+    const { kv, keys } = this.#parts;
+    const selector = keys.keptBetween(from, Infinity);
+    for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
       // What cannot be decoded is left alone.
       if (isKept(entry.value)) yield { ...entry, value: entry.value };
     }
@@ -315,9 +315,7 @@ export class KeptPayloads {
     for (let count = 0; count < COUNTS; count++) {
       const before = await read(kv, keys.keptBytes);
       let bytes = 0;
-      for await (const { value } of this.#index.list(0, LAST, BATCH_SIZE)) {
-        if (isKept(value)) bytes += value.payload.size;
-      }
+      for await (const { value } of this.#kept(0)) bytes += value.payload.size;
       const { value, versionstamp } = await read(kv, keys.keptBytes);
       const isNumber = versionstamp === null || value instanceof Deno.KvU64;
       if (!isNumber) return new Deno.KvU64(BigInt(bytes));

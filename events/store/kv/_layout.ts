@@ -30,145 +30,96 @@ export interface Mutations {
   delete(key: Deno.KvKey): unknown;
 }
 
-/** All keys that begin alike. */
-export interface Prefix {
-  readonly prefix: Deno.KvKey;
-}
-
 /**
- * The keys of one store, below its namespace. The keys written for each event are in the order of time: in
+ * Makes the keys of the store with a namespace. The keys written for each event are in the order of time: in
  * the order of ids, which are random, an event took 1.6 times the disk's writes (34 KB against 21).
  */
-export interface StoreKeys {
-  /** The namespace, with which all of them begin, as a set of one. */
-  readonly namespaces: ReadonlySet<string>;
-  /** The time at which the event of an id was received, which leads to its record. */
-  id(id: string): Deno.KvKey;
-  /** All ids. */
-  readonly ids: Prefix;
-  /** An event's record. */
-  event(ref: EventRef): Deno.KvKey;
-  /** The schedule entry of an event, or of several: it is due at that time. */
-  due(dueAt: number, id: string): Deno.KvKey;
-  /** The beginning of all schedule entries; a time is next. */
-  readonly schedule: Deno.KvKey;
-  /** A part of a payload. */
-  chunk(payloadId: string, index: number): Deno.KvKey;
-  /** All parts of a payload, in their order. */
-  chunks(payloadId: string): Deno.KvListSelector;
-  /** The record of an ordering group. */
-  group(key: string): Deno.KvKey;
-  /** A position in an ordering group. */
-  position(key: string, position: number): Deno.KvKey;
-  /** The beginning of all positions in a group; their numbers are next. */
-  positionsIn(key: string): Deno.KvKey;
-  /** All ordering groups. */
-  readonly orderingGroups: Prefix;
-  /** All positions in all ordering groups. */
-  readonly positions: Prefix;
-  /** The entry of a dead event in the index of those. */
-  dead(ref: EventRef): Deno.KvKey;
-  /** The beginning of the index of dead events; a time is next. */
-  readonly deadIndex: Deno.KvKey;
-  /** The entries of the dead events received from a time on, and before another. */
-  deadBetween(from: number, before: number): Deno.KvListSelector;
-  /** The event as which a document came to an intake first, by its digest. */
-  content(intake: string, digest: Uint8Array): Deno.KvKey;
-  /** All records. */
-  readonly eventsBelow: Prefix;
-  /** The records of the events received from a time on, and before another. */
-  eventsBetween(from: number, before: number): Deno.KvListSelector;
-  /** The key that each commit changes which stores emitted events with ids of the caller's own. */
-  readonly emitting: Deno.KvKey;
-  /** The event that waits for a name, or the value that came before one did. */
-  waiter(name: string): Deno.KvKey;
-  /** All names that are waited for or were woken. */
-  readonly waiters: Prefix;
-  /** The mark of a payload that is still being written. */
-  upload(payloadId: string): Deno.KvKey;
-  /** All marks of payloads that are still being written. */
-  readonly uploads: Prefix;
-  /** The note of the slots that are made, of a schedule. */
-  slots(schedule: string): Deno.KvKey;
-  /** All of these notes. */
-  readonly schedules: Prefix;
-  /** The mark of an entry that was restored from another store. */
-  restored(key: Deno.KvKey): Deno.KvKey;
-  /** A state of an intake. */
-  state(intake: string, key: string): Deno.KvKey;
-  /** The states of an intake, or of all of them. */
-  states(intake?: string): Prefix;
-  /** The entry of a done event whose payload is kept. */
-  kept(settledAt: number, id: string): Deno.KvKey;
-  /** The beginning of the index of payloads that are kept; a time is next. */
-  readonly keptIndex: Deno.KvKey;
-  /** The sum of the sizes of the payloads that are kept. */
-  readonly keptBytes: Deno.KvKey;
-  /** The time at which these were counted last. */
-  readonly keptCounted: Deno.KvKey;
-  /** The outcome of the last whole check. */
-  readonly lastCheck: Deno.KvKey;
-  /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
-  readonly commitMarks: Deno.KvKey;
-  /** The beginning of the records of a console. */
-  readonly consoleRecords: Deno.KvKey;
-  /** The note of a process that handles events. */
-  process(id: string): Deno.KvKey;
-  /** The notes of all processes. */
-  readonly processes: Prefix;
-}
-
-/** Makes the keys of the store with a namespace. */
-export function storeKeys(namespace: string): StoreKeys {
+export function storeKeys(namespace: string) {
+  const all = (kind: string): { readonly prefix: Deno.KvKey } => ({ prefix: [namespace, kind] });
+  const between = (kind: string) => (from: number, before: number): Deno.KvListSelector => ({
+    start: [namespace, kind, from],
+    end: [namespace, kind, before],
+  });
   return {
-    namespaces: new Set([namespace]),
-    id: (id) => [namespace, "id", id],
-    ids: { prefix: [namespace, "id"] },
-    event: ({ id, receivedAt }) => [namespace, "event", receivedAt, id],
-    eventsBelow: { prefix: [namespace, "event"] },
-    eventsBetween: (from, before) => ({
-      start: [namespace, "event", from],
-      end: [namespace, "event", before],
-    }),
-    due: (dueAt, id) => [namespace, "due", dueAt, id],
-    schedule: [namespace, "due"],
-    chunk: (payloadId, index) => [namespace, "payload", payloadId, index],
-    chunks: (payloadId) => ({ prefix: [namespace, "payload", payloadId] }),
-    group: (key) => [namespace, "lane", key],
-    position: (key, position) => [namespace, "place", key, position],
-    positionsIn: (key) => [namespace, "place", key],
-    orderingGroups: { prefix: [namespace, "lane"] },
-    positions: { prefix: [namespace, "place"] },
-    dead: ({ id, receivedAt }) => [namespace, "dead", receivedAt, id],
-    deadIndex: [namespace, "dead"],
-    deadBetween: (from, before) => ({
-      start: [namespace, "dead", from],
-      end: [namespace, "dead", before],
-    }),
-    content: (intake, digest) => [namespace, "content", intake, digest],
-    emitting: [namespace, "emit"],
-    waiter: (name) => [namespace, "waiter", name],
-    waiters: { prefix: [namespace, "waiter"] },
-    upload: (payloadId) => [namespace, "upload", payloadId],
-    uploads: { prefix: [namespace, "upload"] },
-    slots: (schedule) => [namespace, "cron", schedule],
-    restored: ([, ...rest]) => [namespace, "restored", ...rest],
-    schedules: { prefix: [namespace, "cron"] },
-    state: (intake, key) => [namespace, "state", intake, key],
-    states: (intake) => ({
+    /** The namespace, with which all of them begin, as a set of one. */
+    namespaces: new Set([namespace]) as ReadonlySet<string>,
+    /** The time at which the event of an id was received, which leads to its record. */
+    id: (id: string): Deno.KvKey => [namespace, "id", id],
+    ids: all("id"),
+    /** An event's record. */
+    event: ({ id, receivedAt }: EventRef): Deno.KvKey => [namespace, "event", receivedAt, id],
+    events: all("event"),
+    /** The records of the events received from a time on, and before another. */
+    eventsBetween: between("event"),
+    /** The schedule entry of an event, or of several: it is due at that time. */
+    due: (dueAt: number, id: string): Deno.KvKey => [namespace, "due", dueAt, id],
+    schedule: all("due"),
+    /** The entries that are due from a time on, and before another. */
+    dueBetween: between("due"),
+    /** A part of a payload. */
+    chunk: (id: string, index: number): Deno.KvKey => [namespace, "payload", id, index],
+    /** All parts of a payload, in their order. */
+    chunks: (payloadId: string) => ({ prefix: [namespace, "payload", payloadId] }),
+    /** The record of an ordering group. */
+    group: (key: string): Deno.KvKey => [namespace, "lane", key],
+    orderingGroups: all("lane"),
+    /** A position in an ordering group. */
+    position: (key: string, position: number): Deno.KvKey => [namespace, "place", key, position],
+    /** All positions in a group, in their order. */
+    positionsIn: (key: string) => ({ prefix: [namespace, "place", key] }),
+    positions: all("place"),
+    /** The entry of a dead event in their index. */
+    dead: ({ id, receivedAt }: EventRef): Deno.KvKey => [namespace, "dead", receivedAt, id],
+    deadIndex: all("dead"),
+    /** The entries of the dead events received from a time on, and before another. */
+    deadBetween: between("dead"),
+    /** The event as which a document came to an intake first, by its digest. */
+    content: (
+      intake: string,
+      digest: Uint8Array,
+    ): Deno.KvKey => [namespace, "content", intake, digest],
+    /** The key that serializes commits that emit ids chosen by the caller. */
+    emitting: [namespace, "emit"] as Deno.KvKey,
+    /** The event that waits for a name, or the value that came before one did. */
+    waiter: (name: string): Deno.KvKey => [namespace, "waiter", name],
+    waiters: all("waiter"),
+    /** The mark of a payload that is still being written. */
+    upload: (payloadId: string): Deno.KvKey => [namespace, "upload", payloadId],
+    uploads: all("upload"),
+    /** The note of the slots of a schedule that are made. */
+    slots: (schedule: string): Deno.KvKey => [namespace, "cron", schedule],
+    schedules: all("cron"),
+    /** The mark of an entry that was restored from another store. */
+    restored: ([, ...rest]: Deno.KvKey): Deno.KvKey => [namespace, "restored", ...rest],
+    /** A state of an intake. */
+    state: (intake: string, key: string): Deno.KvKey => [namespace, "state", intake, key],
+    /** The states of an intake, or of all of them. */
+    states: (intake?: string) => ({
       prefix: intake === undefined ? [namespace, "state"] : [namespace, "state", intake],
     }),
-    kept: (settledAt, id) => [namespace, "kept", settledAt, id],
-    keptIndex: [namespace, "kept"],
-    keptBytes: [namespace, "keptBytes"],
-    keptCounted: [namespace, "keptCounted"],
-    lastCheck: [namespace, "checked"],
-    commitMarks: [namespace, "commit"],
-    consoleRecords: [namespace, "console"],
-    process: (id) => [namespace, "process", id],
-    processes: { prefix: [namespace, "process"] },
+    /** The entry of a done event whose payload is kept. */
+    kept: (settledAt: number, id: string): Deno.KvKey => [namespace, "kept", settledAt, id],
+    keptIndex: all("kept"),
+    /** The entries of the events that were settled from a time on, and before another. */
+    keptBetween: between("kept"),
+    /** The sum of the sizes of the payloads that are kept. */
+    keptBytes: [namespace, "keptBytes"] as Deno.KvKey,
+    /** The time at which these were counted last. */
+    keptCounted: [namespace, "keptCounted"] as Deno.KvKey,
+    /** The outcome of the last whole check. */
+    lastCheck: [namespace, "checked"] as Deno.KvKey,
+    /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
+    commitMarks: [namespace, "commit"] as Deno.KvKey,
+    /** The beginning of the records of a console. */
+    consoleRecords: [namespace, "console"] as Deno.KvKey,
+    /** The note of a process that handles events. */
+    process: (id: string): Deno.KvKey => [namespace, "process", id],
+    processes: all("process"),
   };
 }
+
+/** The keys of one store, below its namespace. */
+export type StoreKeys = ReturnType<typeof storeKeys>;
 
 /** The stored value of an event's key: nothing, a record, or something unreadable. */
 export interface Known {

@@ -1,15 +1,15 @@
 import { type EventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
 import type { StoreKeys } from "./_layout.ts";
-import { FIRST, LAST, list, type ListedEntry, read } from "./_reads.ts";
+import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
 import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";
 import { waiterIn } from "./_waits.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 500;
 
-/** The time in which nearly all leases end, and that in which all but unusual ones do, in milliseconds. */
-const [SOON_MS, LATER_MS] = [60_000, 3_600_000];
+/** The time in which nearly all leases end, in milliseconds. */
+const SOON_MS = 60_000;
 
 /** The parts of a store that finding open events takes. */
 interface OpenParts {
@@ -41,12 +41,8 @@ export interface Named {
 /** A part of the indexes: a range of keys, and the events that its entries name. */
 interface Part {
   readonly selector: (keys: StoreKeys, at: number) => Deno.KvListSelector;
-  readonly refsIn: (entry: ListedEntry) => readonly EventRef[] | Unreadable;
-}
-
-/** The id of an event whose entry cannot be read, or is not its own. */
-interface Unreadable {
-  readonly id: string;
+  /** Undefined for an entry that cannot be read: its key may name an event. */
+  readonly refsIn: (entry: ListedEntry) => readonly EventRef[] | undefined;
 }
 
 /**
@@ -61,8 +57,8 @@ interface Unreadable {
 const PARTS: Readonly<Record<OpenState, readonly Part[]>> = {
   queued: [
     {
-      selector: due(() => FIRST, () => LAST),
-      refsIn: own((entry) => !entry.state && !entry.group),
+      selector: ({ schedule }) => schedule,
+      refsIn: onSchedule({ isOwn: (entry) => !entry.state && !entry.group }),
     },
     {
       selector: ({ positions }) => positions,
@@ -71,40 +67,43 @@ const PARTS: Readonly<Record<OpenState, readonly Part[]>> = {
   ],
   running: [
     // Of those that share an entry most are settled by now, so these come behind.
-    { selector: due((at) => at + 1, (at) => at + SOON_MS), refsIn: own(runs) },
-    { selector: due((at) => at + 1, (at) => at + SOON_MS), refsIn: shared },
-    { selector: due(() => FIRST, (at) => at + 1), refsIn: ownOrShared(runs) },
-    { selector: due((at) => at + SOON_MS, (at) => at + LATER_MS), refsIn: ownOrShared(runs) },
-    { selector: due((at) => at + LATER_MS, () => LAST), refsIn: ownOrShared(runs) },
+    { selector: due((at) => at + 1, (at) => at + SOON_MS), refsIn: onSchedule({ isOwn: runs }) },
+    {
+      selector: due((at) => at + 1, (at) => at + SOON_MS),
+      refsIn: onSchedule({ areShared: true }),
+    },
+    {
+      selector: due(() => -Infinity, (at) => at + 1),
+      refsIn: onSchedule({ isOwn: runs, areShared: true }),
+    },
+    {
+      selector: due((at) => at + SOON_MS, () => Infinity),
+      refsIn: onSchedule({ isOwn: runs, areShared: true }),
+    },
   ],
   parked: [{ selector: ({ waiters }) => waiters, refsIn: ({ value }) => waiterIn(value) }],
 };
 
 /** Selects the schedule from a time on, and before another. */
 function due(from: (at: number) => number, before: (at: number) => number): Part["selector"] {
-  return ({ schedule }, at) => ({ start: [...schedule, from(at)], end: [...schedule, before(at)] });
+  return ({ dueBetween }, at) => dueBetween(from(at), before(at));
 }
 
-/** Makes a reader of the events that have their own entries on the schedule. */
-function own(isMeant: (entry: ScheduleEntry) => boolean): Part["refsIn"] {
+/**
+ * Makes a reader of the events that entries of the schedule name: on their own, or together with those that were
+ * leased when they were stored.
+ */
+function onSchedule(
+  { isOwn, areShared = false }: {
+    readonly isOwn?: (entry: ScheduleEntry) => boolean;
+    readonly areShared?: boolean;
+  },
+): Part["refsIn"] {
   return (entry) => {
     const known = readableEntry(entry);
-    if (!known) return { id: String(entry.key.at(-1)) };
-    return !isShared(known.value) && isMeant(known.value) ? dueOf(known) : [];
-  };
-}
-
-/** Reads the events that share an entry of the schedule: those were leased when they were stored. */
-function shared(entry: ListedEntry): readonly EventRef[] {
-  const known = readableEntry(entry);
-  return known && isShared(known.value) ? known.value.events : [];
-}
-
-function ownOrShared(isMeant: (entry: ScheduleEntry) => boolean): Part["refsIn"] {
-  const ownIn = own(isMeant);
-  return (entry) => {
-    const refs = shared(entry);
-    return refs.length > 0 ? refs : ownIn(entry);
+    if (!known) return isOwn ? undefined : [];
+    const { value } = known;
+    return (isShared(value) ? areShared : isOwn?.(value)) ? dueOf(known) : [];
   };
 }
 
@@ -121,22 +120,20 @@ export function firstPlace(state: OpenState): OpenPlace {
  * Reads the indexes of open events, from a place on. Some of those that it names may be in another state by now,
  * and one that changes meanwhile may come twice, or not at all.
  */
-export async function* namedOpen(
-  { kv, keys }: OpenParts,
-  from: OpenPlace,
-): AsyncGenerator<Named> {
-  const parts = PARTS[from.state];
-  for (let number = from.part; number < parts.length; number++) {
-    const { selector, refsIn } = parts[number]!;
+export async function* namedOpen(parts: OpenParts, from: OpenPlace): AsyncGenerator<Named> {
+  const { kv, keys } = parts;
+  const indexes = PARTS[from.state];
+  for (let number = from.part; number < indexes.length; number++) {
+    const { selector, refsIn } = indexes[number]!;
     const start = number === from.part ? from.key : [];
     const whole = selector(keys, from.at);
     const prefix = "prefix" in whole ? whole.prefix : whole.start.slice(0, -1);
     const rest = start.length === 0 ? whole : { ...whole, start: [...prefix, ...start] };
     for await (const entry of list(kv, rest, { batchSize: BATCH_SIZE })) {
+      if (isGap(entry)) continue;
       const key = entry.key.slice(prefix.length);
       const place = { state: from.state, at: from.at, part: number, key, read: 0 };
-      const found = refsIn(entry);
-      const refs = "id" in found ? await refOfId(kv, keys, found.id) : found;
+      const refs = refsIn(entry) ?? await refsOf(parts, [String(key.at(-1))]);
       const isSame = start.length > 0 && key.every((part, i) => part === start[i]);
       const skipped = isSame ? from.read : 0;
       if (refs.length === 0 && skipped === 0) {
@@ -150,9 +147,15 @@ export async function* namedOpen(
   }
 }
 
-async function refOfId(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<EventRef[]> {
-  const { value } = await read(kv, keys.id(id));
-  return typeof value === "number" ? [{ id, receivedAt: value }] : [];
+/** Finds the events with some ids. */
+export async function refsOf(
+  { kv, keys }: OpenParts,
+  ids: readonly string[],
+): Promise<EventRef[]> {
+  const entries = await readAll(kv, ids.map((id) => keys.id(id)));
+  return entries.flatMap(({ value }, i) =>
+    typeof value === "number" ? [{ id: ids[i]!, receivedAt: value }] : []
+  );
 }
 
 /** The limits of {@linkcode openRefs}. */

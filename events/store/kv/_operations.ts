@@ -16,15 +16,15 @@ import { checkAnswerList, wakeOf } from "../waits.ts";
 import { Batches } from "./_batches.ts";
 import { applyChange } from "./_apply.ts";
 import { Pool } from "./_concurrency.ts";
-import { checkChoice, checkFilter } from "./_filter.ts";
+import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import { restoreEvent } from "./_import.ts";
 import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
-import { read, UNKNOWN_VERSION } from "./_reads.ts";
+import { read } from "./_reads.ts";
 import { type Known, knownOf, lookUp } from "./_layout.ts";
 import { placeIn, textOfPlace } from "./_open_events.ts";
-import { EventScan, type FoundEvent, matches, type Place, Reads, type Way, Work } from "./_scan.ts";
+import { EventScan, type FoundEvent, type Place, Reads, type Way, Work } from "./_scan.ts";
 import { Waits } from "./_waits.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
 import { listProcesses } from "./_processes.ts";
@@ -391,8 +391,7 @@ async function purgeFound(
 async function tryToPurge(parts: StoreParts, found: FoundEvent): Promise<boolean> {
   const { event, event: { state } } = found;
   const { key, versionstamp } = found;
-  const write = new Write().delete(key);
-  if (versionstamp !== UNKNOWN_VERSION) write.check({ key, versionstamp });
+  const write = new Write().check({ key, versionstamp }).delete(key);
   if (event.state === "done") await parts.kept.drop(write, event);
   else write.delete(parts.keys.dead(event));
   const id = await read(parts.kv, parts.keys.id(event.id));

@@ -7,15 +7,7 @@ import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
 import { isUnreadable, type Known, knownOf, readRecord, UndecodableError } from "./_layout.ts";
-import {
-  type Entry,
-  LAST,
-  listAround,
-  type ListedEntry,
-  NumberedEntries,
-  read,
-  readAll,
-} from "./_reads.ts";
+import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
 
@@ -148,7 +140,7 @@ export class OrderingGroups {
   async repair(): Promise<number> {
     const groups = new Set<string>();
     for (const prefix of [this.#keys.orderingGroups, this.#keys.positions]) {
-      for await (const { key } of listAround(this.#kv, prefix, ALL)) {
+      for await (const { key } of list(this.#kv, prefix, { batchSize: ALL })) {
         groups.add(String(key[2]));
       }
     }
@@ -297,6 +289,7 @@ export class OrderingGroups {
     // What cannot be decoded is left for a version that can.
     if (versionstamp !== null && !known) return false;
     const places = await Array.fromAsync(this.#places(key, ALL));
+    if (places.some(isGap)) return false;
     const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
     const joinedAt = known?.joinedAt;
     const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
@@ -431,9 +424,13 @@ export class OrderingGroups {
 
   /** Lists the positions in a group, in their order. */
   async *#places(key: string, batchSize: number): AsyncGenerator<Place> {
-    const places = new NumberedEntries(this.#kv, this.#keys.positionsIn(key));
-    for await (const place of places.list(0, LAST, batchSize)) {
-      if (place.key.length === 4 && isCount(place.key.at(-1))) yield place;
+    let next = 0;
+    for await (const entry of list(this.#kv, this.#keys.positionsIn(key), { batchSize })) {
+      // One whose number is not known is behind those before it.
+      const place = isGap(entry) ? { ...entry, key: this.#keys.position(key, next) } : entry;
+      if (place.key.length !== 4 || !isCount(place.key.at(-1))) continue;
+      yield place;
+      next = positionOf(place) + 1;
     }
   }
 

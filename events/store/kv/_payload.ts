@@ -4,7 +4,7 @@ import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
-import { listAround, type ReadKeys } from "./_reads.ts";
+import { list, type ReadKeys } from "./_reads.ts";
 
 /** A KV value holds 65,536 bytes. */
 const CHUNK_BYTES = 65_000;
@@ -192,7 +192,7 @@ export async function deleteStaleUploads(
   before: number,
 ): Promise<number> {
   let deleted = 0;
-  for await (const { key, value, versionstamp } of listAround(parts.kv, parts.keys.uploads)) {
+  for await (const { key, value, versionstamp } of list(parts.kv, parts.keys.uploads)) {
     if (!isUpload(value)) continue;
     const { startedAt, chunks } = value as UploadMark;
     if (startedAt >= before) continue;

@@ -6,7 +6,7 @@ import { encodeValue } from "../value_codec.ts";
 import { wakeOf } from "../waits.ts";
 import { MARK } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { listAround, readAll } from "./_reads.ts";
+import { list, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
 import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
 
@@ -39,7 +39,7 @@ export async function* portableEntries(
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
   }
-  for await (const { key, value } of listAround(parts.kv, parts.keys.schedules)) {
+  for await (const { key, value } of list(parts.kv, parts.keys.schedules)) {
     const name = String(key.at(-1));
     const { plan, at } = Object(value);
     yield isNote(value)

@@ -1,7 +1,7 @@
 import { isProcessNote, type ProcessNote, type UnreadableProcess } from "../processes.ts";
 import { encodeValue } from "../value_codec.ts";
 import type { StoreParts } from "./_parts.ts";
-import { listAround } from "./_reads.ts";
+import { list } from "./_reads.ts";
 
 /**
  * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
@@ -31,7 +31,7 @@ export async function listProcesses(
 ): Promise<(ProcessNote | UnreadableProcess)[]> {
   const found: (ProcessNote | UnreadableProcess)[] = [];
   const now = Date.now();
-  for await (const { key, value } of listAround(kv, keys.processes)) {
+  for await (const { key, value } of list(kv, keys.processes)) {
     const id = String(key.at(-1));
     if (!isProcessNote(value)) found.push({ id, isUnreadable: true });
     // The KV deletes what has expired only after a while.

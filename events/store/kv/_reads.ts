@@ -6,11 +6,8 @@ export const MAX_KEYS = 10;
 /** The number of values that are read at most for each one wanted: others may lie between. */
 const MAX_READ = 2;
 
-/**
- * Version of a value that not even the KV can decode. No check of it ever holds, so nothing changes it but the purge
- * of an event that is unreadable.
- */
-export const UNKNOWN_VERSION = "f".repeat(20);
+/** Version of a value that not even the KV can decode: no check of it holds, so nothing changes it. */
+const UNKNOWN_VERSION = "f".repeat(20);
 
 /**
  * An entry as it was read, with its value decoded: `null` if there is none, and `undefined` if the value cannot be
@@ -32,12 +29,26 @@ export interface ListedEntry extends Entry {
   readonly versionstamp: string;
 }
 
+/** Options of a list. */
+export type ListOptions = Pick<Deno.KvListOptions, "reverse" | "batchSize">;
+
+/** A range of keys. */
+interface Range {
+  readonly start: Deno.KvKey;
+  readonly end: Deno.KvKey;
+}
+
 /** Reads keys, in their order: {@linkcode readAll} or {@linkcode readNear}. */
 export type ReadKeys = (kv: Deno.Kv, keys: readonly Deno.KvKey[]) => Promise<Entry[]>;
 
 /** Checks whether there is a value that cannot be decoded. What depends on it must stop, and not replace it. */
 export function isUndecodable({ value }: Pick<Entry, "value">): boolean {
   return value === undefined;
+}
+
+/** Checks for the entry of a list that stands for a value whose key is not known. */
+export function isGap({ versionstamp }: ListedEntry): boolean {
+  return versionstamp === UNKNOWN_VERSION;
 }
 
 /** Reads a key. */
@@ -50,13 +61,90 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
   return (await readAllStored(kv, keys)).map(decoded);
 }
 
-/** Lists entries as the KV does. A value that not even the KV can decode fails the list. */
+/**
+ * Lists entries in their order: the way in which a store walks its indexes.
+ *
+ * A store writes bytes, which each version of Deno reads. But a value that another program has written below the
+ * namespace is in V8's format. An older Deno then fails the reading of it, and of all that are read with it, and does
+ * not tell its key. So what comes behind it is found from the other end. In its place comes an entry without a value,
+ * whose key is the prefix of the list. Of several such values, what lies between the first and the last is left out.
+ */
 export async function* list(
   kv: Deno.Kv,
   selector: Deno.KvListSelector,
-  options: Deno.KvListOptions,
+  options: ListOptions = {},
 ): AsyncGenerator<ListedEntry> {
-  for await (const entry of kv.list(selector, options)) yield decoded(entry);
+  const rest = yield* listReadable(kv, selector, options);
+  if (!rest) return;
+  const prefix = "prefix" in selector ? selector.prefix : selector.start.slice(0, -1);
+  yield { key: prefix, value: undefined, versionstamp: UNKNOWN_VERSION };
+  const { reverse = false } = options;
+  let next: Deno.KvKey | undefined;
+  for await (const { key } of listReadable(kv, rest, { ...options, reverse: !reverse })) next = key;
+  if (!next) return;
+  const behind = reverse ? { ...rest, end: after(next) } : { ...rest, start: next };
+  yield* listReadable(kv, behind, options);
+}
+
+/** Reads the first entry; undefined if there is none. */
+export async function readFirst(
+  kv: Deno.Kv,
+  selector: Deno.KvListSelector,
+): Promise<ListedEntry | undefined> {
+  return (await list(kv, selector, { batchSize: 1 }).next()).value ?? undefined;
+}
+
+/**
+ * Reads some of the keys in a range, each with one read.
+ *
+ * @param nextOf Makes the start of the next read from a key that was read.
+ */
+export async function* leap(
+  kv: Deno.Kv,
+  { start, end }: Range,
+  nextOf: (key: Deno.KvKey) => Deno.KvKey,
+): AsyncGenerator<Deno.KvKey> {
+  for (let entry; (entry = await readFirst(kv, { start, end })); start = nextOf(entry.key)) {
+    if (isGap(entry)) return;
+    yield entry.key;
+  }
+}
+
+/** Lists entries up to a value that cannot be read. Returns the range that is left; undefined if there is none. */
+async function* listReadable(
+  kv: Deno.Kv,
+  selector: Deno.KvListSelector,
+  options: ListOptions,
+): AsyncGenerator<ListedEntry, Range | undefined> {
+  let rest = selector;
+  let range = rangeOf(selector);
+  // The last ones before it one by one.
+  for (const each of [options, { ...options, batchSize: 1 }]) {
+    let last: Deno.KvKey | undefined;
+    try {
+      for await (const entry of kv.list(rest, each)) {
+        yield decoded(entry);
+        last = entry.key;
+      }
+      return undefined;
+    } catch (error) {
+      if (!isForeign(error)) throw error;
+    }
+    if (last) range = options.reverse ? { ...range, end: last } : { ...range, start: after(last) };
+    rest = range;
+  }
+  return range;
+}
+
+function rangeOf(
+  selector: Partial<Range> & { readonly prefix?: Deno.KvKey },
+): Range {
+  const { prefix = [], start = prefix, end = [...prefix, true] } = selector;
+  return { start, end };
+}
+
+function after(key: Deno.KvKey): Deno.KvKey {
+  return [...key, ""];
 }
 
 /** Decodes the value of an entry. Numbers of the KV are left as they are. */
@@ -114,7 +202,7 @@ async function readBetween(
 ): Promise<Map<string, Entry>> {
   const found = new Map<string, Entry>();
   const sorted = keys.toSorted(compare);
-  const selector = { start: sorted[0]!, end: [...sorted.at(-1)!, ""] };
+  const selector = { start: sorted[0]!, end: after(sorted.at(-1)!) };
   const limit = MAX_READ * keys.length;
   try {
     for await (const entry of kv.list(selector, { limit, batchSize: limit })) {
@@ -142,48 +230,6 @@ export function isForeign(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("could not deserialize");
 }
 
-/**
- * Lists the entries with a prefix, or those of them from a key on, around values that cannot be decoded: up to the
- * first of those, and the rest from the end. Entries between two of those are missing.
- *
- * @param onGap Called if there is such a value, which has no entry.
- */
-export async function* listAround(
-  kv: Deno.Kv,
-  all: { readonly prefix: Deno.KvKey; readonly start?: Deno.KvKey },
-  batchSize = 100,
-  onGap?: () => void,
-): AsyncGenerator<ListedEntry> {
-  if (yield* listUpTo(kv, all, batchSize, false)) return;
-  onGap?.();
-  yield* listUpTo(kv, all, batchSize, true);
-}
-
-/** Lists up to a value that cannot be decoded. Returns true if there is none. */
-async function* listUpTo(
-  kv: Deno.Kv,
-  all: { readonly prefix: Deno.KvKey; readonly start?: Deno.KvKey },
-  batchSize: number,
-  reverse: boolean,
-): AsyncGenerator<ListedEntry, boolean> {
-  const { prefix, start } = all;
-  let selector: Deno.KvListSelector = start ? { prefix, start } : { prefix };
-  // The last ones before it one by one: it fails the reading of all that are read with it.
-  for (const size of [batchSize, 1]) {
-    try {
-      for await (const entry of list(kv, selector, { batchSize: size, reverse })) {
-        yield entry;
-        if (!reverse) selector = { prefix, start: [...entry.key, ""] };
-        else selector = start ? { start, end: entry.key } : { prefix, end: entry.key };
-      }
-      return true;
-    } catch (error) {
-      if (!isForeign(error)) throw error;
-    }
-  }
-  return false;
-}
-
 async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
   try {
     return await kv.getMany<unknown[]>(keys);
@@ -191,103 +237,5 @@ async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry
     if (!isForeign(error)) throw error;
     // One such value makes the whole read fail.
     return await Promise.all(keys.map((key) => readStored(kv, key)));
-  }
-}
-
-/** A bound before all numbers that are listed, and with them before keys of another shape. */
-export const FIRST = -1;
-
-/** A bound after all of them: the farthest that a date can be from the epoch, in milliseconds, and one. */
-export const LAST = 8.64e15 + 1;
-
-/**
- * The entries whose keys have a number after a prefix. One undecodable value makes the whole read fail,
- * and not even its key is known. So its number is found by bisection, some 80 reads, and remembered.
- */
-export class NumberedEntries {
-  readonly #kv: Deno.Kv;
-  readonly #prefix: Deno.KvKey;
-  /** The whole numbers with values that cannot be decoded. */
-  readonly #holes = new Set<number>();
-
-  constructor(kv: Deno.Kv, prefix: Deno.KvKey) {
-    this.#kv = kv;
-    this.#prefix = prefix;
-  }
-
-  /**
-   * Lists entries in their order. An undecodable value yields an entry whose key is only its number, with
-   * no value and {@linkcode UNKNOWN_VERSION}. Other entries of that number may be missing.
-   *
-   * @param from The first number, a whole one.
-   * @param to The number after the last, a whole one.
-   * @param batchSize The number of entries read at a time.
-   */
-  async *list(from: number, to: number, batchSize: number): AsyncGenerator<ListedEntry> {
-    let next = from;
-    for (const hole of [...this.#holes].sort((a, b) => a - b)) {
-      if (hole < next || hole >= to) continue;
-      if (hole > next) yield* this.#range(next, hole, batchSize);
-      yield* this.#range(hole, hole + 1, batchSize);
-      next = hole + 1;
-    }
-    if (next < to) yield* this.#range(next, to, batchSize);
-  }
-
-  async *#range(
-    from: number,
-    to: number,
-    batchSize: number,
-    start = this.#keyOf(from),
-  ): AsyncGenerator<ListedEntry> {
-    const isOne = to - from <= 1;
-    const options = { batchSize: isOne ? 1 : batchSize };
-    let last: Deno.KvKey | undefined;
-    try {
-      for await (const entry of list(this.#kv, this.#between(start, to), options)) {
-        yield entry;
-        last = entry.key;
-      }
-      if (isOne) this.#holes.delete(from);
-      return;
-    } catch (error) {
-      if (!isForeign(error)) throw error;
-    }
-    const next = last ? [...last, ""] : start;
-    if (isOne) return yield* this.#behind(from, this.#between(next, to));
-    const number = last?.[this.#prefix.length];
-    const reached = typeof number === "number" ? Math.max(from, Math.floor(number)) : from;
-    const middle = Math.floor((reached + to) / 2);
-    if (middle > reached) yield* this.#range(reached, middle, batchSize, next);
-    yield* this.#range(middle, to, batchSize, middle > reached ? undefined : next);
-  }
-
-  /** Yields an entry for a value that cannot be decoded, and those behind it, read from the end. */
-  async *#behind(
-    number: number,
-    selector: Deno.KvListSelector,
-  ): AsyncGenerator<ListedEntry> {
-    this.#holes.add(number);
-    yield { key: this.#keyOf(number), value: undefined, versionstamp: UNKNOWN_VERSION };
-    const behind: ListedEntry[] = [];
-    try {
-      const options = { reverse: true, batchSize: 1 };
-      for await (const entry of list(this.#kv, selector, options)) behind.push(entry);
-    } catch (error) {
-      if (!isForeign(error)) throw error;
-    }
-    yield* behind.reverse();
-  }
-
-  #keyOf(number: number): Deno.KvKey {
-    return number === FIRST ? this.#prefix : [...this.#prefix, number];
-  }
-
-  #between(start: Deno.KvKey, to: number): Deno.KvListSelector {
-    if (to !== LAST) return { start, end: this.#keyOf(to) };
-    // A KV refuses a start that is the prefix itself.
-    return start.length > this.#prefix.length
-      ? { prefix: this.#prefix, start }
-      : { prefix: this.#prefix };
   }
 }

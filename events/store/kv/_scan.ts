@@ -1,35 +1,23 @@
 import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
 import {
-  type EventRecord,
   type EventRef,
   isOpen,
   OPEN_STATES,
   type OpenState,
   type StoredEvent,
 } from "../event_record.ts";
-import type { StoreKeys } from "./_layout.ts";
+import { matches } from "./_filter.ts";
+import { refOf, toStoredEvent } from "./_layout.ts";
 import {
   firstPlace,
-  type Named,
   namedOpen,
   type OpenLimits,
   type OpenPlace,
   openRefs,
+  refsOf,
 } from "./_open_events.ts";
-import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import {
-  type Entry,
-  FIRST,
-  isForeign,
-  LAST,
-  list,
-  listAround,
-  type ListedEntry,
-  NumberedEntries,
-  readAll,
-} from "./_reads.ts";
-import { refOf, toStoredEvent } from "./_layout.ts";
+import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
 
 /**
  * The number of records read at a time while all are read. A remote KV takes 45 ms for 100, and hardly
@@ -74,6 +62,12 @@ export interface Way {
 
 /** A place on the way: an event that was read, or one in the indexes of open events. */
 export type Place = EventRef | OpenPlace;
+
+/** A record that is to be read, or none, and the place on the way. */
+interface Wanted {
+  readonly ref: EventRef | undefined;
+  readonly place: Place;
+}
 
 /** A record that was read, or none, and the place on the way. */
 interface Visit {
@@ -183,9 +177,9 @@ export class EventScan {
 
   /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
   async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
-    const range = rangeOf(filter, way);
-    if (range[0] >= range[1]) return;
-    for await (const visit of this.#visits(filter, range, way)) {
+    const [from, before] = rangeOf(filter, way);
+    if (from >= before) return;
+    for await (const visit of this.#visits(filter, way)) {
       const { entry, place } = visit;
       if (work?.ended) return;
       if (entry) work?.sawOne();
@@ -196,231 +190,89 @@ export class EventScan {
     }
   }
 
-  async *#visits(filter: EventFilter, range: Range, way: Way): AsyncGenerator<Visit> {
-    const { after } = way;
-    if (after && !isEvent(after)) return yield* this.#named(after);
-    const states = filter.ids ? [] : openStatesOf(filter, way);
-    if (states.length === 0) return yield* visitsOf(this.#entries(filter, range, way), way);
-    if (!way.reads?.isLimited) return yield* this.#open(states, filter, way);
-    const [state] = states;
-    const refs = await this.#few(state!);
-    if (Array.isArray(refs)) yield* visitsOf(this.#entriesOf(onWay(refs, range, way)));
-    else if (after || !refs) yield* visitsOf(this.#entries(filter, range, way), way);
-    else yield* this.#named(firstPlace(state!));
+  async *#visits(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+    const { ids, state } = filter;
+    const { after, reads, onlyOpen = false } = way;
+    if (after && !isEvent(after)) return yield* this.#read(namedOpen(this.#parts, after));
+    if (ids) {
+      const refs = await refsOf(this.#parts, [...new Set(ids)]);
+      return yield* this.#read(onWay(refs, filter, way));
+    }
+    if (isOpen(filter) && reads?.isLimited) {
+      const refs = await this.#few(filter.state);
+      if (refs) return yield* this.#read(onWay(refs, filter, way));
+      // In the order of the indexes.
+      if (!after) return yield* this.#read(namedOpen(this.#parts, firstPlace(filter.state)));
+    } else if (isOpen(filter) || (onlyOpen && state === undefined)) {
+      return yield* this.#open(filter, way);
+    }
+    yield* this.#inOrder(filter, way);
   }
 
   /** Reads open events in the order in which they were received. */
-  async *#open(states: readonly OpenState[], filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+  async *#open(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
     let [rest, number] = [way, 0];
     if (way.isNewestFirst) {
       // A list of the last ones seldom needs more than these.
-      const newest = this.#backwards(rangeOf(filter, way), false);
-      for await (const visit of visitsOf(newest, way)) {
+      for await (const visit of this.#inOrder(filter, way)) {
         yield visit;
         rest = { ...way, after: visit.place };
         if (++number >= NEWEST) break;
       }
       if (number < NEWEST) return;
     }
-    const range = rangeOf(filter, rest);
-    const refs = await this.#refs(states, MANY);
-    if (Array.isArray(refs)) yield* visitsOf(this.#entriesOf(onWay(refs, range, rest)));
-    else yield* visitsOf(this.#entries(filter, range, rest), rest);
-  }
-
-  async *#entries(
-    { ids, state }: EventFilter,
-    range: Range,
-    way: Way,
-  ): AsyncGenerator<ListedEntry> {
-    const { kv, keys } = this.#parts;
-    if (ids) {
-      const refs = await refsOf(kv, keys, [...new Set(ids)]);
-      refs.sort(compareRefs);
-      return yield* this.#entriesOf(way.isNewestFirst ? refs.reverse() : refs);
-    }
-    if (way.isNewestFirst) yield* this.#backwards(range, state === "dead");
-    else if (state === "dead") yield* this.#deadBetween(range);
-    else yield* entriesBetween(kv, keys, range);
-  }
-
-  #entriesOf(refs: readonly EventRef[]): AsyncGenerator<ListedEntry> {
-    return entriesOf(this.#parts.kv, this.#parts.keys, refs);
+    const refs = await openRefs(this.#parts, isOpen(filter) ? [filter.state] : OPEN_STATES, MANY);
+    if (refs) yield* this.#read(onWay(refs, filter, rest));
+    else yield* this.#inOrder(filter, rest);
   }
 
   /** Finds the open events of a state; that there are too many to sort them for a page is remembered. */
-  async #few(state: OpenState): Promise<EventRef[] | "more" | undefined> {
-    if (performance.now() < (this.#crowdedUntil.get(state) ?? -Infinity)) return "more";
-    const refs = await this.#refs([state], FEW);
-    if (refs === "more") this.#crowdedUntil.set(state, performance.now() + CROWDED_MS);
+  async #few(state: OpenState): Promise<EventRef[] | undefined> {
+    if (performance.now() < (this.#crowdedUntil.get(state) ?? -Infinity)) return undefined;
+    const refs = await openRefs(this.#parts, [state], FEW);
+    if (!refs) this.#crowdedUntil.set(state, performance.now() + CROWDED_MS);
     return refs;
   }
 
-  /** Finds the events of open states; undefined if an index cannot be decoded. */
-  async #refs(
-    states: readonly OpenState[],
-    limits: OpenLimits,
-  ): Promise<EventRef[] | "more" | undefined> {
-    try {
-      return await openRefs(this.#parts, states, limits) ?? "more";
-    } catch (error) {
-      if (isForeign(error)) return undefined;
-      throw error;
+  /** Reads events in the order in which they were received: dead ones by their index. */
+  async *#inOrder(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+    const { keys } = this.#parts;
+    const range = rangeOf(filter, way);
+    if (filter.state !== "dead") return yield* this.#list(keys.eventsBetween(...range), way);
+    yield* this.#read(this.#list(keys.deadBetween(...range), way));
+  }
+
+  /** Lists the entries with the keys of events that are on the way. */
+  async *#list(selector: Deno.KvListSelector, way: Way) {
+    const options = { reverse: way.isNewestFirst ?? false, batchSize: BATCH_SIZE };
+    for await (const entry of list(this.#parts.kv, selector, options)) {
+      const ref = refOf(entry.key);
+      if (!isGap(entry) && isOnWay(ref, way)) yield { entry, ref, place: ref };
     }
   }
 
-  /** Reads open events in the order of their indexes, from a place on. */
-  async *#named(from: OpenPlace): AsyncGenerator<Visit> {
-    let page: Named[] = [];
-    let refs = 0;
-    for await (const named of namedOpen(this.#parts, from)) {
-      page.push(named);
-      if (named.ref) refs++;
+  /** Reads the records of events, some at a time. */
+  async *#read(wanted: Iterable<Wanted> | AsyncIterable<Wanted>): AsyncGenerator<Visit> {
+    let [page, refs]: [Wanted[], number] = [[], 0];
+    for await (const each of wanted) {
+      page.push(each);
+      if (each.ref) refs++;
       if (refs < BY_IDS && page.length < BATCH_SIZE) continue;
-      yield* this.#read(page);
+      yield* this.#readPage(page);
       [page, refs] = [[], 0];
     }
-    yield* this.#read(page);
+    yield* this.#readPage(page);
   }
 
-  async *#read(page: readonly Named[]): AsyncGenerator<Visit> {
+  async *#readPage(page: readonly Wanted[]): AsyncGenerator<Visit> {
     const { kv, keys } = this.#parts;
     const wanted = page.flatMap(({ ref }) => ref ? [keys.event(ref)] : []);
     const entries = (await readAll(kv, wanted)).values();
     for (const { ref, place } of page) {
       const entry = ref && entries.next().value!;
-      yield { entry: entry && isThere(entry) ? entry : undefined, place };
+      yield { entry: entry?.versionstamp ? entry as ListedEntry : undefined, place };
     }
   }
-
-  /** Reads the entries of events from the last one back, dead ones by their index. */
-  async *#backwards(range: Range, areDead: boolean): AsyncGenerator<ListedEntry> {
-    const { kv, keys } = this.#parts;
-    const selector = areDead ? keys.deadBetween(...range) : keys.eventsBetween(...range);
-    const options = { reverse: true, batchSize: areDead ? BY_IDS : BATCH_SIZE };
-    let last: EventRef | undefined;
-    const refs: EventRef[] = [];
-    try {
-      for await (const entry of list(kv, selector, options)) {
-        last = refOf(entry.key);
-        if (!areDead) yield entry;
-        else if (refs.push(last) === BY_IDS) yield* entriesOf(kv, keys, refs.splice(0));
-      }
-    } catch (error) {
-      if (!isForeign(error)) throw error;
-      // From there back events are read by their ids.
-      const rest = (await refsBetween(kv, keys, range)).reverse();
-      for (const ref of rest) if (!last || isBehind(ref, last, true)) refs.push(ref);
-    }
-    yield* entriesOf(kv, keys, refs);
-  }
-
-  /** Reads the entries of dead events by their index. */
-  async *#deadBetween([after, before]: Range): AsyncGenerator<ListedEntry> {
-    const { kv, keys } = this.#parts;
-    const index = new NumberedEntries(kv, keys.deadIndex);
-    const [from, to] = [Math.floor(after), Math.ceil(before)];
-    let refs: EventRef[] = [];
-    for await (const { key } of index.list(Math.max(FIRST, from), Math.min(LAST, to), BATCH_SIZE)) {
-      if (key.length === 4) refs.push(refOf(key));
-      // An entry that cannot be decoded: the records of that millisecond are read instead.
-      else if (typeof key.at(-1) === "number") {
-        yield* entriesOf(kv, keys, refs.splice(0));
-        yield* entriesBetween(kv, keys, [Number(key.at(-1)), Number(key.at(-1)) + 1]);
-      }
-      if (refs.length < BY_IDS) continue;
-      yield* entriesOf(kv, keys, refs);
-      refs = [];
-    }
-    yield* entriesOf(kv, keys, refs);
-  }
-}
-
-/**
- * Reads the entries of the events received from a time on and before another, in their order. A value
- * whose bytes cannot be decoded fails the reading of all that are read with it, and not even its key is
- * known: from there on events are read by their ids.
- */
-async function* entriesBetween(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  [from, before]: Range,
-): AsyncGenerator<ListedEntry> {
-  let time = from;
-  let seenThen: string[] = [];
-  try {
-    const selector = keys.eventsBetween(from, before);
-    for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
-      yield entry;
-      const { id, receivedAt } = refOf(entry.key);
-      if (receivedAt !== time) seenThen = [];
-      seenThen.push(id);
-      time = receivedAt;
-    }
-  } catch (error) {
-    if (!isForeign(error)) throw error;
-    const refs = await refsBetween(kv, keys, [time, before]);
-    const rest = refs.filter((ref) => ref.receivedAt > time || !seenThen.includes(ref.id));
-    yield* entriesOf(kv, keys, rest);
-  }
-}
-
-/** Reads the entries of events. */
-async function* entriesOf(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  refs: readonly EventRef[],
-): AsyncGenerator<ListedEntry> {
-  for (let i = 0; i < refs.length; i += BY_IDS) {
-    const wanted = refs.slice(i, i + BY_IDS).map((ref) => keys.event(ref));
-    for (const entry of await readAll(kv, wanted)) if (isThere(entry)) yield entry;
-  }
-}
-
-function isThere(entry: Entry): entry is ListedEntry {
-  return entry.versionstamp !== null;
-}
-
-/** Lists the events received from a time on and before another by their ids, in their order. */
-async function refsBetween(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  [from, before]: Range,
-): Promise<EventRef[]> {
-  const refs: EventRef[] = [];
-  for await (const { key, value } of listAround(kv, keys.ids, BATCH_SIZE)) {
-    if (typeof value !== "number" || value < from || value >= before) continue;
-    refs.push({ id: String(key.at(-1)), receivedAt: value });
-  }
-  return refs.sort(compareRefs);
-}
-
-async function refsOf(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  ids: readonly string[],
-): Promise<EventRef[]> {
-  const entries = await readAll(kv, ids.map((id) => keys.id(id)));
-  return entries.flatMap(({ value }, i) =>
-    typeof value === "number" ? [{ id: ids[i]!, receivedAt: value }] : []
-  );
-}
-
-/** Makes the visits of records that are read in the order in which they were received: those on a way. */
-async function* visitsOf(
-  entries: AsyncIterable<ListedEntry>,
-  { after, isNewestFirst }: Way = {},
-): AsyncGenerator<Visit> {
-  for await (const entry of entries) {
-    const place = refOf(entry.key);
-    if (!isEvent(after) || isBehind(place, after, isNewestFirst)) yield { entry, place };
-  }
-}
-
-/** Lists the open states that a list is limited to; none if it is not. */
-function openStatesOf(filter: EventFilter, { onlyOpen = false }: Way): readonly OpenState[] {
-  if (isOpen(filter)) return [filter.state];
-  return onlyOpen && filter.state === undefined ? OPEN_STATES : [];
 }
 
 /** Checks for the place of an event. */
@@ -437,19 +289,19 @@ function rangeOf({ receivedAfter = 0, receivedBefore = Infinity }: EventFilter, 
     : [Math.max(receivedAfter, after.receivedAt), receivedBefore];
 }
 
-/** Checks whether one event comes behind another. */
-function isBehind(ref: EventRef, other: EventRef, isNewestFirst = false): boolean {
-  return isNewestFirst ? compareRefs(ref, other) < 0 : compareRefs(ref, other) > 0;
+/** Checks whether an event is on the way that is left, and not behind it. */
+function isOnWay(ref: EventRef, { after, isNewestFirst = false }: Way): boolean {
+  if (!isEvent(after)) return true;
+  return isNewestFirst ? compareRefs(ref, after) < 0 : compareRefs(ref, after) > 0;
 }
 
 /** Chooses the events that lie on a way, in its order. */
-function onWay(refs: readonly EventRef[], [from, before]: Range, way: Way): EventRef[] {
-  const { after, isNewestFirst } = way;
+function onWay(refs: readonly EventRef[], filter: EventFilter, way: Way): Wanted[] {
+  const [from, before] = rangeOf(filter, way);
   const wanted = refs.filter((ref) =>
-    ref.receivedAt >= from && ref.receivedAt < before &&
-    (!isEvent(after) || isBehind(ref, after, isNewestFirst))
+    ref.receivedAt >= from && ref.receivedAt < before && isOnWay(ref, way)
   ).sort(compareRefs);
-  return isNewestFirst ? wanted.reverse() : wanted;
+  return (way.isNewestFirst ? wanted.reverse() : wanted).map((ref) => ({ ref, place: ref }));
 }
 
 /** Compares events as a KV does: by time, and then by the bytes of their ids. */
@@ -459,31 +311,4 @@ function compareRefs(a: EventRef, b: EventRef): number {
   const at = first.findIndex((byte, i) => byte !== second[i]);
   if (at < 0) return first.length - second.length;
   return first[at]! - (second[at] ?? -1);
-}
-
-/** Checks whether an event matches a filter, its ids aside. */
-export function matches(event: StoredEvent, filter: EventFilter): boolean {
-  const { state, receivedAfter = -Infinity, receivedBefore = Infinity } = filter;
-  return (state === undefined || event.state === state) &&
-    event.receivedAt >= receivedAfter && event.receivedAt < receivedBefore &&
-    (event.state === "unreadable" ? !asksForMore(filter) : isOfKind(event, filter));
-}
-
-/** Checks whether a filter has conditions on what is not known of an unreadable event. */
-function asksForMore(filter: EventFilter): boolean {
-  const { outcome, type, source, repository, chat, orderingKey, settledBefore } = filter;
-  return [outcome, type, source, repository, chat, orderingKey, settledBefore].some((each) =>
-    each !== undefined
-  );
-}
-
-function isOfKind(event: EventRecord, filter: EventFilter): boolean {
-  const { outcome, type, source, repository, chat, orderingKey, settledBefore } = filter;
-  return (outcome === undefined || event.outcome === outcome) &&
-    (type === undefined || event.type === type || `${event.type}.${event.action}` === type) &&
-    (source === undefined || event.source === source || event.intake === source) &&
-    (repository === undefined || event.repository?.fullName === repository) &&
-    (chat === undefined || event.chat?.id === chat) &&
-    (orderingKey === undefined || event.orderingKey === cutKey(orderingKey)) &&
-    (settledBefore === undefined || (event.settledAt ?? Infinity) < settledBefore);
 }

@@ -22,10 +22,8 @@ import {
 } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
 import {
-  FIRST,
-  LAST,
+  list,
   type ListedEntry,
-  NumberedEntries,
   readAll,
   readAllStored,
   type ReadKeys,
@@ -114,23 +112,21 @@ export function isShared(value: ScheduleEntry | SharedEntry): value is SharedEnt
  */
 export class Schedule {
   readonly #parts: ScheduleParts;
-  readonly #entries: NumberedEntries;
   /** The entries that are passed over, so that each is reported once. */
   readonly #passedOver = new Set<string>();
 
   constructor(parts: ScheduleParts) {
     this.#parts = parts;
-    this.#entries = new NumberedEntries(parts.kv, parts.keys.schedule);
   }
 
   /** Lists the entries up to and including a time. */
   until(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#readable(this.#entries.list(FIRST, time + 1, batchSize));
+    return this.#list(-Infinity, time + 1, batchSize);
   }
 
   /** Lists the entries after a time. */
   after(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#readable(this.#entries.list(time + 1, LAST, batchSize));
+    return this.#list(time + 1, Infinity, batchSize);
   }
 
   /** Reads the time of the first entry up to and including a time; null if there is none. */
@@ -139,8 +135,9 @@ export class Schedule {
     return null;
   }
 
-  async *#readable(entries: AsyncIterable<ListedEntry>): AsyncGenerator<DueEntry> {
-    for await (const entry of entries) {
+  async *#list(from: number, before: number, batchSize: number): AsyncGenerator<DueEntry> {
+    const { kv, keys } = this.#parts;
+    for await (const entry of list(kv, keys.dueBetween(from, before), { batchSize })) {
       const readable = readableEntry(entry) ?? await this.#find(entry);
       if (readable) yield readable;
     }

@@ -2,7 +2,7 @@ import { CommitMarks } from "../../../core/kv_commits.ts";
 import { encodeValue } from "../value_codec.ts";
 import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys } from "./_layout.ts";
-import { isForeign, LAST, list, type ListedEntry, NumberedEntries, read } from "./_reads.ts";
+import { isGap, list, type ListOptions, read } from "./_reads.ts";
 
 /** The number of records read at a time. */
 const BATCH_SIZE = 500;
@@ -103,32 +103,31 @@ export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRec
   const { consoleRecords: prefix, commitMarks } = storeKeys(namespace);
   const marks = new CommitMarks(kv, commitMarks);
   const keyOf = ({ kind, number, id }: ConsoleRecordKey) => [...prefix, kind, number, id];
-  const between: ConsoleRecords["between"] = async function* (kind, from, before) {
-    const entries = new NumberedEntries(kv, [...prefix, kind]);
-    for await (const entry of entries.list(from, before, BATCH_SIZE)) {
-      if (entry.key.length === prefix.length + 3) yield recordOf(kind, entry);
+  async function* listed(
+    kind: ConsoleRecordKind,
+    selector: Deno.KvListSelector,
+    options: ListOptions,
+  ): AsyncGenerator<ConsoleRecord> {
+    for await (const entry of list(kv, selector, options)) {
+      const [number, id] = entry.key.slice(-2);
+      if (!isGap(entry)) yield { kind, number: Number(number), id: String(id), value: entry.value };
     }
-  };
+  }
   return {
     async read(key) {
       return (await read(kv, keyOf(key))).value ?? undefined;
     },
-    between,
+    between(kind, from, before) {
+      const selector = { start: [...prefix, kind, from], end: [...prefix, kind, before] };
+      return listed(kind, selector, { batchSize: BATCH_SIZE });
+    },
     async *last(kind, limit, before) {
-      const options = { reverse: true, limit, batchSize: Math.min(limit, BATCH_SIZE) };
-      const end = before && { end: keyOf(before) };
-      let count = 0;
-      try {
-        for await (const entry of list(kv, { prefix: [...prefix, kind], ...end }, options)) {
-          yield recordOf(kind, entry);
-          count++;
-        }
-      } catch (error) {
-        if (!isForeign(error)) throw error;
-        const all = await Array.fromAsync(between(kind, 0, LAST));
-        const isBefore = ({ number, id }: ConsoleRecordKey) =>
-          !before || number < before.number || (number === before.number && id < before.id);
-        yield* all.filter(isBefore).reverse().slice(count, limit);
+      const selector = { prefix: [...prefix, kind], ...(before && { end: keyOf(before) }) };
+      const options = { reverse: true, batchSize: Math.min(limit, BATCH_SIZE) };
+      let left = limit;
+      for await (const record of listed(kind, selector, options)) {
+        if (left-- <= 0) return;
+        yield record;
       }
     },
     async create({ value, expireIn, ...place }) {
@@ -147,11 +146,4 @@ export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRec
       await marks.commit(kv.atomic().delete(keyOf(key)), []);
     },
   };
-}
-
-function recordOf(
-  kind: ConsoleRecordKind,
-  { key, value }: ListedEntry,
-): ConsoleRecord {
-  return { kind, number: Number(key.at(-2)), id: String(key.at(-1)), value };
 }

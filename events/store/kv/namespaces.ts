@@ -1,5 +1,5 @@
 import { storeKeys } from "./_layout.ts";
-import { FIRST, isForeign, LAST } from "./_reads.ts";
+import { leap, readFirst } from "./_reads.ts";
 
 /** Number of first key parts that are looked at in a start: an app's own keys may begin with ids. */
 const MAX_LOOKED_AT = 50;
@@ -57,33 +57,21 @@ export async function findLeftNamespaces(
 
 /** Lists the texts that keys begin with, each once and with one read. */
 async function* firstParts(kv: Deno.Kv): AsyncGenerator<string> {
-  let start: Deno.KvKey = [""];
-  for (;;) {
-    // Strings sort before numbers, so the range ends after the last string.
-    const [entry] = await Array.fromAsync(kv.list({ start, end: [-Infinity] }, { limit: 1 }));
-    if (!entry) return;
-    const part = String(entry.key[0]);
-    yield part;
-    start = [`${part}\0`];
-  }
+  // Texts sort before numbers, so the range ends after the last text.
+  const all = { start: [""], end: [-Infinity] };
+  for await (const [part] of leap(kv, all, ([part]) => [`${String(part)}\0`])) yield String(part);
 }
 
 function hasEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
-  return hasAny(kv, storeKeys(namespace).eventsBetween(FIRST, LAST));
+  return hasAny(kv, storeKeys(namespace).eventsBetween(0, Infinity));
 }
 
 /** Checks for events that wait or run, which lead to a schedule entry, and for dead ones. */
 async function hasOpenEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
   const { schedule, deadIndex } = storeKeys(namespace);
-  return await hasAny(kv, { prefix: schedule }) || await hasAny(kv, { prefix: deadIndex });
+  return await hasAny(kv, schedule) || await hasAny(kv, deadIndex);
 }
 
 async function hasAny(kv: Deno.Kv, selector: Deno.KvListSelector): Promise<boolean> {
-  try {
-    return (await Array.fromAsync(kv.list(selector, { limit: 1 }))).length > 0;
-  } catch (error) {
-    // A value that cannot be decoded is one, too.
-    if (isForeign(error)) return true;
-    throw error;
-  }
+  return await readFirst(kv, selector) !== undefined;
 }

@@ -2,7 +2,7 @@ import { CommitMarks } from "../../../core/kv_commits.ts";
 import { encodeValue } from "../value_codec.ts";
 import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys, UndecodableError } from "./_layout.ts";
-import { isUndecodable, listAround, read } from "./_reads.ts";
+import { isUndecodable, list, read } from "./_reads.ts";
 
 /** A note that was read. */
 export interface StoredNote {
@@ -59,7 +59,7 @@ export function openSlotNotes(view: Deno.Kv, namespace: string): Notes {
       return result.ok ? result.versionstamp : null;
     },
     async *list() {
-      for await (const { key, value } of listAround(kv, schedules)) {
+      for await (const { key, value } of list(kv, schedules)) {
         yield { name: String(key.at(-1)), value };
       }
     },

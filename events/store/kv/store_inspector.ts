@@ -14,16 +14,7 @@ import {
 import { isEventRef } from "../record_shape.ts";
 import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
-import {
-  FIRST,
-  isForeign,
-  LAST,
-  list,
-  listAround,
-  NumberedEntries,
-  read,
-  readAll,
-} from "./_reads.ts";
+import { leap, list, read, readAll, readFirst } from "./_reads.ts";
 import { isShared, readableEntry } from "./_schedule.ts";
 
 /** The number of entries read at a time. */
@@ -129,9 +120,8 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspect
   const keys = storeKeys(namespace);
   return {
     countOpen: (max, signal) => new OpenCounter(kv, keys, max, signal).count(),
-    countDead(max, { range: [from, before] = [FIRST, LAST], maxMs } = {}) {
-      const selector = keys.deadBetween(Math.max(FIRST, from), Math.min(LAST, before));
-      return countKeys(kv, selector, max, maxMs);
+    countDead(max, { range: [from, before] = [0, Infinity], maxMs } = {}) {
+      return countKeys(kv, keys.deadBetween(from, before), max, maxMs);
     },
     async countBefore(event, max) {
       const before = positionsBefore(keys, event);
@@ -140,9 +130,8 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspect
     async firstBefore(event) {
       const before = positionsBefore(keys, event);
       if (!before) return undefined;
-      const [first] = await Array.fromAsync(list(kv, before, { limit: 1 }));
-      if (!isEventRef(first?.value)) return undefined;
-      return knownOf(await read(kv, keys.event(first.value))).record;
+      const { value } = await readFirst(kv, before) ?? {};
+      return isEventRef(value) ? knownOf(await read(kv, keys.event(value))).record : undefined;
     },
     async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
@@ -188,15 +177,9 @@ async function countKeys(
 ): Promise<BoundedCount> {
   const until = performance.now() + maxMs;
   let count = 0;
-  try {
-    const options = { limit: max + 1, batchSize: BATCH_SIZE };
-    for await (const _ of kv.list(selector, options)) {
-      if (++count % BATCH_SIZE === 0 && performance.now() > until) return bounded(count, max, true);
-    }
-  } catch (error) {
-    // What is behind such a value is not counted.
-    if (!isForeign(error)) throw error;
-    return { count, isMore: true };
+  for await (const _ of list(kv, selector, { batchSize: Math.min(max + 1, BATCH_SIZE) })) {
+    if (++count > max) break;
+    if (count % BATCH_SIZE === 0 && performance.now() > until) return bounded(count, max, true);
   }
   return bounded(count, max);
 }
@@ -212,18 +195,22 @@ async function sourcesIn(
   max = Infinity,
 ): Promise<string[]> {
   const found: string[] = [];
-  let start: Deno.KvKey = [...prefix, ""];
-  const end = [...prefix, -Infinity];
-  for (let i = 0; i < max; i++) {
-    const [entry] = await Array.fromAsync(kv.list({ start, end }, { limit: 1 }));
-    if (!entry) break;
-    const id = String(entry.key.at(-1));
-    const colon = id.indexOf(":");
-    if (colon >= 0) found.push(id.slice(0, colon));
-    // A semicolon follows a colon: the next source, or the next id without one.
-    start = [...prefix, colon < 0 ? `${id}\0` : `${id.slice(0, colon)};`];
+  const all = { start: [...prefix, ""], end: [...prefix, -Infinity] };
+  let reads = 0;
+  // A semicolon follows a colon: the next source, or the next id without one.
+  const next = (id: string, source = sourceIn(id)) =>
+    source === undefined ? `${id}\0` : `${source};`;
+  for await (const key of leap(kv, all, (key) => [...prefix, next(String(key.at(-1)))])) {
+    const source = sourceIn(String(key.at(-1)));
+    if (source !== undefined) found.push(source);
+    if (++reads === max) break;
   }
   return found;
+}
+
+function sourceIn(id: string): string | undefined {
+  const colon = id.indexOf(":");
+  return colon < 0 ? undefined : id.slice(0, colon);
 }
 
 /** A count of open events. */
@@ -249,7 +236,7 @@ class OpenCounter {
   async count(): Promise<OpenCounts> {
     const now = Date.now();
     const groupsAreMore = await this.#countGroups();
-    let cutAt = await this.#walk(FIRST, now);
+    let cutAt = await this.#walk(0, now);
     const isDueMore = cutAt !== undefined && cutAt <= now;
     // What is due may be too much to come to those that run.
     if (isDueMore) cutAt = await this.#walk(now + 1, now);
@@ -271,7 +258,8 @@ class OpenCounter {
   /** Counts those that wait behind the first one of their group. Returns true if there may be more. */
   async #countGroups(): Promise<boolean> {
     let count = 0;
-    for await (const { value } of listAround(this.#kv, this.#keys.orderingGroups, BATCH_SIZE)) {
+    const options = { batchSize: BATCH_SIZE };
+    for await (const { value } of list(this.#kv, this.#keys.orderingGroups, options)) {
       if (this.#isEnded || count++ >= this.#max || this.#inGroups > this.#max) return true;
       this.#inGroups += Math.max(0, sizeOfGroup(value) - 1);
     }
@@ -280,9 +268,9 @@ class OpenCounter {
 
   /** Walks the schedule, for as many that are due as for those that are not. Returns the time at which it was cut. */
   async #walk(from: number, now: number): Promise<number | undefined> {
-    const entries = new NumberedEntries(this.#kv, this.#keys.schedule);
     let [left, isLater] = [this.#max, from > now];
-    for await (const entry of entries.list(from, LAST, BATCH_SIZE)) {
+    const selector = this.#keys.dueBetween(from, Infinity);
+    for await (const entry of list(this.#kv, selector, { batchSize: BATCH_SIZE })) {
       const { receivedAt: dueAt, id } = refOf(entry.key);
       if (!isLater && dueAt > now) [left, isLater] = [this.#max, true];
       if (this.#isEnded || left <= 0) return dueAt;

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { changedKv } from "../../../dev/harness/faulty_kv.ts";
-import { type EventStore, openEventStore, type StoreFinding } from "../../../events/mod.ts";
+import type { EventStore, StoreFinding } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
 import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
@@ -151,24 +150,3 @@ testStoreInOneProcess("check() names what cannot be decoded, and changes nothing
   assertEquals(findings.map((finding) => "key" in finding && finding.key), keys);
   assertEquals(await all(), before);
 });
-
-for (
-  const [part, kind] of [["state", "state"], ["lane", "ordering group"], [
-    "event",
-    "event",
-  ]] as const
-) {
-  Deno.test(`check() tells of a value below ${part} that this Deno cannot list`, async () => {
-    using kv = await Deno.openKv(":memory:");
-    const list = (selector: Deno.KvListSelector, options: Deno.KvListOptions) => {
-      if ("prefix" in selector && selector.prefix[1] === part) {
-        throw new RangeError("could not deserialize value");
-      }
-      return kv.list(selector, options);
-    };
-    const store = await openEventStore(changedKv(kv, { list }), { notifier: "watch" });
-    const findings = await check(store);
-    assertEquals(findings.map((each) => each.is === "unreadable" && each.kind), [kind]);
-    assertEquals((await store.lastCheck())?.unreadable, 1);
-  });
-}

@@ -1,8 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { openEventStore } from "../../../events/mod.ts";
-import { withFolder } from "../../_folder.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
 import { buryAll, claimOne, delivery, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { damage } from "./_values.ts";
@@ -100,27 +96,3 @@ Deno.test("an entry of the index without its dead event is passed over", async (
   assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
   assertEquals(await indexed(kv), ["d1", "d3"]);
 });
-
-testWith(
-  ["read", "write"],
-  "an entry of the index that cannot be decoded hides no dead event",
-  () =>
-    withFolder(async (folder) => {
-      using kv = await Deno.openKv(`${folder}/kv.db`);
-      const store = await openEventStore(kv);
-      const ids = ["d1", "d2", "d3"];
-      await buryAll(store, ids);
-      assertEquals(await listed(store, { state: "dead" }), ids);
-      using file = openSqlite(`${folder}/kv.db`);
-      const isOfIndex = "hex(k) like '%' || hex('dead') || '00%' || hex('d2') || '00%'";
-      assertEquals(
-        Number(
-          file.database.prepare(`update kv set v = x'ff63', v_encoding = 1 where ${isOfIndex}`)
-            .run().changes,
-        ),
-        1,
-      );
-      assertEquals(await listed(store, { state: "dead" }), ids);
-      assertEquals((await store.replayAll({})).changed, 3);
-    }),
-);

@@ -1,16 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { FakeTime } from "@std/testing/time";
 import type { EventStore } from "../../../events/mod.ts";
 import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
 import {
   openStoreInspector,
   type StoreInspector,
 } from "../../../events/store/kv/store_inspector.ts";
-import { withFolder } from "../../_folder.ts";
 import { testKv } from "../../_kvs.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
-import { openEventStore } from "../../../events/mod.ts";
 import { buryAll, claimAll, claimOne, delivery } from "./_events.ts";
 import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
 
@@ -106,43 +101,6 @@ testInspector("emittedBy() finds generated ids of all sources", async (store, in
   assertEquals(await inspector.emittedBy(parent, 2), ids.slice(0, 2));
   assertEquals(await inspector.emittedBy((await store.get(ids[0]!))!, 50), []);
 });
-
-testWith(
-  ["read", "write"],
-  "the inspector counts around what cannot be decoded",
-  () =>
-    withFolder(async (folder) => {
-      using time = new FakeTime();
-      using kv = await Deno.openKv(`${folder}/kv.db`);
-      const store = await openEventStore(kv, { log: () => {} });
-      const inspector = openStoreInspector(kv, "events");
-      const records = openConsoleRecords(kv, "events");
-      await buryAll(store, ["dead"]);
-      for (const id of ["a", "b", "c"]) {
-        await store.accept(delivery(id, "{}", id === "a" ? "key" : undefined));
-        time.tick(1);
-      }
-      for (const number of [1, 2, 3]) {
-        await records.write([{ kind: "act", number, id: "x", value: number, expireIn: 60_000 }]);
-      }
-      using file = openSqlite(`${folder}/kv.db`);
-      const damaged = "hex(k) like '%' || hex('due') || '00%' || hex('b') || '00'";
-      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${damaged}`);
-      const kinds =
-        "hex(k) like '%' || hex('lane') || '00%' or hex(k) like '%' || hex('dead') || '00%'";
-      assertEquals(await open(inspector), "2 0 0");
-      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${kinds}`);
-      assertEquals((await open(inspector)).split(" ").slice(1), ["0", "0"]);
-      assert((await inspector.countDead(5)).isMore);
-      file.database.exec(
-        "update kv set v = x'ff63', v_encoding = 1 where v = (select v from kv where hex(k) like '%' || hex('act') || '00%' limit 1 offset 1)",
-      );
-      const last = await Array.fromAsync(records.last("act", 10), ({ value }) => value);
-      assertEquals(last, [3, 1]);
-      const all = await Array.fromAsync(records.between("act", 0, 10), ({ value }) => value);
-      assertEquals(all, [1, 3]);
-    }),
-);
 
 testKv("records of a console are read in their order", async (kv) => {
   const records = openConsoleRecords(kv, "bot");

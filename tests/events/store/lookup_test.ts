@@ -1,9 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
+import type { EventStore } from "../../../events/mod.ts";
 import { UndecodableError } from "../../../events/store/kv/_layout.ts";
-import { withFolder } from "../../_folder.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
 import { damage, setNewer, setValue } from "./_values.ts";
@@ -54,34 +51,3 @@ Deno.test("an event whose id's entry cannot be read is handled, and purged", asy
   assertEquals((await store.purge({})).changed, 1);
   assertEquals(await keysOf(kv, "event"), []);
 });
-
-testWith(
-  ["read", "write"],
-  "what needs the entry of an id rejects while not even the KV can decode it",
-  () =>
-    withFolder(async (folder) => {
-      using kv = await Deno.openKv(`${folder}/kv.db`);
-      const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
-      using file = openSqlite(`${folder}/kv.db`);
-      const damage = (kind: string, name: string) => {
-        const isEntry = "hex(k) like '%' || hex(?) || '00%' || hex(?) || '00'";
-        const update = file.database.prepare(
-          `update kv set v = x'ff63', v_encoding = 1 where ${isEntry}`,
-        );
-        assertEquals(Number(update.run(kind, name).changes), 1);
-      };
-      const { id } = await store.accept(delivery("d1"));
-      const [lease] = await claimAll(store);
-      damage("id", "d1");
-      for (const operation of [() => store.get(id), () => store.accept(delivery("d1"))]) {
-        await assertRejects(operation, UndecodableError);
-      }
-      assert(await store.complete(lease!));
-      // A record that cannot be decoded either has events read by their ids.
-      for (const each of ["d2", "d3", "d4"]) await store.accept(delivery(each));
-      damage("id", "d3");
-      damage("event", "d3");
-      const listed = await Array.fromAsync(store.list({ state: "queued" }), (event) => event.id);
-      assertEquals(listed.map((each) => each.split(":").at(-1)), ["d2", "d4"]);
-    }),
-);

@@ -1,10 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
 import { UndecodableError } from "../../../events/store/kv/_layout.ts";
-import { withFolder } from "../../_folder.ts";
 import { testKv } from "../../_kvs.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, recordKey } from "./_events.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
@@ -270,47 +267,3 @@ Deno.test("repairSchedule() starts no second event of a key while the first one 
     assert(await store.complete(first));
     assertEquals(await drain(store), ids.slice(1));
   }));
-
-/** Writes bytes that V8 has not written in the place of what is stored of the key. */
-function damageBytes(path: string, kind: "lane" | "place"): number {
-  using file = openSqlite(path);
-  const isOfKey = "hex(k) like '%' || hex(?) || '00%' || hex('key') || '00%'";
-  const update = file.database.prepare(
-    `update kv set v = x'ff63', v_encoding = 1 where ${isOfKey}`,
-  );
-  return Number(update.run(kind).changes);
-}
-
-function testFile(name: string, fn: (sut: Sut, path: string) => Promise<void>): void {
-  testWith(["read", "write"], name, () =>
-    withFolder(async (folder) => {
-      using kv = await Deno.openKv(`${folder}/kv.db`);
-      await fn(await sutOn(kv), `${folder}/kv.db`);
-    }));
-}
-
-testFile("a group whose record not even the KV can decode is left as it is", async (sut, path) => {
-  const { store, messages } = sut;
-  await accept(store, "a", "b");
-  const first = await claimOne(store);
-  assertEquals(damageBytes(path, "lane"), 1);
-  await assertRejects(() => accept(store, "c"), UndecodableError);
-  await assertRejects(() => store.complete(first), UndecodableError);
-  assertEquals([await store.repairGroups(), messages], [0, []]);
-  assertEquals(damageBytes(path, "lane"), 1);
-});
-
-testFile(
-  "places that not even the KV can decode hold their group, and no other",
-  async (sut, path) => {
-    const { store, messages } = sut;
-    await accept(store, "a", "b", "c");
-    const first = await claimOne(store);
-    assertEquals(damageBytes(path, "place"), 3);
-    await assertRejects(() => store.complete(first), UndecodableError);
-    const [other] = await acceptWith(store, "other", "o");
-    assertEquals(await drain(store), [other!]);
-    assertEquals([await store.repairGroups(), messages], [0, []]);
-    assertEquals(damageBytes(path, "place"), 3);
-  },
-);

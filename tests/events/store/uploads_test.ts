@@ -1,8 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { openEventStore } from "../../../events/mod.ts";
-import { withFolder } from "../../_folder.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
 import { keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
 import { changeValue, setValue, valueAt } from "./_values.ts";
@@ -21,24 +17,6 @@ Deno.test("deleteStaleUploads() leaves marks of an unknown shape, and polls the 
   assertEquals((await keysOf(sut.kv, "upload")).length, UNKNOWN.length);
   assertEquals(await keysOf(sut.kv, "payload"), []);
 });
-
-testWith(
-  ["read", "write"],
-  "deleteStaleUploads() polls around marks that cannot be decoded",
-  () =>
-    withFolder(async (folder) => {
-      using kv = await Deno.openKv(`${folder}/kv.db`);
-      const store = await openEventStore(kv, { notifier: "watch" });
-      for (const id of ["a", "b", "c"]) {
-        await setValue(kv, ["events", "upload", id], { startedAt: 1, chunks: 1 });
-      }
-      using file = openSqlite(`${folder}/kv.db`);
-      const isMark = "hex(k) like '%' || hex('upload') || '00%' || hex('b') || '00'";
-      file.database.exec(`update kv set v = x'ff63', v_encoding = 1 where ${isMark}`);
-      assertEquals(await store.deleteStaleUploads(0), 2);
-      assertEquals(await store.deleteStaleUploads(0), 0);
-    }),
-);
 
 Deno.test("a record that names more parts than a payload has is one that cannot be read", async () => {
   await using sut = await memoryStore();
