@@ -1,4 +1,4 @@
-import { oneLine, printable as oneLinePrintable } from "../core/log.ts";
+import { oneLine, printable as printableLine } from "../core/log.ts";
 import { type CliWorld, messageOf, UsageError } from "./_world.ts";
 import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
 
@@ -24,7 +24,7 @@ const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
  * escaped as in JSON, so that JSON keeps its meaning.
  */
 export function printable(text: string): string {
-  return text.split("\n").map(oneLinePrintable).join("\n");
+  return text.split("\n").map(printableLine).join("\n");
 }
 
 /** Formats a record as JSON for people: on several lines, with its times as dates. */

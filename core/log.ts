@@ -102,7 +102,7 @@ export function formatLogLine(record: LogRecord): string {
 }
 
 /** Escapes what a terminal would act on or hide. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
