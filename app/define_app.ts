@@ -199,11 +199,6 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     this.checkOpen("register the handler");
     const dead = this.#dead ?? new Source({ name: DEAD, kind: OWN });
     dead.on(DEAD, handler, options);
-    if (!this.#dead && this.#sources.some(({ origin: { name } }) => name === DEAD)) {
-      throw new TypeError(
-        `Cannot register the handler: a platform of this app has the name '${DEAD}'. Give it another one`,
-      );
-    }
     if (!this.#dead) this.#add(dead);
     this.#dead = dead;
     return this;
@@ -220,12 +215,6 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     options: ScheduleOptions = {},
   ): this {
     this.checkOpen("add the schedule");
-    if (this.#platforms.some((platform) => platform.name === SCHEDULE)) {
-      throw new TypeError(
-        `Cannot add the schedule: a platform of this app has the name "${SCHEDULE}", which the events of ` +
-          "schedules have. Give it another one",
-      );
-    }
     checkScheduleName("add the schedule", name);
     const doing = `add the schedule '${name}'`;
     checkExpression(doing, expression);
@@ -259,12 +248,6 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     if (isOwnEvents(origin)) return this.#fromOwn(origin);
     this.checkOpen("add the platform");
     checkPlatform("add the platform", origin);
-    if (origin.name === SCHEDULE && this.#schedules.length > 0) {
-      throw new TypeError(
-        `Cannot add the platform: the events of this app's schedules have the name "${SCHEDULE}". Give this ` +
-          'one its own: { name: "..." }',
-      );
-    }
     this.#checkVariables(origin);
     this.#checkFree("name", origin.name, this.#sources.map(({ origin: { name } }) => name));
     this.#checkFree("path", origin.path, this.#platforms.map(({ path }) => path));

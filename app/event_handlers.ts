@@ -15,9 +15,6 @@ import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event
 import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
-/** Platforms that take the deliveries of several senders. */
-const WIDE: ReadonlySet<string> = new Set(["forge", "messenger"]);
-
 /**
  * Handler of an app's events. Beside its context it gets the app's own parts.
  *
@@ -157,25 +154,19 @@ export function handledOf({ name, kind }: Origin, handle: EventHandler): Handled
 }
 
 /**
- * Finds the handler of an event: that of the platform that has stored it or, if an earlier version used
- * `forge()` in the place of `github()` or the other way round, of the only platform of its kind. No other
- * event may reach another sender's handlers. It is tried again: an instance of another version may know it.
- * An event of a schedule goes to the schedules' handlers, also if the app has none any more: it is ignored.
+ * Finds the handler of an event, that of the platform or source which stored it. Other handlers must not get
+ * it: it is tried again, since an instance of another version may know its platform. An event of a schedule
+ * goes to the schedules' handlers, also if the app has none any more: then it is ignored.
  */
 export function handlerOf(
   sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
   ofSchedules: EventHandler,
-  { intake = "", platform: kind, source: product }: WebhookEvent,
+  { intake = "", platform: kind }: WebhookEvent,
 ): EventHandler {
   for (const { origin, handle } of sources) {
     if (origin.name === intake && origin.kind === kind) return handle;
   }
   if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
-  const [source, ...others] = sources.filter(({ origin }) => origin.kind === kind);
-  const ofProduct = sources.find(({ origin }) => origin.name === product && origin.kind === kind);
-  if (ofProduct && WIDE.has(intake)) return ofProduct.handle;
-  const isWide = WIDE.has(intake) || WIDE.has(source?.origin.name ?? "");
-  if (source && others.length === 0 && isWide) return source.handle;
   if (kind === OWN && sources.some(({ origin }) => origin.name === intake)) {
     throw new Error(
       `The event was emitted with the source ${

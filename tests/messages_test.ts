@@ -95,22 +95,8 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => defineApp(definition).schedule("a", "@daily", wrong(undefined)),
   ],
   [
-    'Cannot add the schedule: a platform of this app has the name "schedule", which the events of schedules ' +
-    "have. Give it another one",
-    () =>
-      defineApp({ name: "bot", platform: github({ name: "schedule" }) }).schedule(
-        "a",
-        "@daily",
-        handler,
-      ),
-  ],
-  [
-    'Cannot add the platform: the events of this app\'s schedules have the name "schedule". Give this one its ' +
-    'own: { name: "..." }',
-    () =>
-      defineApp(definition).schedule("a", "@daily", handler).from(
-        telegram({ name: "schedule", path: "/other" }),
-      ),
+    "Cannot define the platform: 'name' must not be \"schedule\", which is the source of events of the package",
+    () => github({ name: "schedule" }),
   ],
   [
     'Cannot name the source: the source must not be "schedule", whose events schedules make: run one at once ' +

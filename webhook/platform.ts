@@ -23,6 +23,7 @@ import {
   type Variables,
 } from "../core/env.ts";
 import type { JsonObject } from "../core/parse_json.ts";
+import { checkPlatformName } from "../events/store/emission.ts";
 import type { Delivery } from "../events/store/mod.ts";
 import type { BodyBudget, BodyShare } from "./body_budget.ts";
 import { checkDelivery } from "./check_delivery.ts";
@@ -302,12 +303,6 @@ const DEFINITION_KEYS = [
   ...["testEnv", "events"],
 ];
 
-/** Platforms have short names: they begin each event's id, up to the first colon. */
-const NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
-
-/** Kinds that records of events may not name if the platform is another one. */
-const KINDS: ReadonlySet<string> = new Set(["forge", "messenger"]);
-
 /** Paths that no encoding changes, and that Hono does not take for a pattern. */
 const PATH = /^(?:\/[\w-]+(?:\.[\w-]+)*){1,16}$/;
 
@@ -486,19 +481,8 @@ function verifierOf(name: string, create: () => unknown): VerifyHead {
 function checkDefinition(definition: PlatformDefinition<object, EnvSpec>): void {
   const doing = DOING;
   checkObject(doing, definition);
-  const { name, kind = name, path = "/webhook", env = {}, unauthorized = "reject" } = definition;
-  if (typeof name !== "string" || !NAME.test(name)) {
-    throw new TypeError(
-      `Cannot ${doing}: 'name' must be a letter, then up to 31 letters, digits, _ and -, got ${
-        met(name)
-      }`,
-    );
-  }
-  if (KINDS.has(name) && kind !== name) {
-    throw new TypeError(
-      `Cannot ${doing}: 'name' must not be ${met(name)}, which is another platform's`,
-    );
-  }
+  const { name, path = "/webhook", env = {}, unauthorized = "reject" } = definition;
+  checkPlatformName(doing, name);
   if (typeof path !== "string" || !PATH.test(path)) {
     throw new TypeError(
       `Cannot define the platform '${name}': 'path' must be a slash, then letters, digits, _, -, . and ` +

@@ -45,8 +45,8 @@ const MAX_ID_LENGTH = 500;
  */
 const MAX_PARENT_LENGTH = 57;
 
-/** The same names as those of platforms, with which they share their space. */
-const SOURCE = /^[a-z][a-z0-9_-]{0,31}$/i;
+/** Names of sources and platforms, which share one namespace: they begin the ids of events, up to the first colon. */
+const NAME = /^[a-z][a-z0-9_-]{0,31}$/i;
 
 /** Names of the package's platforms: the ids of their deliveries begin with them. */
 const PLATFORMS: ReadonlySet<string> = new Set([
@@ -270,6 +270,29 @@ export function emissionOf(
 }
 
 /**
+ * Checks the name of a platform.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param name The name.
+ * @throws {TypeError} If it is malformed, or the name of events that only the package makes.
+ */
+export function checkPlatformName(doing: string, name: unknown): asserts name is string {
+  if (typeof name !== "string" || !NAME.test(name)) {
+    throw new TypeError(
+      `Cannot ${doing}: 'name' must be a letter, then up to 31 letters, digits, _ and -, got ${
+        met(name)
+      }`,
+    );
+  }
+  if (!MADE.has(name)) return;
+  throw new TypeError(
+    `Cannot ${doing}: 'name' must not be ${
+      met(name)
+    }, which is the source of events of the package`,
+  );
+}
+
+/**
  * Checks the name of a source.
  *
  * @param doing The action that fails otherwise, for the message.
@@ -277,7 +300,7 @@ export function emissionOf(
  * @throws {TypeError} If it is malformed, or has another meaning.
  */
 export function checkSource(doing: string, name: unknown): asserts name is string {
-  if (typeof name !== "string" || !SOURCE.test(name)) {
+  if (typeof name !== "string" || !NAME.test(name)) {
     throw new TypeError(
       `Cannot ${doing}: the source must be what events() returns, or a name of a letter, then up to 31 ` +
         `letters, digits, _ and -, got ${met(name)}`,

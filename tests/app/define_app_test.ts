@@ -325,16 +325,6 @@ Deno.test("use() cannot hide that strict keeps an event", async () => {
   assertEquals(event?.state, "dead");
 });
 
-Deno.test("an app that tells its code hosts apart takes over what forge() has stored", async () => {
-  const { bot, seen } = noting();
-  bot.on("push", ({ id, source }) => seen.push(`${source} ${id}`));
-  bot.from(gitlab({ path: "/gitlab", secrets: [TEST_SECRETS.gitlab] })).onAny(() =>
-    seen.push("gitlab")
-  );
-  const event = await takenOver(bot as App, ["a secret for this test"]);
-  assertEquals([event?.state, seen], ["done", ["github forge:1"]]);
-});
-
 Deno.test("use() that waits for next() in a race does not hide a failure that comes later", async () => {
   const { bot } = noting();
   bot.use((_event, _context, next) => {
@@ -444,31 +434,6 @@ Deno.test("from() takes two platforms of one kind, whose names make their variab
   const statuses = [];
   for (const each of deliveries) statuses.push((await test.deliver(each)).status);
   assertEquals([statuses, seen], [[200, 200, 401], ["github:1", "second-one:1"]]);
-});
-
-/** Opens an app on a KV that has an event of another version, and tells what became of it. */
-async function takenOver(bot: App, secrets: readonly string[], name?: string) {
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv, { namespace: "bot" });
-  const intake = createIntake(forge({ secrets, ...(name === undefined ? {} : { name }) }), {
-    store,
-  });
-  const delivery = forgeDelivery("push", {}, { id: "1", secret: secrets[0]! });
-  assertEquals((await intake.request("/webhook", delivery)).status, 200);
-  const env = { GITHUB_WEBHOOK_SECRET: secrets[0] };
-  await using app = await openApp(bot, { kv, env, log: () => {} });
-  await app.worker.poll();
-  const event = await store.get(`${name ?? "forge"}:1`);
-  await app.stop();
-  kv.close();
-  return event;
-}
-
-Deno.test("an app handles what its platform has stored under another name", async () => {
-  const { bot, seen } = noting();
-  bot.on("push", ({ id }) => seen.push(id));
-  const event = await takenOver(bot as App, ["a secret for this test"]);
-  assertEquals([event?.state, seen], ["done", ["forge:1"]]);
 });
 
 Deno.test("an app keeps the events of a platform that it does not have: another version may know it", async () => {

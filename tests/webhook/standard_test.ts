@@ -309,7 +309,7 @@ Deno.test("standard() says what is wrong with its options, and quotes no key", (
   const wrong: readonly (readonly [unknown, string])[] = [
     [undefined, `${define} 'standard': the options must be an object, got undefined`],
     [{}, `${define}: 'name' must be a letter`],
-    [{ name: "forge" }, `${define}: 'name' must not be "forge", which is another platform's`],
+    [{ name: "dead" }, `${define}: 'name' must not be "dead", which is the source of events`],
     [{ name: "a", typeOf: "type" }, `${define} 'a': 'typeOf' must be a function, got "type"`],
     [{ name: "a", secrets: KEY }, `${define} 'a': 'secrets' must be an array`],
     [{ name: "a", secrets: [] }, "got an empty one"],
