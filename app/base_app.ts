@@ -27,7 +27,7 @@ import {
   type OptionCheck,
 } from "../core/check_options.ts";
 import { endUnread } from "../core/unread_body.ts";
-import { checkAllowedUsers } from "../webhook/authorize.ts";
+import { checkAllowedUsers } from "../webhook/messenger.ts";
 import { createRequestSpans, type Telemetry } from "../telemetry/mod.ts";
 
 const CHECKS: Readonly<Record<keyof AppOptions, OptionCheck | undefined>> = {

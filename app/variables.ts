@@ -11,7 +11,7 @@ import {
 } from "../core/env.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/mod.ts";
 import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
-import type { ReadyPlatform } from "../webhook/mod.ts";
+import { preparePlatform, type ReadyPlatform } from "../webhook/platform.ts";
 import type { App } from "./define_app.ts";
 import type { ReadyMount } from "./mounts.ts";
 
@@ -119,7 +119,7 @@ export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources
   const { env: spec = {} as TSpec, mounts = [] } = app.definition;
   checkCollisions(app);
   const [platforms, env, common, isOnDeploy, ready] = readAll(
-    () => readAll(...app.platforms.map((platform) => () => platform.prepare(variables))),
+    () => readAll(...app.platforms.map((platform) => () => preparePlatform(platform, variables))),
     () => readEnv(spec, variables),
     () => readEnv(OPENING, variables),
     () => onDeploy(variables),

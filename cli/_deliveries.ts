@@ -4,7 +4,7 @@ import {
   type MessengerSender,
   messengerUpdate,
   type TestDelivery,
-} from "../testing/mod.ts";
+} from "../testing/deliveries.ts";
 import type { SendOptions } from "./_send_options.ts";
 import { messageOf, UsageError } from "./_world.ts";
 

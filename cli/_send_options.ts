@@ -1,4 +1,4 @@
-import type { ForgeSender, MessengerSender } from "../testing/mod.ts";
+import type { ForgeSender, MessengerSender } from "../testing/deliveries.ts";
 import { appIn } from "./_app.ts";
 import { numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";

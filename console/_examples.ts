@@ -1,6 +1,5 @@
 import type { Platform } from "../webhook/mod.ts";
-import { forgeDelivery, type ForgeSender } from "../testing/forge_delivery.ts";
-import { messengerUpdate } from "../testing/messenger_update.ts";
+import { forgeDelivery, type ForgeSender, messengerUpdate } from "../testing/deliveries.ts";
 import { ParameterError } from "./_query.ts";
 
 /** Sender of example deliveries to the app itself, for development. */

@@ -36,7 +36,7 @@ export class Forms {
     if (Number(c.req.header("Content-Length")) > maxBytes) throw tooLarge(maxBytes);
     const { body } = c.req.raw;
     if (!body) return new URLSearchParams();
-    const reader = bodyReader(body, BUFFER_BYTES);
+    const reader = bodyReader(body);
     let why = new Refusal(400, "Cut off", "The form ended early. Try again.");
     let isGivenUp = false;
     const giveUp = (reason: Refusal) => {
@@ -76,7 +76,7 @@ async function collect(reader: BodyReader, maxBytes: number): Promise<Uint8Array
   const bytes = new Uint8Array(maxBytes);
   let size = 0;
   for (;;) {
-    const chunk = await reader.read();
+    const chunk = await reader.read(BUFFER_BYTES);
     if (!chunk) return bytes.subarray(0, size);
     if (size + chunk.length > maxBytes) throw tooLarge(maxBytes);
     bytes.set(chunk, size);

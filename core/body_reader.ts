@@ -1,7 +1,7 @@
 /** Reader of a body. */
 export interface BodyReader {
-  /** Waits for the next bytes; undefined at the end. */
-  read(): Promise<Uint8Array<ArrayBuffer> | undefined>;
+  /** Waits for the next bytes, as many as a buffer of this size takes; undefined at the end. */
+  read(bufferBytes: number): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /** Gives the body up: a read that waits then ends. */
   cancel(): void;
 }
@@ -12,18 +12,14 @@ export interface BodyReader {
  * over HTTP/2 of which one byte had come held 680 MB, and 180 MB with buffers of 4 KiB.
  *
  * @param body The body.
- * @param bufferBytes The size of each buffer.
  * @returns The reader.
  */
-export function bodyReader(
-  body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  bufferBytes: number,
-): BodyReader {
+export function bodyReader(body: ReadableStream<Uint8Array<ArrayBuffer>>): BodyReader {
   const cancel = () => void reader.cancel().catch(() => {});
   let reader: ReadableStreamBYOBReader | ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
   try {
     const own = reader = body.getReader({ mode: "byob" });
-    return { read: async () => valueOf(await own.read(new Uint8Array(bufferBytes))), cancel };
+    return { read: async (size) => valueOf(await own.read(new Uint8Array(size))), cancel };
   } catch {
     // Not every server's stream is one of bytes.
     const plain = reader = body.getReader();

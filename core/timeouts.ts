@@ -124,13 +124,16 @@ export class Timeouts {
    * Waits for a promise, but no longer than the length of these timeouts.
    *
    * @param promise The promise. A late result is ignored.
+   * @param late Makes the error if the promise takes longer.
    * @returns The promise's value.
    * @throws {Error} If the promise takes longer.
    */
-  limit<T>(promise: Promise<T>): Promise<T> {
+  limit<T>(
+    promise: Promise<T>,
+    late: () => Error = () => new Error(`No answer within ${this.#ms} ms`),
+  ): Promise<T> {
     return new Promise((resolve, reject) => {
-      const giveUp = () => reject(new Error(`No answer within ${this.#ms} ms`));
-      const timeout = this.start(giveUp);
+      const timeout = this.start(() => reject(late()));
       promise.then((value) => {
         timeout.cancel();
         resolve(value);

@@ -1,22 +1,13 @@
 import { checkFunction, checkKeys, checkObject, met } from "../core/check_options.ts";
 import { variablesIn } from "../core/env.ts";
-import { checkPlatform, type Platform, type ReadyPlatform } from "../webhook/platform.ts";
-import type { TestDelivery } from "./forge_delivery.ts";
+import {
+  checkPlatform,
+  type Platform,
+  preparePlatform,
+  type ReadyPlatform,
+} from "../webhook/platform.ts";
+import type { TestDelivery } from "./deliveries.ts";
 import { testEnvOf } from "./test_secrets.ts";
-
-/**
- * Options of {@linkcode checkContentTypes}.
- *
- * @category Deliveries
- */
-export interface ContentTypesOptions {
-  /**
-   * Values of the platform's variables, such as the secret that the delivery is signed with.
-   *
-   * @default {{}} None but the platform's `testEnv`.
-   */
-  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-}
 
 const DOING = "check the content types";
 
@@ -60,7 +51,8 @@ const TEXTS = [
  * @param platform The platform.
  * @param deliveryWith Makes a delivery, signed as the sender does, that has a given text where a stranger may
  * write one.
- * @param options Values of the platform's variables.
+ * @param options Values of the platform's variables, `env`, such as the secret that the delivery is signed with.
+ * By default there are only those of the platform's `testEnv`.
  * @throws {Error} If another content type makes another event of such a delivery.
  * @throws {TypeError} If the delivery is refused as it is, makes no event, or lacks the text.
  *
@@ -77,14 +69,14 @@ const TEXTS = [
 export async function checkContentTypes(
   platform: Platform,
   deliveryWith: (text: string) => TestDelivery | Promise<TestDelivery>,
-  options: ContentTypesOptions = {},
+  options: { readonly env?: Readonly<Record<string, string | undefined>> | undefined } = {},
 ): Promise<void> {
   checkPlatform(DOING, platform);
   checkFunction(DOING, "deliveryWith", deliveryWith);
   checkObject(DOING, options);
   checkKeys(DOING, options, ["env"]);
   const env = { ...testEnvOf(platform), ...options.env };
-  const ready = platform.prepare(variablesIn(env, () => {}));
+  const ready = preparePlatform(platform, variablesIn(env, () => {}));
   for (const text of TEXTS) {
     const { headers, body } = await deliveryWith(text);
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
@@ -130,14 +122,14 @@ interface Reading {
 
 /** Verifies and reads a request; resolves with undefined if the platform answers it without an event. */
 async function readingOf(
-  { verifyHead, parse }: ReadyPlatform,
+  { verifyHead, read }: ReadyPlatform,
   headers: Headers,
   bytes: Uint8Array<ArrayBuffer>,
 ): Promise<Reading | undefined> {
   await verifyHead(headers)({ bytes });
-  const parsed = parse(headers, bytes);
-  if (parsed instanceof Response) return undefined;
-  const { payload: _payload, body = bytes, ...rest } = parsed;
+  const delivery = read(headers, bytes);
+  if (delivery instanceof Response) return undefined;
+  const { payload: _payload, body, ...rest } = delivery;
   const { type, action, deliveryId = "no id" } = rest;
   const name = action === undefined ? type : `${type}.${action}`;
   return {

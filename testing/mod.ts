@@ -19,19 +19,16 @@
  *
  * @module
  */
-export { checkContentTypes, type ContentTypesOptions } from "./check_content_types.ts";
+export { checkContentTypes } from "./check_content_types.ts";
 export {
   forgeDelivery,
   type ForgeDeliveryOptions,
-  type ForgeSender,
-  type TestDelivery,
-} from "./forge_delivery.ts";
-export {
-  type MessengerSender,
   messengerUpdate,
   type MessengerUpdateOptions,
-} from "./messenger_update.ts";
-export { standardDelivery, type StandardDeliveryOptions } from "./standard_delivery.ts";
+  standardDelivery,
+  type StandardDeliveryOptions,
+  type TestDelivery,
+} from "./deliveries.ts";
 export {
   type FakeOf,
   type Outcome,

@@ -15,7 +15,7 @@ import type { EventRecord, EventStore } from "../events/mod.ts";
 import { runSchedule } from "../events/schedules/mod.ts";
 import { Failures, type WaitingCall } from "./_failures.ts";
 import { TestClock } from "./_test_clock.ts";
-import type { TestDelivery } from "./forge_delivery.ts";
+import type { TestDelivery } from "./deliveries.ts";
 import { testEnvOf } from "./test_secrets.ts";
 
 /**

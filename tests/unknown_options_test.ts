@@ -148,7 +148,7 @@ const MAKERS: readonly [string, () => unknown][] = [
   [
     'Cannot define the platform: there is no option "verify". There are name, path, maxBodyBytes, ' +
     "bodyTimeoutMs, maxTotalBodyBytes, groupBy, replayWindowMs, kind, env, createVerifier, parse, isAllowed, " +
-    "unauthorized, respond, testEnv, events",
+    "unauthorized, respond, testEnv, testSecrets, events",
     () => definePlatform(wrong({ name: "a", verify: () => {} })),
   ],
   [
@@ -217,7 +217,7 @@ const MAKERS: readonly [string, () => unknown][] = [
     () => forgeDelivery(wrong(undefined), {}),
   ],
   [
-    "Cannot build the update: it must be an object or a text, got undefined",
+    "Cannot build the update: it must have a payload, got undefined",
     () => messengerUpdate(wrong(undefined)),
   ],
   [

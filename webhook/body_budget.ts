@@ -1,4 +1,3 @@
-import { checkInteger } from "../core/check_options.ts";
 import { HttpError } from "../core/mod.ts";
 
 /** Largest body that counts as small, in bytes. Nearly all are, and large ones must not crowd them out. */
@@ -12,44 +11,6 @@ const PENDING_BYTES = 65_536;
 
 /** Number of bodies that may arrive at a time without that memory being counted, however small the budget. */
 const UNCOUNTED = 64;
-
-/**
- * One body's share of a {@linkcode BodyBudget}.
- *
- * @category Steps of an intake
- */
-export interface BodyShare {
-  /** True once the body was evicted: then its reader has to stop. */
-  readonly isEvicted: boolean;
-  /**
-   * Counts bytes that have arrived. That may evict this body or another one.
-   *
-   * @param bytes The number of bytes.
-   */
-  add(bytes: number): void;
-  /**
-   * Keeps a verified body: it is not evicted any more. A large one has to wait until there is room to work
-   * on it, since parsing and storing it takes several times its size.
-   *
-   * @returns A promise that resolves once there is room; undefined if there is room now.
-   * @throws {HttpError} 503 `OVERLOADED` if the body was evicted, or is closed while it waits.
-   */
-  keep(): Promise<void> | undefined;
-  /** Returns the body's bytes to the budget. */
-  close(): void;
-}
-
-/**
- * Room that was reserved for a body that cannot be given up while it arrives.
- *
- * @category Steps of an intake
- */
-export interface ReservedRoom {
-  /** Notes that the body has arrived, or never will: from then on only its bytes are counted. */
-  readonly arrived: () => void;
-  /** Returns the room. */
-  readonly release: () => void;
-}
 
 /** Seconds until a retry makes sense: by then bodies have arrived, or timed out. */
 const RETRY_AFTER_SECONDS = "10";
@@ -79,33 +40,25 @@ export function overloaded(): HttpError {
  *
  * Large verified bodies are parsed and stored at the same time only if they fit a quarter of the budget:
  * 1 MB of JSON becomes a text, objects, and parts to be stored, 4 MB or more.
- *
- * @category Steps of an intake
  */
 export class BodyBudget {
   readonly #maxBytes: number;
   /** Both sets are in the order in which the bodies were added. */
-  readonly #small = new Set<Share>();
-  readonly #large = new Set<Share>();
+  readonly #small = new Set<BodyShare>();
+  readonly #large = new Set<BodyShare>();
   #largeBytes = 0;
   /** The verified bodies, their bytes, and the bytes of those that are being worked on. */
-  readonly #kept = new Set<Share>();
+  readonly #kept = new Set<BodyShare>();
   #keptBytes = 0;
   #atWork = 0;
-  readonly #waiting = new Set<Share>();
+  readonly #waiting = new Set<BodyShare>();
   #bytes = 0;
   #reserved = 0;
   /** Number of the bodies with reserved room that are arriving. */
   #arriving = 0;
 
-  /**
-   * Makes a budget.
-   *
-   * @param maxBytes The number of bytes that bodies may hold together.
-   * @throws {RangeError} If it is not a whole number from 1.
-   */
+  /** @param maxBytes The number of bytes that bodies may hold together. */
   constructor(maxBytes: number) {
-    checkInteger("create the body budget", "maxBytes", maxBytes, { max: Number.MAX_SAFE_INTEGER });
     this.#maxBytes = maxBytes;
   }
 
@@ -127,11 +80,7 @@ export class BodyBudget {
    * @returns The body's share. Close it once nothing holds the body any more.
    */
   open(evict: () => void): BodyShare {
-    const share: Share = new Share(evict, {
-      add: (added) => this.#add(share, added),
-      keep: () => this.#keep(share),
-      close: () => this.#close(share),
-    });
+    const share = new BodyShare(this, evict);
     this.#small.add(share);
     this.#evict();
     return share;
@@ -148,14 +97,9 @@ export class BodyBudget {
     const most = this.#maxBytes / 8;
     if (this.#arriving >= Math.max(UNCOUNTED, most / PENDING_BYTES)) return null;
     this.#arriving++;
-    const release = this.#reserve(bytes, most);
-    let isArriving = true;
-    const arrived = () => {
-      if (isArriving) this.#arriving--;
-      isArriving = false;
-    };
-    if (!release) arrived();
-    return release && { arrived, release };
+    if (this.#reserve(bytes, most)) return new ReservedRoom(this, bytes);
+    this.#arriving--;
+    return null;
   }
 
   /**
@@ -166,23 +110,32 @@ export class BodyBudget {
    * the budget would be reserved.
    */
   reserveFree(bytes: number): (() => void) | null {
-    if (this.#cost + bytes > this.#maxBytes) return null;
-    return this.#reserve(bytes, this.#maxBytes / 2);
+    const isFree = this.#cost + bytes <= this.#maxBytes && this.#reserve(bytes, this.#maxBytes / 2);
+    return isFree ? () => this.release(bytes) : null;
   }
 
-  #reserve(bytes: number, most: number): (() => void) | null {
+  #reserve(bytes: number, most: number): boolean {
     const reserved = this.#reserved + bytes;
-    if (reserved > most || this.#keptBytes + reserved > this.#maxBytes) return null;
+    if (reserved > most || this.#keptBytes + reserved > this.#maxBytes) return false;
     this.#reserved += bytes;
     this.#bytes += bytes;
     this.#evict();
-    return () => {
-      this.#reserved -= bytes;
-      this.#bytes -= bytes;
-    };
+    return true;
   }
 
-  #add(share: Share, bytes: number): void {
+  /** Notes that a body with reserved room has arrived, or never will: from then on only its bytes are counted. */
+  noteArrived(): void {
+    this.#arriving--;
+  }
+
+  /** Returns reserved bytes. */
+  release(bytes: number): void {
+    this.#reserved -= bytes;
+    this.#bytes -= bytes;
+  }
+
+  /** Counts bytes that have arrived, see {@linkcode BodyShare.add}. */
+  add(share: BodyShare, bytes: number): void {
     const wasLarge = this.#large.has(share);
     share.bytes += bytes;
     this.#bytes += bytes;
@@ -206,19 +159,20 @@ export class BodyBudget {
     const isSmall = this.#large.size === 0 ||
       (this.#small.size > 0 && smallBytes > this.#largeBytes);
     const [victim] = isSmall ? this.#small : this.#large;
-    this.#close(victim!);
+    this.close(victim!);
     victim!.giveUp();
   }
 
   /** Removes a body that is neither kept nor closed, and returns whether it was one. */
-  #takeArriving(share: Share): boolean {
+  #takeArriving(share: BodyShare): boolean {
     if (this.#small.delete(share)) return true;
     if (!this.#large.delete(share)) return false;
     this.#largeBytes -= share.bytes;
     return true;
   }
 
-  #keep(share: Share): Promise<void> | undefined {
+  /** Keeps a verified body, see {@linkcode BodyShare.keep}. */
+  keep(share: BodyShare): Promise<void> | undefined {
     if (share.isEvicted) throw overloaded();
     if (!this.#takeArriving(share)) return undefined;
     this.#kept.add(share);
@@ -233,22 +187,23 @@ export class BodyBudget {
   }
 
   /** A body larger than the limit is worked on alone. */
-  #hasRoomFor(share: Share): boolean {
+  #hasRoomFor(share: BodyShare): boolean {
     return this.#atWork === 0 || this.#atWork + share.bytes <= this.#maxBytes / 4;
   }
 
-  #work(share: Share): void {
+  #work(share: BodyShare): void {
     share.isAtWork = true;
     this.#atWork += share.bytes;
   }
 
-  #close(share: Share): void {
+  /** Returns a body's bytes. */
+  close(share: BodyShare): void {
     if (this.#kept.delete(share)) this.#closeKept(share);
     else if (!this.#takeArriving(share)) return;
     this.#bytes -= share.bytes;
   }
 
-  #closeKept(share: Share): void {
+  #closeKept(share: BodyShare): void {
     this.#keptBytes -= share.bytes;
     if (share.isAtWork) this.#atWork -= share.bytes;
     else if (this.#waiting.delete(share)) share.stopWaiting(overloaded());
@@ -261,45 +216,86 @@ export class BodyBudget {
   }
 }
 
-interface ShareParts {
-  readonly add: (bytes: number) => void;
-  readonly keep: () => Promise<void> | undefined;
-  readonly close: () => void;
-}
-
-class Share implements BodyShare {
+/** One body's share of a budget. */
+export class BodyShare {
+  /** True once the body was evicted: then its reader has to stop. */
   isEvicted = false;
+  /** True while the body is parsed and stored. */
   isAtWork = false;
+  /** Number of bytes that have arrived. */
   bytes = 0;
-  readonly keep: () => Promise<void> | undefined;
-  readonly close: () => void;
-  readonly #evict: () => void;
-  readonly #add: (bytes: number) => void;
+  readonly #budget: BodyBudget;
+  readonly #onEvicted: () => void;
   #onRoom: ((error?: HttpError) => void) | undefined;
 
-  constructor(evict: () => void, { add, keep, close }: ShareParts) {
-    this.#evict = evict;
-    this.#add = add;
-    this.keep = keep;
-    this.close = close;
+  constructor(budget: BodyBudget, onEvicted: () => void) {
+    this.#budget = budget;
+    this.#onEvicted = onEvicted;
   }
 
+  /** Counts bytes that have arrived. That may evict this body or another one. */
   add(bytes: number): void {
-    if (!this.isEvicted) this.#add(bytes);
+    if (!this.isEvicted) this.#budget.add(this, bytes);
   }
 
+  /**
+   * Keeps a verified body: it is not evicted any more. A large one has to wait until there is room to work
+   * on it, since parsing and storing it takes several times its size.
+   *
+   * @returns A promise that resolves once there is room; undefined if there is room now.
+   * @throws {HttpError} 503 `OVERLOADED` if the body was evicted, or is closed while it waits.
+   */
+  keep(): Promise<void> | undefined {
+    return this.#budget.keep(this);
+  }
+
+  /** Returns the body's bytes to the budget. */
+  close(): void {
+    this.#budget.close(this);
+  }
+
+  /** Notes that the body was evicted. */
   giveUp(): void {
     this.isEvicted = true;
-    this.#evict();
+    this.#onEvicted();
   }
 
+  /** Waits for room. */
   wait(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#onRoom = (error) => error ? reject(error) : resolve();
     });
   }
 
+  /** Ends the wait for room. */
   stopWaiting(error?: HttpError): void {
     this.#onRoom?.(error);
+  }
+}
+
+/** Room that was reserved for a small body. It is not evicted, and need not wait to be worked on. */
+export class ReservedRoom {
+  readonly isEvicted = false;
+  readonly #budget: BodyBudget;
+  readonly #bytes: number;
+  #isArriving = true;
+
+  constructor(budget: BodyBudget, bytes: number) {
+    this.#budget = budget;
+    this.#bytes = bytes;
+  }
+
+  /** Notes that the body has arrived: from then on only its bytes are counted. */
+  arrived(): void {
+    if (this.#isArriving) this.#budget.noteArrived();
+    this.#isArriving = false;
+  }
+
+  keep(): undefined {}
+
+  /** Returns the room, also if the body has not arrived. */
+  close(): void {
+    this.arrived();
+    this.#budget.release(this.#bytes);
   }
 }

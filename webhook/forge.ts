@@ -1,55 +1,47 @@
-import {
-  type EnvSpec,
-  type EnvVariable,
-  readSecrets,
-  secretName,
-  VariableError,
-} from "../core/env.ts";
+/**
+ * GitHub, GitLab, Gitea and Forgejo: their secrets and headers, what they sign, and what their payloads say.
+ *
+ * @module
+ */
+import { type EnvSpec, secretName, VariableError } from "../core/env.ts";
+import type { JsonObject } from "../core/parse_json.ts";
 import type { ForgeEvents, GithubEvents, GitlabEvents } from "../events/router/mod.ts";
-import { checkEach, checkSecrets, checkTokens, flawOfSecret, flawOfToken } from "./check_intake.ts";
+import type { Delivery } from "../events/store/mod.ts";
+import { firstField, FORM_TYPE, formField, type Parts } from "./form.ts";
 import {
   checkPlatformOptions,
-  makePlatform,
+  definePlatform,
+  deliveryOf,
+  type ParsedDelivery,
   type Platform,
   type PlatformOptions,
   prefixOf,
-  type TestSecretName,
 } from "./platform.ts";
 import {
-  FORGE_HEADERS,
-  type ForgeHeaders,
-  GITEA_HEADERS,
-  GITHUB_HEADERS,
-  GITLAB_HEADERS,
-  readForgeDelivery,
-  signedDocumentOf,
-} from "./platforms/forge.ts";
-import { type Credentials, type VerifiedBy, Verifier } from "./verifier.ts";
-import { hubScheme, isStandardSecret, STANDARD_SCHEME } from "./verify_signature.ts";
-
-/** Largest payload of a code host: GitHub's limit. */
-const MAX_BODY_BYTES = 25 * 1024 * 1024;
+  checkDeliveryId,
+  checkEventType,
+  integerOf,
+  invalidBody,
+  keyOf,
+  mediaTypeOf,
+  missingType,
+  objectOf,
+  parseJsonObject,
+  repositoryOf,
+  senderOf,
+  textOf,
+} from "./readers.ts";
+import { checkSecrets, type FlawOf, flawOfToken, optionalSecret } from "./secrets.ts";
+import { type Credentials, Verifier } from "./verifier.ts";
+import { HUB_SCHEME, isStandardSecret, standardKeyOf, standardScheme } from "./verify_signature.ts";
 
 /**
- * Options of {@linkcode github} and {@linkcode gitea}.
+ * Options of {@linkcode forge} and {@linkcode gitlab}, and without tokens those of {@linkcode github} and
+ * {@linkcode gitea}. Given in code, secrets or tokens are enough.
  *
  * @category Platforms
  */
-export interface GithubOptions extends PlatformOptions {
-  /**
-   * Secrets that deliveries are signed with: several while one is being replaced.
-   *
-   * @default {undefined} Those of the variable.
-   */
-  readonly secrets?: readonly string[] | undefined;
-}
-
-/**
- * Options of {@linkcode forge} and {@linkcode gitlab}. Given in code, secrets or tokens are enough.
- *
- * @category Platforms
- */
-export interface ForgeOptions extends GithubOptions {
+export interface ForgeOptions extends PlatformOptions {
   /**
    * Secrets that deliveries are signed with: several while one is being replaced. A secret that begins
    * with `whsec_` is a signing token of GitLab, with its key in base64.
@@ -67,44 +59,89 @@ export interface ForgeOptions extends GithubOptions {
   readonly tokens?: readonly string[] | undefined;
 }
 
-/** Secrets and tokens that deliveries are verified with. */
-interface ForgeSecrets {
-  readonly secrets: readonly string[];
-  readonly tokens: readonly string[];
-}
+/** Headers with a value, each with the product that sends it. The first that is present counts. */
+type Names = readonly (readonly [header: string, source: string])[];
 
-/** The parts of a platform that differ between code hosts. */
+/** Parts of a platform that differ between code hosts. */
 interface ForgeProduct {
   readonly name: string;
-  readonly headers: ForgeHeaders;
+  /** Headers with the event's type. */
+  readonly event: Names;
+  /** Headers with the delivery id. */
+  readonly delivery: Names;
   readonly credentials: Credentials;
-  /** Finds out why a secret cannot be used. */
-  readonly flawOf: (secret: string) => string | undefined;
-  /** True if it may send a token in the place of a signature. */
-  readonly hasTokens: boolean;
-  /** The secrets that the test kit signs with. */
-  readonly testSecrets: readonly TestSecretName[];
+  readonly flawOf: FlawOf;
+  /** Secrets that the test kit signs with, the current one first. */
+  readonly testSecrets: readonly ("signing" | "gitlab")[];
 }
 
-const HUB_SCHEME = hubScheme("X-Hub-Signature-256");
+/** Largest payload of a code host: GitHub's limit. */
+const MAX_BODY_BYTES = 25 * 1024 * 1024;
+
+const JSON_TYPE = "application/json";
+
+/** Field of a form that holds the JSON document. */
+const DOCUMENT_FIELD = "payload";
+
+/** GitLab's spelling of event types: `Merge Request Hook`. */
+const GITLAB_TYPE = /^[A-Za-z]+(?: [A-Za-z]+)* Hook$/;
+
+/** Start of a public or private key of the Standard Webhooks specification. */
+const NO_SECRET = /^wh[ps]k_/;
 
 /** GitHub signs a form, and not the document in it. */
 const GITHUB_CREDENTIALS: Credentials = { schemes: [HUB_SCHEME], tokens: [], tokenName: "token" };
 
-const GITEA_CREDENTIALS: Credentials = { ...GITHUB_CREDENTIALS, signedDocumentOf };
-
 const GITLAB_CREDENTIALS: Credentials = {
-  schemes: [STANDARD_SCHEME],
+  schemes: [standardScheme(isStandardSecret, ["webhook"])],
   tokens: ["X-Gitlab-Token"],
   tokenName: "token",
 };
 
-/** Signatures and tokens of all code hosts. */
-export const FORGE_CREDENTIALS: Credentials = {
-  ...GITLAB_CREDENTIALS,
-  schemes: [HUB_SCHEME, STANDARD_SCHEME],
-  signedDocumentOf,
+const GITHUB: ForgeProduct = {
+  ...{ name: "github", event: named("GitHub-Event"), delivery: named("GitHub-Delivery") },
+  ...{ credentials: GITHUB_CREDENTIALS, flawOf: () => undefined, testSecrets: ["signing"] },
 };
+
+const GITEA: ForgeProduct = {
+  ...{ ...GITHUB, name: "gitea", credentials: { ...GITHUB_CREDENTIALS, signedDocumentOf } },
+  event: named("Forgejo-Event", "Gitea-Event"),
+  delivery: named("Forgejo-Delivery", "Gitea-Delivery"),
+};
+
+const GITLAB: ForgeProduct = {
+  ...{ name: "gitlab", event: named("Gitlab-Event"), credentials: GITLAB_CREDENTIALS },
+  delivery: [["webhook-id", "gitlab"], ["Idempotency-Key", "gitlab"]],
+  ...{ flawOf: flawOfGitlabSecret, testSecrets: ["gitlab"] },
+};
+
+/**
+ * All code hosts, and this package's own contract. Forgejo sends the headers of all but the first, Gitea its own
+ * and GitHub's: so a product's own name comes before the names that it borrows.
+ */
+const FORGE: ForgeProduct = {
+  name: "forge",
+  event: [...named("Forge-Event"), ...GITEA.event, ...GITHUB.event, ...GITLAB.event],
+  // The signed one comes first: otherwise one delivery with another id beside it could be sent twice.
+  delivery: [
+    ["webhook-id", "gitlab"],
+    ...[...named("Forge-Delivery"), ...GITEA.delivery, ...GITHUB.delivery],
+    ["Idempotency-Key", "gitlab"],
+  ],
+  credentials: {
+    ...GITLAB_CREDENTIALS,
+    schemes: [HUB_SCHEME, ...GITLAB_CREDENTIALS.schemes],
+    signedDocumentOf,
+  },
+  ...{ flawOf: flawOfSecret, testSecrets: ["signing", "gitlab"] },
+};
+
+/** Signatures and tokens of all code hosts. */
+export const FORGE_CREDENTIALS: Credentials = FORGE.credentials;
+
+function named(...headers: readonly `${string}-${string}`[]): Names {
+  return headers.map((header) => [`X-${header}`, header.split("-")[0]!.toLowerCase()]);
+}
 
 /**
  * Makes the platform of a code host: GitHub, GitLab, Gitea or Forgejo, whichever sends. It reads
@@ -123,11 +160,7 @@ export const FORGE_CREDENTIALS: Credentials = {
 export function forge<TEvents extends object = ForgeEvents>(
   options?: ForgeOptions,
 ): Platform<TEvents> {
-  return forgePlatform({
-    ...{ name: "forge", headers: FORGE_HEADERS, credentials: FORGE_CREDENTIALS },
-    ...{ flawOf: flawOfSecret, hasTokens: true },
-    testSecrets: ["signing", "gitlab"],
-  }, options);
+  return forgePlatform(FORGE, options);
 }
 
 /**
@@ -142,13 +175,9 @@ export function forge<TEvents extends object = ForgeEvents>(
  * @category Platforms
  */
 export function github<TEvents extends object = GithubEvents>(
-  options?: GithubOptions,
+  options?: Omit<ForgeOptions, "tokens">,
 ): Platform<TEvents> {
-  return forgePlatform({
-    ...{ name: "github", headers: GITHUB_HEADERS, credentials: GITHUB_CREDENTIALS },
-    ...{ flawOf: () => undefined, hasTokens: false },
-    testSecrets: ["signing"],
-  }, options);
+  return forgePlatform(GITHUB, options);
 }
 
 /**
@@ -163,13 +192,9 @@ export function github<TEvents extends object = GithubEvents>(
  * @category Platforms
  */
 export function gitea<TEvents extends object = GithubEvents>(
-  options?: GithubOptions,
+  options?: Omit<ForgeOptions, "tokens">,
 ): Platform<TEvents> {
-  return forgePlatform({
-    ...{ name: "gitea", headers: GITEA_HEADERS, credentials: GITEA_CREDENTIALS },
-    ...{ flawOf: () => undefined, hasTokens: false },
-    testSecrets: ["signing"],
-  }, options);
+  return forgePlatform(GITEA, options);
 }
 
 /**
@@ -187,11 +212,15 @@ export function gitea<TEvents extends object = GithubEvents>(
 export function gitlab<TEvents extends object = GitlabEvents>(
   options?: ForgeOptions,
 ): Platform<TEvents> {
-  return forgePlatform({
-    ...{ name: "gitlab", headers: GITLAB_HEADERS, credentials: GITLAB_CREDENTIALS },
-    ...{ flawOf: flawOfGitlabSecret, hasTokens: true },
-    testSecrets: ["gitlab"],
-  }, options);
+  return forgePlatform(GITLAB, options);
+}
+
+function flawOfSecret(secret: string): string | undefined {
+  if (NO_SECRET.test(secret)) {
+    return "begins with whpk_ or whsk_: those are keys of Ed25519, and no secrets";
+  }
+  if (!isStandardSecret(secret) || standardKeyOf(secret)) return undefined;
+  return "begins with whsec_ and is not base64";
 }
 
 function flawOfGitlabSecret(secret: string): string | undefined {
@@ -203,74 +232,75 @@ function forgePlatform<TEvents extends object>(
   product: ForgeProduct,
   options: ForgeOptions = {},
 ): Platform<TEvents> {
+  const { credentials, flawOf, testSecrets: [current, previous] } = product;
+  const hasTokens = credentials.tokens.length > 0;
   checkPlatformOptions(product.name, options, ["secrets", "tokens"]);
   const { name = product.name, secrets, tokens, ...shared } = options;
-  const { headers: names, credentials } = product;
   const inCode = secrets !== undefined || tokens !== undefined;
-  if (inCode) checkForgeSecrets(name, product, secrets ?? [], tokens ?? []);
-  const [secretVariable, tokenVariable] = variableNames(name);
-  return makePlatform<TEvents, EnvSpec>({
-    ...{ ...shared, name, kind: "forge" },
-    maxBodyBytes: shared.maxBodyBytes ?? MAX_BODY_BYTES,
+  if (inCode) checkForgeSecrets(`define the platform '${name}'`, product, secrets, tokens);
+  const [secret, token] = [`${prefixOf(name)}_WEBHOOK_SECRET`, `${prefixOf(name)}_WEBHOOK_TOKEN`];
+  return definePlatform<TEvents, EnvSpec>({
+    ...{ maxBodyBytes: MAX_BODY_BYTES, ...shared, name, kind: "forge" },
     env: inCode ? {} : {
-      [secretVariable]: rotated(product.flawOf),
-      ...(product.hasTokens ? { [tokenVariable]: rotated(flawOfToken) } : {}),
+      [secret]: optionalSecret(flawOf),
+      ...(hasTokens && { [token]: optionalSecret(flawOfToken) }),
     },
     createVerifier: (env) => {
-      const known = inCode
-        ? { secrets: secrets ?? [], tokens: tokens ?? [] }
-        : secretsOf(name, env as Readonly<Record<string, readonly string[] | undefined>>);
-      return new Verifier(credentials, known.secrets, known.tokens).verifyHead;
+      if (inCode) return new Verifier(credentials, secrets ?? [], tokens ?? []).verifyHead;
+      const { [secret]: read = [], [token]: sent = [] } = env as Record<string, readonly string[]>;
+      if (read.length + sent.length === 0) throw new VariableError(`${secret} is not set`);
+      const flaw = flawOfBoth(
+        read,
+        sent,
+        (i) => secretName(secret, i),
+        (i) => secretName(token, i),
+      );
+      if (flaw) throw new VariableError(flaw);
+      return new Verifier(credentials, read, sent).verifyHead;
     },
-    parse: (headers, body) => readForgeDelivery(names, headers, body),
-  }, testSecretsOf(name, product));
-}
-
-function variableNames(name: string): readonly [secret: string, token: string] {
-  const prefix = prefixOf(name);
-  return [`${prefix}_WEBHOOK_SECRET`, `${prefix}_WEBHOOK_TOKEN`];
-}
-
-/** Makes a variable with a secret that need not be set. A blank one is an error all the same. */
-function rotated(
-  flawOf: (secret: string) => string | undefined,
-): EnvVariable<readonly string[] | undefined> {
-  return {
-    read(name, variables) {
-      // The old one is asked for in any case: all that may not be read is reported at once.
-      const [secret] = [0, 1].map((position) => variables.get(secretName(name, position)));
-      return secret === undefined ? undefined : readSecrets(name, variables, flawOf);
+    parse: (headers, body) => readDelivery(product, headers, body),
+    testSecrets: {
+      [secret]: current!,
+      ...(previous && { [secretName(secret, 1)]: previous }),
+      ...(hasTokens && { [token]: "gitlabToken" }),
     },
-  };
+  });
 }
 
-/** Checks secrets and tokens together: one of the two is enough, and no token may be a secret as well. */
-function secretsOf(
-  name: string,
-  env: Readonly<Record<string, readonly string[] | undefined>>,
-): ForgeSecrets {
-  const [secret, token] = variableNames(name);
-  const { [secret]: secrets = [], [token]: tokens = [] } = env;
-  if (secrets.length + tokens.length === 0) throw new VariableError(`${secret} is not set`);
-  const both = tokens.findIndex((each) => secrets.includes(each));
-  if (both < 0) return { secrets, tokens };
-  const isAs = secretName(secret, secrets.indexOf(tokens[both]!));
-  const named = secretName(token, both);
-  throw new VariableError(
-    `${named} is the same as ${isAs}: a token is sent with each request, a secret must not be`,
-  );
+function checkForgeSecrets(
+  doing: string,
+  { credentials, flawOf }: ForgeProduct,
+  secrets: readonly string[] = [],
+  tokens: readonly string[] = [],
+): void {
+  if (credentials.tokens.length === 0 && !isEmpty(tokens)) {
+    throw new TypeError(
+      `Cannot ${doing}: 'tokens' are GitLab's: this platform's deliveries are signed`,
+    );
+  }
+  if (!isEmpty(tokens)) checkSecrets(doing, tokens, flawOfToken, "tokens");
+  if (!isEmpty(secrets) || isEmpty(tokens)) checkSecrets(doing, secrets, flawOf);
+  const flaw = flawOfBoth(secrets, tokens, (i) => `secret ${i + 1}`, (i) => `token ${i + 1}`);
+  if (flaw) throw new TypeError(`Cannot ${doing}: ${flaw}`);
 }
 
-function testSecretsOf(
-  name: string,
-  { testSecrets: [current, previous], hasTokens }: ForgeProduct,
-): Platform["testSecrets"] {
-  const [secret, token] = variableNames(name);
-  return {
-    [secret]: current!,
-    ...(previous === undefined ? {} : { [secretName(secret, 1)]: previous }),
-    ...(hasTokens ? { [token]: "gitlabToken" } : {}),
-  };
+/** Finds a token that is a secret as well. */
+function flawOfBoth(
+  secrets: readonly string[],
+  tokens: readonly string[],
+  secretAt: (index: number) => string,
+  tokenAt: (index: number) => string,
+): string | undefined {
+  const both = tokens.findIndex((token) => secrets.includes(token));
+  if (both < 0) return undefined;
+  return `${tokenAt(both)} is the same as ${
+    secretAt(secrets.indexOf(tokens[both]!))
+  }: a token is sent with ` +
+    "each request, a secret must not be";
+}
+
+function isEmpty(list: unknown): boolean {
+  return Array.isArray(list) && list.length === 0;
 }
 
 /**
@@ -289,7 +319,7 @@ function testSecretsOf(
  * @param body The request's body.
  * @param secrets The secrets that deliveries are signed with. All are always tried.
  * @param tokens The tokens that are sent along. All are always tried.
- * @returns The secret or token that has verified it.
+ * @returns The secret or token that has verified it, such as `secret 1`, by its position.
  * @throws {HttpError} 401 `MISSING_SIG` (without secrets `MISSING_TOKEN`) if it brings no credential;
  * 401 `INVALID_SIG`, `INVALID_TOKEN` or `STALE_SIG` if the credential is not right, or not recent.
  * @category Steps of an intake
@@ -299,33 +329,97 @@ export function verifyForgeDelivery(
   body: Uint8Array<ArrayBuffer>,
   secrets: readonly string[],
   tokens: readonly string[] = [],
-): VerifiedBy {
+): string {
   return new Verifier(FORGE_CREDENTIALS, secrets, tokens).verify(headers, body);
 }
 
-function checkForgeSecrets(
-  name: string,
-  { flawOf, hasTokens }: ForgeProduct,
-  secrets: readonly string[],
-  tokens: readonly string[],
-): void {
-  const doing = `define the platform '${name}'`;
-  if (!hasTokens && !isEmpty(tokens)) {
-    throw new TypeError(
-      `Cannot ${doing}: 'tokens' are GitLab's: this platform's deliveries are signed`,
-    );
-  }
-  if (!isEmpty(tokens)) checkTokens(doing, tokens, "tokens");
-  if (!isEmpty(secrets) || isEmpty(tokens)) checkSecrets(doing, secrets);
-  const both = tokens.findIndex((token) => secrets.includes(token));
-  if (both >= 0) {
-    throw new TypeError(
-      `Cannot ${doing}: token ${both + 1} is a secret as well: it would be sent along`,
-    );
-  }
-  checkEach(doing, secrets, "secrets", flawOf);
+/** Reads the document in a form, which Gitea and Forgejo sign instead of the form. */
+function signedDocumentOf(
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+  partBytes: number,
+): Parts | undefined {
+  const type = headers.get("Content-Type")?.toLowerCase();
+  return type?.startsWith(FORM_TYPE) ? firstField(body, DOCUMENT_FIELD, partBytes) : undefined;
 }
 
-function isEmpty(list: unknown): boolean {
-  return Array.isArray(list) && list.length === 0;
+/**
+ * Makes the delivery of a verified request.
+ *
+ * @param headers The request's headers.
+ * @param body The request's body: JSON, or a form with the JSON document in its field `payload`.
+ * @returns The delivery.
+ * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE`, 400 `MISSING_EVENT`, `INVALID_EVENT`,
+ * `INVALID_DELIVERY` or `INVALID_BODY`.
+ * @category Steps of an intake
+ */
+export function parseForgeDelivery(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
+  return deliveryOf({ name: "forge", kind: "forge" }, readDelivery(FORGE, headers, body), body);
+}
+
+function readDelivery(
+  { event, delivery }: ForgeProduct,
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+): ParsedDelivery {
+  const isJson = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE;
+  const [sent, source] = firstOf(headers, event);
+  if (!sent || !source) throw missingType();
+  const type = checkEventType(source === "gitlab" ? typeOf(sent) : sent);
+  const [id] = firstOf(headers, delivery);
+  const deliveryId = id === undefined ? undefined : checkDeliveryId(id);
+  const document = isJson ? body : formField(body, DOCUMENT_FIELD);
+  if (!document) throw invalidBody(`Form must have one field '${DOCUMENT_FIELD}' in UTF-8`);
+  const payload = parseJsonObject(document);
+  return { source, type, deliveryId, ...subjectsOf(payload), body: document, payload };
+}
+
+function firstOf(headers: Headers, names: Names): readonly [value?: string, source?: string] {
+  for (const [name, source] of names) {
+    const value = headers.get(name);
+    if (value !== null) return [value, source];
+  }
+  return [];
+}
+
+/** `Merge Request Hook` becomes `merge_request`, which is how all others write types. */
+function typeOf(type: string): string {
+  if (!GITLAB_TYPE.test(type)) return type;
+  return type.slice(0, -" Hook".length).replaceAll(" ", "_").toLowerCase();
+}
+
+/**
+ * Reads the action, the repository and the user behind the event: `action`, `repository` and `sender`, or what
+ * GitLab writes, `object_attributes`, `project`, and `user` or `user_id`.
+ */
+export function subjectsOf(
+  payload: JsonObject,
+): Pick<ParsedDelivery, "action" | "repository" | "sender"> {
+  const [repository, project] = [objectOf(payload.repository), objectOf(payload.project)];
+  const [sender, user] = [objectOf(payload.sender), objectOf(payload.user)];
+  return {
+    action: textOf(payload.action) ?? textOf(objectOf(payload.object_attributes).action),
+    repository: repositoryOf({
+      id: integerOf(repository.id) ?? project.id,
+      fullName: textOf(repository.full_name) ?? project.path_with_namespace,
+    }),
+    sender: senderOf({
+      id: integerOf(sender.id) ?? integerOf(user.id) ?? payload.user_id,
+      name: textOf(sender.login) ?? textOf(user.username) ?? payload.user_username,
+      isBot: sender.type === "Bot",
+    }),
+  };
+}
+
+/**
+ * Groups a forge's events by repository. A payload may name one without describing a whole
+ * {@linkcode EventRepository}.
+ *
+ * @param delivery The delivery.
+ * @returns The repository's id or full name; undefined for an event without a repository.
+ * @category Platforms
+ */
+export function byRepository({ payload }: Delivery): string | undefined {
+  const { id, full_name: name } = objectOf(payload.repository);
+  return keyOf(id) ?? keyOf(name) ?? keyOf(objectOf(payload.project).id);
 }

@@ -1,7 +1,5 @@
 import { checkKeys, isPromise, met } from "../core/check_options.ts";
 import type { Delivery } from "../events/store/mod.ts";
-import { repositoryKeyOf } from "./platforms/forge.ts";
-import { chatKeyOf } from "./platforms/messenger.ts";
 
 /**
  * Group that a delivery belongs to, with the time for which it waits for others.
@@ -43,28 +41,6 @@ const MAX_QUIET_MS = 86_400_000;
 
 /** Longest time to wait for that: a week, for which done events are remembered. */
 const MAX_WAIT_MS = 604_800_000;
-
-/**
- * Groups a forge's events by repository.
- *
- * @param delivery The delivery.
- * @returns The repository's id or full name; undefined for an event without a repository.
- * @category Platforms
- */
-export function byRepository({ payload }: Delivery): string | undefined {
-  return repositoryKeyOf(payload);
-}
-
-/**
- * Groups a messenger's updates by chat.
- *
- * @param delivery The delivery.
- * @returns The chat's id; undefined for an update without a chat.
- * @category Platforms
- */
-export function byChat({ chat, payload }: Delivery): string | undefined {
-  return chat ? String(chat.id) : chatKeyOf(payload);
-}
 
 /**
  * Puts a delivery into its group.

@@ -1,51 +1,40 @@
 import { type Context, Hono } from "@hono/hono";
-import { checkInteger, checkObject, isPromise, met } from "../core/check_options.ts";
+import {
+  checkInteger,
+  checkKeys,
+  checkObject,
+  checkPart,
+  isPromise,
+  met,
+} from "../core/check_options.ts";
 import { variablesIn } from "../core/env.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../core/timeouts.ts";
 import { markUnread } from "../core/unread_body.ts";
+import { checkReplayWindow } from "../events/store/arrival.ts";
 import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
 import type { CountedDelivery, Telemetry } from "../telemetry/telemetry.ts";
-import { type DecideDelivery, failingOnce, idsOf, notAuthorized } from "./authorize.ts";
 import { BodyBudget, overloaded } from "./body_budget.ts";
-import { checkIntakeOptions } from "./check_intake.ts";
 import { type GroupBy, grouped } from "./grouping.ts";
-import { checkPlatform, type Platform, type ReadyPlatform, type VerifyBody } from "./platform.ts";
-import { invalidBody, type ParsedDelivery, textOf } from "./platforms/readers.ts";
+import { checkPlatform, type Platform, preparePlatform, type ReadyPlatform } from "./platform.ts";
 import { checkDeclaredBody, type HeldBody, readBodyWithin } from "./read_body.ts";
-
-/**
- * Part of an event store that an intake needs.
- *
- * @category Steps of an intake
- */
-export type IntakeStore = Pick<
-  EventStore,
-  "accept" | "maxPayloadBytes" | "retentionMs"
->;
-
-/**
- * Parts of an app that an intake works with.
- *
- * @category Steps of an intake
- */
-export interface IntakeParts {
-  /** The store for accepted deliveries. */
-  readonly store: IntakeStore;
-  /**
-   * Counts and traces deliveries.
-   *
-   * @default {undefined} No metrics and traces.
-   */
-  readonly telemetry?: Telemetry | undefined;
-}
+import { textOf } from "./readers.ts";
+import type { VerifyBody } from "./verifier.ts";
 
 /**
  * Options of {@linkcode createIntake}.
  *
  * @category Steps of an intake
  */
-export interface IntakeOptions extends IntakeParts {
+export interface IntakeOptions {
+  /** Store for accepted deliveries. */
+  readonly store: Pick<EventStore, "accept" | "maxPayloadBytes" | "retentionMs">;
+  /**
+   * Counts and traces deliveries.
+   *
+   * @default {undefined} No metrics and traces.
+   */
+  readonly telemetry?: Telemetry | undefined;
   /**
    * Values of the platform's variables, such as `Deno.env.toObject()`.
    *
@@ -53,6 +42,12 @@ export interface IntakeOptions extends IntakeParts {
    */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
+
+/** Part of an event store that an intake needs. */
+export type IntakeStore = IntakeOptions["store"];
+
+/** Parts of an app that an intake works with. */
+export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry">;
 
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 const STORE_TIMEOUT_MS = 5_000;
@@ -70,6 +65,16 @@ const WARNED: ReadonlySet<string> = new Set([
   "INVALID_TOKEN",
   "AUTH_001",
 ]);
+
+/** Number of deliveries for which a failed check is remembered. */
+const MAX_REMEMBERED = 1_000;
+
+/** Decides whether a delivery may reach the bot, by the app's bindings and the log of its request. */
+type DecideDelivery = (
+  delivery: Delivery,
+  bindings: object,
+  log: LogSink,
+) => boolean | Promise<boolean>;
 
 /**
  * Makes the app that takes a platform's deliveries in, for an app that is composed by hand. In an app of
@@ -111,10 +116,21 @@ const WARNED: ReadonlySet<string> = new Set([
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   checkPlatform("create the intake", platform);
   const doing = `create the ${platform.name} intake`;
-  checkIntakeOptions(doing, options);
-  const { env = {}, ...parts } = options;
+  checkObject(doing, options);
+  checkKeys(doing, options, ["store", "telemetry", "env"]);
+  const { env = {}, store, telemetry } = options;
+  const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
+  checkPart(doing, store, "accept", wanted);
+  if (telemetry !== undefined) {
+    checkPart(
+      doing,
+      telemetry,
+      "storing",
+      "'telemetry' must be what openTelemetry() resolves with",
+    );
+  }
   checkObject(doing, env, "'env'");
-  return mountIntake(platform.prepare(variablesIn(env, () => {})), parts);
+  return mountIntake(preparePlatform(platform, variablesIn(env, () => {})), { store, telemetry });
 }
 
 /**
@@ -144,7 +160,9 @@ class Intake {
     const { limits: { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes }, isAllowed } = platform;
     const doing = `create the ${platform.name} intake`;
     checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
-    checkReplayWindow(doing, platform.replayWindowMs, store.retentionMs);
+    if (platform.replayWindowMs !== undefined) {
+      checkReplayWindow(doing, platform.replayWindowMs, store.retentionMs);
+    }
     const timer = new SharedTimer();
     this.#platform = platform;
     this.#store = store;
@@ -152,11 +170,7 @@ class Intake {
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
     this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
-    this.#isAllowed = isAllowed && failingOnce((delivery, bindings) => {
-      const decision = isAllowed(delivery, bindings);
-      if (typeof decision === "boolean") return decision;
-      return Promise.resolve(decision).then(booleanOf);
-    });
+    this.#isAllowed = isAllowed && failingOnce(isAllowed);
   }
 
   /** Answers a request. Each step hands its result on, or throws the error that the sender is answered. */
@@ -174,14 +188,18 @@ class Intake {
       // A small body is verified at once, and does not wait for a turn.
       const verifying = verifyBody(body);
       const verifiedBy = nameOf(
-        isObject(verifying) ? await this.#inTime(verifying, body) : verifying,
+        isObject(verifying) ? await this.#verified(verifying, body) : verifying,
       );
       const room = body.share?.keep();
-      if (room) await untilRoom(room, this.#storeTimeouts);
+      // The sender gives up: it cannot wait for room longer than for the store.
+      if (room) await this.#storeTimeouts.limit(room, overloaded);
       if (verifiedBy !== undefined) c.set("logFields", { verifiedBy });
-      const parsed = this.#parse(request.headers, body);
-      if (parsed instanceof Response) return this.#answered(parsed);
-      delivery = this.#deliveryOf(c, parsed, body);
+      const parsed = this.#platform.read(request.headers, body.bytes, c.get("requestId"));
+      if (parsed instanceof Response) {
+        this.#count({ outcome: "ignored" });
+        return parsed;
+      }
+      delivery = parsed;
       if (!this.#isAllowed || await this.#allow(c, this.#isAllowed, delivery)) {
         const { groupBy } = this.#platform;
         const ready = groupBy ? inGroup(delivery, groupBy, logSinkOf(c)) : delivery;
@@ -201,29 +219,11 @@ class Intake {
   }
 
   /** Waits for a verifier, no longer than for the store. Until it ends it holds the body. */
-  async #inTime(verifying: Promise<unknown>, body: HeldBody): Promise<unknown> {
-    const settling = Promise.allSettled([verifying]);
-    const [settled] = await this.#storeTimeouts.limit(body.holdUntil(settling)).catch(() => {
-      throw unavailable(new Error("The delivery was not verified in time"));
-    });
-    if (settled.status === "rejected") throw settled.reason;
-    return settled.value;
-  }
-
-  #parse(headers: Headers, { bytes }: HeldBody): ParsedDelivery | Response {
-    try {
-      return this.#platform.parse(headers, bytes);
-    } catch (error) {
-      // That of JSON.parse(), in a platform of the user's own.
-      if (error instanceof SyntaxError) throw invalidBody("Body is malformed");
-      throw error;
-    }
-  }
-
-  /** Counts a request that the platform answers itself. */
-  #answered(response: Response): Response {
-    this.#count({ outcome: "ignored" });
-    return response;
+  #verified(verifying: object, body: HeldBody): Promise<unknown> {
+    return this.#storeTimeouts.limit(
+      body.holdUntil(Promise.resolve(verifying)),
+      () => unavailable(new Error("The delivery was not verified in time")),
+    );
   }
 
   #count(delivery: Omit<CountedDelivery, "platform" | "intake">): void {
@@ -231,20 +231,15 @@ class Intake {
     this.#telemetry?.countDelivery({ platform, intake, ...delivery });
   }
 
-  #deliveryOf(c: Context, parsed: ParsedDelivery, { bytes }: HeldBody): Delivery {
-    const { name, kind } = this.#platform;
-    const { deliveryId, source = name, body = bytes } = parsed;
-    const requestId = c.get("requestId");
-    return { ...parsed, platform: kind, intake: name, source, deliveryId, body, requestId };
-  }
-
   async #allow(c: Context, decide: DecideDelivery, delivery: Delivery): Promise<boolean> {
-    const deciding = Promise.allSettled([decide(delivery, c.env ?? {}, logSinkOf(c))]);
-    const [decision] = await this.#storeTimeouts.limit(deciding).catch(() => {
-      throw unavailable(new Error("Whether the delivery is allowed was not decided in time"));
-    });
-    if (decision.status === "rejected") throw decision.reason;
-    if (decision.value) return true;
+    let decision = decide(delivery, c.env ?? {}, logSinkOf(c));
+    if (typeof decision !== "boolean") {
+      decision = await this.#storeTimeouts.limit(
+        decision,
+        () => unavailable(new Error("Whether the delivery is allowed was not decided in time")),
+      );
+    }
+    if (decision) return true;
     if (this.#platform.unauthorized === "reject") throw notAuthorized();
     const { platform } = delivery;
     const fields = {
@@ -339,16 +334,6 @@ function checkSpelling(url: string, path: string): void {
   }
 }
 
-/** A document whose event is forgotten cannot be told from one whose event was never stored. */
-function checkReplayWindow(doing: string, windowMs: number | undefined, retentionMs: number): void {
-  if (windowMs === undefined) return;
-  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
-  throw new RangeError(
-    `Cannot ${doing}: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's 'retentionMs', ` +
-      `got ${met(windowMs)}`,
-  );
-}
-
 /** Checks what a platform's `verifyHead` has returned: JavaScript lets it be async. */
 function functionOf(verifyBody: VerifyBody): VerifyBody {
   if (typeof verifyBody === "function") return verifyBody;
@@ -386,15 +371,6 @@ function responseOf(response: unknown): Response {
   throw new TypeError(`A platform's respond() must return a Response, got ${got}`);
 }
 
-/** Waits for room to work on a large body, no longer than for the store: its sender gives up. */
-async function untilRoom(room: Promise<void>, timeouts: Timeouts): Promise<void> {
-  try {
-    await timeouts.limit(room);
-  } catch {
-    throw overloaded();
-  }
-}
-
 /** Sets the group. If `groupBy` fails, an event out of order is better than a 5xx each time. */
 function inGroup(delivery: Delivery, groupBy: GroupBy, log: LogSink): Delivery {
   try {
@@ -404,4 +380,44 @@ function inGroup(delivery: Delivery, groupBy: GroupBy, log: LogSink): Delivery {
     writeLog(log, "error", "event not grouped", { platform, type, deliveryId, error });
     return delivery;
   }
+}
+
+function notAuthorized(): HttpError {
+  return new HttpError(403, "User not authorized", { code: "AUTH_001" });
+}
+
+/** Names a delivery's user and chat for the log, so that you can read there whom to allow. */
+function idsOf({ sender, chat }: Delivery) {
+  return { userId: sender?.id, chatId: chat?.id };
+}
+
+/**
+ * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
+ * an update that is answered 5xx each time holds up the later updates of its chat for a day.
+ */
+function failingOnce(isAllowed: NonNullable<ReadyPlatform["isAllowed"]>): DecideDelivery {
+  const failed = new Set<string>();
+  return (delivery, bindings, log) => {
+    const refuse = (error: unknown) => {
+      const { deliveryId } = delivery;
+      if (error instanceof HttpError && error.status < 500) throw error;
+      if (deliveryId === undefined) throw error;
+      if (!failed.has(deliveryId)) {
+        failed.add(deliveryId);
+        const [oldest] = failed;
+        if (failed.size > MAX_REMEMBERED) failed.delete(oldest!);
+        throw error;
+      }
+      const fields = { deliveryId, error };
+      writeLog(log, "error", "update refused: its user could not be checked twice", fields);
+      return false;
+    };
+    try {
+      const decision = isAllowed(delivery, bindings);
+      if (typeof decision === "boolean") return decision;
+      return Promise.resolve(decision).then(booleanOf).catch(refuse);
+    } catch (error) {
+      return refuse(error);
+    }
+  };
 }

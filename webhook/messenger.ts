@@ -1,42 +1,87 @@
-import { type EnvSpec, type EnvVariable, readSecrets, VariableError } from "../core/env.ts";
-import { checkFunctions } from "../core/check_options.ts";
+/**
+ * Telegram, and messengers with the same bot API: the secret token that they send, who may use a bot, and what
+ * their updates say.
+ *
+ * @module
+ */
+import { checkFunctions, met } from "../core/check_options.ts";
+import { type EnvVariable, optional, VariableError } from "../core/env.ts";
+import type { JsonObject } from "../core/parse_json.ts";
 import type { TelegramEvents } from "../events/router/mod.ts";
-import { type AuthorizeUser, isUserAuthorized } from "./authorize.ts";
-import { checkEach, checkSecrets, flawOfToken } from "./check_intake.ts";
+import type { Delivery, EventSender } from "../events/store/mod.ts";
 import {
   checkPlatformOptions,
-  makePlatform,
+  definePlatform,
+  deliveryOf,
+  type ParsedDelivery,
   type Platform,
   type PlatformOptions,
   prefixOf,
 } from "./platform.ts";
-import { MESSENGER_TOKEN, parseMessengerUpdate, TELEGRAM_TOKEN } from "./platforms/messenger.ts";
-import { type Credentials, type VerifiedBy, Verifier } from "./verifier.ts";
+import {
+  chatOf,
+  integerOf,
+  invalidBody,
+  keyOf,
+  mediaTypeOf,
+  objectOf,
+  parseJsonObject,
+  senderOf,
+  textOf,
+} from "./readers.ts";
+import { checkSecrets, type FlawOf, flawOfToken, secretVariable } from "./secrets.ts";
+import { type Credentials, Verifier } from "./verifier.ts";
+
+/** Header of this package's own contract. */
+const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
+
+/** Header of Telegram. */
+const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
 
 /** Entry of the allowed users. */
 const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
 
-/** Tokens of the messengers. They do not sign. */
-const MESSENGER_CREDENTIALS = credentialsOf(MESSENGER_TOKEN, TELEGRAM_TOKEN);
+const USER_ID = /^[1-9]\d{0,15}$/;
 
-const TELEGRAM_CREDENTIALS = credentialsOf(TELEGRAM_TOKEN);
-
-function credentialsOf(...tokens: readonly string[]): Credentials {
-  return { schemes: [], tokens, tokenName: "secret" };
-}
-
-/** Secret tokens that Telegram's `setWebhook` accepts. */
+/** Secret tokens that Telegram's `setWebhook` accepts. The bot's token, which has a colon, is something else. */
 const TELEGRAM_SECRET = /^[\w-]{1,256}$/;
 
-/** The parts of a platform that differ between messengers. */
+/** The form of a kind. It becomes the event's type. */
+const KIND = /^[a-z][a-z0-9_]{0,99}$/i;
+
+/** Paths from an update's content to its sender: the first for most kinds, the last two for boosts. */
+const SENDER_PATHS: readonly (readonly string[])[] = [
+  ["from"],
+  ["user"],
+  ["source", "user"],
+  ["boost", "source", "user"],
+];
+
+/** The only kind that names its user just by the private chat: the two have the same id. */
+const STOPPED = "stopped_message_generation";
+const STOPPED_PATHS = [["chat"]] as const;
+
+/** Parts of a platform that differ between messengers. */
 interface MessengerProduct {
   readonly product: string;
   readonly credentials: Credentials;
-  /** Finds out why a secret token cannot be used. */
-  readonly flawOf: (token: string) => string | undefined;
+  readonly flawOf: FlawOf;
 }
 
-const MESSENGER_KEYS = ["secrets", "isAuthorized", "unauthorized"];
+const MESSENGER: MessengerProduct = {
+  product: "messenger",
+  credentials: { schemes: [], tokens: [MESSENGER_TOKEN, TELEGRAM_TOKEN], tokenName: "secret" },
+  flawOf: flawOfToken,
+};
+
+const TELEGRAM: MessengerProduct = {
+  product: "telegram",
+  credentials: { schemes: [], tokens: [TELEGRAM_TOKEN], tokenName: "secret" },
+  flawOf: (token) =>
+    TELEGRAM_SECRET.test(token)
+      ? undefined
+      : "is not a secret token that Telegram accepts: 1 to 256 letters, digits, _ and -",
+};
 
 /**
  * Options of {@linkcode messenger} and {@linkcode telegram}.
@@ -51,14 +96,25 @@ export interface MessengerOptions extends PlatformOptions {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Decides which updates reach the bot, by the bindings, the user's id and the parsed update. A bot for
-   * one group looks at the update's `chat`. If it throws, the update is answered 500. If it throws again
-   * for the same update, the user counts as not allowed, and an error is logged. If it takes longer than
-   * 5 s, the update is answered 503.
+   * Decides which updates reach the bot, by the bindings, the user's id and the parsed update. The bindings are
+   * those of the app, and `MESSENGER_ALLOWED_USERS`. The id is undefined for an update without a user, such as a
+   * channel post. A bot for one group looks at the update's `chat`. If it throws, the update is answered 500. If
+   * it throws again for the same update, the user counts as not allowed, and an error is logged. If it takes
+   * longer than 5 s, the update is answered 503.
    *
    * @default {isUserAuthorized} The users in the variable.
    */
-  readonly isAuthorized?: AuthorizeUser | undefined;
+  readonly isAuthorized?:
+    | ((
+      env:
+        & { readonly MESSENGER_ALLOWED_USERS?: string | undefined }
+        & Readonly<
+          Record<string, unknown>
+        >,
+      userId: number | undefined,
+      update: Delivery,
+    ) => boolean | Promise<boolean>)
+    | undefined;
   /**
    * Answer to an update of a user who is not allowed: `reject` is 403 `AUTH_001`, `ignore` is 200, and the
    * update is logged but not stored. A messenger repeats an update that was not answered 2xx for a day,
@@ -85,9 +141,7 @@ export interface MessengerOptions extends PlatformOptions {
 export function messenger<TEvents extends object = TelegramEvents>(
   options?: MessengerOptions,
 ): Platform<TEvents> {
-  return messengerPlatform({
-    ...{ product: "messenger", credentials: MESSENGER_CREDENTIALS, flawOf: flawOfToken },
-  }, options);
+  return messengerPlatform(MESSENGER, options);
 }
 
 /**
@@ -132,62 +186,36 @@ export function messenger<TEvents extends object = TelegramEvents>(
 export function telegram<TEvents extends object = TelegramEvents>(
   options?: MessengerOptions,
 ): Platform<TEvents> {
-  return messengerPlatform({
-    ...{ product: "telegram", credentials: TELEGRAM_CREDENTIALS, flawOf: flawOfTelegramToken },
-  }, options);
+  return messengerPlatform(TELEGRAM, options);
 }
 
 function messengerPlatform<TEvents extends object>(
   { product, credentials, flawOf }: MessengerProduct,
   options: MessengerOptions = {},
 ): Platform<TEvents> {
-  checkPlatformOptions(product, options, MESSENGER_KEYS);
-  const { name = product, secrets, isAuthorized, unauthorized, ...shared } = options;
+  checkPlatformOptions(product, options, ["secrets", "isAuthorized", "unauthorized"]);
+  const { name = product, secrets, isAuthorized = isUserAuthorized, ...shared } = options;
   const doing = `define the platform '${name}'`;
-  if (secrets !== undefined) {
-    checkSecrets(doing, secrets);
-    checkEach(doing, secrets, "secrets", flawOf);
-  }
+  if (secrets !== undefined) checkSecrets(doing, secrets, flawOf);
   checkFunctions(doing, { isAuthorized });
-  const [tokenVariable, usersVariable] = [`${prefixOf(name)}_SECRET_TOKEN`, usersIn(name)];
-  const decide = isAuthorized ?? isUserAuthorized;
-  return makePlatform<TEvents, EnvSpec>({
-    ...{ ...shared, name, unauthorized, kind: "messenger" },
+  const [token, users] = [`${prefixOf(name)}_SECRET_TOKEN`, `${prefixOf(name)}_ALLOWED_USERS`];
+  return definePlatform<TEvents>({
+    ...{ ...shared, name, kind: "messenger" },
     env: {
-      ...(secrets === undefined ? { [tokenVariable]: tokensOf(flawOf) } : {}),
-      [usersVariable]: isAuthorized === undefined ? allowedUsers : listedUsers,
+      ...secretVariable(token, secrets, flawOf),
+      [users]: isAuthorized === isUserAuthorized ? allowedUsers : optional(),
     },
-    createVerifier: ({ [tokenVariable]: read }) =>
+    createVerifier: ({ [token]: read }) =>
       new Verifier(credentials, [], secrets ?? read as readonly string[]).verifyHead,
-    parse: parseMessengerUpdate,
-    isAllowed: (update, { [tokenVariable]: _, ...env }) => {
-      const users = env[usersVariable] as string | undefined;
-      return decide({ ...env, MESSENGER_ALLOWED_USERS: users }, update.sender?.id, update);
+    parse: readUpdate,
+    isAllowed: (update, { [token]: _, ...env }) => {
+      const allowed = { ...env, MESSENGER_ALLOWED_USERS: env[users] as string | undefined };
+      return isAuthorized(allowed, update.sender?.id, update);
     },
-    testEnv: { [usersVariable]: "*" },
-  }, { [tokenVariable]: "messenger" });
+    testEnv: { [users]: "*" },
+    testSecrets: { [token]: "messenger" },
+  });
 }
-
-function usersIn(name: string): string {
-  return `${prefixOf(name)}_ALLOWED_USERS`;
-}
-
-function tokensOf(
-  flawOf: (token: string) => string | undefined,
-): EnvVariable<readonly string[]> {
-  return { read: (name, variables) => readSecrets(name, variables, flawOf) };
-}
-
-/** Telegram's own rule for `secret_token`. The bot's token, which has a colon, is something else. */
-function flawOfTelegramToken(token: string): string | undefined {
-  if (TELEGRAM_SECRET.test(token)) return undefined;
-  return "is not a secret token that Telegram accepts: 1 to 256 letters, digits, _ and -";
-}
-
-/** Ids of users, for a check of the app's own. */
-const listedUsers: EnvVariable<string | undefined> = {
-  read: (name, variables) => variables.get(name),
-};
 
 /** Reads the ids of the users who may use a bot, and warns if the list allows nobody. */
 const allowedUsers: EnvVariable<string | undefined> = {
@@ -207,14 +235,144 @@ const allowedUsers: EnvVariable<string | undefined> = {
 };
 
 /**
+ * Checks a user id against the allowed users.
+ *
+ * @param env The bindings. Unset, empty or blank, `MESSENGER_ALLOWED_USERS` allows nobody.
+ * @param userId The user's id; undefined, for an update without a user, is allowed only by `*`.
+ * @returns Whether the user is allowed.
+ * @throws {TypeError} If `MESSENGER_ALLOWED_USERS` is not a text.
+ *
+ * @example
+ * ```ts
+ * import { isUserAuthorized } from "@org/edge-base";
+ * import { assert, assertEquals } from "@std/assert";
+ *
+ * const env = { MESSENGER_ALLOWED_USERS: "42, 4711" };
+ *
+ * assert(isUserAuthorized(env, 42));
+ * assertEquals(isUserAuthorized(env, 43), false);
+ * assertEquals(isUserAuthorized({}, 42), false);
+ * ```
+ *
+ * @category Platforms
+ */
+export function isUserAuthorized(
+  env: { readonly MESSENGER_ALLOWED_USERS?: string | undefined },
+  userId: number | string | undefined,
+): boolean {
+  const list = env?.MESSENGER_ALLOWED_USERS;
+  checkAllowedUsers("check the user", list);
+  const entries = list?.split(",").map((entry) => entry.trim()) ?? [];
+  return entries.includes("*") ||
+    (userId !== undefined && USER_ID.test(String(userId)) && entries.includes(String(userId)));
+}
+
+/**
+ * Checks that the allowed users are a text: nobody would be found in a number or an array.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param list The allowed users.
+ * @throws {TypeError} If they are neither a text nor undefined.
+ */
+export function checkAllowedUsers(doing: string, list: unknown): void {
+  if (list === undefined || list === null || typeof list === "string") return;
+  throw new TypeError(
+    `Cannot ${doing}: 'MESSENGER_ALLOWED_USERS' must be a text of user ids separated by commas, got ` +
+      met(list),
+  );
+}
+
+/**
  * Verifies that a request brings one of the secret tokens.
  *
  * @param headers The request's headers.
  * @param secrets The secret tokens. All are always tried.
- * @returns The secret token that has verified it.
+ * @returns The secret token that has verified it, such as `secret 1`, by its position.
  * @throws {HttpError} 401 `MISSING_TOKEN` without a token; 401 `INVALID_TOKEN` if it is not right.
  * @category Steps of an intake
  */
-export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): VerifiedBy {
-  return new Verifier(MESSENGER_CREDENTIALS, [], secrets).verify(headers);
+export function verifyMessengerUpdate(headers: Headers, secrets: readonly string[]): string {
+  return new Verifier(MESSENGER.credentials, [], secrets).verify(headers);
+}
+
+/**
+ * Makes the delivery of a verified request.
+ *
+ * @param headers The request's headers.
+ * @param body The request's body: the update, in JSON.
+ * @returns The delivery. Its id is the `update_id`.
+ * @throws {HttpError} 415 `UNSUPPORTED_MEDIA_TYPE` or 400 `INVALID_BODY`.
+ * @category Steps of an intake
+ */
+export function parseMessengerUpdate(headers: Headers, body: Uint8Array<ArrayBuffer>): Delivery {
+  return deliveryOf({ name: "messenger", kind: "messenger" }, readUpdate(headers, body), body);
+}
+
+function readUpdate(headers: Headers, body: Uint8Array<ArrayBuffer>): ParsedDelivery {
+  mediaTypeOf(headers, ["application/json"]);
+  const payload = parseJsonObject(body);
+  const type = kindOf(payload);
+  if (type === undefined || !KIND.test(type)) throw invalidBody("Update has no content");
+  return {
+    source: headers.has(MESSENGER_TOKEN) ? "messenger" : "telegram",
+    type,
+    deliveryId: updateIdOf(payload),
+    chat: chatOf(chatIn(payload[type])),
+    sender: senderIn(type, payload[type]),
+    payload,
+  };
+}
+
+function updateIdOf(update: JsonObject): string | undefined {
+  const id = update.update_id;
+  if (id === undefined) return undefined;
+  if (!Number.isSafeInteger(id)) throw invalidBody("Update id must be an integer");
+  return String(id);
+}
+
+/** Reads the kind of an update. Beside its `update_id` it has one field, named after its kind. */
+function kindOf(update: JsonObject): string | undefined {
+  return Object.keys(update).find((key) => typeof update[key] === "object" && update[key] !== null);
+}
+
+/** The chat of an update's content, or of a callback's message; empty if there is none. */
+function chatIn(content: unknown): JsonObject {
+  const { chat, message } = objectOf(content);
+  return objectOf(chat ?? objectOf(message).chat);
+}
+
+/**
+ * Reads the user who sent an update; undefined if there is none (a channel post, or a message on behalf of a chat,
+ * whose `from` is a stand-in) or the id is not an integer.
+ */
+function senderIn(kind: string, content: unknown): EventSender | undefined {
+  if (fieldOf(content, "sender_chat") !== undefined) return undefined;
+  for (const path of kind === STOPPED ? STOPPED_PATHS : SENDER_PATHS) {
+    const user = objectOf(path.reduce(fieldOf, content));
+    const id = integerOf(fieldOf(user, "id"));
+    if (id !== undefined) {
+      const name = textOf(user.username) ?? user.first_name;
+      return senderOf({ id, name, isBot: user.is_bot });
+    }
+  }
+  return undefined;
+}
+
+/** Reads an object's own field: an update decides who is allowed, so `__proto__` must not. */
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}
+
+/**
+ * Groups a messenger's updates by chat. An update may name one without describing a whole
+ * {@linkcode EventChat}.
+ *
+ * @param delivery The delivery.
+ * @returns The chat's id; undefined for an update without a chat.
+ * @category Platforms
+ */
+export function byChat({ chat, payload }: Delivery): string | undefined {
+  return chat ? String(chat.id) : keyOf(chatIn(payload[kindOf(payload) ?? ""]).id);
 }

@@ -26,52 +26,33 @@
  *
  * @module
  */
+export { forge, type ForgeOptions, gitea, github, gitlab } from "./forge.ts";
+export { byRepository, parseForgeDelivery, verifyForgeDelivery } from "./forge.ts";
+export { type DeliveryGroup, type GroupBy } from "./grouping.ts";
+export { createIntake, enqueueDelivery, type IntakeOptions } from "./intake.ts";
+export { messenger, type MessengerOptions, telegram } from "./messenger.ts";
 export {
-  type AllowedUsersEnv,
-  authorizeUpdate,
-  type AuthorizeUser,
+  byChat,
   isUserAuthorized,
-} from "./authorize.ts";
-export { BodyBudget, type BodyShare, type ReservedRoom } from "./body_budget.ts";
-export {
-  forge,
-  type ForgeOptions,
-  gitea,
-  github,
-  type GithubOptions,
-  gitlab,
-  verifyForgeDelivery,
-} from "./forge.ts";
-export {
-  createIntake,
-  enqueueDelivery,
-  type IntakeOptions,
-  type IntakeParts,
-  type IntakeStore,
-} from "./intake.ts";
-export { messenger, type MessengerOptions, telegram, verifyMessengerUpdate } from "./messenger.ts";
-export { byChat, byRepository, type DeliveryGroup, type GroupBy } from "./grouping.ts";
+  parseMessengerUpdate,
+  verifyMessengerUpdate,
+} from "./messenger.ts";
 export {
   definePlatform,
-  type LimitName,
+  type ParsedDelivery,
   type Platform,
   type PlatformDefinition,
   type PlatformOptions,
-  type ReadyPlatform,
-  type ReceivedBody,
-  type TestSecretName,
-  type VerifyBody,
-  type VerifyHead,
 } from "./platform.ts";
-export { parseForgeDelivery } from "./platforms/forge.ts";
-export { parseMessengerUpdate, updateKindOf, userIdOf } from "./platforms/messenger.ts";
-export { type ParsedDelivery, parseJsonObject } from "./platforms/readers.ts";
-export type { JsonObject } from "../core/parse_json.ts";
-export { checkDeclaredBody, readBody, type ReadBodyOptions } from "./read_body.ts";
-export type { VerifiedBy } from "./verifier.ts";
-export { standard, type StandardEvents, type StandardOptions } from "./standard.ts";
-export { verifySecretToken } from "./verify_secret_token.ts";
-export { isWeakPublicKey, verifySignature, verifySignatureBytes } from "./verify_signature.ts";
+export { checkDeclaredBody, readBody } from "./read_body.ts";
+export { parseJsonObject } from "./readers.ts";
+export { standard, type StandardOptions } from "./standard.ts";
+export {
+  isWeakPublicKey,
+  verifySecretToken,
+  verifySignature,
+  verifySignatureBytes,
+} from "./verify_signature.ts";
 
 // Types from other folders that appear in the exports above.
 export {
@@ -84,7 +65,7 @@ export {
   VariableError,
   type Variables,
 } from "../core/env.ts";
-export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
+export type { JsonObject } from "../core/parse_json.ts";
 export type {
   AcceptResult,
   Delivery,

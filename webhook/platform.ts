@@ -1,6 +1,6 @@
 /**
- * Platforms as values: everything that an intake has to know about a sender of deliveries. Those of the
- * package are made like yours; only what they read of a delivery needs no further check.
+ * Platforms as values: everything that an intake has to know about a sender of deliveries. The platforms of the
+ * package are made as yours are, with {@linkcode definePlatform}.
  *
  * @module
  */
@@ -25,10 +25,19 @@ import {
 import type { JsonObject } from "../core/parse_json.ts";
 import { checkPlatformName } from "../events/store/emission.ts";
 import type { Delivery } from "../events/store/mod.ts";
-import type { BodyBudget, BodyShare } from "./body_budget.ts";
-import { checkDelivery } from "./check_delivery.ts";
 import type { GroupBy } from "./grouping.ts";
-import type { ParsedDelivery } from "./platforms/readers.ts";
+import {
+  chatOf,
+  checkDeliveryId,
+  checkEventType,
+  invalidBody,
+  objectOf,
+  payloadOf,
+  repositoryOf,
+  senderOf,
+  textOf,
+} from "./readers.ts";
+import type { VerifyBody } from "./verifier.ts";
 
 /**
  * Options that all platforms have.
@@ -62,8 +71,8 @@ export interface PlatformOptions {
    */
   readonly bodyTimeoutMs?: number | undefined;
   /**
-   * Bytes that all bodies together may hold until they are stored. A body beyond that is answered 503
-   * `OVERLOADED`: {@linkcode BodyBudget} describes which one.
+   * Bytes that all bodies together may hold until they are stored. Beyond that, the oldest body that has not
+   * been verified is answered 503 `OVERLOADED`, small or large, whichever hold more.
    *
    * @default {134_217_728} 128 MiB.
    */
@@ -91,40 +100,35 @@ export interface PlatformOptions {
 }
 
 /**
- * Body of a request, to be verified.
+ * Delivery that a platform has read from a verified request.
  *
  * @category Platforms
  */
-export interface ReceivedBody {
-  /** Bytes as they were sent. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Its share of the intake's budget, for verification that takes a while: it may be evicted meanwhile. */
-  readonly share?: BodyShare | undefined;
-  /** Budget of the intake, for verification that works on a copy. */
-  readonly budget?: BodyBudget | undefined;
+export interface ParsedDelivery
+  extends Pick<Delivery, "type" | "action" | "repository" | "chat" | "sender"> {
+  /**
+   * Sender's id of the delivery, the same when it is sent again: up to 128 letters, digits, `_`, `.`, `:`
+   * and `-`. Without one, nobody can tell a delivery that is sent twice.
+   */
+  readonly deliveryId?: string | undefined;
+  /**
+   * Product that sent it, if there are several: `github`, `gitea`.
+   *
+   * @default {name} The platform's name.
+   */
+  readonly source?: string | undefined;
+  /**
+   * JSON document that is stored, and read again as the event's payload.
+   *
+   * @default {body} The request's body.
+   */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+  /**
+   * The document as an object. A handler gets it parsed from the document. If {@linkcode parseJsonObject} has
+   * made it of the document, that is done only once: leave it as it is.
+   */
+  readonly payload: JsonObject;
 }
-
-/**
- * Verifies a request's body.
- *
- * @param body The body.
- * @returns A name for the log of the secret that has verified it, such as `secret 2`; undefined for none.
- * @throws {HttpError} 401 if the request is not genuine.
- * @category Platforms
- */
-export type VerifyBody = (
-  body: ReceivedBody,
-) => string | undefined | void | Promise<string | undefined | void>;
-
-/**
- * Checks what can be checked before a request's body is read, such as the form of its signature.
- *
- * @param headers The request's headers.
- * @returns The function that verifies the body.
- * @throws {HttpError} 401 if the request cannot be genuine.
- * @category Platforms
- */
-export type VerifyHead = (headers: Headers) => VerifyBody;
 
 /**
  * Definition of a platform.
@@ -152,11 +156,22 @@ export interface PlatformDefinition<TEvents extends object, TSpec extends EnvSpe
   /**
    * Makes the function that verifies requests, once, from the values of the variables. Decode keys here.
    *
+   * The function gets the headers, and checks what can be checked before the body is read, such as the form of
+   * a signature. It returns the function that verifies the body. Both throw an {@linkcode HttpError} 401 if the
+   * request is not genuine. The second one may return a name for the log of the secret that has verified it,
+   * such as `secret 2`.
+   *
    * @param env The values.
    * @returns The function.
    * @throws {VariableError} If the values cannot be used together.
    */
-  readonly createVerifier: (env: EnvOf<TSpec>) => VerifyHead;
+  readonly createVerifier: (
+    env: EnvOf<TSpec>,
+  ) => (
+    headers: Headers,
+  ) => (
+    body: { readonly bytes: Uint8Array<ArrayBuffer> },
+  ) => string | undefined | void | Promise<string | undefined | void>;
   /**
    * Reads the delivery of a verified request, or answers it: a challenge, a ping. An answered request is
    * not stored.
@@ -207,6 +222,15 @@ export interface PlatformDefinition<TEvents extends object, TSpec extends EnvSpe
    * @default {{}} None.
    */
   readonly testEnv?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Variables that {@linkcode startTestBot} fills with the secrets that the test kit signs with, each with the
+   * name of its secret. The secrets themselves are not part of an app that runs.
+   *
+   * @default {{}} None.
+   */
+  readonly testSecrets?:
+    | Readonly<Record<string, "signing" | "gitlab" | "gitlabToken" | "messenger">>
+    | undefined;
   /** Payloads of its events, for the compiler only. */
   readonly events?: TEvents | undefined;
 }
@@ -230,64 +254,44 @@ export interface Platform<TEvents extends object = object> {
   /** Values of the variables for tests. */
   readonly testEnv: Readonly<Record<string, string>>;
   /** Variables that the test kit fills with the secrets that it signs with. */
-  readonly testSecrets: Readonly<Record<string, TestSecretName>>;
-  /**
-   * Reads its variables, and makes what verifies and reads its requests.
-   *
-   * @param variables The variables.
-   * @returns The platform, ready for an intake.
-   * @throws {VariableError} If variables are missing or wrong: the message has all of them.
-   */
-  prepare(variables: Variables): ReadyPlatform;
+  readonly testSecrets: NonNullable<PlatformDefinition<object, EnvSpec>["testSecrets"]>;
   /** Payloads of its events, for the compiler only. */
   readonly events?: TEvents | undefined;
 }
 
-/**
- * Name of a secret that the test kit signs with. The secrets themselves are no part of an app that runs.
- *
- * @category Platforms
- */
-export type TestSecretName = "signing" | "gitlab" | "gitlabToken" | "messenger";
+/** Platform as {@linkcode definePlatform} makes it. */
+interface DefinedPlatform<TEvents extends object = object> extends Platform<TEvents> {
+  readonly prepare: (variables: Variables) => ReadyPlatform;
+}
 
-/**
- * Platform whose variables have been read.
- *
- * @category Platforms
- */
-export interface ReadyPlatform {
+/** Platform whose variables have been read. */
+export interface ReadyPlatform
+  extends Pick<Platform, "name" | "kind" | "path">, Pick<Definition, "groupBy" | "respond"> {
   /** Limits of its intake. */
-  readonly limits: Readonly<Record<LimitName, number>>;
-  /** Ordering of its events; undefined for none. */
-  readonly groupBy: GroupBy | undefined;
+  readonly limits: Readonly<Record<"maxBodyBytes" | "bodyTimeoutMs" | "maxTotalBodyBytes", number>>;
   /** Time during which the same document is a duplicate; undefined for none. */
   readonly replayWindowMs: number | undefined;
-  /** Name of the platform in its app. */
-  readonly name: string;
-  /** Kind of the platform. */
-  readonly kind: string;
-  /** Path that deliveries are posted to. */
-  readonly path: string;
   /** Verifies requests. */
   readonly verifyHead: VerifyHead;
   /** Reads the delivery of a verified request, or answers it. */
-  readonly parse: PlatformDefinition<object, EnvSpec>["parse"];
+  readonly read: (
+    headers: Headers,
+    body: Uint8Array<ArrayBuffer>,
+    requestId?: string,
+  ) => Delivery | Response;
   /** Decides whether a delivery may reach the bot, by it and the app's bindings; undefined for all. */
   readonly isAllowed:
     | ((delivery: Delivery, bindings: object) => boolean | Promise<boolean>)
     | undefined;
   /** Answer to a delivery that is not allowed. */
   readonly unauthorized: "reject" | "ignore";
-  /** Makes the answer to a delivery that was stored; undefined for `OK`. */
-  readonly respond: ((delivery: Delivery) => Response) | undefined;
 }
 
-/**
- * Names of the limits of an intake.
- *
- * @category Platforms
- */
-export type LimitName = "maxBodyBytes" | "bodyTimeoutMs" | "maxTotalBodyBytes";
+/** Definition of whatever platform. */
+type Definition = PlatformDefinition<object, EnvSpec>;
+
+/** Checks what can be checked before a body is read, and returns the function that verifies the body. */
+export type VerifyHead = (headers: Headers) => VerifyBody;
 
 const DOING = "define the platform";
 
@@ -300,7 +304,7 @@ const SHARED_KEYS = [
 const DEFINITION_KEYS = [
   ...SHARED_KEYS,
   ...["kind", "env", "createVerifier", "parse", "isAllowed", "unauthorized", "respond"],
-  ...["testEnv", "events"],
+  ...["testEnv", "testSecrets", "events"],
 ];
 
 /** Paths that no encoding changes, and that Hono does not take for a pattern. */
@@ -356,40 +360,13 @@ export function definePlatform<
 >(
   definition: PlatformDefinition<TEvents, TSpec>,
 ): Platform<TEvents> {
-  checkObject(DOING, definition);
-  checkKeys(DOING, definition, DEFINITION_KEYS);
-  checkFunction(DOING, "parse", definition.parse);
-  return makePlatform({
-    ...definition,
-    parse: (headers, body) => {
-      const parsed = definition.parse(headers, body);
-      return parsed instanceof Response ? parsed : checkDelivery(parsed, body);
-    },
-  });
-}
-
-/**
- * Makes a platform whose deliveries need no further check, as {@linkcode definePlatform} does.
- *
- * @typeParam TEvents The payloads of its events, by type.
- * @typeParam TSpec The descriptions of its variables.
- * @param definition The definition.
- * @param testSecrets The variables that the test kit fills with the secrets that it signs with.
- * @returns The platform.
- * @throws {TypeError} If a part of the definition has the wrong type.
- * @throws {RangeError} If a limit is out of range.
- */
-export function makePlatform<TEvents extends object, const TSpec extends EnvSpec>(
-  definition: PlatformDefinition<TEvents, TSpec>,
-  testSecrets: Platform["testSecrets"] = {},
-): Platform<TEvents> {
-  checkDefinition(definition as unknown as PlatformDefinition<object, EnvSpec>);
-  const { name, kind = name, path = "/webhook", env = {} as TSpec, testEnv = {} } = definition;
-  const { createVerifier, parse, isAllowed, unauthorized = "reject", respond } = definition;
-  const { groupBy, replayWindowMs } = definition;
+  checkDefinition(definition as unknown as Definition);
+  const { name, kind = name, path = "/webhook", env = {} as TSpec } = definition;
+  const { isAllowed, unauthorized = "reject", testEnv = {}, testSecrets = {} } = definition;
+  const { parse, groupBy, replayWindowMs, respond } = definition;
   const limits = limitsOf(definition);
   const shared = { name, kind, path };
-  return {
+  const platform: DefinedPlatform<TEvents> = {
     ...shared,
     variables: Object.keys(env),
     testEnv,
@@ -400,19 +377,91 @@ export function makePlatform<TEvents extends object, const TSpec extends EnvSpec
         Object.entries(values).filter(([, value]) => value !== undefined),
       );
       return {
-        ...shared,
-        limits,
-        groupBy,
-        replayWindowMs,
-        verifyHead: verifierOf(name, () => createVerifier(values)),
-        parse,
+        ...{ ...shared, limits, groupBy, replayWindowMs, unauthorized, respond },
+        verifyHead: verifierOf(name, () => definition.createVerifier(values)),
+        read: (headers, body, requestId) => {
+          const parsed = parsedBy(parse, headers, body);
+          return parsed instanceof Response ? parsed : deliveryOf(shared, parsed, body, requestId);
+        },
         isAllowed: isAllowed &&
           ((delivery, bindings) =>
             isAllowed(delivery, { ...bindings, ...known } as Parameters<typeof isAllowed>[1])),
-        unauthorized,
-        respond,
       };
     },
+  };
+  return platform;
+}
+
+/**
+ * Reads the variables of a platform, and makes what verifies and reads its requests.
+ *
+ * @param platform The platform.
+ * @param variables The variables.
+ * @returns The platform, ready for an intake.
+ * @throws {VariableError} If variables are missing or wrong: the message has all of them.
+ */
+export function preparePlatform(platform: Platform, variables: Variables): ReadyPlatform {
+  return (platform as DefinedPlatform).prepare(variables);
+}
+
+function parsedBy(
+  parse: Definition["parse"],
+  headers: Headers,
+  body: Uint8Array<ArrayBuffer>,
+): ParsedDelivery | Response {
+  try {
+    return parse(headers, body);
+  } catch (error) {
+    // As JSON.parse() throws it.
+    if (error instanceof SyntaxError) throw invalidBody("Body is malformed");
+    throw error;
+  }
+}
+
+/**
+ * Makes the delivery of what a platform has read. Its parts come from outside, mostly through `JSON.parse`, and a
+ * record that holds anything but texts and numbers could not be read again.
+ *
+ * @param platform The platform.
+ * @param parsed The delivery as it was read, whatever its types promise.
+ * @param bytes The request's body.
+ * @param requestId The id of the request.
+ * @returns The delivery. Its payload is that of the document that is stored.
+ * @throws {HttpError} 400 `INVALID_BODY` if the document is not a JSON object; 400 `INVALID_EVENT` or
+ * `INVALID_DELIVERY` if the type or the delivery id is malformed.
+ * @throws {TypeError} If it is not an object.
+ */
+export function deliveryOf(
+  { name, kind }: Pick<Platform, "name" | "kind">,
+  parsed: ParsedDelivery,
+  bytes: Uint8Array<ArrayBuffer>,
+  requestId?: string,
+): Delivery {
+  if (isPromise(parsed)) {
+    throw new TypeError("The platform's parse() must not be async: it has returned a promise");
+  }
+  if (typeof parsed !== "object" || parsed === null) {
+    throw new TypeError(
+      `The platform's parse() must return a delivery or a Response, got ${met(parsed)}`,
+    );
+  }
+  const { body = bytes, repository, chat, sender } = parsed;
+  const deliveryId: unknown = parsed.deliveryId ?? undefined;
+  return {
+    platform: kind,
+    intake: name,
+    source: textOf(parsed.source) ?? name,
+    type: checkEventType(parsed.type),
+    deliveryId: deliveryId === undefined
+      ? undefined
+      : checkDeliveryId(Number.isSafeInteger(deliveryId) ? String(deliveryId) : deliveryId),
+    action: textOf(parsed.action),
+    repository: repository ? repositoryOf(objectOf(repository)) : undefined,
+    chat: chat ? chatOf(objectOf(chat)) : undefined,
+    sender: sender ? senderOf(objectOf(sender)) : undefined,
+    requestId,
+    body,
+    payload: payloadOf(body, parsed.payload),
   };
 }
 
@@ -452,7 +501,9 @@ export function checkPlatformOptions(
  * @throws {TypeError} If it is something else.
  */
 export function checkPlatform(doing: string, platform: Platform): void {
-  if (typeof (platform as Partial<Platform> | null | undefined)?.prepare === "function") return;
+  if (typeof (platform as Partial<DefinedPlatform> | null | undefined)?.prepare === "function") {
+    return;
+  }
   const got = typeof platform === "function" ? "the function itself: call it" : met(platform);
   throw new TypeError(
     `Cannot ${doing}: the platform must be what github(), telegram() or another such function returns, ` +
@@ -478,21 +529,23 @@ function verifierOf(name: string, create: () => unknown): VerifyHead {
   throw new TypeError(`Cannot ${doing}: 'createVerifier' must return a function, got ${got}`);
 }
 
-function checkDefinition(definition: PlatformDefinition<object, EnvSpec>): void {
-  const doing = DOING;
-  checkObject(doing, definition);
+function checkDefinition(definition: Definition): void {
+  checkObject(DOING, definition);
+  checkKeys(DOING, definition, DEFINITION_KEYS);
   const { name, path = "/webhook", env = {}, unauthorized = "reject" } = definition;
-  checkPlatformName(doing, name);
+  checkPlatformName(DOING, name);
+  const of = `define the platform '${name}'`;
   if (typeof path !== "string" || !PATH.test(path)) {
     throw new TypeError(
-      `Cannot define the platform '${name}': 'path' must be a slash, then letters, digits, _, -, . and ` +
-        `slashes, got ${met(path)}`,
+      `Cannot ${of}: 'path' must be a slash, then letters, digits, _, -, . and slashes, got ${
+        met(path)
+      }`,
     );
   }
-  const of = `define the platform '${name}'`;
   const { createVerifier, parse, isAllowed, respond, groupBy } = definition;
   checkFunction(of, "createVerifier", createVerifier);
-  checkFunctions(of, { parse, isAllowed, respond, groupBy });
+  checkFunction(of, "parse", parse);
+  checkFunctions(of, { isAllowed, respond, groupBy });
   checkObject(of, env, "'env'");
   checkEnvSpec(of, env);
   if (unauthorized !== "reject" && unauthorized !== "ignore") {
@@ -500,15 +553,6 @@ function checkDefinition(definition: PlatformDefinition<object, EnvSpec>): void 
       `Cannot ${of}: 'unauthorized' must be "reject" or "ignore", got ${met(unauthorized)}`,
     );
   }
-}
-
-function checkReplayWindow(doing: string, windowMs: number | undefined): void {
-  if (windowMs === undefined || (Number.isFinite(windowMs) && windowMs >= 1)) return;
-  throw new RangeError(
-    `Cannot ${doing}: 'replayWindowMs' must be a number of milliseconds from 1 on, got ${
-      met(windowMs)
-    }`,
-  );
 }
 
 /** Reads the limits of an intake, and checks them. */
@@ -519,7 +563,6 @@ function limitsOf(options: PlatformOptions & { readonly name: string }): ReadyPl
   const max = Number.MAX_SAFE_INTEGER;
   checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max });
   checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
-  checkReplayWindow(doing, options.replayWindowMs);
   // A smaller budget would refuse a body that 'maxBodyBytes' allows.
   checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, { min: maxBodyBytes, max });
   return { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };

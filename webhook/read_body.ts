@@ -1,46 +1,24 @@
 import { HttpError } from "../core/mod.ts";
+import { type BodyReader, bodyReader } from "../core/body_reader.ts";
 import { Timeouts } from "../core/timeouts.ts";
 import { type BodyBudget, type BodyShare, overloaded, type ReservedRoom } from "./body_budget.ts";
-import { invalidBody } from "./platforms/readers.ts";
+import { invalidBody } from "./readers.ts";
 
-/**
- * Options of {@linkcode readBody}.
- *
- * @category Steps of an intake
- */
-export interface ReadBodyOptions {
-  /** Largest body, in bytes. */
-  readonly maxBytes: number;
-  /**
-   * Time in which the body must have arrived, in milliseconds.
-   *
-   * @default {10_000}
-   */
-  readonly timeoutMs?: number | undefined;
-  /**
-   * Limits the bytes that this body and others hold together.
-   *
-   * @default {undefined} Each body is limited on its own.
-   */
-  readonly budget?: BodyBudget | undefined;
-}
-
-/** A body that was read. Its bytes count in the budget until it is closed. */
+/** Body that was read. Its bytes count in the budget until it is closed. */
 export class HeldBody {
-  /** The bytes as they were sent. */
+  /** Bytes as they were sent. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Its share of the budget; undefined if none counts it. */
-  readonly share: BodyShare | undefined;
-  /** Budget that its share is of. */
+  readonly share: BodyShare | ReservedRoom | undefined;
+  /** Budget that its share is of, for work on a copy. */
   readonly budget: BodyBudget | undefined;
   #holder: Promise<unknown> | undefined;
 
-  /**
-   * @param bytes The bytes as they were sent.
-   * @param share Its share of the budget.
-   * @param budget The budget.
-   */
-  constructor(bytes: Uint8Array<ArrayBuffer>, share?: BodyShare, budget?: BodyBudget) {
+  constructor(
+    bytes: Uint8Array<ArrayBuffer>,
+    share?: BodyShare | ReservedRoom,
+    budget?: BodyBudget,
+  ) {
     this.bytes = bytes;
     this.share = share;
     this.budget = budget;
@@ -61,9 +39,9 @@ export class HeldBody {
   close(): void {
     const { share } = this;
     if (!share) return;
+    if (!this.#holder) return share.close();
     const close = () => share.close();
-    if (this.#holder) this.#holder.then(close, close);
-    else close();
+    this.#holder.then(close, close);
   }
 }
 
@@ -95,22 +73,19 @@ const MAX_BUFFER_BYTES = 65_536;
  * the request declares: {@linkcode checkDeclaredBody} checks that.
  *
  * @param request The request.
- * @param options The limits.
+ * @param options The limits: the largest body, in bytes, and the time in which it must have arrived, in
+ * milliseconds, 10,000 by default.
  * @returns The bytes as they were sent.
  * @throws {HttpError} 413 `BODY_TOO_LARGE` if it is larger; 408 `BODY_TIMEOUT` if it takes longer, or
- * comes in over 1,024 pieces of less than 256 bytes on average; 503 `OVERLOADED` if the budget evicts
- * it; 400 `INVALID_BODY` if it ends early.
+ * comes in over 1,024 pieces of less than 256 bytes on average; 400 `INVALID_BODY` if it ends early.
  * @category Steps of an intake
  */
-export function readBody(
+export async function readBody(
   request: Request,
-  options: ReadBodyOptions,
+  options: { readonly maxBytes: number; readonly timeoutMs?: number | undefined },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const { maxBytes, timeoutMs = 10_000, budget } = options;
-  return readStream(new Timeouts(timeoutMs), request, maxBytes, budget).then((body) => {
-    body.close();
-    return body.bytes;
-  });
+  const { maxBytes, timeoutMs = 10_000 } = options;
+  return (await readStream(new Timeouts(timeoutMs), request, maxBytes)).bytes;
 }
 
 /**
@@ -122,7 +97,7 @@ export function readBody(
  * @param maxBytes The largest body, in bytes.
  * @param budget Limits the bytes that this body and others hold together.
  * @returns The body, to be closed once it has been used.
- * @throws {HttpError} As {@linkcode readBody}.
+ * @throws {HttpError} As {@linkcode readBody}; 503 `OVERLOADED` if the budget evicts it.
  */
 export function readBodyWithin(
   timeouts: Timeouts,
@@ -145,68 +120,46 @@ function smallLengthOf(headers: Headers): number | undefined {
 }
 
 /** Reads a body in one piece. That cannot be aborted: a late body holds its room until the peer has gone. */
-function readWhole(
+async function readWhole(
   timeouts: Timeouts,
   request: Request,
   maxBytes: number,
-  { arrived, release }: ReservedRoom,
+  room: ReservedRoom,
 ): Promise<HeldBody> {
-  return new Promise((resolve, reject) => {
-    let isLate = false;
-    const timeout = timeouts.start(() => {
-      isLate = true;
-      reject(timedOut());
-    });
-    const fail = (error: HttpError) => {
-      arrived();
-      release();
-      reject(error);
-    };
-    request.arrayBuffer().then((buffer) => {
-      timeout.cancel();
-      arrived();
-      if (isLate) return release();
-      if (buffer.byteLength > maxBytes) return fail(tooLarge(maxBytes));
-      // A body with reserved room is not evicted, and a small one need not wait.
-      const share = { isEvicted: false, add: doNothing, keep: doNothing, close: release };
-      resolve(new HeldBody(new Uint8Array(buffer), share));
-    }, () => {
-      timeout.cancel();
-      fail(endedEarly());
-    });
-  });
+  const reading = request.arrayBuffer();
+  try {
+    const buffer = await timeouts.limit(reading, timedOut);
+    if (buffer.byteLength > maxBytes) throw tooLarge(maxBytes);
+    room.arrived();
+    return new HeldBody(new Uint8Array(buffer), room);
+  } catch (error) {
+    const close = () => room.close();
+    reading.then(close, close);
+    throw error instanceof HttpError ? error : endedEarly();
+  }
 }
-
-function doNothing(): undefined {}
 
 async function readStream(
   timeouts: Timeouts,
   request: Request,
   maxBytes: number,
-  budget: BodyBudget | undefined,
+  budget?: BodyBudget,
 ): Promise<HeldBody> {
   if (!request.body) return new HeldBody(new Uint8Array());
-  const { read, cancel } = readerOf(request.body);
+  const reader = bodyReader(request.body);
   const chunks: Uint8Array<ArrayBuffer>[] = [];
-  // Not `Promise.withResolvers`: this also runs on Node 20.
-  let reject!: (reason: HttpError) => void;
-  const tooSlow = new Promise<never>((_resolve, fail) => reject = fail);
-  const timeout = timeouts.start(() => reject(timedOut()));
-  const share = budget?.open(cancel);
-  const collecting = collect(read, chunks, maxBytes, share);
+  const share = budget?.open(reader.cancel);
+  const collecting = collect(reader, chunks, maxBytes, share);
   try {
-    return new HeldBody(await Promise.race([collecting, tooSlow]), share, budget);
+    return new HeldBody(await timeouts.limit(collecting, timedOut), share, budget);
   } catch (error) {
     // What is collected counts until the cancel below has ended the reading.
     const close = () => share?.close();
     collecting.then(close, close);
     chunks.length = 0;
     // Deno reads on after a cancel, and 30 MB of such pieces took it seconds: they are left unread.
-    if (!(error instanceof SmallPiecesError)) cancel();
-    if (error instanceof HttpError) throw error;
-    throw endedEarly();
-  } finally {
-    timeout.cancel();
+    if (!(error instanceof SmallPiecesError)) reader.cancel();
+    throw error instanceof HttpError ? error : endedEarly();
   }
 }
 
@@ -240,60 +193,29 @@ function declaredLength(value: string): number {
   return others.every((each) => each === first) ? Number(first) : NaN;
 }
 
-/** Reader of a body. */
-interface BodyReader {
-  /** Reads the next part. The buffer for it depends on the number of bytes that have come. */
-  readonly read: (received: number) => Promise<ReadResult>;
-  /** Stops reading. */
-  readonly cancel: () => void;
-}
-
-type ReadResult = { readonly done: boolean; readonly value?: Uint8Array<ArrayBuffer> | undefined };
-
-/** Reads a stream into buffers of its own. A body that has come already, or is JavaScript's, has its own chunks. */
-function readerOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): BodyReader {
-  const byob = byobReaderOf(stream);
-  if (byob) {
-    return {
-      read: (received) => byob.read(new Uint8Array(bufferBytesAfter(received))),
-      cancel: () => void byob.cancel().catch(() => {}),
-    };
-  }
-  const reader = stream.getReader();
-  return { read: () => reader.read(), cancel: () => void reader.cancel().catch(() => {}) };
-}
-
-function byobReaderOf(stream: ReadableStream): ReadableStreamBYOBReader | undefined {
-  try {
-    return stream.getReader({ mode: "byob" });
-  } catch {
-    return undefined;
-  }
-}
-
 /** A buffer is at most twice as large as what has come: who sends little is given little. */
 function bufferBytesAfter(received: number): number {
   return Math.min(Math.max(2 * received, MIN_BUFFER_BYTES), MAX_BUFFER_BYTES);
 }
 
 async function collect(
-  read: BodyReader["read"],
+  reader: BodyReader,
   chunks: Uint8Array<ArrayBuffer>[],
   maxBytes: number,
   share: BodyShare | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
   let size = 0;
   for (;;) {
-    const { done, value } = await read(size);
+    const chunk = await reader.read(bufferBytesAfter(size));
     if (share?.isEvicted) throw overloaded();
-    if (done || !value) return join(chunks);
-    size += value.byteLength;
+    if (!chunk) return join(chunks);
+    size += chunk.byteLength;
     if (!(size <= maxBytes)) throw tooLarge(maxBytes);
-    chunks.push(compact(value));
+    chunks.push(compact(chunk));
     if (chunks.length > MANY_PIECES && size < chunks.length * PIECE_BYTES) {
       throw new SmallPiecesError();
     }
-    share?.add(value.byteLength);
+    share?.add(chunk.byteLength);
   }
 }
 

@@ -1,44 +1,49 @@
+/**
+ * Senders that sign as the Standard Webhooks specification says, with secrets or with Ed25519 keys.
+ *
+ * @module
+ */
 import { checkFunctions } from "../core/check_options.ts";
-import { type EnvSpec, type EnvVariable, readSecrets } from "../core/env.ts";
 import { HttpError } from "../core/mod.ts";
 import type { JsonObject } from "../core/parse_json.ts";
 import { overloaded } from "./body_budget.ts";
-import { checkEach, checkSecrets } from "./check_intake.ts";
 import {
   checkPlatformOptions,
-  makePlatform,
+  definePlatform,
+  type ParsedDelivery,
   type Platform,
   type PlatformOptions,
   prefixOf,
-  type ReceivedBody,
-  type VerifyBody,
   type VerifyHead,
 } from "./platform.ts";
 import {
   checkDeliveryId,
   checkEventType,
   mediaTypeOf,
-  type ParsedDelivery,
+  missingType,
   parseJsonObject,
-} from "./platforms/readers.ts";
-import { type Credentials, Verifier } from "./verifier.ts";
+} from "./readers.ts";
+import { checkSecrets, secretVariable } from "./secrets.ts";
+import {
+  checkAge,
+  type Credentials,
+  invalidSignature,
+  type ReceivedBody,
+  Verifier,
+  type VerifyBody,
+} from "./verifier.ts";
 import {
   bytesOf,
-  isRecent,
+  importedOf,
   isWeakPublicKey,
   joined,
+  type Key,
+  keysOf,
   standardHeadersOf,
   standardHeadOf,
   standardKeyOf,
   standardScheme,
 } from "./verify_signature.ts";
-
-/**
- * Payloads of the events of {@linkcode standard} by default: JSON objects, whatever the type.
- *
- * @category Platforms
- */
-export type StandardEvents = Readonly<Record<string, JsonObject>>;
 
 /**
  * Options of {@linkcode standard}.
@@ -63,10 +68,7 @@ export interface StandardOptions extends PlatformOptions {
   readonly typeOf?: ((payload: JsonObject) => string | undefined) | undefined;
 }
 
-/** Kind of these platforms. */
-const KIND = "standard";
-
-/** Starts of the names of the signed headers: that of the specification, and the older one of Svix. */
+/** Starts of the names of the signed headers: the specification's, and the older one of Svix. */
 const PREFIXES = ["webhook", "svix"];
 
 /** Start of a public key. The key follows, in base64. */
@@ -131,29 +133,23 @@ const CREDENTIALS: Credentials = {
  *
  * @category Platforms
  */
-export function standard<TEvents extends object = StandardEvents>(
+export function standard<TEvents extends object = Readonly<Record<string, JsonObject>>>(
   options: StandardOptions,
 ): Platform<TEvents> {
   checkPlatformOptions("standard", options, ["secrets", "typeOf"]);
   const { name, secrets, typeOf = typeIn, ...shared } = options;
   const doing = `define the platform '${name}'`;
-  if (secrets !== undefined) {
-    checkSecrets(doing, secrets);
-    checkEach(doing, secrets, "secrets", flawOfKey);
-  }
+  if (secrets !== undefined) checkSecrets(doing, secrets, flawOfKey);
   checkFunctions(doing, { typeOf });
   const variable = `${prefixOf(name)}_WEBHOOK_SECRET`;
-  return makePlatform<TEvents, EnvSpec>({
-    ...{ ...shared, name, kind: KIND },
-    env: secrets === undefined ? { [variable]: keys } : {},
+  return definePlatform<TEvents>({
+    ...{ ...shared, name, kind: "standard" },
+    env: secretVariable(variable, secrets, flawOfKey),
     createVerifier: ({ [variable]: read }) => verifierOf(secrets ?? read as readonly string[]),
     parse: (headers, body) => readDelivery(headers, body, typeOf),
-  }, { [variable]: "gitlab" });
+    testSecrets: { [variable]: "gitlab" },
+  });
 }
-
-const keys: EnvVariable<readonly string[]> = {
-  read: (name, variables) => readSecrets(name, variables, flawOfKey),
-};
 
 function typeIn({ type }: JsonObject): string | undefined {
   return type as string | undefined;
@@ -173,10 +169,8 @@ function readDelivery(
   }
   const payload = parseJsonObject(body);
   const type = typeOf(payload);
-  if (type !== undefined) {
-    return { type: checkEventType(type), deliveryId: checkDeliveryId(deliveryId), payload };
-  }
-  throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
+  if (type === undefined) throw missingType();
+  return { type: checkEventType(type), deliveryId: checkDeliveryId(deliveryId), payload };
 }
 
 function isPublicKey(secret: string): boolean {
@@ -222,30 +216,30 @@ function verifierOf(all: readonly string[]): VerifyHead {
 
 /** Public keys, and their positions among all keys. */
 class PublicKeys {
-  readonly #keys: readonly PublicKey[];
+  readonly #keys: readonly Key[];
   readonly #hasSeveral: boolean;
   #turn: Promise<unknown> = Promise.resolve();
 
   /** @param all All keys. Those that are not public are left out. */
   constructor(all: readonly string[]) {
     this.#hasSeveral = all.length > 1;
-    this.#keys = all.flatMap((key, i) => isPublicKey(key) ? [new PublicKey(key, i + 1)] : []);
+    this.#keys = keysOf(all, (key) => isPublicKey(key) ? publicBytesOf(key) : undefined);
   }
 
   /** Reads the signatures, and returns the function that verifies the body by them. It is bound. */
   readonly verifyHead = (headers: Headers): VerifyBody => {
     const signed = standardHeadersOf(headers, PREFIXES);
-    if (signed === undefined) throw refused("Missing signature", "MISSING_SIG");
-    if (signed === null) throw refused("Invalid signature", "INVALID_SIG");
-    const { timestamp } = signed;
+    if (signed === undefined) {
+      throw new HttpError(401, "Missing signature", { code: "MISSING_SIG" });
+    }
+    if (signed === null) throw invalidSignature();
     const signatures = signed.signatures.filter((text) => PUBLIC_SIGNATURE.test(text))
       .slice(0, MAX_PUBLIC_SIGNATURES).map((text) => bytesOf(text.slice("v1a,".length))!);
     const head = standardHeadOf(signed);
     return async (body) => {
       const position = signatures.length > 0 ? await this.#verify(signatures, head, body) : 0;
-      if (!position) throw refused("Invalid signature", "INVALID_SIG");
-      // Checked last, so that a captured delivery reveals nothing but its age.
-      if (!isRecent(timestamp)) throw refused("Stale signature", "STALE_SIG");
+      if (!position) throw invalidSignature();
+      checkAge(signed.timestamp);
       return this.#hasSeveral ? `secret ${position}` : undefined;
     };
   };
@@ -272,36 +266,12 @@ class PublicKeys {
     signatures: readonly Uint8Array<ArrayBuffer>[],
     content: Uint8Array<ArrayBuffer>,
   ): Promise<number> {
-    for (const { imported, position } of this.#keys) {
+    for (const key of this.#keys) {
+      const imported = await importedOf(key, ED25519, "verify");
       for (const signature of signatures) {
-        if (await crypto.subtle.verify(ED25519, await imported, signature, content)) {
-          return position;
-        }
+        if (await crypto.subtle.verify(ED25519, imported, signature, content)) return key.position;
       }
     }
     return 0;
   }
-}
-
-class PublicKey {
-  /** The key's position among all keys, from 1. */
-  readonly position: number;
-  readonly #bytes: Uint8Array<ArrayBuffer>;
-  #imported: Promise<CryptoKey> | undefined;
-
-  constructor(key: string, position: number) {
-    this.#bytes = publicBytesOf(key)!;
-    this.position = position;
-  }
-
-  /** The key for Web Crypto, imported for the first delivery. */
-  get imported(): Promise<CryptoKey> {
-    return this.#imported ??= crypto.subtle.importKey("raw", this.#bytes, ED25519, false, [
-      "verify",
-    ]);
-  }
-}
-
-function refused(message: string, code: "MISSING_SIG" | "INVALID_SIG" | "STALE_SIG"): HttpError {
-  return new HttpError(401, message, { code });
 }

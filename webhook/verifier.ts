@@ -8,18 +8,30 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
+import { createHmac, type Hmac } from "node:crypto";
 import { HttpError } from "../core/mod.ts";
-import { SLICE_BYTES, Slices } from "./_slices.ts";
-import type { ReceivedBody, VerifyBody } from "./platform.ts";
-import type { Parts } from "./platforms/form.ts";
-import { SecretToken } from "./verify_secret_token.ts";
+import { overloaded } from "./body_budget.ts";
+import type { Parts } from "./form.ts";
+import type { HeldBody } from "./read_body.ts";
 import {
+  digestOf,
+  importedOf,
   isRecent,
+  joined,
+  type Key,
+  keysOf,
   positionOf,
-  SchemeKeys,
-  type SignatureClaim,
   type SignatureScheme,
+  type Signed,
+  tokenCheck,
 } from "./verify_signature.ts";
+
+/** Body of a request, with its share of the budget if one counts it. */
+export type ReceivedBody = Pick<HeldBody, "bytes"> & Partial<HeldBody>;
+
+/** Verifies a request's body, and returns the name of the secret that has verified it. */
+export type VerifyBody = (body: ReceivedBody) => string | undefined | Promise<string | undefined>;
 
 /** Places in a platform's requests that hold what they are verified by. */
 export interface Credentials {
@@ -27,10 +39,10 @@ export interface Credentials {
   readonly schemes: readonly SignatureScheme[];
   /** Headers with a secret token. The first one that is present counts. */
   readonly tokens: readonly string[];
-  /** Name of such a token in the log: that of its option, in the singular. */
+  /** Name of such a token in the log: the name of its option, in the singular. */
   readonly tokenName: "secret" | "token";
   /**
-   * Reads the document in a body, which may be signed in the body's place.
+   * Reads the document in a body, if the sender may sign it instead of the body.
    *
    * @param headers The request's headers.
    * @param body The request's body.
@@ -42,12 +54,16 @@ export interface Credentials {
     | undefined;
 }
 
-/**
- * The secret or token that has verified a request, counted from 1 in the order they are given.
- *
- * @category Steps of an intake
- */
-export type VerifiedBy = `secret ${number}` | `token ${number}`;
+/** Scheme, with the keys that there are for it. */
+interface Keyed {
+  readonly scheme: SignatureScheme;
+  readonly keys: readonly Key[];
+}
+
+/** Signatures that a request claims to have, to be checked under each key of their scheme. */
+interface Claim extends Keyed {
+  readonly signed: Signed;
+}
 
 /**
  * Largest body that is hashed at once. Web Crypto hashes a larger one on another thread: of 3 MB bodies, 4
@@ -56,15 +72,18 @@ export type VerifiedBy = `secret ${number}` | `token ${number}`;
  */
 const MAX_SYNC_BYTES = 262_144;
 
-const NO_BODY = new Uint8Array();
+/** Size of a slice: decoding and hashing one takes 1 to 2 ms. */
+const SLICE_BYTES = 524_288;
 
-const encoder = new TextEncoder();
+const HMAC = { name: "HMAC", hash: "SHA-256" };
+
+const NO_BODY = new Uint8Array();
 
 /** Verifies the requests of one intake. */
 export class Verifier {
   readonly #credentials: Credentials;
-  readonly #schemes: readonly SchemeKeys[];
-  readonly #tokens: readonly SecretToken[];
+  readonly #schemes: readonly Keyed[];
+  readonly #tokens: readonly ((digest: string) => boolean)[];
   readonly #hasSeveral: boolean;
   readonly #slices = new Slices();
 
@@ -76,9 +95,11 @@ export class Verifier {
   constructor(credentials: Credentials, secrets: readonly string[], tokens: readonly string[]) {
     this.#credentials = credentials;
     this.#hasSeveral = secrets.length + tokens.length > 1;
-    this.#schemes = credentials.schemes.map((scheme) => new SchemeKeys(scheme, secrets))
-      .filter(({ isWanted }) => isWanted);
-    this.#tokens = tokens.map((token) => new SecretToken(token));
+    // A secret that is meant for a scheme makes its signature necessary, even if no key can be decoded.
+    this.#schemes = credentials.schemes
+      .filter((scheme) => secrets.some((secret) => scheme.isFor(secret)))
+      .map((scheme) => ({ scheme, keys: keysOf(secrets, (secret) => scheme.keyOf(secret)) }));
+    this.#tokens = tokens.map(tokenCheck);
   }
 
   /**
@@ -98,10 +119,11 @@ export class Verifier {
       return () => verifiedBy;
     }
     return (body) => {
-      const verifying = this.#verifyBody(claim, headers, body);
-      return verifying instanceof Promise
-        ? verifying.then((verifiedBy) => this.#named(verifiedBy))
-        : this.#named(verifying);
+      const document = this.#documentOf(claim, headers, body.bytes);
+      if (body.bytes.byteLength <= MAX_SYNC_BYTES) {
+        return this.#named(verifyNow(claim, body.bytes, document));
+      }
+      return this.#verifyLarge(claim, body, document).then((verifiedBy) => this.#named(verifiedBy));
     };
   };
 
@@ -110,92 +132,80 @@ export class Verifier {
    *
    * @param headers The request's headers.
    * @param body The request's body. A token does not cover it.
-   * @returns The secret or token that has verified the request.
+   * @returns The secret or token that has verified the request, such as `secret 1`.
    * @throws {HttpError} 401 if it is not genuine.
    */
-  verify(headers: Headers, body: Uint8Array<ArrayBuffer> = NO_BODY): VerifiedBy {
+  verify(headers: Headers, body: Uint8Array<ArrayBuffer> = NO_BODY): string {
     const claim = this.#claimOf(headers);
     if (!claim) return this.#verifyToken(headers);
     return verifyNow(claim, body, this.#documentOf(claim, headers, body));
   }
 
   /** Names the secret only if there are several, so that the log has to tell them apart. */
-  #named(verifiedBy: VerifiedBy): VerifiedBy | undefined {
+  #named(verifiedBy: string): string | undefined {
     return this.#hasSeveral ? verifiedBy : undefined;
   }
 
-  #verifyBody(
-    claim: SignatureClaim,
-    headers: Headers,
-    body: ReceivedBody,
-  ): VerifiedBy | Promise<VerifiedBy> {
-    const document = this.#documentOf(claim, headers, body.bytes);
-    if (body.bytes.byteLength <= MAX_SYNC_BYTES) return verifyNow(claim, body.bytes, document);
-    return this.#verifyLarge(claim, body, document);
-  }
-
   /** Reads the strongest signature that there is a secret for. Weaker ones beside it are ignored. */
-  #claimOf(headers: Headers): SignatureClaim | undefined {
-    for (const keys of this.#schemes) {
-      const claim = keys.claimOf(headers);
-      if (claim) return claim;
-      if (claim === null) throw invalidSignature();
+  #claimOf(headers: Headers): Claim | undefined {
+    for (const { scheme, keys } of this.#schemes) {
+      const signed = scheme.read(headers);
+      if (signed) return { scheme, keys, signed };
+      if (signed === null) throw invalidSignature();
     }
     return undefined;
   }
 
-  /** Reads the document in the body, which some forges sign in its place; undefined if there is none. */
+  /** Reads the document in the body, which some forges sign instead; undefined if there is none. */
   #documentOf(
-    claim: SignatureClaim,
+    { signed }: Claim,
     headers: Headers,
     body: Uint8Array<ArrayBuffer>,
   ): Parts | undefined {
     // Only schemes that sign nothing but the body may sign the document instead.
-    if (claim.head) return undefined;
+    if (signed.head) return undefined;
     return this.#credentials.signedDocumentOf?.(headers, body, SLICE_BYTES);
   }
 
   async #verifyLarge(
-    claim: SignatureClaim,
+    claim: Claim,
     { bytes, share, budget }: ReceivedBody,
     document: Parts | undefined,
-  ): Promise<VerifiedBy> {
+  ): Promise<string> {
     const inSlices = (parts: Parts) =>
       this.#slices.run(hashing(claim, parts), () => share?.isEvicted ?? false);
     // Web Crypto copies the body. If more than the body is signed, joining the parts makes another copy.
-    const release = budget?.reserveFree((claim.head ? 2 : 1) * bytes.byteLength);
+    const release = budget?.reserveFree((claim.signed.head ? 2 : 1) * bytes.byteLength);
     const position = release
-      ? await claim.positionElsewhere(bytes).finally(release)
+      ? await hashedElsewhere(claim, bytes).finally(release)
       : await inSlices(partsOf(bytes));
     if (position || !document) return verified(claim, position);
     return verified(claim, await inSlices(document));
   }
 
-  #verifyToken(headers: Headers): VerifiedBy {
+  #verifyToken(headers: Headers): string {
     const { tokens, tokenName } = this.#credentials;
     const sent = tokens.map((name) => headers.get(name)).find((value) => value);
-    if (!sent || this.#tokens.length === 0) throw this.#missing();
-    const bytes = encoder.encode(sent);
-    const position = positionOf(this.#tokens, (token) => token.isSame(bytes));
+    if (!sent || this.#tokens.length === 0) {
+      throw this.#schemes.length > 0
+        ? new HttpError(401, "Missing signature", { code: "MISSING_SIG" })
+        : new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
+    }
+    const digest = digestOf(sent);
+    const position = positionOf(this.#tokens, (isRight) => isRight(digest));
     if (position) return `${tokenName} ${position}`;
     throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
-  }
-
-  #missing(): HttpError {
-    return this.#schemes.length > 0
-      ? new HttpError(401, "Missing signature", { code: "MISSING_SIG" })
-      : new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
   }
 }
 
 function verifyNow(
-  claim: SignatureClaim,
+  claim: Claim,
   body: Uint8Array<ArrayBuffer>,
   document: Parts | undefined,
-): VerifiedBy {
-  const hmacs = claim.hmacs();
+): string {
+  const hmacs = hmacsOf(claim);
   for (const hmac of hmacs) hmac.update(body);
-  const position = claim.positionOf(hmacs);
+  const position = positionBy(claim, hmacs);
   if (position || !document) return verified(claim, position);
   return verified(claim, resultOf(hashing(claim, document)));
 }
@@ -204,14 +214,50 @@ function verifyNow(
  * Hashes part by part, under all keys at once, so that a form is decoded once and not kept. Returns the
  * position of the secret; 0 for none, and for malformed parts.
  */
-function* hashing(claim: SignatureClaim, parts: Parts): Generator<void, number> {
-  const hmacs = claim.hmacs();
+function* hashing(claim: Claim, parts: Parts): Generator<void, number> {
+  const hmacs = hmacsOf(claim);
   for (;;) {
     const { done, value } = parts.next();
-    if (done) return value ? claim.positionOf(hmacs) : 0;
+    if (done) return value ? positionBy(claim, hmacs) : 0;
     for (const hmac of hmacs) hmac.update(value);
     yield;
   }
+}
+
+/** Begins an HMAC under each key. The caller adds the content. */
+function hmacsOf({ keys, signed: { head } }: Claim): readonly Hmac[] {
+  return keys.map(({ bytes }) => {
+    const hmac = createHmac("sha256", bytes);
+    return head ? hmac.update(head) : hmac;
+  });
+}
+
+/** Ends the HMACs, and returns the position of the secret that has made a signature; 0 for none. */
+function positionBy(claim: Claim, hmacs: readonly Hmac[]): number {
+  return positionAmong(claim, hmacs.map((hmac) => hmac.digest(claim.scheme.encoding)));
+}
+
+/**
+ * Hashes a body by Web Crypto, on another thread, and returns the position of the secret; 0 for none. It
+ * takes one key after the other, since each call copies the body.
+ */
+async function hashedElsewhere(claim: Claim, body: Uint8Array<ArrayBuffer>): Promise<number> {
+  const { scheme, keys, signed: { head } } = claim;
+  const message = head ? joined(head, body) : body;
+  const digests: string[] = [];
+  for (const key of keys) {
+    const digest = await crypto.subtle.sign("HMAC", await importedOf(key, HMAC, "sign"), message);
+    digests.push(Buffer.from(digest).toString(scheme.encoding));
+  }
+  return positionAmong(claim, digests);
+}
+
+function positionAmong({ scheme, keys, signed }: Claim, digests: readonly string[]): number {
+  const position = positionOf(digests, (digest) => {
+    const expected = scheme.prefix + digest;
+    return positionOf(signed.signatures, (each) => scheme.isSame(each, expected)) > 0;
+  });
+  return position && keys[position - 1]!.position;
 }
 
 function* partsOf(body: Uint8Array<ArrayBuffer>): Parts {
@@ -229,15 +275,80 @@ function resultOf<T>(generator: Generator<unknown, T>): T {
   }
 }
 
-function verified({ timestamp }: SignatureClaim, position: number): VerifiedBy {
+function verified({ signed: { timestamp } }: Claim, position: number): string {
   if (!position) throw invalidSignature();
-  // Checked last, so that a captured delivery reveals nothing but its age.
-  if (timestamp !== undefined && !isRecent(timestamp)) {
-    throw new HttpError(401, "Stale signature", { code: "STALE_SIG" });
-  }
+  if (timestamp !== undefined) checkAge(timestamp);
   return `secret ${position}`;
 }
 
-function invalidSignature(): HttpError {
+/**
+ * Checks the age of a request. That is done last, so that a captured delivery reveals nothing but its age.
+ *
+ * @param timestamp The signed time of sending, in seconds since the epoch.
+ * @throws {HttpError} 401 `STALE_SIG` if it is not recent.
+ */
+export function checkAge(timestamp: string): void {
+  if (!isRecent(timestamp)) throw new HttpError(401, "Stale signature", { code: "STALE_SIG" });
+}
+
+/** Creates the error for a signature that is not right. */
+export function invalidSignature(): HttpError {
   return new HttpError(401, "Invalid signature", { code: "INVALID_SIG" });
+}
+
+/** Work in slices: each call of `next()` does one slice. */
+type Sliced<T> = Generator<unknown, T>;
+
+interface Task {
+  readonly isGivenUp: () => boolean;
+  /** Does the next slice, and returns whether it was the last. */
+  readonly next: () => boolean;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Does work on large bodies, one slice in each turn of the event loop. However much is sent, everything
+ * else waits for one slice, and not for 24 bodies of 25 MiB. The bodies take turns, one after the other,
+ * and a body that is evicted meanwhile is released at once.
+ */
+class Slices {
+  #tasks: Task[] = [];
+
+  /**
+   * Does work in its turn.
+   *
+   * @typeParam T The work's result.
+   * @param work The work.
+   * @param isGivenUp Checks whether the result is no longer wanted.
+   * @returns The result.
+   * @throws {HttpError} 503 `OVERLOADED` if the work is given up.
+   */
+  run<T>(work: Sliced<T>, isGivenUp: () => boolean): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const next = () => {
+        const { done, value } = work.next();
+        if (done) resolve(value);
+        return done === true;
+      };
+      this.#tasks.push({ isGivenUp, next, reject });
+      if (this.#tasks.length === 1) setTimeout(this.#turn);
+    });
+  }
+
+  readonly #turn = (): void => {
+    for (const { isGivenUp, reject } of this.#tasks) if (isGivenUp()) reject(overloaded());
+    this.#tasks = this.#tasks.filter(({ isGivenUp }) => !isGivenUp());
+    const [task] = this.#tasks;
+    if (task && isFinished(task)) this.#tasks.shift();
+    if (this.#tasks.length > 0) setTimeout(this.#turn);
+  };
+}
+
+function isFinished({ next, reject }: Task): boolean {
+  try {
+    return next();
+  } catch (error) {
+    reject(error);
+    return true;
+  }
 }

@@ -1,44 +1,57 @@
 /**
- * Signatures of requests: the schemes they follow, the keys they are made with, and their comparison.
- *
- * A scheme finds the signature in a request's headers, which is a claim until the body is there. The claim
- * knows the keys of its scheme: its HMACs, one under each key, are given the content, and then tell which
- * secret has made the signature.
+ * Signatures and secret tokens: the schemes that they follow, the keys that they are made with, and their
+ * comparison in constant time.
  *
  * @module
  */
-import { Buffer } from "node:buffer";
-import { createHmac, type Hmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 
-/** A way to sign requests with HMAC-SHA256. */
+/** Way to sign requests with HMAC-SHA256. */
 export interface SignatureScheme {
   /** Start of a signature. The digest follows. */
   readonly prefix: string;
-  /** Length of a signature, in characters. */
-  readonly length: number;
   /** Encoding of the digest. */
   readonly encoding: "hex" | "base64";
+  /** Compares two signatures in constant time. */
+  readonly isSame: (first: string, second: string) => boolean;
   /** Checks whether a secret is meant for this scheme. */
   isFor(secret: string): boolean;
-  /** Decodes the key out of a secret; undefined if the secret holds none. */
+  /** Decodes the key of a secret; undefined if the secret holds none. */
   keyOf(secret: string): Uint8Array<ArrayBuffer> | undefined;
-  /** Reads the signature that a request claims to have: undefined for none, null if it is malformed. */
-  claimOf(headers: Headers, keys: SchemeKeys): SignatureClaim | null | undefined;
+  /** Reads what a request claims to be signed with: undefined for nothing, null if it is malformed. */
+  read(headers: Headers): Signed | null | undefined;
 }
 
-/** Start of a {@linkcode hubScheme} signature. */
+/** Signatures in a request's headers. They are a claim until the body is there. */
+export interface Signed {
+  /** Signatures in the scheme's form. One of them must be right. */
+  readonly signatures: readonly string[];
+  /** Bytes that are signed ahead of the body; undefined for none. */
+  readonly head?: Uint8Array<ArrayBuffer>;
+  /** Signed time of sending, in seconds since the epoch; undefined for none. */
+  readonly timestamp?: string;
+}
+
+/** Key that a secret holds. */
+export interface Key {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Position of its secret among all secrets, from 1. */
+  readonly position: number;
+  /** The key for Web Crypto, imported when it is needed for the first time. */
+  imported?: Promise<CryptoKey>;
+}
+
+/** Start of a hub signature. */
 const HUB_PREFIX = "sha256=";
 
-/** The form of such a signature: SHA-256 has 32 bytes. */
+/** Form of a hub signature: SHA-256 has 32 bytes. */
 const HUB_SIGNATURE = /^sha256=[0-9a-f]{64}$/;
-
-const HUB_LENGTH = 71;
 
 /** Start of a secret of the Standard Webhooks specification. The key follows, in base64. */
 const STANDARD_SECRET = "whsec_";
 
-/** The form of a standard signature. */
+/** Form of a standard signature. */
 const STANDARD_SIGNATURE = /^v1,[A-Za-z0-9+/]{43}=$/;
 
 const STANDARD_LENGTH = 47;
@@ -50,8 +63,6 @@ const TIMESTAMP = /^\d{1,12}$/;
 
 /** Difference allowed between the clocks: the specification's own libraries have the same. */
 const TOLERANCE_MS = 300_000;
-
-const HMAC = { name: "HMAC", hash: "SHA-256" };
 
 /**
  * Points of Ed25519 whose multiples are only up to 8 others, in all their encodings (libsodium,
@@ -66,6 +77,20 @@ const SMALL_ORDER: ReadonlySet<string> = new Set([
 ]);
 
 const encoder = new TextEncoder();
+
+const isSameHub = comparisonOf(71);
+
+const isSameDigest = comparisonOf(64);
+
+/** Makes a comparison of ASCII texts of one length. Its bytes are reused: new ones take 2 µs. */
+function comparisonOf(length: number): SignatureScheme["isSame"] {
+  const [left, right] = [new Uint8Array(length), new Uint8Array(length)];
+  return (first, second) => {
+    encoder.encodeInto(first, left);
+    encoder.encodeInto(second, right);
+    return timingSafeEqual(left, right);
+  };
+}
 
 /**
  * Checks a signature over a text.
@@ -117,7 +142,7 @@ export function verifySignatureBytes(
 function isRight(payload: string | Uint8Array, signature: string, secret: string): boolean {
   if (typeof secret !== "string" || secret === "" || !isHubSignature(signature)) return false;
   const digest = createHmac("sha256", secret).update(payload).digest("hex");
-  return new TextComparison(HUB_LENGTH).isSame(signature, HUB_PREFIX + digest);
+  return isSameHub(signature, HUB_PREFIX + digest);
 }
 
 function isHubSignature(text: unknown): text is string {
@@ -125,28 +150,43 @@ function isHubSignature(text: unknown): text is string {
 }
 
 /**
- * Makes the scheme of GitHub, Gitea and Forgejo: a header with the HMAC of the body, in hex.
+ * Checks a secret token. Their digests are compared, so that the time taken tells neither where the two differ
+ * nor how long the right one is.
  *
- * @param header The header's name.
- * @returns The scheme.
+ * @param token The token of the request.
+ * @param secret The token that was agreed on.
+ * @returns Whether they are the same; false for an empty secret.
+ * @category Steps of an intake
  */
-export function hubScheme(header: string): SignatureScheme {
-  return {
-    prefix: HUB_PREFIX,
-    length: HUB_LENGTH,
-    encoding: "hex",
-    isFor: () => true,
-    keyOf: (secret) => typeof secret === "string" && secret ? encoder.encode(secret) : undefined,
-    claimOf: (headers, keys) => {
-      const signature = headers.get(header);
-      if (!signature) return undefined;
-      return isHubSignature(signature) ? new SignatureClaim(keys, [signature]) : null;
-    },
-  };
+export function verifySecretToken(token: string, secret: string): boolean {
+  if (typeof token !== "string" || typeof secret !== "string" || secret === "") return false;
+  return tokenCheck(secret)(digestOf(token));
 }
 
-/** The scheme of the Standard Webhooks specification, which GitLab's signing tokens follow. */
-export const STANDARD_SCHEME: SignatureScheme = standardScheme(isStandardSecret, ["webhook"]);
+/** Makes the check of the digest of a request's token. */
+export function tokenCheck(secret: string): (digest: string) => boolean {
+  const right = digestOf(secret);
+  return (digest) => isSameDigest(digest, right);
+}
+
+/** Hashes a token. */
+export function digestOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
+}
+
+/** The scheme of GitHub, Gitea and Forgejo: `X-Hub-Signature-256` has the HMAC of the body, in hex. */
+export const HUB_SCHEME: SignatureScheme = {
+  prefix: HUB_PREFIX,
+  encoding: "hex",
+  isSame: isSameHub,
+  isFor: () => true,
+  keyOf: (secret) => typeof secret === "string" && secret ? encoder.encode(secret) : undefined,
+  read: (headers) => {
+    const signature = headers.get("X-Hub-Signature-256");
+    if (!signature) return undefined;
+    return isHubSignature(signature) ? { signatures: [signature] } : null;
+  },
+};
 
 /**
  * Makes a scheme of the Standard Webhooks specification.
@@ -161,20 +201,19 @@ export function standardScheme(
 ): SignatureScheme {
   return {
     prefix: "v1,",
-    length: STANDARD_LENGTH,
     encoding: "base64",
+    isSame: comparisonOf(STANDARD_LENGTH),
     isFor,
     keyOf: (secret) => isFor(secret) ? standardKeyOf(secret) : undefined,
-    claimOf: (headers, keys) => {
+    read: (headers) => {
       const signed = standardHeadersOf(headers, prefixes);
       if (!signed) return signed;
       const { signatures, timestamp } = signed;
-      return new SignatureClaim(
-        keys,
-        signatures.filter(isStandardSignature),
-        standardHeadOf(signed),
+      return {
+        signatures: signatures.filter(isStandardSignature),
+        head: standardHeadOf(signed),
         timestamp,
-      );
+      };
     },
   };
 }
@@ -190,9 +229,9 @@ export interface StandardHeaders {
 }
 
 /**
- * Reads id, time and signatures of a request. Those of one prefix belong together: they are never mixed. A
- * signature of another form or version is kept, since the specification's own libraries pass over those. The
- * headers have room for 1,365 signatures: comparing them takes 1 ms.
+ * Reads id, time and signatures of a request, all with one prefix: they are never mixed. Signatures of another
+ * form or version are kept, since the specification's own libraries pass over them. The headers have room for
+ * 1,365 signatures: comparing them takes 1 ms.
  *
  * @param headers The request's headers.
  * @param prefixes The starts of the headers' names, such as `webhook`. The first with three headers counts.
@@ -216,7 +255,9 @@ export function standardHeadersOf(
 }
 
 /** Makes the bytes that are signed ahead of the body. */
-export function standardHeadOf({ id, timestamp }: StandardHeaders): Uint8Array<ArrayBuffer> {
+export function standardHeadOf(
+  { id, timestamp }: Pick<StandardHeaders, "id" | "timestamp">,
+): Uint8Array<ArrayBuffer> {
   return encoder.encode(`${id}.${timestamp}.`);
 }
 
@@ -229,7 +270,7 @@ export function isStandardSecret(secret: string): boolean {
   return typeof secret === "string" && secret.startsWith(STANDARD_SECRET);
 }
 
-/** Decodes the key of a standard secret, which may lack its prefix; undefined if it is not base64, or empty. */
+/** Decodes the key of a standard secret, with or without its prefix; undefined if it is not base64, or empty. */
 export function standardKeyOf(secret: string): Uint8Array<ArrayBuffer> | undefined {
   return bytesOf(isStandardSecret(secret) ? secret.slice(STANDARD_SECRET.length) : secret);
 }
@@ -249,122 +290,21 @@ export function isRecent(timestamp: string, now: number = Date.now()): boolean {
   return Math.abs(now - Number(timestamp) * 1_000) <= TOLERANCE_MS;
 }
 
-/** The keys for one scheme, decoded when the verifier is built. */
-export class SchemeKeys {
-  /** The scheme. */
-  readonly scheme: SignatureScheme;
-  /** True if one of the secrets is meant for the scheme, even if no key can be decoded out of it. */
-  readonly isWanted: boolean;
-  /** The keys, in the order of their secrets. A secret of another scheme has none. */
-  readonly keys: readonly Key[];
-  /** Compares signatures of the scheme. */
-  readonly comparison: TextComparison;
-
-  /**
-   * @param scheme The scheme.
-   * @param secrets The secrets, also those of other schemes.
-   */
-  constructor(scheme: SignatureScheme, secrets: readonly string[]) {
-    this.scheme = scheme;
-    this.isWanted = secrets.some((secret) => scheme.isFor(secret));
-    this.keys = secrets.flatMap((secret, index) => {
-      const bytes = scheme.keyOf(secret);
-      return bytes ? [new Key(bytes, index + 1)] : [];
-    });
-    this.comparison = new TextComparison(scheme.length);
-  }
-
-  /** Reads the signature that a request claims to have, as {@linkcode SignatureScheme.claimOf} does. */
-  claimOf(headers: Headers): SignatureClaim | null | undefined {
-    return this.scheme.claimOf(headers, this);
-  }
+/** Decodes the keys of secrets. A secret of another scheme has none. */
+export function keysOf(secrets: readonly string[], keyOf: SignatureScheme["keyOf"]): Key[] {
+  return secrets.flatMap((secret, index) => {
+    const bytes = keyOf(secret);
+    return bytes ? [{ bytes, position: index + 1 }] : [];
+  });
 }
 
-/** A key, and the position of its secret. */
-class Key {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The secret's position among all secrets, from 1. */
-  readonly position: number;
-  #imported: Promise<CryptoKey> | undefined;
-
-  constructor(bytes: Uint8Array<ArrayBuffer>, position: number) {
-    this.bytes = bytes;
-    this.position = position;
-  }
-
-  /** The key for Web Crypto, imported for the first large body. */
-  get imported(): Promise<CryptoKey> {
-    return this.#imported ??= crypto.subtle.importKey("raw", this.bytes, HMAC, false, ["sign"]);
-  }
-}
-
-/** A signature that a request claims to have, to be checked under each key of its scheme. */
-export class SignatureClaim {
-  /** Bytes that are signed ahead of the body; undefined for none. */
-  readonly head: Uint8Array<ArrayBuffer> | undefined;
-  /** The time of sending that is signed, in seconds since the epoch; undefined for none. */
-  readonly timestamp: string | undefined;
-  readonly #keys: SchemeKeys;
-  readonly #signatures: readonly string[];
-
-  /**
-   * @param keys The keys of its scheme.
-   * @param signatures The signatures, in the scheme's form. One of them has to be right.
-   * @param head Bytes that are signed ahead of the body.
-   * @param timestamp The time of sending that is signed, in seconds since the epoch.
-   */
-  constructor(
-    keys: SchemeKeys,
-    signatures: readonly string[],
-    head?: Uint8Array<ArrayBuffer>,
-    timestamp?: string,
-  ) {
-    this.#keys = keys;
-    this.#signatures = signatures;
-    this.head = head;
-    this.timestamp = timestamp;
-  }
-
-  /** Begins an HMAC under each key. The caller adds the content. */
-  hmacs(): readonly Hmac[] {
-    return this.#keys.keys.map(({ bytes }) => {
-      const hmac = createHmac("sha256", bytes);
-      return this.head ? hmac.update(this.head) : hmac;
-    });
-  }
-
-  /** Ends the HMACs, and returns the position of the secret that has made the signature; 0 for none. */
-  positionOf(hmacs: readonly Hmac[]): number {
-    const { encoding } = this.#keys.scheme;
-    return this.#positionOf(hmacs.map((hmac) => hmac.digest(encoding)));
-  }
-
-  /**
-   * Hashes a body by Web Crypto, on another thread, and returns the position of the secret; 0 for none. It
-   * takes one key after the other, since each call copies the body.
-   */
-  async positionElsewhere(body: Uint8Array<ArrayBuffer>): Promise<number> {
-    const message = this.head ? joined(this.head, body) : body;
-    const digests: string[] = [];
-    for (const key of this.#keys.keys) {
-      const digest = await crypto.subtle.sign("HMAC", await key.imported, message);
-      digests.push(Buffer.from(digest).toString(this.#keys.scheme.encoding));
-    }
-    return this.#positionOf(digests);
-  }
-
-  #positionOf(digests: readonly string[]): number {
-    const { scheme, keys, comparison } = this.#keys;
-    const position = positionOf(digests, (digest) => {
-      const expected = scheme.prefix + digest;
-      let isRight = false;
-      for (const signature of this.#signatures) {
-        isRight = comparison.isSame(signature, expected) || isRight;
-      }
-      return isRight;
-    });
-    return position && keys[position - 1]!.position;
-  }
+/** Returns a key for Web Crypto. */
+export function importedOf(
+  key: Key,
+  algorithm: HmacImportParams | "Ed25519",
+  usage: "sign" | "verify",
+): Promise<CryptoKey> {
+  return key.imported ??= crypto.subtle.importKey("raw", key.bytes, algorithm, false, [usage]);
 }
 
 /**
@@ -380,27 +320,8 @@ export function positionOf<TSecret>(
   verifies: (secret: TSecret) => boolean,
 ): number {
   let position = 0;
-  for (const [index, secret] of secrets.entries()) {
-    if (verifies(secret)) position = index + 1;
-  }
+  for (let i = 0; i < secrets.length; i++) if (verifies(secrets[i]!)) position = i + 1;
   return position;
-}
-
-/** Compares ASCII texts of one length in constant time. Its bytes are reused: new ones take 2 µs. */
-class TextComparison {
-  readonly #first: Uint8Array<ArrayBuffer>;
-  readonly #second: Uint8Array<ArrayBuffer>;
-
-  constructor(length: number) {
-    this.#first = new Uint8Array(length);
-    this.#second = new Uint8Array(length);
-  }
-
-  isSame(first: string, second: string): boolean {
-    encoder.encodeInto(first, this.#first);
-    encoder.encodeInto(second, this.#second);
-    return timingSafeEqual(this.#first, this.#second);
-  }
 }
 
 /** Joins the bytes that are signed ahead of a body with the body. */

@@ -23,6 +23,22 @@ const MAX_WAITS = 10;
 const NO_BODY = { body: new Uint8Array(), payload: {} };
 
 /**
+ * Checks a replay window. A document whose event is forgotten and one that was never stored look the same.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param windowMs The window, in milliseconds.
+ * @param retentionMs The retention of the store.
+ * @throws {RangeError} If the window is out of range.
+ */
+export function checkReplayWindow(doing: string, windowMs: number, retentionMs: number): void {
+  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
+  throw new RangeError(
+    `Cannot ${doing}: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's 'retentionMs', ` +
+      `got ${met(windowMs)}`,
+  );
+}
+
+/**
  * Makes the id of the event that a delivery becomes.
  *
  * @param delivery The delivery.

@@ -8,6 +8,7 @@ import { discord } from "../../examples/discord.ts";
 import { variablesIn } from "../../core/env.ts";
 import { defineApp, HttpError, VariableError } from "../../mod.ts";
 import { checkContentTypes, startTestBot, type TestBot } from "../../testing/mod.ts";
+import { preparePlatform } from "../../webhook/platform.ts";
 
 const PUBLIC_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 const PRIVATE_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
@@ -27,7 +28,8 @@ interface Change {
 
 /** Verifies that request, with changes. */
 async function verify({ signature = SIGNATURE, time = TIME, body = BODY }: Change = {}) {
-  const { verifyHead } = discord().prepare(
+  const { verifyHead } = preparePlatform(
+    discord(),
     variablesIn({ DISCORD_PUBLIC_KEY: PUBLIC_KEY }, () => {}),
   );
   const headers = new Headers({ "X-Signature-Ed25519": signature, "X-Signature-Timestamp": time });
@@ -70,7 +72,8 @@ Deno.test("discord() refuses a request that is over 5 minutes old, or of the fut
 
 Deno.test("discord() refuses a key that is none, and does not quote it", () => {
   for (const key of ["", "abc", `${PUBLIC_KEY}00`, PUBLIC_KEY.replace("d", "x")]) {
-    const prepare = () => discord().prepare(variablesIn({ DISCORD_PUBLIC_KEY: key }, () => {}));
+    const prepare = () =>
+      preparePlatform(discord(), variablesIn({ DISCORD_PUBLIC_KEY: key }, () => {}));
     assertThrows(prepare, VariableError, "DISCORD_PUBLIC_KEY");
   }
 });
@@ -79,7 +82,8 @@ Deno.test("discord() refuses a key that anybody can sign for", () => {
   const zeros = "00".repeat(32);
   const weak = [zeros, `${zeros.slice(0, -2)}80`, `01${"00".repeat(31)}`, `ec${"ff".repeat(30)}7f`];
   for (const key of weak) {
-    const prepare = () => discord().prepare(variablesIn({ DISCORD_PUBLIC_KEY: key }, () => {}));
+    const prepare = () =>
+      preparePlatform(discord(), variablesIn({ DISCORD_PUBLIC_KEY: key }, () => {}));
     assertThrows(
       prepare,
       VariableError,

@@ -5,6 +5,7 @@ import { slack } from "../../examples/slack.ts";
 import { variablesIn } from "../../core/env.ts";
 import { defineApp, HttpError } from "../../mod.ts";
 import { checkContentTypes, startTestBot, type TestBot } from "../../testing/mod.ts";
+import { preparePlatform } from "../../webhook/platform.ts";
 
 /** Secret, time, body and signature that Slack's documentation publishes. */
 const SECRET = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -30,7 +31,7 @@ interface Change {
 /** Verifies the published request, with changes. */
 async function verify({ signature = SIGNATURE, time = TIME, body = BODY }: Change = {}, env = {}) {
   const variables = variablesIn({ SLACK_SIGNING_SECRET: SECRET, ...env }, () => {});
-  const { verifyHead } = slack().prepare(variables);
+  const { verifyHead } = preparePlatform(slack(), variables);
   const headers = new Headers({ "X-Slack-Signature": signature });
   headers.set("X-Slack-Request-Timestamp", time);
   return await verifyHead(headers)({ bytes: encoder.encode(body) });

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { CountedDelivery } from "../../telemetry/telemetry.ts";
-import type { IntakeStore } from "../../webhook/mod.ts";
+import type { IntakeStore } from "../../webhook/intake.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { memoryStore } from "../events/store/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";

@@ -1,11 +1,6 @@
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
-import {
-  forgeDelivery,
-  type ForgeSender,
-  messengerUpdate,
-  startTestBot,
-  TEST_SECRETS,
-} from "../../testing/mod.ts";
+import type { ForgeSender } from "../../testing/deliveries.ts";
+import { forgeDelivery, messengerUpdate, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import { botOf } from "./_bots.ts";
 import { SENDERS } from "../_senders.ts";
 

@@ -3,10 +3,10 @@ import {
   createIntake,
   forge,
   type ForgeOptions,
-  type IntakeParts,
   messenger,
   type MessengerOptions,
 } from "../../webhook/mod.ts";
+import type { IntakeParts } from "../../webhook/intake.ts";
 
 /** Options of the forge's platform and of its intake. */
 export type ForgeIntakeOptions = ForgeOptions & IntakeParts;

@@ -1,6 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { HttpError } from "../../middleware/mod.ts";
-import { authorizeUpdate, isUserAuthorized } from "../../webhook/authorize.ts";
+import { assertEquals } from "@std/assert";
+import { isUserAuthorized } from "../../webhook/messenger.ts";
 
 const allow = (list: string | undefined) => ({ MESSENGER_ALLOWED_USERS: list });
 
@@ -55,27 +54,4 @@ Deno.test("isUserAuthorized() does not take * within an entry for everybody", ()
   for (const list of ["4*", "**", "@*", "* 42"]) {
     assertEquals(isUserAuthorized(allow(list), 1), false);
   }
-});
-
-Deno.test("authorizeUpdate() lets an allowed user pass", async () => {
-  await authorizeUpdate(allow("42"), { message: { from: { id: 42 } } });
-});
-
-Deno.test("authorizeUpdate() rejects with 403 AUTH_001 for anybody else", async () => {
-  const authorize = () => authorizeUpdate(allow("42"), { message: { from: { id: 43 } } });
-  const { status, code, message } = await assertRejects(authorize, HttpError);
-  assertEquals([status, code, message], [403, "AUTH_001", "User not authorized"]);
-});
-
-Deno.test("authorizeUpdate() asks the given check, with the bindings and the user", async () => {
-  const asked: unknown[] = [];
-  const env = { LIST: "x" };
-  const check = (...args: unknown[]) => Promise.resolve(asked.push(...args) > 0);
-  await authorizeUpdate(env, { message: { from: { id: 42 } } }, check);
-  assertEquals(asked, [env, 42]);
-});
-
-Deno.test("authorizeUpdate() waits for the given check", async () => {
-  const refuse = () => Promise.resolve(false);
-  await assertRejects(() => authorizeUpdate(allow("*"), {}, refuse), HttpError);
 });

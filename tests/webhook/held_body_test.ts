@@ -6,7 +6,7 @@ import { BodyBudget } from "../../webhook/body_budget.ts";
 
 import { HeldBody } from "../../webhook/read_body.ts";
 import type { AcceptResult } from "../../events/mod.ts";
-import type { IntakeStore } from "../../webhook/mod.ts";
+import type { IntakeStore } from "../../webhook/intake.ts";
 import { FORGE_SECRET, forgeDelivery, type SignedRequest } from "../_deliveries.ts";
 import { forgeIntake } from "./_intakes.ts";
 

@@ -80,9 +80,3 @@ Deno.test("forge() refuses a name that cannot begin an id", async () => {
     assertThrows(create, TypeError, `got ${met(name)}`);
   }
 });
-
-Deno.test("forge() refuses the name of a messenger's intake", async () => {
-  await using sut = await memoryStore();
-  const create = () => forgeTo(sut.store, { name: "messenger" });
-  assertThrows(create, TypeError, "which is another platform's");
-});

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import type { AllowedUsersEnv } from "../../webhook/authorize.ts";
 
 import { parseJsonObject } from "../../core/parse_json.ts";
 import { type Delivery, openEventStore } from "../../events/mod.ts";
@@ -25,7 +24,7 @@ async function createMessenger(options: Options = {}, users: string | undefined 
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const app = createBaseApp<AllowedUsersEnv>({
+  const app = createBaseApp<{ readonly MESSENGER_ALLOWED_USERS?: string | undefined }>({
     name: "messenger",
     logger: { log: (record) => records.push(record) },
   });

@@ -3,6 +3,7 @@ import { VariableError, type Variables } from "../../core/env.ts";
 import type { Delivery } from "../../events/mod.ts";
 import { forge, messenger } from "../../webhook/mod.ts";
 import { sign } from "../_deliveries.ts";
+import { preparePlatform } from "../../webhook/platform.ts";
 
 /** Variables with these values, and what was reported about them. */
 function variablesOf(values: Record<string, string>): Variables & { warnings: string[] } {
@@ -14,7 +15,7 @@ function variablesOf(values: Record<string, string>): Variables & { warnings: st
 function usersOf(list?: string) {
   const users = list === undefined ? {} : { USERS_ALLOWED_USERS: list };
   const variables = variablesOf({ USERS_SECRET_TOKEN: SENT, ...users });
-  const { isAllowed } = messenger({ name: "users" }).prepare(variables);
+  const { isAllowed } = preparePlatform(messenger({ name: "users" }), variables);
   const may = (id: number) =>
     isAllowed!({ sender: { id, isBot: false } } as unknown as Delivery, {}) as boolean;
   return { may, warnings: variables.warnings };
@@ -24,7 +25,7 @@ const [SIGNED, SENT] = ["a secret that is signed with", "a-token-that-is-sent"];
 
 /** Names what verifies a signature, a token and an old token: "" for the only one, "-" for nothing. */
 function verifiedBy(set: Record<string, string>): unknown[] {
-  const { verifyHead } = forge().prepare(variablesOf(set));
+  const { verifyHead } = preparePlatform(forge(), variablesOf(set));
   const body = new TextEncoder().encode("{}");
   const requests = [
     { "X-Hub-Signature-256": sign("{}", SIGNED) },
@@ -58,7 +59,9 @@ Deno.test("forge() throws without any, or with a blank one beside a good one", (
   }];
   bad.push({ FORGE_WEBHOOK_SECRET: SIGNED, FORGE_WEBHOOK_TOKEN: "" });
   bad.push({ FORGE_WEBHOOK_SECRET: " ", FORGE_WEBHOOK_TOKEN: SENT });
-  for (const set of bad) assertThrows(() => forge().prepare(variablesOf(set)), VariableError);
+  for (const set of bad) {
+    assertThrows(() => preparePlatform(forge(), variablesOf(set)), VariableError);
+  }
 });
 
 const NO_HEADER = "has characters that no header can bring";
@@ -87,7 +90,7 @@ const OF_NO_USE: readonly (readonly [Record<string, string>, message: string])[]
 
 for (const [set, message] of OF_NO_USE) {
   Deno.test(`forge() throws and names the variable: ${message}`, () => {
-    const error = assertThrows(() => forge().prepare(variablesOf(set)), VariableError);
+    const error = assertThrows(() => preparePlatform(forge(), variablesOf(set)), VariableError);
     assertEquals(error.message, message);
   });
 }
@@ -97,7 +100,7 @@ Deno.test("messenger() accepts the token, and the outgoing one", () => {
     MESSENGER_SECRET_TOKEN: SENT,
     MESSENGER_SECRET_TOKEN_PREVIOUS: "of-before-0123456",
   };
-  const { verifyHead } = messenger().prepare(variablesOf(set));
+  const { verifyHead } = preparePlatform(messenger(), variablesOf(set));
   const names = [SENT, "of-before-0123456"].map((token) =>
     verifyHead(new Headers({ "X-Telegram-Bot-Api-Secret-Token": token }))({
       bytes: new Uint8Array(),
@@ -114,7 +117,7 @@ Deno.test("messenger() says once that no header can bring a token, and names the
     for (const name of ["MESSENGER_SECRET_TOKEN", "MESSENGER_SECRET_TOKEN_PREVIOUS"]) {
       const users = { MESSENGER_ALLOWED_USERS: "*" };
       const variables = variablesOf({ MESSENGER_SECRET_TOKEN: SENT, ...users, [name]: token });
-      const error = assertThrows(() => messenger().prepare(variables), VariableError);
+      const error = assertThrows(() => preparePlatform(messenger(), variables), VariableError);
       assertEquals([error.message, variables.warnings], [`${name} ${flaw}`, []]);
     }
   }

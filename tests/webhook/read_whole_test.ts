@@ -151,9 +151,6 @@ Deno.test("BodyBudget sets aside no more than an eighth of it, and evicts others
   assertEquals([evicted, budget.reserve(101)], [[], null]);
   const second = budget.reserve(100);
   assertEquals([evicted, share.isEvicted, budget.bytes], [["streamed"], true, 500]);
-  for (const room of [first, second]) {
-    room!.arrived();
-    room!.release();
-  }
+  for (const room of [first, second]) room!.close();
   assertEquals(budget.bytes, 0);
 });

@@ -1,7 +1,7 @@
 import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
-import type { IntakeStore } from "../../webhook/mod.ts";
+import type { IntakeStore } from "../../webhook/intake.ts";
 import { type EventRecord, openEventStore } from "../../events/mod.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";

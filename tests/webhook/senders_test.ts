@@ -247,7 +247,7 @@ const BAD: readonly (readonly [Secrets, string])[] = [
   [{ secrets: ["good", "whsec_!"] }, "secret 2 begins with whsec_ and is not base64"],
   [{ secrets: ["whsec_"] }, "secret 1 begins with whsec_ and is not base64"],
   [{ tokens: ["a\nb"] }, "token 1 has characters that no header can bring"],
-  [{ secrets: ["good", "same"], tokens: ["same"] }, "token 1 is a secret as well"],
+  [{ secrets: ["good", "same"], tokens: ["same"] }, "token 1 is the same as secret"],
 ];
 
 for (const [secrets, message] of BAD) {

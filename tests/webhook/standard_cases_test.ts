@@ -12,6 +12,7 @@ import { HttpError } from "../../middleware/mod.ts";
 import { createIntake, forge, standard, verifyForgeDelivery } from "../../webhook/mod.ts";
 import { SENDERS } from "../_senders.ts";
 import { svixNamed } from "./_standard.ts";
+import { preparePlatform } from "../../webhook/platform.ts";
 
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -122,7 +123,10 @@ async function verifyStandard(
   bytes: Uint8Array<ArrayBuffer>,
   secrets: readonly string[],
 ): Promise<string | undefined> {
-  const platform = standard({ name: "sender", secrets }).prepare(variablesIn({}, () => {}));
+  const platform = preparePlatform(
+    standard({ name: "sender", secrets }),
+    variablesIn({}, () => {}),
+  );
   return await platform.verifyHead(headers)({ bytes }) ?? undefined;
 }
 

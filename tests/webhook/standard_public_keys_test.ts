@@ -3,9 +3,10 @@ import { FakeTime } from "@std/testing/time";
 import { variablesIn } from "../../core/env.ts";
 import { signStandard } from "../../dev/harness/sign.ts";
 import { HttpError } from "../../middleware/mod.ts";
-import { standard, type VerifyHead } from "../../webhook/mod.ts";
+import { standard } from "../../webhook/mod.ts";
 import { BodyBudget } from "../../webhook/body_budget.ts";
 import { openShop } from "./_standard.ts";
+import { preparePlatform, type VerifyHead } from "../../webhook/platform.ts";
 
 /** Public key of RFC 8032, section 7.1, test 1. */
 const PUBLIC_KEY = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
@@ -31,7 +32,7 @@ const SIGNATURE = "v1a,fldxM4gAKugP6nnt1hdz3sgGfZ6d99nzrMFnZOELIxbz" +
   "EHoVmAb2ADpkJK7zgPePmPsle0zV9jSeGlHFG2NVAw==";
 
 function verifierOf(...secrets: string[]): VerifyHead {
-  return standard({ name: "shop", secrets }).prepare(variablesIn({}, () => {})).verifyHead;
+  return preparePlatform(standard({ name: "shop", secrets }), variablesIn({}, () => {})).verifyHead;
 }
 
 function bytesIn(body: string | Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {

@@ -4,6 +4,7 @@ import { defineApp, HttpError, type JsonObject, standard, VariableError } from "
 import { forgeDelivery, standardDelivery, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import { signStandard } from "../../dev/harness/sign.ts";
 import { invoice, openShop, svixNamed } from "./_standard.ts";
+import { preparePlatform } from "../../webhook/platform.ts";
 
 const KEY = btoa("a key of the tests, of 32 bytes..");
 const OTHER_KEY = btoa("another key of the tests........");
@@ -126,7 +127,7 @@ const ODD_TIMES = ["+1700000000", "1700000000.0", "0x6553f100", "1.7e9", "170000
 
 Deno.test("standard() refuses a signed time that is not written in digits", async () => {
   using _time = new FakeTime(1_700_000_000_000);
-  const ready = shop({ secrets: [KEY] }).prepare({ get: () => undefined, warn: () => {} });
+  const ready = preparePlatform(shop({ secrets: [KEY] }), { get: () => undefined, warn: () => {} });
   const verify = async (time: string) => {
     const headers = new Headers({ "webhook-id": "msg_1", "webhook-timestamp": time });
     headers.set("webhook-signature", signStandard("", "msg_1", time, atob(KEY)));
@@ -287,7 +288,7 @@ Deno.test("standard() reads its secret from the variable of its name, and the ol
   const platform = standard({ name: "my-shop" });
   assertEquals(platform.variables, ["MY_SHOP_WEBHOOK_SECRET"]);
   const prepare = (env: Record<string, string>) =>
-    platform.prepare({ get: (name) => env[name], warn: () => {} });
+    preparePlatform(platform, { get: (name) => env[name], warn: () => {} });
   prepare({ MY_SHOP_WEBHOOK_SECRET: KEY, MY_SHOP_WEBHOOK_SECRET_PREVIOUS: `whsec_${OTHER_KEY}` });
   const flaws = {
     "MY_SHOP_WEBHOOK_SECRET is not set": {},

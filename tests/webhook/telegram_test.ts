@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import { openEventStore } from "../../events/mod.ts";
 import { messengerUpdate, TEST_SECRETS } from "../../testing/mod.ts";
-import { createIntake, telegram, userIdOf } from "../../webhook/mod.ts";
+import { createIntake, parseMessengerUpdate, telegram } from "../../webhook/mod.ts";
 import { messengerIntake } from "./_intakes.ts";
 
 const SECRET = "a-secret-token-for-tests";
@@ -117,9 +117,11 @@ const SAMPLES: { readonly [K in Kind]: Samples<K> } = {
 };
 
 for (const [kind, samples] of Object.entries(SAMPLES)) {
-  Deno.test(`userIdOf() finds the user of each ${kind}, or none`, () => {
+  Deno.test(`parseMessengerUpdate() finds the user of each ${kind}, or none`, () => {
     for (const [content, expected] of samples) {
-      assertEquals(userIdOf({ update_id: 1, [kind]: content }), expected);
+      const { headers, body } = messengerUpdate({ [kind]: content });
+      const update = parseMessengerUpdate(headers, new TextEncoder().encode(String(body)));
+      assertEquals(update.sender?.id, expected);
     }
   });
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { verifySecretToken } from "../../webhook/verify_secret_token.ts";
+import { verifySecretToken } from "../../webhook/verify_signature.ts";
 
 const SECRET = "a-secret-token-for-tests";
 

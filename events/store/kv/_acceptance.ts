@@ -2,7 +2,14 @@ import { met } from "../../../core/check_options.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord, PayloadRef } from "../event_record.ts";
 import type { AcceptOptions, AcceptResult } from "../event_store.ts";
-import { accepted, eventIdOf, inIntake, redelivered, replayed } from "../arrival.ts";
+import {
+  accepted,
+  checkReplayWindow,
+  eventIdOf,
+  inIntake,
+  redelivered,
+  replayed,
+} from "../arrival.ts";
 import { removeOld, writeNew } from "./_apply.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { type Found, type Known, lookUp, setId, type StoreKeys } from "./_layout.ts";
@@ -47,7 +54,7 @@ export class Acceptance {
     const payload = newPayloadRef(delivery.body);
     const windowMs = options?.replayWindowMs;
     if (windowMs !== undefined) {
-      checkWindow(windowMs, this.#parts.retentionMs);
+      checkReplayWindow("accept the delivery", windowMs, this.#parts.retentionMs);
       const first = await firstIdOf(this.#parts, delivery, id, windowMs);
       if (first !== null) return { id: first, duplicate: true };
     }
@@ -226,14 +233,5 @@ function checkTypes(delivery: Delivery): void {
     `Cannot accept the delivery: its '${wrong}' is not of the type that a Delivery has there, got ${
       met(delivery[wrong])
     }`,
-  );
-}
-
-function checkWindow(windowMs: number, retentionMs: number): void {
-  // An event that was forgotten and one that was never stored look the same.
-  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
-  throw new RangeError(
-    `Cannot accept the delivery: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's ` +
-      `'retentionMs', got ${met(windowMs)}`,
   );
 }

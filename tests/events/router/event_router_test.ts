@@ -15,7 +15,7 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { actionOf } from "../../../webhook/platforms/forge.ts";
+import { subjectsOf } from "../../../webhook/forge.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
 import { defineApp, forge } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
@@ -54,7 +54,7 @@ async function route(
   await sut.store.accept({
     ...delivery("d1", JSON.stringify(payload)),
     type,
-    action: actionOf(payload),
+    action: subjectsOf(payload).action,
   });
   return await work(sut, router);
 }

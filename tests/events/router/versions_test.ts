@@ -3,7 +3,7 @@ import { TestClock } from "../../../testing/_test_clock.ts";
 import { createEventRouter, type EventRouter } from "../../../events/router/mod.ts";
 import { type EventHandler, type EventRecord, startWorker } from "../../../events/mod.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
-import { actionOf } from "../../../webhook/platforms/forge.ts";
+import { subjectsOf } from "../../../webhook/forge.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 
@@ -30,7 +30,7 @@ async function tryIn(versions: readonly Version[], type = "push", payload = {}):
   const { id } = await store.accept({
     ...delivery("d1", JSON.stringify(payload)),
     type,
-    action: actionOf(payload as JsonObject),
+    action: subjectsOf(payload as JsonObject).action,
   });
   const called: string[][] = [];
   for (const version of versions) {

@@ -1,5 +1,15 @@
-import { assertEquals } from "@std/assert";
-import { updateKindOf, userIdOf } from "../../../webhook/platforms/messenger.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { HttpError } from "../../middleware/mod.ts";
+import { parseMessengerUpdate } from "../../webhook/messenger.ts";
+
+const JSON_HEADERS = new Headers({ "Content-Type": "application/json" });
+
+const read = (update: string | object) =>
+  parseMessengerUpdate(
+    JSON_HEADERS,
+    new TextEncoder().encode(typeof update === "string" ? update : JSON.stringify(update)),
+  );
+const userIdOf = (update: string | object) => read(update).sender?.id;
 
 /** The kinds of updates, what they hold, and who sent them. */
 const UPDATES: readonly (readonly [kind: string, content: unknown, sender: number | undefined])[] =
@@ -31,9 +41,9 @@ const UPDATES: readonly (readonly [kind: string, content: unknown, sender: numbe
   ];
 
 for (const [kind, content, sender] of UPDATES) {
-  Deno.test(`userIdOf() finds ${sender} in ${kind} ${JSON.stringify(content)}`, () => {
-    assertEquals(updateKindOf({ update_id: 1, [kind]: content }), kind);
-    assertEquals(userIdOf({ update_id: 1, [kind]: content }), sender);
+  Deno.test(`parseMessengerUpdate() finds ${sender} in ${kind} ${JSON.stringify(content)}`, () => {
+    const { type, sender: found } = read({ update_id: 1, [kind]: content });
+    assertEquals([type, found?.id], [kind, sender]);
   });
 }
 
@@ -59,25 +69,24 @@ const NO_SENDERS: readonly unknown[] = [
 ];
 
 for (const content of NO_SENDERS) {
-  Deno.test(`userIdOf() finds nobody in ${JSON.stringify(content)}`, () => {
+  Deno.test(`parseMessengerUpdate() finds nobody in ${JSON.stringify(content)}`, () => {
     assertEquals(userIdOf({ update_id: 1, message: content }), undefined);
   });
 }
 
-Deno.test("userIdOf() finds nobody by an id beyond 2^53, which was rounded to another's", () => {
-  const update = JSON.parse('{"update_id":1,"message":{"from":{"id":9007199254740993}}}');
+Deno.test("parseMessengerUpdate() finds nobody by an id beyond 2^53, which was rounded to another's", () => {
+  const update = '{"update_id":1,"message":{"from":{"id":9007199254740993}}}';
   assertEquals(userIdOf(update), undefined);
 });
 
-Deno.test("userIdOf() finds nobody behind __proto__", () => {
+Deno.test("parseMessengerUpdate() finds nobody behind __proto__", () => {
   for (const content of ['{"__proto__":{"from":{"id":42}}}', '{"from":{"__proto__":{"id":42}}}']) {
-    assertEquals(userIdOf(JSON.parse(`{"update_id":1,"message":${content}}`)), undefined);
+    assertEquals(userIdOf(`{"update_id":1,"message":${content}}`), undefined);
   }
 });
 
-Deno.test("userIdOf() finds nobody in an update without content", () => {
+Deno.test("parseMessengerUpdate() refuses an update without content", () => {
   for (const update of [{}, { update_id: 1 }, { from: 42 }, { message: null }, { message: "x" }]) {
-    assertEquals(updateKindOf(update), undefined);
-    assertEquals(userIdOf(update), undefined);
+    assertThrows(() => read(update), HttpError, "Update has no content");
   }
 });

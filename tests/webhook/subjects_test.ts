@@ -1,10 +1,10 @@
 import examples from "@octokit/webhooks-examples" with { type: "json" };
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { toEvent, type WebhookEvent } from "../../../events/worker/event.ts";
-import type { JsonObject } from "../../../core/parse_json.ts";
-import type { EventRecord } from "../../../events/mod.ts";
-import { actionOf, forgeSenderOf, repositoryOf } from "../../../webhook/platforms/forge.ts";
-import { chatOf, updateSenderOf } from "../../../webhook/platforms/messenger.ts";
+import { toEvent, type WebhookEvent } from "../../events/worker/event.ts";
+import type { JsonObject } from "../../core/parse_json.ts";
+import type { EventRecord } from "../../events/mod.ts";
+import { subjectsOf } from "../../webhook/forge.ts";
+import { parseMessengerUpdate } from "../../webhook/messenger.ts";
 
 const encoder = new TextEncoder();
 
@@ -15,13 +15,14 @@ function eventOf(
   source = "github",
   id = "d1",
 ): WebhookEvent {
-  const json = payload as JsonObject;
-  const isForge = platform === "forge";
-  const subject: Partial<EventRecord> = isForge
-    ? { action: actionOf(json), repository: repositoryOf(json), sender: forgeSenderOf(json) }
-    : { chat: chatOf(json), sender: updateSenderOf(json) };
+  const headers = new Headers({ "Content-Type": "application/json" });
+  const body = encoder.encode(JSON.stringify(payload));
+  const { action, repository, chat, sender } = platform === "forge"
+    ? { ...subjectsOf(payload as JsonObject), chat: undefined }
+    : parseMessengerUpdate(headers, body);
+  const subject = { action, repository, chat, sender };
   const about = { id, platform, source, type: "x", requestId: null, receivedAt: 0, attempt: 1 };
-  return toEvent({ ...about, ...subject } as EventRecord, encoder.encode(JSON.stringify(payload)));
+  return toEvent({ ...about, ...subject } as EventRecord, body);
 }
 
 Deno.test("WebhookEvent.repository and .sender are those of GitHub's examples", () => {
@@ -97,7 +98,7 @@ Deno.test("WebhookEvent.idempotencyKey() is the same for the same delivery and c
     eventOf("forge", {}, "gitea").idempotencyKey("label"),
     eventOf("forge", {}, "github", "d2").idempotencyKey("label"),
     eventOf("forge", { a: 1 }).idempotencyKey("label"),
-    eventOf("messenger", {}).idempotencyKey("label"),
+    eventOf("messenger", { poll: {} }).idempotencyKey("label"),
   ];
   for (const other of others) assertNotEquals(other, key);
 });

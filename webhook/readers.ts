@@ -5,37 +5,9 @@
  *
  * @module
  */
-import { HttpError } from "../../core/mod.ts";
-import type { Delivery } from "../../events/store/mod.ts";
-import { type JsonObject, parseJsonObject as parse } from "../../core/parse_json.ts";
-
-/**
- * Delivery that a platform has read from a verified request.
- *
- * @category Steps of an intake
- */
-export interface ParsedDelivery
-  extends Pick<Delivery, "type" | "action" | "repository" | "chat" | "sender"> {
-  /**
-   * Sender's id of the delivery, the same when it is sent again: up to 128 letters, digits, `_`, `.`, `:`
-   * and `-`. Without one, nobody can tell a delivery that is sent twice.
-   */
-  readonly deliveryId?: string | undefined;
-  /**
-   * Product that sent it, if there are several: `github`, `gitea`.
-   *
-   * @default {name} The platform's name.
-   */
-  readonly source?: string | undefined;
-  /**
-   * JSON document that is stored, and read again as the event's payload.
-   *
-   * @default {body} The request's body.
-   */
-  readonly body?: Uint8Array<ArrayBuffer> | undefined;
-  /** The document as an object. A handler gets it parsed from the document, so the two must be the same. */
-  readonly payload: JsonObject;
-}
+import { HttpError } from "../core/mod.ts";
+import { type JsonObject, parseJsonObject as parse } from "../core/parse_json.ts";
+import type { EventChat, EventRepository, EventSender } from "../events/store/mod.ts";
 
 /** GitLab's full names have up to 255 characters, all groups included. */
 const MAX_TEXT_LENGTH = 255;
@@ -46,63 +18,21 @@ const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
 /** Delivery ids are UUIDs or numbers. They become part of a key, so their length is bounded. */
 const DELIVERY_ID = /^[\w.:-]{1,128}$/;
 
-/**
- * Reads the event type from the first header that is present.
- *
- * @param headers The request's headers.
- * @param names The headers in order of precedence, each with the product that sends it.
- * @param read Converts the type from a product's spelling.
- * @returns The event type, and the product that the header belongs to.
- * @throws {HttpError} 400 `MISSING_EVENT` if no header is present; 400 `INVALID_EVENT` if it is
- * malformed.
- */
-export function eventTypeOf(
-  headers: Headers,
-  names: ReadonlyMap<string, string>,
-  read: (value: string, source: string) => string = (value) => value,
-): { type: string; source: string } {
-  const [value, source] = firstOf(headers, names) ?? [];
-  if (!value || !source) {
-    throw new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
-  }
-  return { type: checkEventType(read(value, source)), source };
-}
+/** Documents that payloads were parsed from. */
+const DOCUMENTS = new WeakMap<object, Uint8Array>();
 
-/**
- * Reads the delivery id from the first header that is present.
- *
- * @param headers The request's headers.
- * @param names The headers in order of precedence, each with the product that sends it.
- * @returns The delivery id; undefined if no header is present.
- * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
- */
-export function deliveryIdOf(
-  headers: Headers,
-  names: ReadonlyMap<string, string>,
-): string | undefined {
-  const [id] = firstOf(headers, names) ?? [];
-  return id === undefined ? undefined : checkDeliveryId(id);
-}
-
-/**
- * Checks the type of an event.
- *
- * @param type The type.
- * @returns The type.
- * @throws {HttpError} 400 `INVALID_EVENT` if it is malformed.
- */
+/** Checks the type of an event, and throws 400 `INVALID_EVENT`. */
 export function checkEventType(type: unknown): string {
   if (typeof type === "string" && EVENT_TYPE.test(type)) return type;
   throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
 }
 
-/**
- * Checks a delivery id.
- *
- * @param id The delivery id.
- * @returns The delivery id.
- * @throws {HttpError} 400 `INVALID_DELIVERY` if it is malformed.
- */
+/** Creates the error for a delivery without an event's type. */
+export function missingType(): HttpError {
+  return new HttpError(400, "Missing event type", { code: "MISSING_EVENT" });
+}
+
+/** Checks a delivery id, and throws 400 `INVALID_DELIVERY`. */
 export function checkDeliveryId(id: unknown): string {
   if (typeof id === "string" && DELIVERY_ID.test(id)) return id;
   throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
@@ -125,17 +55,6 @@ export function mediaTypeOf<T extends string>(headers: Headers, accepted: readon
   });
 }
 
-function firstOf(
-  headers: Headers,
-  names: ReadonlyMap<string, string>,
-): [value: string, source: string] | undefined {
-  for (const [name, source] of names) {
-    const value = headers.get(name);
-    if (value !== null) return [value, source];
-  }
-  return undefined;
-}
-
 /**
  * Parses the bytes of a JSON object.
  *
@@ -147,10 +66,24 @@ function firstOf(
  */
 export function parseJsonObject(body: Uint8Array): JsonObject {
   try {
-    return parse(body);
+    const payload = parse(body);
+    DOCUMENTS.set(payload, body);
+    return payload;
   } catch (error) {
     throw error instanceof SyntaxError ? invalidBody(error.message) : error;
   }
+}
+
+/**
+ * Reads the payload of a document, unless that was done.
+ *
+ * @param document The document.
+ * @param payload The payload as a platform has read it.
+ * @returns The payload, if {@linkcode parseJsonObject} has made it of this document; otherwise a new one.
+ * @throws {HttpError} As {@linkcode parseJsonObject}.
+ */
+export function payloadOf(document: Uint8Array, payload: JsonObject): JsonObject {
+  return DOCUMENTS.get(payload) === document ? payload : parseJsonObject(document);
 }
 
 /**
@@ -183,4 +116,25 @@ export function integerOf(value: unknown): number | undefined {
 export function keyOf(value: unknown): string | undefined {
   const isKey = typeof value === "number" || (typeof value === "string" && value !== "");
   return isKey ? String(value) : undefined;
+}
+
+/** Makes a repository; undefined unless its id is an integer, and its full name a text. */
+export function repositoryOf(value: JsonObject): EventRepository | undefined {
+  const [id, fullName] = [integerOf(value.id), textOf(value.fullName)];
+  if (id === undefined || fullName === undefined) return undefined;
+  const slash = fullName.lastIndexOf("/");
+  const owner = textOf(value.owner) ?? fullName.slice(0, Math.max(0, slash));
+  return { id, fullName, owner, name: textOf(value.name) ?? fullName.slice(slash + 1) };
+}
+
+/** Makes a chat; undefined unless its id is an integer. */
+export function chatOf({ id: given, type }: JsonObject): EventChat | undefined {
+  const id = integerOf(given);
+  return id === undefined ? undefined : { id, type: textOf(type) };
+}
+
+/** Makes a sender; undefined unless its id is an integer. */
+export function senderOf({ id: given, name, isBot }: JsonObject): EventSender | undefined {
+  const id = integerOf(given);
+  return id === undefined ? undefined : { id, name: textOf(name), isBot: isBot === true };
 }

@@ -1,4 +1,4 @@
-import { decodeUtf8 } from "../../core/parse_json.ts";
+import { decodeUtf8 } from "../core/parse_json.ts";
 
 /** Bytes that are read part by part. It returns false if they turn out to be malformed. */
 export type Parts = Generator<Uint8Array<ArrayBuffer>, boolean>;
