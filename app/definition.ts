@@ -207,10 +207,7 @@ const CHECKS: Readonly<
   name: checkKeyText,
   version: undefined,
   platform: (doing, _name, value) => checkPlatform(doing, value as Platform),
-  env: (doing, name, value) => {
-    checkObjectOption(doing, name, value);
-    checkEnvSpec(doing, value as EnvSpec);
-  },
+  env: checkEnvSpec,
   resources: checkFunction,
   routes: checkFunction,
   before: undefined,

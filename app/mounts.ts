@@ -1,5 +1,5 @@
 import type { Hono } from "@hono/hono";
-import { checkFunction, checkObject, met } from "../core/check_options.ts";
+import { checkFunction, checkObject, checkPath, met } from "../core/check_options.ts";
 import type { Variables } from "../core/env.ts";
 import type { LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
@@ -92,24 +92,6 @@ export interface Mount {
   prepare(variables: Variables): ReadyMount | undefined;
 }
 
-/** Paths that no encoding changes, and that Hono does not take for a pattern. */
-const PATH = /^(?:\/[\w-]+(?:\.[\w-]+)*){1,16}$/;
-
-/**
- * Checks the path of a mount.
- *
- * @param doing The action that fails otherwise, for the message.
- * @param path The path.
- * @param option Its name in the message.
- * @throws {TypeError} If it is not a plain path.
- */
-export function checkMountPath(doing: string, path: unknown, option = "path"): void {
-  if (typeof path === "string" && PATH.test(path)) return;
-  throw new TypeError(
-    `Cannot ${doing}: '${option}' must be a path like "/console", got ${met(path)}`,
-  );
-}
-
 /**
  * Checks the mounts of a definition, each by itself. `openApp` finds what gets in each other's way.
  *
@@ -125,6 +107,6 @@ export function checkMounts(doing: string, name: string, mounts: unknown): void 
   mounts.forEach((mount, i) => {
     checkObject(doing, mount, `'mounts[${i}]'`);
     checkFunction(doing, `mounts[${i}].prepare`, mount.prepare);
-    checkMountPath(doing, mount.path, `mounts[${i}].path`);
+    checkPath(doing, `mounts[${i}].path`, mount.path);
   });
 }

@@ -1,6 +1,12 @@
 import { Hono } from "@hono/hono";
-import { checkFunctions, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
-import { checkMountPath } from "../app/mounts.ts";
+import {
+  checkFunctions,
+  checkKeys,
+  checkObject,
+  checkPart,
+  checkPath,
+  met,
+} from "../core/check_options.ts";
 import { consoleSink, type LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
 import { proxyHops } from "../middleware/client_ip.ts";
@@ -168,7 +174,7 @@ export function checkConsoleOptions(
   options: Partial<Pick<ConsoleOptions, "name" | "path" | "environment" | "hidePayloads">>,
 ): void {
   const { path = "/console", environment, hidePayloads = false } = options;
-  checkMountPath(doing, path);
+  checkPath(doing, "path", path);
   if ("name" in options && (typeof options.name !== "string" || options.name.trim() === "")) {
     throw new TypeError(
       `Cannot ${doing}: 'name' must be a text that is not blank, got ${met(options.name)}`,

@@ -97,6 +97,11 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return true;
 }
 
+/** Describes what a callback that must be synchronous has returned, see {@linkcode isPromise}. */
+export function metSync(value: unknown): string {
+  return isPromise(value) ? "a promise: it must not be async" : met(value);
+}
+
 /**
  * Checks that options are functions if they are given.
  *
@@ -230,3 +235,16 @@ export function oneOf(...texts: readonly string[]): OptionCheck {
     throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
   };
 }
+
+/** Paths that no encoding changes, and that Hono does not take for a pattern. */
+const PATH = /^(?:\/[\w-]+(?:\.[\w-]+)*){1,16}$/;
+
+/** Checks that an option is the path of a route, in plain characters. */
+export const checkPath: OptionCheck = (doing, name, value) => {
+  if (typeof value === "string" && PATH.test(value)) return;
+  throw new TypeError(
+    `Cannot ${doing}: '${name}' must be a slash, then letters, digits, _, -, . and slashes, got ${
+      met(value)
+    }`,
+  );
+};

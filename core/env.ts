@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { met } from "./check_options.ts";
+import { checkObjectOption, met, type OptionCheck } from "./check_options.ts";
 
 /**
  * Source of variables, and receiver of warnings about them.
@@ -243,15 +243,10 @@ export function variablesIn(
   };
 }
 
-/**
- * Checks the descriptions of variables.
- *
- * @param doing The action that fails otherwise, for the message.
- * @param spec The descriptions.
- * @throws {TypeError} If one of them is something else.
- */
-export function checkEnvSpec(doing: string, spec: EnvSpec): void {
-  for (const [name, variable] of Object.entries(spec)) {
+/** Checks that an option is descriptions of variables. */
+export const checkEnvSpec: OptionCheck = (doing, option, spec) => {
+  checkObjectOption(doing, option, spec);
+  for (const [name, variable] of Object.entries(spec as EnvSpec)) {
     if (typeof (variable as { read?: unknown } | null)?.read === "function") continue;
     // A text may be the variable's value, so it is not quoted.
     const got = typeof variable === "string"
@@ -263,4 +258,4 @@ export function checkEnvSpec(doing: string, spec: EnvSpec): void {
       `Cannot ${doing}: the variable '${name}' in 'env' must be required, optional() or secrets, ${got}`,
     );
   }
-}
+};

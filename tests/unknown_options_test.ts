@@ -146,7 +146,7 @@ const MAKERS: readonly [string, () => unknown][] = [
     () => createEventRouter(wrong({ strikt: true })),
   ],
   [
-    'Cannot define the platform: there is no option "verify". There are name, path, maxBodyBytes, ' +
+    "Cannot define the platform 'a': there is no option \"verify\". There are name, path, maxBodyBytes, " +
     "bodyTimeoutMs, maxTotalBodyBytes, groupBy, replayWindowMs, kind, env, createVerifier, parse, isAllowed, " +
     "unauthorized, respond, testEnv, testSecrets, events",
     () => definePlatform(wrong({ name: "a", verify: () => {} })),

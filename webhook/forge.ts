@@ -90,12 +90,11 @@ const GITLAB_TYPE = /^[A-Za-z]+(?: [A-Za-z]+)* Hook$/;
 const NO_SECRET = /^wh[ps]k_/;
 
 /** GitHub signs a form, and not the document in it. */
-const GITHUB_CREDENTIALS: Credentials = { schemes: [HUB_SCHEME], tokens: [], tokenName: "token" };
+const GITHUB_CREDENTIALS: Credentials = { schemes: [HUB_SCHEME], tokens: [] };
 
 const GITLAB_CREDENTIALS: Credentials = {
   schemes: [standardScheme(isStandardSecret, ["webhook"])],
   tokens: ["X-Gitlab-Token"],
-  tokenName: "token",
 };
 
 const GITHUB: ForgeProduct = {

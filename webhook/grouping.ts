@@ -1,4 +1,4 @@
-import { checkKeys, isPromise, met } from "../core/check_options.ts";
+import { checkKeys, isPromise, met, metSync } from "../core/check_options.ts";
 import type { Delivery } from "../events/store/mod.ts";
 
 /**
@@ -56,9 +56,8 @@ export function grouped(delivery: Delivery, groupBy: GroupBy): Delivery {
   if (group === undefined) return delivery;
   if (typeof group === "string") return { ...delivery, orderingKey: group };
   if (typeof group !== "object" || group === null || Array.isArray(group) || isPromise(group)) {
-    const got = isPromise(group) ? "a promise: it must not be async" : met(group);
     throw new TypeError(
-      `groupBy must return a key, a group with a 'key', or undefined, got ${got}`,
+      `groupBy must return a key, a group with a 'key', or undefined, got ${metSync(group)}`,
     );
   }
   checkKeys("group the delivery", group, ["key", "quietMs", "maxWaitMs"]);

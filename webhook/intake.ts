@@ -1,11 +1,12 @@
 import { type Context, Hono } from "@hono/hono";
 import {
   checkInteger,
-  checkKeys,
-  checkObject,
-  checkPart,
-  isPromise,
+  checkObjectOption,
+  checkOptions,
+  checkTelemetry,
   met,
+  metSync,
+  partWith,
 } from "../core/check_options.ts";
 import { variablesIn } from "../core/env.ts";
 import { HttpError, type LogSink, logSinkOf, writeLog } from "../core/mod.ts";
@@ -69,12 +70,7 @@ const WARNED: ReadonlySet<string> = new Set([
 /** Number of deliveries for which a failed check is remembered. */
 const MAX_REMEMBERED = 1_000;
 
-/** Decides whether a delivery may reach the bot, by the app's bindings and the log of its request. */
-type DecideDelivery = (
-  delivery: Delivery,
-  bindings: object,
-  log: LogSink,
-) => boolean | Promise<boolean>;
+type IsAllowed = NonNullable<ReadyPlatform["isAllowed"]>;
 
 /**
  * Makes the app that takes a platform's deliveries in, for an app that is composed by hand. In an app of
@@ -116,20 +112,12 @@ type DecideDelivery = (
 export function createIntake(platform: Platform, options: IntakeOptions): Hono {
   checkPlatform("create the intake", platform);
   const doing = `create the ${platform.name} intake`;
-  checkObject(doing, options);
-  checkKeys(doing, options, ["store", "telemetry", "env"]);
+  checkOptions(doing, options, {
+    store: partWith("accept", "what openEventStore() resolves with, or a store of your own"),
+    telemetry: checkTelemetry,
+    env: checkObjectOption,
+  }, ["store"]);
   const { env = {}, store, telemetry } = options;
-  const wanted = "'store' must be what openEventStore() resolves with, or a store of your own";
-  checkPart(doing, store, "accept", wanted);
-  if (telemetry !== undefined) {
-    checkPart(
-      doing,
-      telemetry,
-      "storing",
-      "'telemetry' must be what openTelemetry() resolves with",
-    );
-  }
-  checkObject(doing, env, "'env'");
   return mountIntake(preparePlatform(platform, variablesIn(env, () => {})), { store, telemetry });
 }
 
@@ -154,10 +142,11 @@ class Intake {
   readonly #budget: BodyBudget;
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
-  readonly #isAllowed: DecideDelivery | undefined;
+  /** Ids of the deliveries whose check has failed. */
+  readonly #failed = new Set<string>();
 
   constructor(platform: ReadyPlatform, { store, telemetry }: IntakeParts) {
-    const { limits: { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes }, isAllowed } = platform;
+    const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = platform.limits;
     const doing = `create the ${platform.name} intake`;
     checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
     if (platform.replayWindowMs !== undefined) {
@@ -170,13 +159,13 @@ class Intake {
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
     this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
-    this.#isAllowed = isAllowed && failingOnce(isAllowed);
   }
 
   /** Answers a request. Each step hands its result on, or throws the error that the sender is answered. */
   async receive(c: Context): Promise<Response> {
     const { raw: request } = c.req;
-    const { limits: { maxBodyBytes }, path, verifyHead, respond } = this.#platform;
+    const { limits: { maxBodyBytes }, path, verifyHead, isAllowed, groupBy, respond } =
+      this.#platform;
     let body: HeldBody | undefined;
     let delivery: Delivery | undefined;
     let isStored = false;
@@ -200,10 +189,12 @@ class Intake {
         return parsed;
       }
       delivery = parsed;
-      if (!this.#isAllowed || await this.#allow(c, this.#isAllowed, delivery)) {
-        const { groupBy } = this.#platform;
+      if (!isAllowed || await this.#allows(c, isAllowed, delivery)) {
         const ready = groupBy ? inGroup(delivery, groupBy, logSinkOf(c)) : delivery;
-        this.#noteStored(c, delivery, await this.#enqueue(ready, body));
+        const { id: eventId, duplicate } = await this.#enqueue(ready, body);
+        const { deliveryId, type } = delivery;
+        c.set("logFields", { ...c.get("logFields"), eventId, deliveryId, duplicate });
+        this.#count({ outcome: duplicate ? "duplicate" : "accepted", type });
         isStored = true;
       } else this.#count({ outcome: "ignored" });
     } catch (error) {
@@ -231,23 +222,55 @@ class Intake {
     this.#telemetry?.countDelivery({ platform, intake, ...delivery });
   }
 
-  async #allow(c: Context, decide: DecideDelivery, delivery: Delivery): Promise<boolean> {
-    let decision = decide(delivery, c.env ?? {}, logSinkOf(c));
-    if (typeof decision !== "boolean") {
-      decision = await this.#storeTimeouts.limit(
-        decision,
-        () => unavailable(new Error("Whether the delivery is allowed was not decided in time")),
-      );
+  /** Decides whether a delivery may reach the bot, and refuses or logs it if it may not. */
+  async #allows(c: Context, isAllowed: IsAllowed, delivery: Delivery): Promise<boolean> {
+    if (await this.#decide(c, isAllowed, delivery)) return true;
+    if (this.#platform.unauthorized === "reject") {
+      throw new HttpError(403, "User not authorized", { code: "AUTH_001" });
     }
-    if (decision) return true;
-    if (this.#platform.unauthorized === "reject") throw notAuthorized();
-    const { platform } = delivery;
-    const fields = {
-      ...{ requestId: c.get("requestId"), platform, code: "AUTH_001" },
-      ...idsOf(delivery),
-    };
+    const fields = this.#fieldsOf(c, "AUTH_001", delivery);
     writeLog(logSinkOf(c), "warn", "update ignored: User not authorized", fields);
     return false;
+  }
+
+  async #decide(c: Context, isAllowed: IsAllowed, delivery: Delivery): Promise<boolean> {
+    let decision: unknown;
+    try {
+      decision = isAllowed(delivery, c.env ?? {});
+    } catch (error) {
+      return this.#undecided(c, error, delivery);
+    }
+    if (typeof decision === "boolean") return decision;
+    const deciding = Promise.resolve(decision).then(booleanOf)
+      .catch((error) => this.#undecided(c, error, delivery));
+    return await this.#storeTimeouts.limit(
+      deciding,
+      () => unavailable(new Error("Whether the delivery is allowed was not decided in time")),
+    );
+  }
+
+  /**
+   * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
+   * an update that is answered 5xx each time holds up the later updates of its chat for a day.
+   */
+  #undecided(c: Context, error: unknown, { deliveryId }: Delivery): false {
+    if (error instanceof HttpError && error.status < 500) throw error;
+    if (deliveryId === undefined) throw error;
+    if (!this.#failed.has(deliveryId)) {
+      this.#failed.add(deliveryId);
+      const [oldest] = this.#failed;
+      if (this.#failed.size > MAX_REMEMBERED) this.#failed.delete(oldest!);
+      throw error;
+    }
+    const message = "update refused: its user could not be checked twice";
+    writeLog(logSinkOf(c), "error", message, { deliveryId, error });
+    return false;
+  }
+
+  /** Names a refused delivery's user and chat for the log, so that you can read there whom to allow. */
+  #fieldsOf(c: Context, code: string, delivery: Delivery | undefined) {
+    const ids = delivery && { userId: delivery.sender?.id, chatId: delivery.chat?.id };
+    return { requestId: c.get("requestId"), platform: this.#platform.kind, code, ...ids };
   }
 
   /** Puts a delivery into the store, in a span of its own if there are spans. */
@@ -265,19 +288,11 @@ class Intake {
     );
   }
 
-  #noteStored(c: Context, { type, deliveryId }: Delivery, { id, duplicate }: AcceptResult): void {
-    c.set("logFields", { ...c.get("logFields"), eventId: id, deliveryId, duplicate });
-    const outcome = duplicate ? "duplicate" : "accepted";
-    this.#count({ outcome, type });
-  }
-
   #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
-    const { kind: platform } = this.#platform;
     const code = error instanceof HttpError ? error.code : "INTERNAL";
     this.#count({ outcome: "rejected", code });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
-    const ids = delivery && idsOf(delivery);
-    const fields = { requestId: c.get("requestId"), platform, code, ...ids };
+    const fields = this.#fieldsOf(c, code, delivery);
     writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);
   }
 }
@@ -337,7 +352,7 @@ function checkSpelling(url: string, path: string): void {
 /** Checks what a platform's `verifyHead` has returned: JavaScript lets it be async. */
 function functionOf(verifyBody: VerifyBody): VerifyBody {
   if (typeof verifyBody === "function") return verifyBody;
-  const got = isPromise(verifyBody) ? "a promise: it must not be async" : met(verifyBody);
+  const got = metSync(verifyBody);
   throw new TypeError(`A platform's verifier must return a function for the body, got ${got}`);
 }
 
@@ -367,8 +382,7 @@ function booleanOf(decision: unknown): boolean {
 
 function responseOf(response: unknown): Response {
   if (response instanceof Response) return response;
-  const got = isPromise(response) ? "a promise: it must not be async" : met(response);
-  throw new TypeError(`A platform's respond() must return a Response, got ${got}`);
+  throw new TypeError(`A platform's respond() must return a Response, got ${metSync(response)}`);
 }
 
 /** Sets the group. If `groupBy` fails, an event out of order is better than a 5xx each time. */
@@ -380,44 +394,4 @@ function inGroup(delivery: Delivery, groupBy: GroupBy, log: LogSink): Delivery {
     writeLog(log, "error", "event not grouped", { platform, type, deliveryId, error });
     return delivery;
   }
-}
-
-function notAuthorized(): HttpError {
-  return new HttpError(403, "User not authorized", { code: "AUTH_001" });
-}
-
-/** Names a delivery's user and chat for the log, so that you can read there whom to allow. */
-function idsOf({ sender, chat }: Delivery) {
-  return { userId: sender?.id, chatId: chat?.id };
-}
-
-/**
- * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
- * an update that is answered 5xx each time holds up the later updates of its chat for a day.
- */
-function failingOnce(isAllowed: NonNullable<ReadyPlatform["isAllowed"]>): DecideDelivery {
-  const failed = new Set<string>();
-  return (delivery, bindings, log) => {
-    const refuse = (error: unknown) => {
-      const { deliveryId } = delivery;
-      if (error instanceof HttpError && error.status < 500) throw error;
-      if (deliveryId === undefined) throw error;
-      if (!failed.has(deliveryId)) {
-        failed.add(deliveryId);
-        const [oldest] = failed;
-        if (failed.size > MAX_REMEMBERED) failed.delete(oldest!);
-        throw error;
-      }
-      const fields = { deliveryId, error };
-      writeLog(log, "error", "update refused: its user could not be checked twice", fields);
-      return false;
-    };
-    try {
-      const decision = isAllowed(delivery, bindings);
-      if (typeof decision === "boolean") return decision;
-      return Promise.resolve(decision).then(booleanOf).catch(refuse);
-    } catch (error) {
-      return refuse(error);
-    }
-  };
 }

@@ -70,13 +70,13 @@ interface MessengerProduct {
 
 const MESSENGER: MessengerProduct = {
   product: "messenger",
-  credentials: { schemes: [], tokens: [MESSENGER_TOKEN, TELEGRAM_TOKEN], tokenName: "secret" },
+  credentials: { schemes: [], tokens: [MESSENGER_TOKEN, TELEGRAM_TOKEN] },
   flawOf: flawOfToken,
 };
 
 const TELEGRAM: MessengerProduct = {
   product: "telegram",
-  credentials: { schemes: [], tokens: [TELEGRAM_TOKEN], tokenName: "secret" },
+  credentials: { schemes: [], tokens: [TELEGRAM_TOKEN] },
   flawOf: (token) =>
     TELEGRAM_SECRET.test(token)
       ? undefined

@@ -6,13 +6,18 @@
  */
 import {
   checkFunction,
-  checkFunctions,
   checkInteger,
   checkKeys,
   checkObject,
+  checkOptions,
+  checkPath,
   isPromise,
   MAX_TIMER_MS,
   met,
+  metSync,
+  oneOf,
+  type OptionCheck,
+  wholeNumber,
 } from "../core/check_options.ts";
 import {
   checkEnvSpec,
@@ -293,22 +298,23 @@ type Definition = PlatformDefinition<object, EnvSpec>;
 /** Checks what can be checked before a body is read, and returns the function that verifies the body. */
 export type VerifyHead = (headers: Headers) => VerifyBody;
 
-const DOING = "define the platform";
+/** Checks of the options that all platforms have. */
+const SHARED = {
+  name: undefined,
+  path: checkPath,
+  maxBodyBytes: wholeNumber(),
+  bodyTimeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  maxTotalBodyBytes: wholeNumber(),
+  groupBy: checkFunction,
+  replayWindowMs: undefined,
+} satisfies Record<keyof PlatformOptions, OptionCheck | undefined>;
 
-/** Names of the options that all platforms have. */
-const SHARED_KEYS = [
-  ...["name", "path", "maxBodyBytes", "bodyTimeoutMs", "maxTotalBodyBytes", "groupBy"],
-  "replayWindowMs",
-];
-
-const DEFINITION_KEYS = [
-  ...SHARED_KEYS,
-  ...["kind", "env", "createVerifier", "parse", "isAllowed", "unauthorized", "respond"],
-  ...["testEnv", "testSecrets", "events"],
-];
-
-/** Paths that no encoding changes, and that Hono does not take for a pattern. */
-const PATH = /^(?:\/[\w-]+(?:\.[\w-]+)*){1,16}$/;
+const DEFINITION = {
+  ...SHARED,
+  ...{ kind: undefined, env: checkEnvSpec, createVerifier: checkFunction, parse: checkFunction },
+  ...{ isAllowed: checkFunction, unauthorized: oneOf("reject", "ignore"), respond: checkFunction },
+  ...{ testEnv: undefined, testSecrets: undefined, events: undefined },
+};
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -360,11 +366,19 @@ export function definePlatform<
 >(
   definition: PlatformDefinition<TEvents, TSpec>,
 ): Platform<TEvents> {
-  checkDefinition(definition as unknown as Definition);
+  checkObject("define the platform", definition);
   const { name, kind = name, path = "/webhook", env = {} as TSpec } = definition;
+  checkPlatformName("define the platform", name);
+  const doing = `define the platform '${name}'`;
+  checkOptions(doing, definition, DEFINITION, ["createVerifier", "parse"]);
+  const { maxBodyBytes = MAX_BODY_BYTES, bodyTimeoutMs = 10_000 } = definition;
+  const { maxTotalBodyBytes = MAX_TOTAL_BYTES } = definition;
+  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
+  const budgets = { min: maxBodyBytes, max: Number.MAX_SAFE_INTEGER };
+  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, budgets);
+  const limits = { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
   const { isAllowed, unauthorized = "reject", testEnv = {}, testSecrets = {} } = definition;
   const { parse, groupBy, replayWindowMs, respond } = definition;
-  const limits = limitsOf(definition);
   const shared = { name, kind, path };
   const platform: DefinedPlatform<TEvents> = {
     ...shared,
@@ -437,12 +451,9 @@ export function deliveryOf(
   bytes: Uint8Array<ArrayBuffer>,
   requestId?: string,
 ): Delivery {
-  if (isPromise(parsed)) {
-    throw new TypeError("The platform's parse() must not be async: it has returned a promise");
-  }
-  if (typeof parsed !== "object" || parsed === null) {
+  if (typeof parsed !== "object" || parsed === null || isPromise(parsed)) {
     throw new TypeError(
-      `The platform's parse() must return a delivery or a Response, got ${met(parsed)}`,
+      `The platform's parse() must return a delivery or a Response, got ${metSync(parsed)}`,
     );
   }
   const { body = bytes, repository, chat, sender } = parsed;
@@ -490,7 +501,7 @@ export function checkPlatformOptions(
 ): void {
   const doing = `define the platform '${product}'`;
   checkObject(doing, options);
-  checkKeys(doing, options, [...SHARED_KEYS, ...own]);
+  checkKeys(doing, options, [...Object.keys(SHARED), ...own]);
 }
 
 /**
@@ -513,7 +524,6 @@ export function checkPlatform(doing: string, platform: Platform): void {
 
 /** Makes the verifier. The message of an error from elsewhere may quote a secret. */
 function verifierOf(name: string, create: () => unknown): VerifyHead {
-  const doing = `define the platform '${name}'`;
   let verifyHead: unknown;
   try {
     verifyHead = create();
@@ -525,45 +535,9 @@ function verifierOf(name: string, create: () => unknown): VerifyHead {
     );
   }
   if (typeof verifyHead === "function") return verifyHead as VerifyHead;
-  const got = isPromise(verifyHead) ? "a promise: it must not be async" : met(verifyHead);
-  throw new TypeError(`Cannot ${doing}: 'createVerifier' must return a function, got ${got}`);
-}
-
-function checkDefinition(definition: Definition): void {
-  checkObject(DOING, definition);
-  checkKeys(DOING, definition, DEFINITION_KEYS);
-  const { name, path = "/webhook", env = {}, unauthorized = "reject" } = definition;
-  checkPlatformName(DOING, name);
-  const of = `define the platform '${name}'`;
-  if (typeof path !== "string" || !PATH.test(path)) {
-    throw new TypeError(
-      `Cannot ${of}: 'path' must be a slash, then letters, digits, _, -, . and slashes, got ${
-        met(path)
-      }`,
-    );
-  }
-  const { createVerifier, parse, isAllowed, respond, groupBy } = definition;
-  checkFunction(of, "createVerifier", createVerifier);
-  checkFunction(of, "parse", parse);
-  checkFunctions(of, { isAllowed, respond, groupBy });
-  checkObject(of, env, "'env'");
-  checkEnvSpec(of, env);
-  if (unauthorized !== "reject" && unauthorized !== "ignore") {
-    throw new TypeError(
-      `Cannot ${of}: 'unauthorized' must be "reject" or "ignore", got ${met(unauthorized)}`,
-    );
-  }
-}
-
-/** Reads the limits of an intake, and checks them. */
-function limitsOf(options: PlatformOptions & { readonly name: string }): ReadyPlatform["limits"] {
-  const doing = `define the platform '${options.name}'`;
-  const { maxBodyBytes = MAX_BODY_BYTES, bodyTimeoutMs = 10_000 } = options;
-  const { maxTotalBodyBytes = MAX_TOTAL_BYTES } = options;
-  const max = Number.MAX_SAFE_INTEGER;
-  checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max });
-  checkInteger(doing, "bodyTimeoutMs", bodyTimeoutMs, { max: MAX_TIMER_MS });
-  // A smaller budget would refuse a body that 'maxBodyBytes' allows.
-  checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, { min: maxBodyBytes, max });
-  return { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
+  throw new TypeError(
+    `Cannot define the platform '${name}': 'createVerifier' must return a function, got ${
+      metSync(verifyHead)
+    }`,
+  );
 }

@@ -96,7 +96,6 @@ const ED25519 = "Ed25519";
 const CREDENTIALS: Credentials = {
   schemes: [standardScheme((secret) => !isPublicKey(secret), PREFIXES)],
   tokens: [],
-  tokenName: "token",
 };
 
 /**

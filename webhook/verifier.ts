@@ -39,8 +39,6 @@ export interface Credentials {
   readonly schemes: readonly SignatureScheme[];
   /** Headers with a secret token. The first one that is present counts. */
   readonly tokens: readonly string[];
-  /** Name of such a token in the log: the name of its option, in the singular. */
-  readonly tokenName: "secret" | "token";
   /**
    * Reads the document in a body, if the sender may sign it instead of the body.
    *
@@ -184,7 +182,7 @@ export class Verifier {
   }
 
   #verifyToken(headers: Headers): string {
-    const { tokens, tokenName } = this.#credentials;
+    const { tokens, schemes } = this.#credentials;
     const sent = tokens.map((name) => headers.get(name)).find((value) => value);
     if (!sent || this.#tokens.length === 0) {
       throw this.#schemes.length > 0
@@ -193,7 +191,8 @@ export class Verifier {
     }
     const digest = digestOf(sent);
     const position = positionOf(this.#tokens, (isRight) => isRight(digest));
-    if (position) return `${tokenName} ${position}`;
+    // By the name of its option: where nothing is signed, the tokens are the secrets.
+    if (position) return `${schemes.length > 0 ? "token" : "secret"} ${position}`;
     throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });
   }
 }

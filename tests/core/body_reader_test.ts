@@ -22,9 +22,9 @@ const SOURCES = {
 
 /** Reads a body to its end. */
 async function textOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
-  const reader = bodyReader(body, 4);
+  const reader = bodyReader(body);
   let text = "";
-  for (let chunk = await reader.read(); chunk; chunk = await reader.read()) {
+  for (let chunk = await reader.read(4); chunk; chunk = await reader.read(4)) {
     text += new TextDecoder().decode(chunk);
   }
   return text;
@@ -44,8 +44,8 @@ Deno.test("bodyReader() ends a read that waits when the body is given up", async
     new ReadableStream({ type: "bytes", pull: never }),
   ];
   for (const stream of streams) {
-    const reader = bodyReader(stream, 4);
-    const read = reader.read();
+    const reader = bodyReader(stream);
+    const read = reader.read(4);
     reader.cancel();
     assertEquals(await read, undefined);
   }
@@ -58,7 +58,7 @@ Deno.test("bodyReader() throws what the stream fails with", async () => {
     new ReadableStream({ type: "bytes", pull: fail }),
   ];
   for (const stream of streams) {
-    await assertRejects(() => bodyReader(stream, 4).read(), Error, "gone");
+    await assertRejects(() => bodyReader(stream).read(4), Error, "gone");
   }
 });
 
@@ -66,9 +66,9 @@ testWith(["net"], "bodyReader() reads a request with buffers of its own", async 
   const sizes: number[] = [];
   const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
   await using server = Deno.serve(options, async ({ body }) => {
-    const reader = bodyReader(body!, 1_024);
+    const reader = bodyReader(body!);
     let size = 0;
-    for (let chunk = await reader.read(); chunk; chunk = await reader.read()) {
+    for (let chunk = await reader.read(1_024); chunk; chunk = await reader.read(1_024)) {
       sizes.push(chunk.buffer.byteLength);
       size += chunk.byteLength;
     }

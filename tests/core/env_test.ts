@@ -159,7 +159,7 @@ for (
   ]]
 ) {
   Deno.test(`checkEnvSpec() refuses what is no variable: ${what}`, () => {
-    const check = () => checkEnvSpec("define the app", { A: variable as never });
+    const check = () => checkEnvSpec("define the app", "env", { A: variable });
     const message =
       "Cannot define the app: the variable 'A' in 'env' must be required, optional() or secrets, ";
     assertEquals(assertThrows(check, TypeError).message, message + what);
