@@ -11,6 +11,8 @@ export interface Served extends AsyncDisposable {
   readonly records: readonly LogRecord[];
   /** The delivery ids of the events that were stored. */
   events(): Promise<string[]>;
+  /** Waits until so many requests to the webhook are logged. */
+  seen(count: number): Promise<void>;
   /** The bodies of the events that wait. */
   bodies(): Promise<string[]>;
   /** Asks the health route for an answer. */
@@ -22,7 +24,11 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
+  let notify = () => {};
+  const log = (record: LogRecord) => {
+    records.push(record);
+    notify();
+  };
   const app = createBaseApp({ name: "forge", logger: { log } });
   app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
@@ -33,6 +39,11 @@ export async function serveForge(options: Partial<ForgeIntakeOptions> = {}): Pro
     records,
     events: async () =>
       (await Array.fromAsync(store.list())).map(({ id }) => id.replace(/^forge:/, "")),
+    seen: async (count) => {
+      while (records.filter(({ path }) => path === "/webhook").length < count) {
+        await new Promise<void>((resolve) => notify = resolve);
+      }
+    },
     bodies: async () => {
       const leases = await store.claim({ limit: 10_000, owner: "test", leaseMs: 60_000 });
       const bodies = await Promise.all(leases.map((lease) => store.load(lease)));

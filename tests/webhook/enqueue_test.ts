@@ -6,8 +6,8 @@ import type { Delivery } from "../../events/mod.ts";
 import { enqueueDelivery } from "../../webhook/intake.ts";
 
 import { type EventStore, openEventStore } from "../../events/mod.ts";
-import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { forgeIntake, messengerIntake } from "./_intakes.ts";
+import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { forgeIntake } from "./_intakes.ts";
 
 const body = new TextEncoder().encode('{"ref":"refs/heads/main"}');
 
@@ -110,13 +110,4 @@ Deno.test("forge() answers 401 and not 503 to an unverified request when the sto
   app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store: await closedStore() }));
   const unsigned = await forgeDelivery("{}", { "X-Hub-Signature-256": null });
   assertEquals((await app.request("/webhook", unsigned)).status, 401);
-});
-
-Deno.test("messenger() answers 503 when the store fails", async () => {
-  const app = createBaseApp({ name: "messenger", logger: { log: () => {} } });
-  const store = await closedStore();
-  app.route("/", messengerIntake({ secrets: [MESSENGER_SECRET], store }));
-  const update = messengerUpdate({ update_id: 1, message: { from: { id: 42 } } });
-  const response = await app.request("/webhook", update, { MESSENGER_ALLOWED_USERS: "*" });
-  assertEquals([response.status, response.headers.get("Retry-After")], [503, "5"]);
 });

@@ -1,18 +1,22 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { bindEnv, createBaseApp } from "../../app/base_app.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 
 import { parseJsonObject } from "../../core/parse_json.ts";
-import { type Delivery, openEventStore } from "../../events/mod.ts";
+import type { Delivery } from "../../events/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { testWith } from "../_permissions.ts";
-import type { RequestOptions } from "../_request_options.ts";
-import { messengerIntake, type MessengerIntakeOptions } from "./_intakes.ts";
+import {
+  acceptedBy,
+  assertRefusedBy,
+  messengerIntake,
+  type MessengerIntakeOptions,
+  openIntake,
+  type Refusal,
+  type Sent,
+} from "./_intakes.ts";
 
 const TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
 
-type Refusal = readonly [status: number, code: string, message: string];
 type Options = Partial<MessengerIntakeOptions>;
 
 const NO_TOKEN: Refusal = [401, "MISSING_TOKEN", "Missing secret token"];
@@ -20,58 +24,17 @@ const BAD_TOKEN: Refusal = [401, "INVALID_TOKEN", "Invalid secret token"];
 const NOT_ALLOWED: Refusal = [403, "AUTH_001", "User not authorized"];
 
 /** A fresh app with its store, for user 42. `using` closes the KV. */
-async function createMessenger(options: Options = {}, users: string | undefined = "42") {
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const records: LogRecord[] = [];
-  const app = createBaseApp<{ readonly MESSENGER_ALLOWED_USERS?: string | undefined }>({
-    name: "messenger",
-    logger: { log: (record) => records.push(record) },
-  });
-  app.route("/", messengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }));
-  const env = { MESSENGER_ALLOWED_USERS: users };
-  return {
-    app,
-    env,
-    store,
-    records,
-    post: async (sent: RequestOptions) => await app.request("/webhook", sent, env),
-    /** Counts the entries of the KV below a key. */
-    count: async (...prefix: string[]) => (await Array.fromAsync(kv.list({ prefix }))).length,
-    /** The events that wait, with their bodies. */
-    async events() {
-      const leases = await store.claim({ limit: 100, owner: "test", leaseMs: 60_000 });
-      return await Promise.all(
-        leases.map(async (lease) => ({ ...lease.record, body: await store.load(lease) })),
-      );
-    },
-    [Symbol.dispose]: () => kv.close(),
-  };
-}
+const createMessenger = (options: Options = {}, users: string | undefined = "42") =>
+  openIntake(
+    (store) => messengerIntake({ secrets: [MESSENGER_SECRET], store, ...options }),
+    { MESSENGER_ALLOWED_USERS: users },
+  );
 
-async function assertRefused(
-  sent: RequestOptions,
-  [status, code, message]: Refusal,
-  options: Options = {},
-  users?: string,
-): Promise<void> {
-  using messenger = await createMessenger(options, users);
-  const response = await messenger.post(sent);
-  assertEquals([response.status, response.headers.get("X-Error-Code")], [status, code]);
-  assertEquals(response.headers.get("Content-Type"), "application/json");
-  assertEquals(await response.json(), { error: message });
-  assertEquals(await messenger.count("events"), 0);
-}
+const assertRefused = (sent: Sent, refusal: Refusal, options?: Options, users?: string) =>
+  assertRefusedBy(createMessenger(options, users), sent, refusal);
 
-/** Posts an update, and returns the one event that it became. */
-async function accepted(sent: RequestOptions, options: Options = {}, users?: string) {
-  using messenger = await createMessenger(options, users);
-  const response = await messenger.post(sent);
-  assertEquals([response.status, await response.text()], [200, "OK"]);
-  const [event, ...others] = await messenger.events();
-  assertEquals(others, []);
-  return event!;
-}
+const accepted = (sent: Sent, options?: Options, users?: string) =>
+  acceptedBy(createMessenger(options, users), sent);
 
 /** A message of a user, user 42 where none is named. */
 const message = (from: unknown = { id: 42 }, more: object = {}) => ({
@@ -289,30 +252,6 @@ for (const [what, update] of Object.entries(STRANGERS)) {
   });
 }
 
-const KINDS = ["message", "edited_message", "callback_query", "inline_query", "my_chat_member"];
-KINDS.push("pre_checkout_query", "chat_join_request", "business_message", "a_kind_of_tomorrow");
-
-for (const kind of KINDS) {
-  Deno.test(`messenger() takes ${kind} of an allowed user, and of no other`, async () => {
-    const event = await accepted(messengerUpdate({ update_id: 1, [kind]: { from: { id: 42 } } }));
-    assertEquals(event.type, kind);
-    const other = messengerUpdate({ update_id: 1, [kind]: { from: { id: 43 } } });
-    await assertRefused(other, NOT_ALLOWED);
-  });
-}
-
-Deno.test("messenger() takes reactions and poll answers of an allowed user", async () => {
-  for (const kind of ["message_reaction", "poll_answer"]) {
-    await accepted(messengerUpdate({ update_id: 1, [kind]: { user: { id: 42 } } }));
-  }
-});
-
-for (const users of ["", "  ", ",", "alice", "-42", "4", "421"]) {
-  Deno.test(`messenger() answers 403 to user 42 by the list "${users}"`, async () => {
-    await assertRefused(messengerUpdate(message()), NOT_ALLOWED, {}, users);
-  });
-}
-
 Deno.test("messenger() answers 403 without bindings", async () => {
   using messenger = await createMessenger();
   const response = await messenger.app.request("/webhook", messengerUpdate(message()));
@@ -373,12 +312,6 @@ Deno.test("messenger() logs a warning for a token that is not right", async () =
   assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
 });
 
-Deno.test("messenger() logs a warning for a user who is not allowed", async () => {
-  using messenger = await createMessenger();
-  await messenger.post(messengerUpdate(message({ id: 43 })));
-  assertEquals(warningsOf(messenger.records).map(({ code }) => code), ["AUTH_001"]);
-});
-
 for (const unauthorized of ["reject", "ignore"] as const) {
   Deno.test(`messenger() logs the ids of a user and a chat that it is to ${unauthorized}`, async () => {
     using messenger = await createMessenger({ unauthorized });
@@ -427,22 +360,9 @@ Deno.test("messenger() can answer 200 to a user who is not allowed, and drop it"
   assertEquals(warning?.requestId, response.headers.get("X-Request-Id"));
 });
 
-Deno.test("messenger() takes an allowed user's update where others are ignored", async () => {
-  await accepted(messengerUpdate(message()), IGNORE);
-});
-
 Deno.test("messenger() answers 401 and 400 where users are ignored", async () => {
   await assertRefused(messengerUpdate(message(), { [TOKEN]: "wrong" }), BAD_TOKEN, IGNORE);
   await assertRefused(messengerUpdate("{"), [400, "INVALID_BODY", "Body is not JSON"], IGNORE);
-});
-
-Deno.test("messenger() makes one event of the same update 50 times in parallel", async () => {
-  using messenger = await createMessenger();
-  const post = async () => await messenger.post(messengerUpdate(message()));
-  for (const response of await Promise.all(Array.from({ length: 50 }, post))) {
-    assertEquals([response.status, await response.text()], [200, "OK"]);
-  }
-  assertEquals(await messenger.count("events", "event"), 1);
 });
 
 Deno.test("messenger() takes updates out of order and repeated once each", async () => {
@@ -455,13 +375,6 @@ Deno.test("messenger() takes updates out of order and repeated once each", async
   assertEquals(ids, ["1", "2", "3"]);
 });
 
-Deno.test("messenger() makes an event of each update without an id", async () => {
-  using messenger = await createMessenger();
-  const { message: content } = message();
-  for (let i = 0; i < 3; i++) await messenger.post(messengerUpdate({ message: content }));
-  assertEquals(await messenger.count("events", "event"), 3);
-});
-
 Deno.test("messenger() takes 1 MiB by default, and not a byte more", async () => {
   const sized = (size: number) => {
     const update = JSON.stringify(message({ id: 42 }, { text: "" }));
@@ -470,22 +383,4 @@ Deno.test("messenger() takes 1 MiB by default, and not a byte more", async () =>
   assertEquals((await accepted(messengerUpdate(sized(1_048_576)))).body.byteLength, 1_048_576);
   const tooLarge: Refusal = [413, "BODY_TOO_LARGE", "Body larger than 1048576 bytes"];
   await assertRefused(messengerUpdate(sized(1_048_577)), tooLarge);
-});
-
-Deno.test("messenger() answers 408 to a body that does not come in time", async () => {
-  const { headers } = messengerUpdate(message());
-  const stuck = { method: "POST", headers, body: new ReadableStream() };
-  const late: Refusal = [408, "BODY_TIMEOUT", "Body not received in time"];
-  await assertRefused(stuck, late, { bodyTimeoutMs: 1 });
-});
-
-testWith(["net"], "messenger() takes and refuses updates over HTTP", async () => {
-  using messenger = await createMessenger();
-  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
-  await using server = Deno.serve(quiet, bindEnv(messenger.app, messenger.env));
-  const url = `http://127.0.0.1:${server.addr.port}/webhook`;
-  const taken = await fetch(url, messengerUpdate(message()));
-  assertEquals([taken.status, await taken.text()], [200, "OK"]);
-  const refused = await fetch(url, messengerUpdate(message({ id: 43 })));
-  assertEquals([refused.status, await refused.json()], [403, { error: "User not authorized" }]);
 });

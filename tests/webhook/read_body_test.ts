@@ -1,13 +1,11 @@
 import { assert, assertEquals, assertLessOrEqual, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { bindEnv, createBaseApp } from "../../app/base_app.ts";
-import { HttpError, type LogRecord } from "../../middleware/mod.ts";
+import { HttpError } from "../../middleware/mod.ts";
 
 import { checkDeclaredBody, readBody } from "../../webhook/read_body.ts";
-import { openEventStore } from "../../events/mod.ts";
-import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { forgeDelivery } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
+import { exchange, serveForge } from "./_served.ts";
 
 const encoder = new TextEncoder();
 
@@ -216,39 +214,6 @@ Deno.test("checkDeclaredBody() lets the content encoding identity pass", () => {
   check({ "Content-Encoding": " Identity " });
 });
 
-/** Serves an intake on loopback. `seen(n)` resolves once n requests to the webhook are logged. */
-async function serve(options: Partial<ForgeIntakeOptions> = {}) {
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const records: LogRecord[] = [];
-  let notify = () => {};
-  const log = (record: LogRecord) => {
-    records.push(record);
-    notify();
-  };
-  const app = createBaseApp({ name: "forge", logger: { log } });
-  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, ...options }));
-  const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
-  const server = Deno.serve(quiet, bindEnv(app, {}));
-  return {
-    records,
-    port: server.addr.port,
-    url: `http://127.0.0.1:${server.addr.port}`,
-    async stored() {
-      return (await Array.fromAsync(kv.list({ prefix: ["events"] }))).length;
-    },
-    async seen(count: number) {
-      while (records.filter(({ path }) => path === "/webhook").length < count) {
-        await new Promise<void>((resolve) => notify = resolve);
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      await server.shutdown();
-      kv.close();
-    },
-  };
-}
-
 /** The head of a genuine delivery, which declares a body of so many bytes. */
 async function head(length: number | null, body = "{}"): Promise<string> {
   const { headers } = await forgeDelivery(body);
@@ -278,7 +243,7 @@ async function receive(connection: Deno.TcpConn): Promise<string> {
 }
 
 testWith(["net"], "forge() answers 408 to a body of one byte at a time", async () => {
-  await using server = await serve({ bodyTimeoutMs: 150 });
+  await using server = await serveForge({ bodyTimeoutMs: 150 });
   using connection = await connect(server.port, await head(10_000));
   const timer = setInterval(() => connection.write(encoder.encode(" ")).catch(() => {}), 5);
   const response = await receive(connection);
@@ -286,22 +251,22 @@ testWith(["net"], "forge() answers 408 to a body of one byte at a time", async (
   assert(response.startsWith("HTTP/1.1 408 "), response);
   assert(response.toLowerCase().includes("x-error-code: body_timeout"), response);
   assert(response.endsWith('{"error":"Body not received in time"}'), response);
-  assertEquals(await server.stored(), 0);
+  assertEquals(await server.events(), []);
 });
 
 testWith(
   ["net"],
   "forge() answers 408 to a chunked body that does not end",
   async () => {
-    await using server = await serve({ bodyTimeoutMs: 50 });
+    await using server = await serveForge({ bodyTimeoutMs: 50 });
     using connection = await connect(server.port, `${await head(null)}2\r\n{}\r\n`);
     assert((await receive(connection)).startsWith("HTTP/1.1 408 "));
-    assertEquals(await server.stored(), 0);
+    assertEquals(await server.events(), []);
   },
 );
 
 testWith(["net"], "forge() takes a slow body that is in time", async () => {
-  await using server = await serve();
+  await using server = await serveForge();
   using connection = await connect(server.port, await head(2));
   for (const byte of "{}") await connection.write(encoder.encode(byte));
   await server.seen(1);
@@ -309,72 +274,44 @@ testWith(["net"], "forge() takes a slow body that is in time", async () => {
 });
 
 testWith(["net"], "the health routes answer while 50 bodies stand still", async () => {
-  await using server = await serve({ bodyTimeoutMs: 60_000 });
+  await using server = await serveForge({ bodyTimeoutMs: 60_000 });
   const start = await head(10);
   const all = await Promise.all(Array.from({ length: 50 }, () => connect(server.port, start)));
-  const response = await fetch(`${server.url}/health`);
-  assertEquals([response.status, (await response.json()).status], [200, "ok"]);
+  assert(await server.isHealthy());
   for (const connection of all) connection.close();
   await server.seen(50);
 });
 
-testWith(["net"], "a client gone in mid-body leaves no error and no event", async () => {
-  await using server = await serve();
-  const start = await head(10);
-  for (let i = 0; i < 100; i++) (await connect(server.port, `${start}{}`)).close();
-  await server.seen(100);
-  assertEquals(server.records.filter(({ level }) => level === "error"), []);
-  assertEquals(server.records.filter(({ error }) => error !== undefined), []);
-  assertEquals(await server.stored(), 0);
-});
-
-testWith(["net"], "forge() takes deliveries after clients were gone", async () => {
-  await using server = await serve();
-  const start = await head(10);
-  for (let i = 0; i < 20; i++) (await connect(server.port, `${start}{}`)).close();
-  const response = await fetch(`${server.url}/webhook`, await forgeDelivery("{}"));
-  assertEquals([response.status, await response.text()], [200, "OK"]);
-  await server.seen(21);
-});
+testWith(
+  ["net"],
+  "a client gone in mid-body leaves no error and no event, and others are served",
+  async () => {
+    await using server = await serveForge();
+    const start = await head(10);
+    for (let i = 0; i < 100; i++) (await connect(server.port, `${start}{}`)).close();
+    await server.seen(100);
+    assertEquals(await exchange(server.port, `${await head(2)}{}`), {
+      statuses: [200],
+      ended: "open",
+    });
+    assertEquals(server.records.filter(({ level }) => level === "error"), []);
+    assertEquals(server.records.filter(({ error }) => error !== undefined), []);
+    assertEquals((await server.events()).length, 1);
+  },
+);
 
 testWith(
   ["net"],
   "forge() answers 413 to a declared length without reading",
   async () => {
-    await using server = await serve({ maxBodyBytes: 100 });
+    await using server = await serveForge({ maxBodyBytes: 100 });
     using connection = await connect(server.port, await head(101));
     assert((await receive(connection)).startsWith("HTTP/1.1 413 "));
   },
 );
 
 testWith(["net"], "forge() answers 413 to a chunked body at the limit", async () => {
-  await using server = await serve({ maxBodyBytes: 100 });
+  await using server = await serveForge({ maxBodyBytes: 100 });
   using connection = await connect(server.port, `${await head(null)}65\r\n${"x".repeat(101)}\r\n`);
   assert((await receive(connection)).startsWith("HTTP/1.1 413 "));
 });
-
-testWith(
-  ["net"],
-  "forge() answers 401 to an unsigned head without reading",
-  async () => {
-    await using server = await serve();
-    const unsigned = "POST /webhook HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n";
-    using connection = await connect(server.port, unsigned);
-    assert((await receive(connection)).startsWith("HTTP/1.1 401 "));
-  },
-);
-
-testWith(
-  ["net"],
-  "forge() answers 415 to a compressed body and inflates nothing",
-  async () => {
-    await using server = await serve();
-    const bytes = new Blob(["{}"]).stream().pipeThrough(new CompressionStream("gzip"));
-    const zipped = new Uint8Array(await new Response(bytes).arrayBuffer());
-    const delivery = await forgeDelivery(zipped, { "Content-Encoding": "gzip" });
-    const response = await fetch(`${server.url}/webhook`, delivery);
-    assertEquals(response.status, 415);
-    assertEquals(await response.json(), { error: "Unsupported content encoding" });
-    assertEquals(await server.stored(), 0);
-  },
-);

@@ -227,14 +227,9 @@ Deno.test("standard() refuses ids that have dots, or no id could have", async ()
 const UNREADABLE: Readonly<Record<string, [code: string, body: object | string]>> = {
   "no type": ["MISSING_EVENT", { data: {} }],
   "a type that is a number": ["INVALID_EVENT", { type: 7 }],
-  "a type that is null": ["INVALID_EVENT", { type: null }],
-  "an empty type": ["INVALID_EVENT", { type: "" }],
   "a type with a slash": ["INVALID_EVENT", { type: "invoice/paid" }],
   "a type of 101 letters": ["INVALID_EVENT", { type: "x".repeat(101) }],
   "a body that is not JSON": ["INVALID_BODY", "hello"],
-  "an empty body": ["INVALID_BODY", ""],
-  "a body that is an array": ["INVALID_BODY", "[]"],
-  "a body nested too deeply": ["INVALID_BODY", `{"type":${"[".repeat(70)}${"]".repeat(70)}}`],
 };
 
 for (const [what, [code, payload]] of Object.entries(UNREADABLE)) {

@@ -11,42 +11,6 @@ const read = (update: string | object) =>
   );
 const userIdOf = (update: string | object) => read(update).sender?.id;
 
-/** The kinds of updates, what they hold, and who sent them. */
-const UPDATES: readonly (readonly [kind: string, content: unknown, sender: number | undefined])[] =
-  [
-    ["message", { from: { id: 42 }, text: "hi" }, 42],
-    ["edited_message", { from: { id: 42 } }, 42],
-    ["business_message", { from: { id: 42 } }, 42],
-    ["edited_business_message", { from: { id: 42 } }, 42],
-    ["callback_query", { id: "1", from: { id: 42 }, message: { from: { id: 7 } } }, 42],
-    ["inline_query", { id: "1", from: { id: 42 }, query: "" }, 42],
-    ["chosen_inline_result", { from: { id: 42 } }, 42],
-    ["shipping_query", { from: { id: 42 } }, 42],
-    ["pre_checkout_query", { from: { id: 42 } }, 42],
-    ["purchased_paid_media", { from: { id: 42 } }, 42],
-    ["my_chat_member", { from: { id: 42 }, new_chat_member: { user: { id: 7 } } }, 42],
-    ["chat_member", { from: { id: 42 }, old_chat_member: { user: { id: 7 } } }, 42],
-    ["chat_join_request", { from: { id: 42 }, user_chat_id: 7 }, 42],
-    ["business_connection", { id: "1", user: { id: 42 }, user_chat_id: 7 }, 42],
-    ["message_reaction", { user: { id: 42 }, chat: { id: 7 } }, 42],
-    ["poll_answer", { poll_id: "1", user: { id: 42 } }, 42],
-    ["message_reaction", { actor_chat: { id: 7 }, chat: { id: 7 } }, undefined],
-    ["poll_answer", { voter_chat: { id: 7 } }, undefined],
-    ["message_reaction_count", { chat: { id: 7 } }, undefined],
-    ["channel_post", { chat: { id: 7 }, sender_chat: { id: 7 } }, undefined],
-    ["edited_channel_post", { chat: { id: 7 }, author_signature: "42" }, undefined],
-    ["deleted_business_messages", { chat: { id: 7 } }, undefined],
-    ["poll", { id: "42" }, undefined],
-    ["a_kind_of_tomorrow", { from: { id: 42 } }, 42],
-  ];
-
-for (const [kind, content, sender] of UPDATES) {
-  Deno.test(`parseMessengerUpdate() finds ${sender} in ${kind} ${JSON.stringify(content)}`, () => {
-    const { type, sender: found } = read({ update_id: 1, [kind]: content });
-    assertEquals([type, found?.id], [kind, sender]);
-  });
-}
-
 const NO_SENDERS: readonly unknown[] = [
   {},
   [],

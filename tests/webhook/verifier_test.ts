@@ -61,17 +61,6 @@ async function assertRefused(verifying: () => unknown): Promise<void> {
   assertEquals([error.status, error.code], [401, "INVALID_SIG"]);
 }
 
-/** Of the text "Hello, World!", published by GitHub with this secret. */
-const HELLO = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-
-Deno.test("Verifier takes GitHub's published vector", () => {
-  const request = {
-    headers: new Headers({ "X-Hub-Signature-256": HELLO }),
-    body: encoder.encode("Hello, World!"),
-  };
-  assertEquals(verify(verifierOf("It's a Secret to Everybody"), request), "secret 1");
-});
-
 const SECRETS = ["s", "clé secrète", "s\0s", "x".repeat(64), "x".repeat(65)];
 
 for (const bytes of [0, 1_000, 262_144, 262_145, 2 * 524_288]) {
@@ -135,13 +124,6 @@ Deno.test("a large body is verified on another thread, and its copy counted mean
   assert(verifying instanceof Promise);
   assertEquals(budget.bytes, LARGE);
   assertEquals(await verifying, "secret 1");
-  assertEquals(budget.bytes, 0);
-});
-
-Deno.test("a large body that is forged is refused, and counted no longer", async () => {
-  const budget = new BodyBudget(4 * LARGE);
-  const forged = await signed(LARGE, "another");
-  await assertRefused(() => verify(verifierOf(FORGE_SECRET), forged, budget));
   assertEquals(budget.bytes, 0);
 });
 
