@@ -1,10 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { byChat, byRepository } from "../../webhook/mod.ts";
 import type { Delivery } from "../../events/mod.ts";
-import { createBaseApp } from "../../mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { memoryStore } from "../events/store/_stores.ts";
-import { forgeIntake, messengerIntake } from "./_intakes.ts";
+import { forgeIntake, messengerIntake, openIntake } from "./_intakes.ts";
 
 const keyOf = (groupBy: typeof byChat, payload: Record<string, unknown>) =>
   groupBy({
@@ -52,28 +50,27 @@ Deno.test("byChat() gives no key to an update without a chat", () => {
 });
 
 Deno.test("forge() with groupBy has a repository's events wait for each other", async () => {
-  await using sut = await memoryStore();
-  const { store } = sut;
-  const app = createBaseApp({ name: "test", logger: false });
-  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, groupBy: byRepository }));
-  for (const repository of [1, 1, 2]) {
-    const init = await forgeDelivery(JSON.stringify({ repository: { id: repository } }));
-    assertEquals((await app.request("/webhook", init)).status, 200);
+  using sut = await openIntake((store) =>
+    forgeIntake({ secrets: [FORGE_SECRET], store, groupBy: byRepository })
+  );
+  for (const id of [1, 1, 2]) {
+    const sent = forgeDelivery(JSON.stringify({ repository: { id } }));
+    assertEquals((await sut.post(sent)).status, 200);
   }
-  const leases = await store.claim({ limit: 10, owner: "test", leaseMs: 1_000 });
-  assertEquals(leases.map(({ record }) => record.orderingKey).toSorted(), ["1", "2"]);
+  const events = await sut.events();
+  assertEquals(events.map(({ orderingKey }) => orderingKey).toSorted(), ["1", "2"]);
 });
 
 Deno.test("messenger() with groupBy has a chat's updates wait for each other", async () => {
-  await using sut = await memoryStore();
-  const { store } = sut;
-  const app = createBaseApp<{ MESSENGER_ALLOWED_USERS: string }>({ name: "test", logger: false });
-  app.route("/", messengerIntake({ secrets: [MESSENGER_SECRET], store, groupBy: byChat }));
-  for (const [updateId, chat] of [[1, 7], [2, 7], [3, 8]]) {
-    const update = { update_id: updateId, message: { from: { id: 42 }, chat: { id: chat } } };
-    const env = { MESSENGER_ALLOWED_USERS: "42" };
-    assertEquals((await app.request("/webhook", messengerUpdate(update), env)).status, 200);
+  using sut = await openIntake((store) =>
+    messengerIntake({
+      ...{ secrets: [MESSENGER_SECRET], store, groupBy: byChat, isAuthorized: () => true },
+    })
+  );
+  for (const [update_id, id] of [[1, 7], [2, 7], [3, 8]]) {
+    const sent = messengerUpdate({ update_id, message: { from: { id: 42 }, chat: { id } } });
+    assertEquals((await sut.post(sent)).status, 200);
   }
-  const leases = await store.claim({ limit: 10, owner: "test", leaseMs: 1_000 });
-  assertEquals(leases.map(({ record }) => record.id).toSorted(), ["messenger:1", "messenger:3"]);
+  const events = await sut.events();
+  assertEquals(events.map(({ id }) => id).toSorted(), ["messenger:1", "messenger:3"]);
 });

@@ -1,32 +1,28 @@
 /** A messenger sends an update that was answered 5xx again for a day, and holds up the chat's later ones. */
 import { assertEquals } from "@std/assert";
-import { createBaseApp } from "../../app/base_app.ts";
-import type { LogRecord } from "../../middleware/mod.ts";
-
-import { openEventStore } from "../../events/mod.ts";
 import { startWorker } from "../../events/worker/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { forgeIntake, messengerIntake, type MessengerIntakeOptions } from "./_intakes.ts";
+import {
+  forgeIntake,
+  messengerIntake,
+  type MessengerIntakeOptions,
+  openIntake,
+} from "./_intakes.ts";
 
 /** A messenger's app for everybody, and what updates are answered, by id. */
 async function createMessenger(options: Partial<MessengerIntakeOptions> = {}) {
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv, { log: () => {} });
-  const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "bot", logger: { log: (record) => records.push(record) } });
-  const intake = { secrets: [MESSENGER_SECRET], store, isAuthorized: () => true, ...options };
-  app.route("/", messengerIntake(intake));
+  const sut = await openIntake((store) =>
+    messengerIntake({ secrets: [MESSENGER_SECRET], store, isAuthorized: () => true, ...options })
+  );
   return {
-    kv,
-    store,
-    records,
+    ...sut,
     post: async (id: number) => {
       const update = { update_id: id, message: { from: { id: 42 }, chat: { id: 7 } } };
-      return (await app.request("/webhook", messengerUpdate(update))).status;
+      return (await sut.post(messengerUpdate(update))).status;
     },
     ids: async () =>
-      (await Array.fromAsync(store.list())).map(({ id }) => id.slice("messenger:".length)).sort(),
-    [Symbol.dispose]: () => kv.close(),
+      (await Array.fromAsync(sut.store.list())).map(({ id }) => id.slice("messenger:".length))
+        .sort(),
   };
 }
 
@@ -95,12 +91,11 @@ for (const [what, groupBy] of UNORDERED) {
 }
 
 Deno.test("a forge's delivery is taken as well where groupBy throws", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
   const [, groupBy] = UNORDERED[0]!;
-  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, groupBy }));
-  assertEquals((await app.request("/webhook", await forgeDelivery("{}"))).status, 200);
+  using forge = await openIntake((store) =>
+    forgeIntake({ secrets: [FORGE_SECRET], store, groupBy })
+  );
+  assertEquals((await forge.post(forgeDelivery("{}"))).status, 200);
 });
 
 Deno.test("an update is answered 200 whose record cannot be read", async () => {

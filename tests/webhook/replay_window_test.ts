@@ -1,6 +1,4 @@
 import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
-import { createBaseApp } from "../../app/base_app.ts";
-import type { LogRecord } from "../../middleware/mod.ts";
 import type { IntakeStore } from "../../webhook/intake.ts";
 import { type EventRecord, openEventStore } from "../../events/mod.ts";
 import { openSqlite } from "../_sqlite.ts";
@@ -8,27 +6,23 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { claimOne } from "../events/store/_events.ts";
 import { FORGE_SECRET, forgeDelivery, sign } from "../_deliveries.ts";
-import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
+import { forgeIntake, type ForgeIntakeOptions, openIntake } from "./_intakes.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** A forge's app with a window of an hour, and its store. */
 async function createForge(options: Partial<ForgeIntakeOptions> = {}) {
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  const intake = { secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS, ...options };
-  app.route("/", forgeIntake(intake));
+  const sut = await openIntake((store) =>
+    forgeIntake({ secrets: [FORGE_SECRET], store, replayWindowMs: HOUR_MS, ...options })
+  );
+  const events = () => Array.fromAsync(sut.store.list());
   return {
-    records,
-    events: () => Array.fromAsync(store.list()),
-    ids: async () => (await Array.fromAsync(store.list())).map(({ id }) => id).sort(),
+    ...{ ...sut, events },
+    ids: async () => (await events()).map(({ id }) => id).sort(),
     post: async (body: string, headers: Record<string, string | null> = {}) => {
-      const response = await app.request("/webhook", await forgeDelivery(body, headers));
+      const response = await sut.post(forgeDelivery(body, headers));
       return [response.status, await response.text()];
     },
-    [Symbol.dispose]: () => kv.close(),
   };
 }
 

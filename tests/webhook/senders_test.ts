@@ -1,12 +1,11 @@
 import examples from "@octokit/webhooks-examples" with { type: "json" };
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { createBaseApp } from "../../app/base_app.ts";
-import type { LogRecord } from "../../middleware/mod.ts";
-import { openEventStore, startWorker, type WebhookEvent } from "../../events/mod.ts";
+import { startWorker, type WebhookEvent } from "../../events/mod.ts";
+import { forge as platform } from "../../webhook/mod.ts";
 
 import type { RequestOptions } from "../_request_options.ts";
 import { type SenderOptions, SENDERS } from "../_senders.ts";
-import { forgeIntake, type ForgeIntakeOptions } from "./_intakes.ts";
+import { forgeIntake, type ForgeIntakeOptions, openIntake } from "./_intakes.ts";
 
 const HUB_SECRET = "It's a Secret to Everybody";
 const STANDARD_SECRET = `whsec_${btoa("32 bytes that nobody can guess..")}`;
@@ -38,18 +37,14 @@ function send(sender: Sender, options: Partial<SenderOptions> = {}, document = D
 
 /** Posts a request to a fresh app, and returns what it answers, logs and stores. */
 async function post(sent: Sent | Promise<Sent>, secrets: Secrets) {
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const records: LogRecord[] = [];
-  const app = createBaseApp({ name: "forge", logger: { log: (record) => records.push(record) } });
-  app.route("/", forgeIntake({ ...secrets, store }));
-  const response = await app.request("/webhook", await sent);
-  const [lease] = await store.claim({ limit: 1, owner: "test", leaseMs: 60_000 });
+  using sut = await openIntake((store) => forgeIntake({ ...secrets, store }));
+  const response = await sut.post(sent);
+  const [event] = await sut.events();
   return {
     status: response.status,
     code: response.headers.get("X-Error-Code"),
-    records,
-    event: lease && { ...lease.record, body: new TextDecoder().decode(await store.load(lease)) },
+    records: sut.records,
+    event: event && { ...event, body: new TextDecoder().decode(event.body) },
   };
 }
 
@@ -251,28 +246,22 @@ const BAD: readonly (readonly [Secrets, string])[] = [
 ];
 
 for (const [secrets, message] of BAD) {
-  Deno.test(`forge() refuses ${JSON.stringify(secrets)}: ${message}`, async () => {
-    using kv = await Deno.openKv(":memory:");
-    const store = await openEventStore(kv);
-    const build = () => forgeIntake({ ...secrets, store });
-    assertThrows(build, TypeError, `Cannot define the platform 'forge': ${message}`);
+  Deno.test(`forge() refuses ${JSON.stringify(secrets)}: ${message}`, () => {
+    const define = () => platform(secrets);
+    assertThrows(define, TypeError, `Cannot define the platform 'forge': ${message}`);
   });
 }
 
 Deno.test("forge() brings all of GitHub's examples to the handler byte for byte", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const app = createBaseApp({ name: "forge", logger: false });
-  app.route("/", forgeIntake({ ...ONLY.github, store }));
+  using sut = await openIntake((store) => forgeIntake({ ...ONLY.github, store }));
   const handled = new Map<string, WebhookEvent>();
-  const worker = startWorker(store, (event) => void handled.set(event.deliveryId!, event));
+  const worker = startWorker(sut.store, (event) => void handled.set(event.deliveryId!, event));
   const sent = new Map<string, readonly [type: string, body: string]>();
   for (const { name, examples: payloads } of examples) {
     for (const payload of payloads) {
       const [id, body] = [crypto.randomUUID(), JSON.stringify(payload)];
       sent.set(id, [name, body]);
-      const request = await send("github", { type: name, id }, body);
-      assertEquals((await app.request("/webhook", request)).status, 200);
+      assertEquals((await sut.post(send("github", { type: name, id }, body))).status, 200);
     }
   }
   await worker.poll();
