@@ -19,7 +19,7 @@ export interface TestDelivery {
   /**
    * Path that it is posted to.
    *
-   * @default {undefined} That of the app's only platform of this kind.
+   * @default {undefined} The path of the app's only platform of this kind.
    */
   readonly path?: string | undefined;
   /** Method. */
@@ -37,7 +37,7 @@ export interface TestDelivery {
  */
 export interface ForgeDeliveryOptions {
   /**
-   * Sender of the delivery: `forge` uses the headers of this package's own contract, `gitlab` is GitLab with a
+   * Sender of the delivery: `forge` uses the headers of this package's contract, `gitlab` is GitLab with a
    * signing token, and `gitlab-token` is GitLab with a secret token.
    *
    * @default {"github"}
@@ -53,7 +53,7 @@ export interface ForgeDeliveryOptions {
   /**
    * Secret that the delivery is signed with, or token that it carries.
    *
-   * @default {TEST_SECRETS} The one of the sender.
+   * @default {TEST_SECRETS} The sender's.
    */
   readonly secret?: string | undefined;
   /**
@@ -71,7 +71,7 @@ export interface ForgeDeliveryOptions {
   /**
    * Path that the delivery is posted to.
    *
-   * @default {undefined} That of the app's only platform of its kind.
+   * @default {undefined} The path of the app's only platform of its kind.
    */
   readonly path?: string | undefined;
   /**
@@ -89,7 +89,7 @@ export interface ForgeDeliveryOptions {
  */
 export interface MessengerUpdateOptions {
   /**
-   * Sender of the update: `messenger` uses the header of this package's own contract.
+   * Sender of the update: `messenger` uses the header of this package's contract.
    *
    * @default {"telegram"}
    */
@@ -103,7 +103,7 @@ export interface MessengerUpdateOptions {
   /**
    * Path that the update is posted to.
    *
-   * @default {undefined} That of the app's only platform of its kind.
+   * @default {undefined} The path of the app's only platform of its kind.
    */
   readonly path?: string | undefined;
 }
@@ -135,7 +135,7 @@ export interface StandardDeliveryOptions {
   /**
    * Path that the delivery is posted to.
    *
-   * @default {undefined} That of the app's only platform of its kind.
+   * @default {undefined} The path of the app's only platform of its kind.
    */
   readonly path?: string | undefined;
   /**

@@ -16,7 +16,7 @@ const UNCOUNTED = 64;
 const RETRY_AFTER_SECONDS = "10";
 
 /**
- * Creates the error for a body that there is no room for.
+ * Creates the error for a body without room.
  *
  * @returns The error, 503 `OVERLOADED` with `Retry-After`.
  */
@@ -33,10 +33,10 @@ export function overloaded(): HttpError {
  * arriving counts 64 KiB more, however little has come: 20,000 bodies of one byte took 2 GB.
  *
  * Past the limit, either small bodies (up to 64 KiB) or large ones are evicted, whichever hold more: the
- * oldest of the small ones, or the one that has been large for the longest. So stalled uploads keep
- * no genuine ones out, small or large. A genuine body is evicted only if, before it is verified, half of
- * the budget that is not reserved or kept is filled by later bodies. A verified body is kept, and if such
- * bodies fill the budget, new ones are refused.
+ * oldest small one, or the one that has been large for the longest. So stalled uploads do not keep genuine
+ * ones out, small or large. A genuine body is evicted only if later bodies fill half of the budget that is
+ * not reserved or kept before it is verified. Verified bodies are kept. If they fill the budget, new ones
+ * are refused.
  *
  * Large verified bodies are parsed and stored at the same time only if they fit a quarter of the budget:
  * 1 MB of JSON becomes a text, objects, and parts to be stored, 4 MB or more.
@@ -90,8 +90,8 @@ export class BodyBudget {
    * Reserves room for a body that cannot be given up while it arrives.
    *
    * @param bytes The number of bytes.
-   * @returns The room; null if all such bodies would take more than an eighth of the budget, or the bodies that
-   * are kept leave none.
+   * @returns The room; null if reserved rooms would take more than an eighth of the budget, or the kept bodies
+   * leave too little.
    */
   reserve(bytes: number): ReservedRoom | null {
     const most = this.#maxBytes / 8;

@@ -36,8 +36,8 @@ import { type Credentials, Verifier } from "./verifier.ts";
 import { HUB_SCHEME, isStandardSecret, standardKeyOf, standardScheme } from "./verify_signature.ts";
 
 /**
- * Options of {@linkcode forge} and {@linkcode gitlab}, and without tokens those of {@linkcode github} and
- * {@linkcode gitea}. Given in code, secrets or tokens are enough.
+ * Options of {@linkcode forge} and {@linkcode gitlab}. {@linkcode github} and {@linkcode gitea} have the same,
+ * without `tokens`. In code, secrets or tokens are enough.
  *
  * @category Platforms
  */
@@ -46,15 +46,15 @@ export interface ForgeOptions extends PlatformOptions {
    * Secrets that deliveries are signed with: several while one is being replaced. A secret that begins
    * with `whsec_` is a signing token of GitLab, with its key in base64.
    *
-   * @default {undefined} Those of the variable; none if `tokens` are given.
+   * @default {undefined} The variable's; none if `tokens` are given.
    */
   readonly secrets?: readonly string[] | undefined;
   /**
    * Tokens that GitLab sends along in `X-Gitlab-Token` if it does not sign. Such a token travels with
    * each delivery, and whoever reads it once can send any. So tokens are separate from `secrets`, and
-   * none of them may be a secret as well.
+   * a token must not be a secret as well.
    *
-   * @default {undefined} Those of the variable; none if `secrets` are given.
+   * @default {undefined} The variable's; none if `secrets` are given.
    */
   readonly tokens?: readonly string[] | undefined;
 }
@@ -115,8 +115,8 @@ const GITLAB: ForgeProduct = {
 };
 
 /**
- * All code hosts, and this package's own contract. Forgejo sends the headers of all but the first, Gitea its own
- * and GitHub's: so a product's own name comes before the names that it borrows.
+ * All code hosts, and the contract of this package. Gitea also sends GitHub's headers, and Forgejo both theirs:
+ * a product's name comes before the names that it borrows.
  */
 const FORGE: ForgeProduct = {
   name: "forge",
@@ -149,7 +149,7 @@ function named(...headers: readonly `${string}-${string}`[]): Names {
  *
  * A delivery is verified in one of the ways of {@linkcode verifyForgeDelivery}.
  *
- * @typeParam TEvents The payloads by type. By default those of all these code hosts.
+ * @typeParam TEvents The payloads by type. By default the payloads of all these code hosts.
  * @param options Its name, path, limits and ordering, and secrets in code.
  * @returns The platform.
  * @throws {TypeError} If an option has the wrong type, or a secret cannot be used.
@@ -166,7 +166,7 @@ export function forge<TEvents extends object = ForgeEvents>(
  * Makes the platform of GitHub. It reads `GITHUB_WEBHOOK_SECRET`, during a rotation also with `_PREVIOUS`.
  * With another `name` the variable begins with that name.
  *
- * @typeParam TEvents The payloads by type. By default those that GitHub publishes.
+ * @typeParam TEvents The payloads by type. By default the ones that GitHub publishes.
  * @param options Its name, path, limits and ordering, and secrets in code.
  * @returns The platform.
  * @throws {TypeError} If an option has the wrong type, or a secret cannot be used.
@@ -183,7 +183,7 @@ export function github<TEvents extends object = GithubEvents>(
  * Makes the platform of Gitea and Forgejo. It reads `GITEA_WEBHOOK_SECRET`, during a rotation also with
  * `_PREVIOUS`. With another `name` the variable begins with that name.
  *
- * @typeParam TEvents The payloads by type. By default those of GitHub, which Gitea's and Forgejo's are like.
+ * @typeParam TEvents The payloads by type. By default GitHub's: Gitea's and Forgejo's are like them.
  * @param options Its name, path, limits and ordering, and secrets in code.
  * @returns The platform.
  * @throws {TypeError} If an option has the wrong type, or a secret cannot be used.
@@ -216,7 +216,7 @@ export function gitlab<TEvents extends object = GitlabEvents>(
 
 function flawOfSecret(secret: string): string | undefined {
   if (NO_SECRET.test(secret)) {
-    return "begins with whpk_ or whsk_: those are keys of Ed25519, and no secrets";
+    return "begins with whpk_ or whsk_: it is a key of Ed25519, and not a secret";
   }
   if (!isStandardSecret(secret) || standardKeyOf(secret)) return undefined;
   return "begins with whsec_ and is not base64";
@@ -308,7 +308,7 @@ function isEmpty(list: unknown): boolean {
  * make up for it.
  *
  * - `X-Hub-Signature-256` (GitHub, Gitea, Forgejo): HMAC-SHA256 over the body as it was sent or, for a
- *   form, over the JSON document in it, which is what Gitea and Forgejo sign.
+ *   form, over the JSON document in it, as Gitea and Forgejo sign.
  * - `webhook-signature` (GitLab with a signing token), checked with the secrets that begin with `whsec_`:
  *   over id, time and body, and not older than 5 minutes.
  * - `X-Gitlab-Token` (GitLab with a secret token), only if there are `tokens`: it travels with each
@@ -381,15 +381,15 @@ function firstOf(headers: Headers, names: Names): readonly [value?: string, sour
   return [];
 }
 
-/** `Merge Request Hook` becomes `merge_request`, which is how all others write types. */
+/** Makes `merge_request` of `Merge Request Hook`: all others write types so. */
 function typeOf(type: string): string {
   if (!GITLAB_TYPE.test(type)) return type;
   return type.slice(0, -" Hook".length).replaceAll(" ", "_").toLowerCase();
 }
 
 /**
- * Reads the action, the repository and the user behind the event: `action`, `repository` and `sender`, or what
- * GitLab writes, `object_attributes`, `project`, and `user` or `user_id`.
+ * Reads the action, the repository and the user behind the event: from `action`, `repository` and `sender`, or
+ * from GitLab's `object_attributes`, `project`, and `user` or `user_id`.
  */
 export function subjectsOf(
   payload: JsonObject,

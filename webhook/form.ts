@@ -92,7 +92,7 @@ function decode(body: Uint8Array, start: number, target: Uint8Array) {
     if (byte === ESCAPE) {
       byte = DIGIT[body[next + 1]!]! << 4 | DIGIT[body[next + 2]!]!;
       next += 2;
-      // Past the body's end there is no digit either.
+      // A digit past the body's end is missing, too.
       if (!(next < body.length && byte <= 255)) return { isRight: false, size, next };
     } else if (byte === MALFORMED) return { isRight: false, size, next };
     target[size++] = byte;

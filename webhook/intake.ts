@@ -273,7 +273,7 @@ class Intake {
     return { requestId: c.get("requestId"), platform: this.#platform.kind, code, ...ids };
   }
 
-  /** Puts a delivery into the store, in a span of its own if there are spans. */
+  /** Puts a delivery into the store, in a span if there are spans. */
   #enqueue(delivery: Delivery, body: HeldBody): Promise<AcceptResult> {
     const { platform, body: { byteLength: bytes } } = delivery;
     const options = {

@@ -32,7 +32,7 @@ import {
 import { checkSecrets, type FlawOf, flawOfToken, secretVariable } from "./secrets.ts";
 import { type Credentials, Verifier } from "./verifier.ts";
 
-/** Header of this package's own contract. */
+/** Header of this package's contract. */
 const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 
 /** Header of Telegram. */
@@ -92,12 +92,12 @@ export interface MessengerOptions extends PlatformOptions {
   /**
    * Secret tokens that are accepted: several while one is being replaced.
    *
-   * @default {undefined} Those of the variable.
+   * @default {undefined} The variable's.
    */
   readonly secrets?: readonly string[] | undefined;
   /**
    * Decides which updates reach the bot, by the bindings, the user's id and the parsed update. The bindings are
-   * those of the app, and `MESSENGER_ALLOWED_USERS`. The id is undefined for an update without a user, such as a
+   * the app's, with `MESSENGER_ALLOWED_USERS`. The id is undefined for an update without a user, such as a
    * channel post. A bot for one group looks at the update's `chat`. If it throws, the update is answered 500. If
    * it throws again for the same update, the user counts as not allowed, and an error is logged. If it takes
    * longer than 5 s, the update is answered 503.
@@ -358,7 +358,7 @@ function senderIn(kind: string, content: unknown): EventSender | undefined {
   return undefined;
 }
 
-/** Reads an object's own field: an update decides who is allowed, so `__proto__` must not. */
+/** Reads an object's own field, not an inherited one: `__proto__` must not decide who is allowed. */
 function fieldOf(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]

@@ -54,7 +54,7 @@ export interface PlatformOptions {
    * Name of the platform in this app. It begins the ids of its events (`forge:72d3162e`), and in capitals
    * the names of its variables (`FORGE_WEBHOOK_SECRET`). Two platforms of one app need different names.
    *
-   * @default {"forge" | "github" | "telegram"} That of the function that makes the platform.
+   * @default {"forge" | "github" | "telegram"} The name of the function that makes the platform.
    */
   readonly name?: string | undefined;
   /**
@@ -76,8 +76,8 @@ export interface PlatformOptions {
    */
   readonly bodyTimeoutMs?: number | undefined;
   /**
-   * Bytes that all bodies together may hold until they are stored. Beyond that, the oldest body that has not
-   * been verified is answered 503 `OVERLOADED`, small or large, whichever hold more.
+   * Bytes that all bodies together may hold until they are stored. Beyond that, bodies that are not yet verified
+   * are answered 503 `OVERLOADED`: the oldest of the small or of the large ones, whichever hold more.
    *
    * @default {134_217_728} 128 MiB.
    */
@@ -292,7 +292,7 @@ export interface ReadyPlatform
   readonly unauthorized: "reject" | "ignore";
 }
 
-/** Definition of whatever platform. */
+/** Definition of any platform. */
 type Definition = PlatformDefinition<object, EnvSpec>;
 
 /** Checks what can be checked before a body is read, and returns the function that verifies the body. */
@@ -440,7 +440,7 @@ function parsedBy(
  * @param parsed The delivery as it was read, whatever its types promise.
  * @param bytes The request's body.
  * @param requestId The id of the request.
- * @returns The delivery. Its payload is that of the document that is stored.
+ * @returns The delivery, with the payload of the document that is stored.
  * @throws {HttpError} 400 `INVALID_BODY` if the document is not a JSON object; 400 `INVALID_EVENT` or
  * `INVALID_DELIVERY` if the type or the delivery id is malformed.
  * @throws {TypeError} If it is not an object.

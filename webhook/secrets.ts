@@ -50,7 +50,7 @@ export function optionalSecret(flawOf: FlawOf): EnvVariable<readonly string[] | 
  * @param secrets The secrets.
  * @param flawOf Finds out why a secret cannot be used.
  * @param option The option's name, for the message.
- * @throws {TypeError} If there is none, one is blank, or one cannot be used.
+ * @throws {TypeError} If the list is empty, or a secret is blank or cannot be used.
  */
 export function checkSecrets(
   doing: string,

@@ -57,7 +57,7 @@ export interface StandardOptions extends PlatformOptions {
    * Keys that deliveries are verified with: several while one is being replaced. Public keys begin with
    * `whpk_`. All others are secrets, in base64, with or without `whsec_` before it.
    *
-   * @default {undefined} Those of the variable.
+   * @default {undefined} The variable's.
    */
   readonly secrets?: readonly string[] | undefined;
   /**
@@ -104,8 +104,8 @@ const CREDENTIALS: Credentials = {
  * `CLERK_WEBHOOK_SECRET`), during a rotation also with `_PREVIOUS`.
  *
  * A delivery is verified by one of its signatures over id, time and body: `v1` under a secret, or `v1a` under
- * a public key. It must not be older than 5 minutes. Its id is that of `webhook-id` or `svix-id`, and its type
- * the field `type` of the payload.
+ * a public key. It must not be older than 5 minutes. Its id comes from `webhook-id` or `svix-id`, and its type
+ * from the field `type` of the payload.
  *
  * @typeParam TEvents The payloads by type. By default any type with a JSON object.
  * @param options Its name, path, limits and ordering, keys in code, and the place of the type.

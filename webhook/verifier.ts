@@ -45,7 +45,7 @@ export interface Credentials {
    * @param headers The request's headers.
    * @param body The request's body.
    * @param partBytes The size of the parts that the document is read in.
-   * @returns The parts; undefined if the body has no such document.
+   * @returns The parts; undefined if the body has none.
    */
   readonly signedDocumentOf?:
     | ((headers: Headers, body: Uint8Array<ArrayBuffer>, partBytes: number) => Parts | undefined)
