@@ -51,6 +51,13 @@ export interface CatchUpResult {
   interrupted: boolean;
 }
 
+/** Run of {@linkcode catchUp}. */
+interface CatchUpRun extends CatchUpOptions {
+  readonly store: Pick<EventStore, "list">;
+  readonly signal: AbortSignal;
+  readonly result: CatchUpResult;
+}
+
 /** Delivery with the newest of its attempts. */
 interface Missed {
   readonly api: GithubWebhooks;
@@ -81,11 +88,12 @@ export async function catchUp(
     ...{ tooOld: [], left: [], problems: [], interrupted: false },
   };
   try {
-    const missed = await missedOf(options, signal, result);
-    const stored = await storedOf(store, [...missed.keys()], options.intake);
+    const run = { ...options, store, signal, result };
+    const missed = await missedOf(run);
+    const stored = await storedOf(run, [...missed.keys()]);
     const wanted = [...missed].filter(([guid]) => !stored.has(guid));
     result.stored.push(...stored);
-    await askAll(store, options, signal, wanted, result);
+    await askAll(run, wanted);
   } catch (error) {
     if (!signal.aborted) throw error;
     result.interrupted = true;
@@ -106,9 +114,7 @@ function countAll(telemetry: Telemetry, result: CatchUpResult): void {
 
 /** Reads the logs of all webhooks, and keeps what is to be asked for, the oldest first. */
 async function missedOf(
-  { github, hooks, sinceMs }: CatchUpOptions,
-  signal: AbortSignal,
-  result: CatchUpResult,
+  { github, hooks, sinceMs, signal, result }: CatchUpRun,
 ): Promise<Map<string, Missed>> {
   const missed: [string, Missed][] = [];
   const limits = { tries: RETRY_MS.length + 1, longestMs: MAX_PAUSE_MS };
@@ -157,13 +163,8 @@ function sorted(
   return undefined;
 }
 
-async function askAll(
-  store: Pick<EventStore, "list">,
-  { intake, paceMs = 250, limit = 1_000, dryRun = false }: CatchUpOptions,
-  signal: AbortSignal,
-  wanted: readonly [string, Missed][],
-  result: CatchUpResult,
-): Promise<void> {
+async function askAll(run: CatchUpRun, wanted: readonly [string, Missed][]): Promise<void> {
+  const { paceMs = 250, limit = 1_000, dryRun = false, signal, result } = run;
   result.left.push(...wanted.map(([guid]) => guid));
   let failing = 0;
   for (const [guid, missed] of wanted) {
@@ -175,7 +176,7 @@ async function askAll(
       if (calls > 0) await sleep(paceMs, signal);
       signal.throwIfAborted();
       // Another instance may have asked for it since.
-      const isStored = (await storedOf(store, [guid], intake)).has(guid);
+      const isStored = (await storedOf(run, [guid])).has(guid);
       if (isStored) result.stored.push(guid);
       else goesOn = await ask(missed, result);
       failing = result.failed.at(-1)?.guid === guid ? failing + 1 : 0;
@@ -214,9 +215,8 @@ async function pause(
 
 /** Finds the deliveries that the store has, in whatever state their events are. */
 async function storedOf(
-  store: Pick<EventStore, "list">,
+  { store, intake = "github" }: CatchUpRun,
   guids: readonly string[],
-  intake = "github",
 ): Promise<Set<string>> {
   const prefix = `${intake}:`;
   const stored = new Set<string>();

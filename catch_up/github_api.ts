@@ -266,7 +266,7 @@ function elementsIn({ text, json }: ApiAnswer): Element[] {
 
 function hookOf(facts: Element): GithubHook {
   const [id, url] = [String(facts.id), fieldOf(facts.config, "url")];
-  if (!FORMS.id.test(id)) throw unknownForm("a webhook without id");
+  if (!FORMS.id[1].test(id)) throw unknownForm("a webhook without id");
   return { id, url: typeof url === "string" ? url : "", facts };
 }
 
@@ -279,7 +279,7 @@ function attemptOf(entry: Element): GithubAttempt {
     );
   }
   const deliveredAt = Date.parse(quoted(delivered_at));
-  const isKnown = FORMS.id.test(String(id)) && isName(guid) && isName(event) &&
+  const isKnown = FORMS.id[1].test(String(id)) && isName(guid) && isName(event) &&
     !Number.isNaN(deliveredAt);
   if (!isKnown) throw unknownForm("a delivery without id, guid, event or time");
   const status = Number(status_code ?? 0);

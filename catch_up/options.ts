@@ -107,11 +107,11 @@ export interface CatchUpOptions {
 /** Address of the API, if no other one is given. */
 export const GITHUB_API = "https://api.github.com";
 
-/** Forms of the names and ids in GitHub's paths. */
+/** Names and ids in GitHub's paths: what they must be, and the pattern. */
 export const FORMS = {
-  repository: /^[\w-]{1,39}\/(?!\.{1,2}$)[\w.-]{1,100}$/,
-  organization: /^[\w-]{1,39}$/,
-  id: /^\d{1,20}$/,
+  repository: ["owner/name, such as acme/site", /^[\w-]{1,39}\/(?!\.{1,2}$)[\w.-]{1,100}$/],
+  organization: ["the name of an organization", /^[\w-]{1,39}$/],
+  id: ["the number of a webhook", /^\d{1,20}$/],
 } as const;
 
 /** Time for which GitHub delivers once more what it is asked for, in milliseconds. */
@@ -122,33 +122,41 @@ export const MAX_PACE_MS = 60_000;
 
 const DOING = "catch up";
 
-const KEYS = [
-  "hooks",
-  "github",
-  "sinceMs",
-  "intake",
-  "paceMs",
-  "limit",
-  "dryRun",
-  "signal",
-  "telemetry",
-];
+/** What values must be, each with its check. */
+type Conditions = Readonly<
+  Record<string, readonly [must: string, check: (value: unknown) => boolean]>
+>;
 
-const AUTH_KEYS = ["api", "token", "appId", "privateKey", "installationId"];
+const matching = ([must, pattern]: readonly [string, RegExp]) =>
+  [must, (value: unknown) => typeof value === "string" && pattern.test(value)] as const;
 
-/** Owners of webhooks, and what their names must be. */
-const OWNERS = [
-  ["repository", "owner/name"],
-  ["organization", "the name of an organization"],
-] as const;
+const URL_CONDITION = ["a URL with http or https", isHttp] as const;
+
+const OPTIONS: Conditions = {
+  intake: matching(["the name of an intake", /./]),
+  dryRun: ["true or false", (value) => typeof value === "boolean"],
+  signal: ["an AbortSignal", (value) => value instanceof AbortSignal],
+};
+
+const OWNERS: Conditions = {
+  repository: matching(FORMS.repository),
+  organization: matching(FORMS.organization),
+  app: ["true", (value) => value === true],
+};
+
+const HOOK: Conditions = {
+  id: [FORMS.id[0], (value) => FORMS.id[1].test(String(value))],
+  url: URL_CONDITION,
+};
 
 /** Checks a store, and the options of `catchUp`. */
 export function checkOptions(store: Pick<EventStore, "list">, options: CatchUpOptions): void {
   checkPart(DOING, store, "list", "the store must be what openEventStore() resolves with");
   checkObject(DOING, options);
-  checkKeys(DOING, options, KEYS);
-  const { hooks, github, sinceMs, intake, paceMs = 0, limit = 1, dryRun = false } = options;
-  const { signal, telemetry } = options;
+  checkKeys(DOING, options, [
+    ...["hooks", "github", "sinceMs", "intake", "paceMs", "limit", "dryRun", "signal", "telemetry"],
+  ]);
+  const { hooks, github, sinceMs, paceMs = 0, limit = 1, telemetry } = options;
   if (!Array.isArray(hooks) || hooks.length === 0) {
     const got = Array.isArray(hooks) ? "an empty one" : met(hooks);
     refuse(`'hooks' must be an array with at least one webhook, got ${got}`);
@@ -158,47 +166,23 @@ export function checkOptions(store: Pick<EventStore, "list">, options: CatchUpOp
   checkInteger(DOING, "sinceMs", sinceMs, { max: Number.MAX_SAFE_INTEGER });
   checkInteger(DOING, "paceMs", paceMs, { min: 0, max: MAX_PACE_MS });
   checkInteger(DOING, "limit", limit, { max: 100_000 });
-  if (intake !== undefined && (typeof intake !== "string" || intake === "")) {
-    refuse(`'intake' must be the name of an intake, got ${met(intake)}`);
-  }
-  if (typeof dryRun !== "boolean") refuse(`'dryRun' must be true or false, got ${met(dryRun)}`);
-  if (telemetry !== undefined) {
-    const wanted = "'telemetry' must be what openTelemetry() resolves with";
-    checkPart(DOING, telemetry, "countDelivery", wanted);
-  }
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    refuse(`'signal' must be an AbortSignal, got ${met(signal)}`);
-  }
+  checkGiven((name) => `'${name}'`, { ...options }, OPTIONS);
+  if (telemetry === undefined) return;
+  const wanted = "'telemetry' must be what openTelemetry() resolves with";
+  checkPart(DOING, telemetry, "countDelivery", wanted);
 }
 
-function checkHook(name: string, hook: CatchUpOptions["hooks"][number]): void {
-  checkObject(DOING, hook, name);
+function checkHook(of: string, hook: CatchUpOptions["hooks"][number]): void {
+  checkObject(DOING, hook, of);
   const given: Readonly<Record<string, unknown>> = { ...hook };
-  const owners = ["repository", "organization", "app"].filter((key) => given[key] !== undefined);
+  const owners = Object.keys(OWNERS).filter((key) => given[key] !== undefined);
   if (owners.length !== 1) {
     const got = owners.length === 0 ? "none of them" : owners.join(" and ");
-    refuse(`${name} must have 'repository', 'organization' or 'app', got ${got}`);
+    refuse(`${of} must have 'repository', 'organization' or 'app', got ${got}`);
   }
-  checkKeys(
-    `${DOING}, in ${name}`,
-    hook,
-    given.app === undefined ? [...owners, "id", "url"] : owners,
-  );
-  if (given.app !== undefined && given.app !== true) {
-    refuse(`the 'app' of ${name} must be true, got ${met(given.app)}`);
-  }
-  for (const [key, form] of OWNERS) {
-    const value = given[key];
-    if (value === undefined || (typeof value === "string" && FORMS[key].test(value))) continue;
-    refuse(`the '${key}' of ${name} must be ${form}, got ${met(value)}`);
-  }
-  const { id, url } = given;
-  if (id !== undefined && !FORMS.id.test(String(id))) {
-    refuse(`the 'id' of ${name} must be the number of a webhook, got ${met(id)}`);
-  }
-  if (url !== undefined && (typeof url !== "string" || !isHttp(url))) {
-    refuse(`the 'url' of ${name} must be a URL with http or https, got ${met(url)}`);
-  }
+  const more = given.app === undefined ? Object.keys(HOOK) : [];
+  checkKeys(`${DOING}, in ${of}`, hook, [...owners, ...more]);
+  checkGiven((name) => `the '${name}' of ${of}`, given, { ...OWNERS, ...HOOK });
 }
 
 /** Checks the authentication. Of a secret only the kind of its value is named. */
@@ -207,16 +191,16 @@ function checkGithub(github: CatchUpOptions["github"], hooks: CatchUpOptions["ho
     "'github' must be an Octokit, or have a 'token', or the 'appId' and the 'privateKey' of a GitHub App";
   if (typeof github !== "object" || github === null) refuse(`${wanted}, got ${kindOf(github)}`);
   if ("request" in github) return checkPart(DOING, github, "request", wanted);
-  checkKeys(`${DOING}, in 'github'`, github, AUTH_KEYS);
   const given: Readonly<Record<string, unknown>> = { ...github };
+  const keys = ["api", "token", "appId", "privateKey", "installationId"];
+  checkKeys(`${DOING}, in 'github'`, github, keys);
   const { api, token, appId, privateKey, installationId } = given;
-  if (api !== undefined && (typeof api !== "string" || !isHttp(api))) {
-    refuse(`the 'api' of 'github' must be a URL with http or https, got ${met(api)}`);
-  }
-  if (api !== undefined && !keepsSecrets(new URL(api))) {
+  const nameOf = (name: string) => `the '${name}' of 'github'`;
+  checkGiven(nameOf, given, { api: URL_CONDITION });
+  if (api !== undefined && !keepsSecrets(new URL(String(api)))) {
     refuse(
       "the 'api' of 'github' must begin with https:, since a token goes there and " +
-        `${new URL(api).hostname} is not in this network`,
+        `${new URL(String(api)).hostname} is not in this network`,
     );
   }
   if ((token === undefined) === (appId === undefined && privateKey === undefined)) {
@@ -235,6 +219,19 @@ function checkGithub(github: CatchUpOptions["github"], hooks: CatchUpOptions["ho
   );
 }
 
+/** Checks the values that are given. */
+function checkGiven(
+  nameOf: (key: string) => string,
+  given: Readonly<Record<string, unknown>>,
+  conditions: Conditions,
+): void {
+  for (const [key, [must, check]] of Object.entries(conditions)) {
+    const value = given[key];
+    if (value === undefined || check(value)) continue;
+    refuse(`${nameOf(key)} must be ${must}, got ${met(value)}`);
+  }
+}
+
 function checkSecret(name: string, value: unknown): void {
   if (typeof value === "string" && value.trim() !== "") return;
   const got = value === "" || typeof value === "string" ? "a blank one" : kindOf(value);
@@ -245,8 +242,8 @@ function kindOf(value: unknown): string {
   return typeof value === "string" ? "a text" : met(value);
 }
 
-function isHttp(url: string): boolean {
-  return /^https?:$/.test(URL.parse(url)?.protocol ?? "");
+function isHttp(url: unknown): boolean {
+  return typeof url === "string" && /^https?:$/.test(URL.parse(url)?.protocol ?? "");
 }
 
 function refuse(reason: string): never {

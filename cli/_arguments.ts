@@ -66,13 +66,17 @@ export function formed<T>(
 }
 
 /** Makes an option whose value is a text of a pattern. */
-export function matching(value: string, about: string, must: string, pattern: RegExp) {
+export function matching(value: string, about: string, [must, pattern]: readonly [string, RegExp]) {
   return formed(value, about, must, (text) => pattern.test(text) ? text : undefined);
 }
 
 /** Makes an option whose value is a whole number. */
-export function numeric(value: string, about: string, must: string, min = -1e15, max = 1e15) {
-  return formed(value, about, must, (text) => {
+export function numeric(value: string, about: string, min = -Infinity, max = Infinity) {
+  const [from, to] = [
+    min === -Infinity ? "" : ` from ${min}`,
+    max === Infinity ? "" : ` to ${max}`,
+  ];
+  return formed(value, about, `a number${from}${to}`, (text) => {
     const number = /^-?\d{1,15}$/.test(text) ? Number(text) : NaN;
     return number >= min && number <= max ? number : undefined;
   });

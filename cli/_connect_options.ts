@@ -41,12 +41,7 @@ export const FORWARD_OPTIONS = {
   "take-over": {
     about: "deletes the bot's webhook first, with which Telegram hands out no updates",
   },
-  hook: matching(
-    "ID",
-    "the webhook, if the repository has several",
-    "the id of a webhook",
-    FORMS.id,
-  ),
+  hook: matching("ID", "the webhook, if the repository has several", FORMS.id),
   since: timed(
     "AGE",
     "deliveries from before the start as well, such as 10m: GitHub keeps 3 days",
@@ -139,8 +134,9 @@ export function readConnectOptions(args: readonly string[], world: Pick<CliWorld
 
 function repositoryOf(text: string | undefined): string {
   if (text === undefined) throw new UsageError("Name the repository: connect github OWNER/REPO");
-  if (FORMS.repository.test(text)) return text;
-  throw new UsageError(`The repository must be OWNER/REPO, such as acme/site, got ${text}`);
+  const [must, pattern] = FORMS.repository;
+  if (pattern.test(text)) return text;
+  throw new UsageError(`The repository must be ${must}, got ${text}`);
 }
 
 function taskOf(isForward: boolean, webhook: string | undefined): ConnectTask {

@@ -30,8 +30,8 @@ export const SEND_OPTIONS = {
   },
   id: { value: "ID", about: "the delivery's id; sending the same id again makes a duplicate" },
   form: { about: "sent in a form, as GitHub, Gitea and Forgejo can" },
-  user: numeric("ID", "the user of a message (42)", "a number"),
-  chat: numeric("ID", "the group of a message, such as --chat=-5", "a number"),
+  user: numeric("ID", "the user of a message (42)"),
+  chat: numeric("ID", "the group of a message, such as --chat=-5"),
   text: { value: "TEXT", about: "the text of a message (hello)" },
   bad: oneOf(
     "FAULT",
@@ -54,7 +54,6 @@ export const SEND_OPTIONS = {
   repeat: numeric(
     "N",
     "number of deliveries, sent one after the other, each with its own id",
-    "a number from 1",
     1,
     9_999_999,
   ),

@@ -56,9 +56,9 @@ testWith(
         const [args, message] of [
           ["--repo acme/site", "--since 2h"],
           ["--since 2h", "one of --repo"],
-          ["--since 2h --repo acme", "--repo must be OWNER/REPO"],
+          ["--since 2h --repo acme", "--repo must be owner/name"],
           ["--since 2h --github-app --hook 7", "an app has one webhook"],
-          ["--since 2h --repo acme/site --pace 60001", "--pace must be a number of milliseconds"],
+          ["--since 2h --repo acme/site --pace 60001", "--pace must be a number from 0 to 60000"],
           ["--since 2h --repo acme/site", "set GITHUB_TOKEN"],
           ["--since 2h --repo acme/site --api http://example.com", "--api must begin with https:"],
         ] as const

@@ -25,7 +25,7 @@ const WRONG: readonly [string, unknown][] = [
     { hooks: [...hooks, { repository: "acme/site", app: true }] },
   ],
   [
-    "the 'repository' of 'hooks[0]' must be owner/name, got \"https://github.com/acme/site\"",
+    "the 'repository' of 'hooks[0]' must be owner/name, such as acme/site, got \"https://github.com/acme/site\"",
     { hooks: [{ repository: "https://github.com/acme/site" }] },
   ],
   [

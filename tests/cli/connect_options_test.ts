@@ -42,10 +42,10 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "gitlab a/b": "Name the platform: ",
   "github": "Name the repository: connect github OWNER/REPO",
   "github https://github.com/acme/site":
-    "must be OWNER/REPO, such as acme/site, got https://github.com",
-  "github acme": "must be OWNER/REPO, such as acme/site, got acme",
-  "github acme/..": "must be OWNER/REPO",
-  "github acme/site/x": "must be OWNER/REPO",
+    "must be owner/name, such as acme/site, got https://github.com",
+  "github acme": "must be owner/name, such as acme/site, got acme",
+  "github acme/..": "must be owner/name",
+  "github acme/site/x": "must be owner/name",
   "github acme/site https://a.example b": "Unexpected arguments after the URL: 1",
   "telegram bot.example.com": "The URL to register must be like https://bot.example.com",
   "telegram ftp://bot.example.com": "The URL to register must be like https://bot.example.com",
@@ -70,7 +70,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "telegram --since 1h": "connect telegram has no --since",
   "github a/b --forward --since soon":
     "--since must be an age such as 30s, 15m, 12h or 7d, got soon",
-  "github a/b --forward --hook x": "--hook must be the id of a webhook, got x",
+  "github a/b --forward --hook x": "--hook must be the number of a webhook, got x",
   "github a/b --forward --url localhost": "--url (or PORT) must be the app's address",
   "github a/b https://a.example --events push,,":
     "--events must be names such as push,issues or *, got push,,",

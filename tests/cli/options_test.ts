@@ -125,7 +125,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --state unreadable --type push": "The --type of unreadable events is not known",
   "list --state unreadable --ordering-key a":
     "The --ordering-key of unreadable events is not known",
-  "list --chat five": "--chat must be the id of a chat, got five",
+  "list --chat five": "--chat must be a number, got five",
   "list --older-than soon": "--older-than must be an age such as 30s, 15m, 12h or 7d, got soon",
   "list --newer-than 1.5h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got 1.5h",
   "list --newer-than=-1h": "--newer-than must be an age such as 30s, 15m, 12h or 7d, got -1h",
