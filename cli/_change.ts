@@ -1,115 +1,129 @@
-import type {
-  BulkOptions,
-  BulkResult,
-  EventFilter,
-  EventStore,
-  StoredEvent,
-} from "../events/mod.ts";
+import type { BulkOptions, BulkResult, EventFilter, EventStore } from "../events/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import type { CliRun, CommandName } from "./_commands.ts";
+import type { CliRun } from "./_commands.ts";
 import { isBeingCancelled, withProgress } from "./_output.ts";
-import { changeWith, InterruptedError, UsageError } from "./_world.ts";
-
-/** Commands that change events. */
-const WAYS: Readonly<Partial<Record<CommandName, Way>>> = {
-  replay: {
-    done: "replayed",
-    question: (count, { state }) =>
-      state === "done"
-        ? `Replay ${count}, whose work is done again?`
-        : `Replay ${count}, to be handled again?`,
-    whyDone: "its payload is not kept",
-    run: (store, filter, options) => store.replayAll(filter, options),
-  },
-  cancel: {
-    done: "cancelled",
-    question: (count) => `Cancel ${count}?`,
-    isUnderWay: isBeingCancelled,
-    run: (store, filter, options) => store.cancelAll(filter, options),
-  },
-  purge: {
-    done: "purged",
-    question: (count) => `Delete ${count} for good?`,
-    run: (store, filter, options) => store.purge(filter, options),
-  },
-};
+import { confirmed, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
 /** Change that a command makes. */
-interface Way {
-  readonly done: string;
-  /** Makes the question that is asked before. */
-  readonly question: (count: string, filter: EventFilter) => string;
-  /** Reason why an event is left that is done, and was meant as such. */
-  readonly whyDone?: string;
-  /** Tells whether an event needs no change, since an earlier command has begun it. */
-  readonly isUnderWay?: (event: StoredEvent) => boolean;
+export interface Change {
+  /** What is done to things, such as `purged`. */
+  readonly verb: string;
+  /** Name of one of them. */
+  readonly what: string;
+  /** Makes the question that is asked before, with their number and name. */
+  readonly question: (count: string) => string;
+  /** Makes the change until a signal, or only counts. */
+  readonly run: (options: { signal: AbortSignal; dryRun: boolean }) => Promise<BulkResult>;
+  /** Tells why one that is named is left. */
+  readonly whyLeft: (name: string) => string | Promise<string>;
+  /** Finds those among the named ones that an earlier command has begun to change. */
+  readonly underWay?: (names: readonly string[]) => Promise<readonly string[]>;
+}
+
+/** Makes a change, after the user has said yes, and writes the number and the named ones that are left. */
+export async function change(
+  { verb, what, question, run, whyLeft, underWay = () => Promise.resolve([]) }: Change,
+  { values: { json, "dry-run": dryRun = false }, asks, world }: CliRun,
+): Promise<boolean> {
+  const { out } = world;
+  const made = await interruptible(world, async (signal) => {
+    let result = await run({ signal, dryRun: dryRun || asks });
+    if (asks && signal.aborted) result = { changed: 0, left: [] };
+    const count = `${result.changed} ${what}${result.changed === 1 ? "" : "s"}`;
+    if (asks && result.changed > 0) {
+      if (!await confirmed(question(count), world, signal)) return undefined;
+      result = await run({ signal, dryRun: false });
+    }
+    return { ...result, interrupted: signal.aborted && { interrupted: true } };
+  });
+  if (made === undefined) return false;
+  const { changed, interrupted } = made;
+  const begun = await underWay(made.left);
+  const left = made.left.filter((name) => !begun.includes(name));
+  if (json) {
+    const being = begun.length > 0 && { beingCancelled: begun };
+    out(
+      JSON.stringify({ [verb]: changed, left, ...being, ...dryRun && { dryRun }, ...interrupted }),
+    );
+  } else {
+    out(`${changed} ${dryRun ? `would be ${verb}` : verb}${interrupted ? ", interrupted" : ""}`);
+    for (const name of begun) out(`being ${verb}: ${name} (its handler still runs)`);
+    for (const name of left) out(`not ${verb}: ${name} (${await whyLeft(name)})`);
+  }
+  if (interrupted) throw new InterruptedError();
+  return left.length === 0;
+}
+
+/** Puts events back. */
+export function replay(run: CliRun): Promise<boolean> {
+  const how = run.filter.state === "done" ? "whose work is done again" : "to be handled again";
+  return changeEvents(run, {
+    verb: "replayed",
+    question: (count) => `Replay ${count}, ${how}?`,
+    run: (store, filter, options) => store.replayAll(filter, options),
+    whyDone: "its payload is not kept",
+  });
+}
+
+/** Cancels events. */
+export function cancel(run: CliRun): Promise<boolean> {
+  return changeEvents(run, {
+    verb: "cancelled",
+    question: (count) => `Cancel ${count}?`,
+    run: (store, filter, options) => store.cancelAll(filter, options),
+    underWay: async (ids) => {
+      const begun: string[] = [];
+      if (ids.length === 0) return begun;
+      for await (const event of run.store.list({ ...run.filter, ids })) {
+        if (isBeingCancelled(event)) begun.push(event.id);
+      }
+      return begun;
+    },
+  });
+}
+
+/** Deletes events. */
+export function purge(run: CliRun): Promise<boolean> {
+  return changeEvents(run, {
+    verb: "purged",
+    question: (count) => `Delete ${count} for good?`,
+    run: (store, filter, options) => store.purge(filter, options),
+  });
+}
+
+/** Change of events. */
+interface EventChange extends Pick<Change, "verb" | "question" | "underWay"> {
   readonly run: (
     store: EventStore,
     filter: EventFilter,
     options: BulkOptions,
   ) => Promise<BulkResult>;
+  /** Reason why an event is left that is done, and was meant as such. */
+  readonly whyDone?: string;
 }
 
-/** Changes events, and writes their number and the given ids that are left. */
-export async function change(
-  { store, command, values, filter, asks, world }: CliRun,
+function changeEvents(
+  command: CliRun,
+  { run, whyDone = "it is done", ...rest }: EventChange,
 ): Promise<boolean> {
-  const { done: verb, question, run, whyDone, isUnderWay = () => false } = WAYS[command]!;
-  const isDry = values["dry-run"] === true;
-  const made = await changeWith(
-    {
-      run: (dryRun, signal) =>
-        withProgress(
-          world.terminal,
-          dryRun ? "" : verb,
-          ({ show }) => run(store, filter, { signal, dryRun, onProgress: show }),
-        ),
-      what: "event",
-      question: (count) => question(count, filter),
-      none: { changed: 0, left: [] },
+  const { store, filter, world: { terminal } } = command;
+  return change({
+    ...rest,
+    what: "event",
+    run: (options) =>
+      withProgress(
+        terminal,
+        options.dryRun ? "" : rest.verb,
+        ({ show }) => run(store, filter, { ...options, onProgress: show }),
+      ),
+    whyLeft: async (id) => {
+      for await (const { state } of store.list({ ...filter, ids: [id] })) {
+        return state === "done" && filter.state === "done" ? whyDone : `it is ${state}`;
+      }
+      for await (const _ of store.list({ ids: [id] })) return "the filter leaves it out";
+      return "there is no such event";
     },
-    { isDry, asks },
-    world,
-  );
-  if (made === undefined) return false;
-  const { result: { changed, left: unchanged }, isInterrupted } = made;
-  const underWay = await idsOf(store, { ...filter, ids: unchanged }, isUnderWay);
-  const left = unchanged.filter((id) => !underWay.includes(id));
-  const notes = { ...isDry && { dryRun: true }, ...isInterrupted && { interrupted: true } };
-  const being = underWay.length > 0 && { beingCancelled: underWay };
-  const { out } = world;
-  if (values.json) out(JSON.stringify({ [verb]: changed, left, ...being, ...notes }));
-  else {
-    out(`${changed} ${isDry ? `would be ${verb}` : verb}${isInterrupted ? ", interrupted" : ""}`);
-    for (const id of underWay) out(`being ${verb}: ${id} (its handler still runs)`);
-    for (const id of left) out(`not ${verb}: ${id} (${await whyLeft(store, filter, id, whyDone)})`);
-  }
-  if (isInterrupted) throw new InterruptedError();
-  return left.length === 0;
-}
-
-async function idsOf(
-  store: EventStore,
-  filter: EventFilter & { readonly ids: readonly string[] },
-  isMeant: (event: StoredEvent) => boolean,
-): Promise<string[]> {
-  const ids: string[] = [];
-  if (filter.ids.length === 0) return ids;
-  for await (const event of store.list(filter)) if (isMeant(event)) ids.push(event.id);
-  return ids;
-}
-
-async function whyLeft(
-  store: EventStore,
-  filter: EventFilter,
-  id: string,
-  whyDone = "it is done",
-): Promise<string> {
-  for await (const { state } of store.list({ ...filter, ids: [id] })) {
-    return state === "done" && filter.state === "done" ? whyDone : `it is ${state}`;
-  }
-  for await (const _ of store.list({ ids: [id] })) return "the filter leaves it out";
-  return "there is no such event";
+  }, command);
 }
 
 /**

@@ -3,9 +3,9 @@ import type { ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { oneLine } from "../core/log.ts";
+import { change } from "./_change.ts";
 import type { CliRun } from "./_commands.ts";
-import { isoOf } from "./_output.ts";
-import { changeWith, InterruptedError } from "./_world.ts";
+import { isoOf, readableJsonOf } from "./_output.ts";
 
 /** Most characters of a value in a line. */
 const MAX_VALUE = 100;
@@ -16,8 +16,9 @@ export async function showStates(run: CliRun): Promise<boolean> {
   const missing = new Set(keys);
   for await (const state of chosenStates(run)) {
     missing.delete(state.key);
-    if (keys.length === 0) out(json ? jsonOf(factsOf(state)) : lineOf(state));
-    else out(json ? jsonOf(wholeOf(state)) : jsonOf(datedOf(wholeOf(state)), 2));
+    const [facts, { value }] = [factsOf(state), state];
+    if (keys.length === 0) out(json ? JSON.stringify(facts) : lineOf(state));
+    else out(json ? JSON.stringify({ ...facts, value }) : readableJsonOf(facts, { value }));
   }
   for (const key of missing) err(`There is no state ${key}`);
   return missing.size === 0;
@@ -30,7 +31,7 @@ export async function showAnswers(run: CliRun): Promise<boolean> {
   for await (const answer of chosenAnswers(run)) {
     missing.delete(answer.name);
     const { name, at, value, eventId, keptUntil } = answer;
-    if (json) out(jsonOf({ name, at, value, eventId, keptUntil }));
+    if (json) out(JSON.stringify({ name, at, value, eventId, keptUntil }));
     else {
       const fate = eventId === undefined ? `kept until ${isoOf(keptUntil!)}` : `for ${eventId}`;
       out(oneLine([isoOf(at), name, shortened(value), fate].join("  ")));
@@ -83,79 +84,57 @@ async function* chosen<T>(
   }
 }
 
-/** Something that is to be deleted, its name, and the reason for which it may be left. */
-interface Deletable<T> {
-  readonly what: string;
-  readonly nameOf: (each: T) => string;
-  /** Tells whether it would be left now. */
-  readonly isLeft: (each: T) => boolean;
-  readonly whyLeft: string;
-}
-
-const STATES: Deletable<ListedState> = {
-  what: "state",
-  nameOf: ({ key }) => key,
-  isLeft: () => false,
-  whyLeft: "it was changed meanwhile",
-};
-
-const ANSWERS: Deletable<UntakenAnswer> = {
-  what: "answer",
-  nameOf: ({ name }) => name,
-  isLeft: ({ eventId }) => eventId !== undefined,
-  whyLeft: "an event takes it",
-};
-
 /** Deletes states of conversations. */
 export function deleteStates(run: CliRun): Promise<boolean> {
-  return deleteAll(() => chosenStates(run), STATES, run);
+  return deleteAll(() => chosenStates(run), run, {
+    what: "state",
+    nameOf: ({ key }) => key,
+    isLeft: () => false,
+    whyLeft: "it was changed meanwhile",
+  });
 }
 
 /** Deletes answers that no event waits for. */
 export function deleteAnswers(run: CliRun): Promise<boolean> {
-  return deleteAll(() => chosenAnswers(run), ANSWERS, run);
+  return deleteAll(() => chosenAnswers(run), run, {
+    what: "answer",
+    nameOf: ({ name }) => name,
+    isLeft: ({ eventId }) => eventId !== undefined,
+    whyLeft: "an event takes it",
+  });
 }
 
-/** Deletes what is chosen, and writes its number and what is left of it. */
-async function deleteAll<T extends { delete(): Promise<boolean> }>(
+/** Things that are to be deleted. */
+interface Deletable<T> {
+  readonly what: string;
+  readonly nameOf: (each: T) => string;
+  /** Tells whether one would be left now. */
+  readonly isLeft: (each: T) => boolean;
+  readonly whyLeft: string;
+}
+
+function deleteAll<T extends { delete(): Promise<boolean> }>(
   all: () => AsyncIterable<T>,
+  command: CliRun,
   { what, nameOf, isLeft, whyLeft }: Deletable<T>,
-  { words, values, asks, world }: CliRun,
 ): Promise<boolean> {
-  const run = async (isDry: boolean, signal: AbortSignal) => {
-    const missing = new Set(words);
-    const kept: string[] = [];
-    let changed = 0;
-    for await (const each of all()) {
-      if (signal.aborted) break;
-      missing.delete(nameOf(each));
-      if (isDry ? !isLeft(each) : await each.delete()) changed++;
-      else kept.push(nameOf(each));
-    }
-    return { changed, kept, missing };
-  };
-  const isDry = values["dry-run"] === true;
-  const made = await changeWith(
-    {
-      ...{ run, what },
-      question: (count) => `Delete ${count} for good?`,
-      none: { changed: 0, kept: [], missing: new Set<string>() },
+  let missing: Set<string>;
+  return change({
+    ...{ verb: "deleted", what, question: (count) => `Delete ${count} for good?` },
+    run: async ({ signal, dryRun }) => {
+      missing = new Set(command.words);
+      const kept: string[] = [];
+      let changed = 0;
+      for await (const each of all()) {
+        if (signal.aborted) break;
+        missing.delete(nameOf(each));
+        if (dryRun ? !isLeft(each) : await each.delete()) changed++;
+        else kept.push(nameOf(each));
+      }
+      return { changed, left: [...kept, ...missing] };
     },
-    { isDry, asks },
-    world,
-  );
-  if (made === undefined) return false;
-  const { result: { changed: deleted, kept, missing }, isInterrupted } = made;
-  const left = [...kept, ...missing];
-  const { out, err } = world;
-  if (values.json) out(JSON.stringify({ deleted, left, ...isDry && { dryRun: true } }));
-  else {
-    out(`${deleted} ${isDry ? "would be deleted" : "deleted"}`);
-    for (const name of kept) err(`not deleted: ${name} (${whyLeft})`);
-    for (const name of missing) err(`not deleted: ${name} (there is none)`);
-  }
-  if (isInterrupted) throw new InterruptedError();
-  return left.length === 0;
+    whyLeft: (name) => missing.has(name) ? "there is none" : whyLeft,
+  }, command);
 }
 
 function lineOf({ intake = "-", key, expiresAt, isUnreadable }: ListedState): string {
@@ -169,32 +148,6 @@ function lineOf({ intake = "-", key, expiresAt, isUnreadable }: ListedState): st
 
 function factsOf({ intake, key, versionstamp, expiresAt, isUnreadable }: ListedState) {
   return { intake, key, versionstamp, expiresAt, ...(isUnreadable && { isUnreadable }) };
-}
-
-function wholeOf(state: ListedState) {
-  return { ...factsOf(state), value: state.value };
-}
-
-function datedOf<T extends { readonly expiresAt: number | undefined }>(facts: T): object {
-  const { expiresAt } = facts;
-  return expiresAt === undefined ? facts : { ...facts, expiresAt: isoOf(expiresAt) };
-}
-
-/** Writes a value as JSON: a state holds whatever structured cloning takes, so some of it as nearly as possible. */
-function jsonOf(value: object, indent?: number): string {
-  try {
-    return JSON.stringify(value, (_key, each) => plainOf(each), indent);
-  } catch {
-    return Deno.inspect(value, { depth: Infinity, iterableLimit: Infinity });
-  }
-}
-
-function plainOf(value: unknown): unknown {
-  if (typeof value === "bigint") return `${value}n`;
-  if (value instanceof Map) return [...value];
-  if (value instanceof Set || ArrayBuffer.isView(value)) return [...value as Iterable<unknown>];
-  if (value instanceof RegExp || value instanceof Error) return String(value);
-  return value;
 }
 
 function shortened(value: unknown): string {

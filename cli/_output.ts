@@ -5,7 +5,7 @@ import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
 /** Fields of a record that are times. */
 const TIMES = [
   ...["at", "until", "receivedAt", "dueAt", "settledAt"],
-  ...["startedAt", "endedAt", "cancelRequestedAt", "since"],
+  ...["startedAt", "endedAt", "cancelRequestedAt", "since", "expiresAt"],
 ];
 
 /** Width of the longest name of a state. */

@@ -1,7 +1,7 @@
 import { openEventStore } from "../events/mod.ts";
 import { openStoreInspector } from "../events/store/kv/store_inspector.ts";
 import { runCatchUp } from "./_catch_up.ts";
-import { change, withEventIds } from "./_change.ts";
+import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
 import { emit, list, show, stats, wake } from "./_events.ts";
@@ -15,7 +15,7 @@ import { runSend } from "./send.ts";
 
 /** Commands on events. Each returns false if not everything could be done. */
 const RUNS: Readonly<Record<CommandName, (run: CliRun) => Promise<boolean>>> = {
-  ...{ list, show, replay: change, cancel: change, wake, purge: change },
+  ...{ list, show, replay, cancel, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom },

@@ -78,38 +78,3 @@ export async function confirmed(
   err("Nothing was done");
   return false;
 }
-
-/** Change that the user may be asked about before. */
-interface Change<T extends { readonly changed: number }> {
-  /** Makes the change until a signal, or only counts. */
-  readonly run: (isDry: boolean, signal: AbortSignal) => Promise<T>;
-  /** Name of one of the things that are changed. */
-  readonly what: string;
-  /** Makes the question, of their number and name. */
-  readonly question: (count: string) => string;
-  /** Result if nothing was changed. */
-  readonly none: T;
-}
-
-/**
- * Makes a change, after the user has seen how much it is and said yes.
- *
- * @returns The result, and whether the user has interrupted it; undefined if the answer is not yes.
- */
-export async function changeWith<T extends { readonly changed: number }>(
-  { run, what, question, none }: Change<T>,
-  { isDry, asks }: { readonly isDry: boolean; readonly asks: boolean },
-  world: CliWorld,
-): Promise<{ readonly result: T; readonly isInterrupted: boolean } | undefined> {
-  return await interruptible(world, async (signal) => {
-    let result = await run(isDry || asks, signal);
-    if (asks && signal.aborted) return { result: none, isInterrupted: true };
-    const { changed } = result;
-    if (asks && changed > 0) {
-      const asked = question(`${changed} ${what}${changed === 1 ? "" : "s"}`);
-      if (!await confirmed(asked, world, signal)) return undefined;
-      result = await run(false, signal);
-    }
-    return { result, isInterrupted: signal.aborted };
-  });
-}
