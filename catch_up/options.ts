@@ -1,5 +1,5 @@
 import { checkInteger, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
-import { keepsSecrets } from "../core/hosts.ts";
+import { httpUrl, keepsSecrets } from "../core/hosts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
 
 /**
@@ -130,7 +130,10 @@ type Conditions = Readonly<
 const matching = ([must, pattern]: readonly [string, RegExp]) =>
   [must, (value: unknown) => typeof value === "string" && pattern.test(value)] as const;
 
-const URL_CONDITION = ["a URL with http or https", isHttp] as const;
+const URL_CONDITION = [
+  "a URL with http or https",
+  (value: unknown) => httpUrl(value) !== undefined,
+] as const;
 
 const OPTIONS: Conditions = {
   intake: matching(["the name of an intake", /./]),
@@ -197,10 +200,11 @@ function checkGithub(github: CatchUpOptions["github"], hooks: CatchUpOptions["ho
   const { api, token, appId, privateKey, installationId } = given;
   const nameOf = (name: string) => `the '${name}' of 'github'`;
   checkGiven(nameOf, given, { api: URL_CONDITION });
-  if (api !== undefined && !keepsSecrets(new URL(String(api)))) {
+  const address = httpUrl(api);
+  if (address !== undefined && !keepsSecrets(address)) {
     refuse(
-      "the 'api' of 'github' must begin with https:, since a token goes there and " +
-        `${new URL(String(api)).hostname} is not in this network`,
+      `the 'api' of 'github' must begin with https:, since a token goes there and ${address.hostname} is not ` +
+        "in this network",
     );
   }
   if ((token === undefined) === (appId === undefined && privateKey === undefined)) {
@@ -240,10 +244,6 @@ function checkSecret(name: string, value: unknown): void {
 
 function kindOf(value: unknown): string {
   return typeof value === "string" ? "a text" : met(value);
-}
-
-function isHttp(url: unknown): boolean {
-  return typeof url === "string" && /^https?:$/.test(URL.parse(url)?.protocol ?? "");
 }
 
 function refuse(reason: string): never {

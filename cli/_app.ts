@@ -1,5 +1,6 @@
 /** The app that deliveries are sent to: its address, and its answers. */
 import { networkReasonOf, readBytes } from "../core/call_api.ts";
+import { httpUrl } from "../core/hosts.ts";
 import type { TestDelivery } from "../testing/mod.ts";
 import { UsageError } from "./_world.ts";
 
@@ -22,9 +23,8 @@ export interface AppAnswer {
  * @returns The URL; undefined if it is none.
  */
 export function webhookIn(text: string): URL | undefined {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) return undefined;
-  if (url.pathname === "/") url.pathname = "/webhook";
+  const url = httpUrl(text);
+  if (url?.pathname === "/") url.pathname = "/webhook";
   return url;
 }
 

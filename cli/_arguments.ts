@@ -4,7 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
-import { keepsSecrets } from "../core/hosts.ts";
+import { httpUrl, keepsSecrets } from "../core/hosts.ts";
 import { UsageError } from "./_world.ts";
 
 /** Width of help texts, in columns. */
@@ -16,7 +16,8 @@ const NAME_WIDTH = 20;
 /** Most letters that may be wrong in a word for a suggestion. */
 const MAX_DISTANCE = 2;
 
-const UNITS: Readonly<Record<string, number>> = {
+/** Units of times, in milliseconds. */
+export const UNITS: Readonly<Record<string, number>> = {
   s: 1_000,
   m: 60_000,
   h: 3_600_000,
@@ -99,9 +100,8 @@ export function oneOf<T extends string>(value: string, about: string, words: rea
 /** Makes an option whose value is the address of a platform's API, without a slash at its end. */
 export function apiOption(about: string) {
   return formed("URL", about, "the address of an API, without user and query", (text) => {
-    const url = URL.parse(text);
-    const isHttp = url !== null && /^https?:$/.test(url.protocol);
-    if (!isHttp || url.username || url.search || url.hash) return undefined;
+    const url = httpUrl(text);
+    if (url === undefined || url.username || url.search || url.hash) return undefined;
     if (keepsSecrets(url)) return url.href.replace(/\/+$/, "");
     throw new UsageError(`--api must begin with https:, since ${url.host} is not in this network`);
   });

@@ -4,6 +4,7 @@
  * @module
  */
 import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
+import { httpUrl } from "../core/hosts.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/mod.ts";
 import { EVENT_STATES, OPEN_STATES, STORED_STATES } from "../events/store/event_record.ts";
 import { OUTCOMES } from "../events/store/record_shape.ts";
@@ -59,7 +60,7 @@ const OPTIONS = {
     "URL",
     "the URL of the webhook, instead of its id",
     "a URL with http or https",
-    httpIn,
+    (text) => httpUrl(text)?.href,
   ),
   intake: { value: "NAME", about: "the intake: of catch-up by default github, of states any" },
   prefix: { value: "TEXT", about: "those whose keys or names begin with this" },
@@ -510,10 +511,6 @@ function checkCatchUp(_words: readonly string[], values: EventValues): void {
   if (hook !== undefined && url !== undefined) {
     throw new UsageError("Give --hook or --url, not both");
   }
-}
-
-function httpIn(text: string): string | undefined {
-  return /^https?:$/.test(URL.parse(text)?.protocol ?? "") ? text : undefined;
 }
 
 function helpOfAll(): string {

@@ -1,16 +1,7 @@
 import { FORMS, GITHUB_API } from "../catch_up/options.ts";
 import { isInnerHost, isOwnHost } from "../core/hosts.ts";
 import { appIn, webhookIn } from "./_app.ts";
-import {
-  apiOption,
-  formed,
-  matching,
-  type Options,
-  readValues,
-  splitArguments,
-  timed,
-  type Values,
-} from "./_arguments.ts";
+import { apiOption, formed, matching, readValues, splitArguments, timed } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
@@ -79,6 +70,13 @@ const PLATFORMS = {
   },
 } as const;
 
+/** Words that name a task in messages. */
+const TASKS = {
+  show: "without a URL and --forward",
+  register: "URL",
+  forward: "--forward",
+} as const;
+
 /** Options of each task, beside those of all. */
 const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonly OptionName[]>>>> =
   {
@@ -120,7 +118,10 @@ export function readConnectOptions(args: readonly string[], world: Pick<CliWorld
     throw new UsageError(`Unexpected arguments after the URL: ${others.length}`);
   }
   const task = taskOf(given.has("forward"), webhook);
-  const values = valuesOf(platform, task, given);
+  const names: readonly string[] = [...OWN[platform][task], "api", "json"];
+  const own = Object.entries(OPTIONS).filter(([name]) => names.includes(name));
+  const command = `connect ${platform} ${TASKS[task]}`;
+  const values = readValues(command, Object.fromEntries(own) as typeof OPTIONS, given);
   const { api = PLATFORMS[platform].api, url, "secret-file": file } = values;
   return {
     ...values,
@@ -145,32 +146,6 @@ function taskOf(isForward: boolean, webhook: string | undefined): ConnectTask {
   throw new UsageError(
     "--forward registers no webhook: leave the URL out, or give the app's address with --url",
   );
-}
-
-/** Reads the options of a task. What only another task has is said with it. */
-function valuesOf(
-  platform: ConnectPlatform,
-  task: ConnectTask,
-  given: ReadonlyMap<string, string>,
-): Values<typeof OPTIONS> {
-  const command = `connect ${platform}`;
-  const { register, forward } = OWN[platform];
-  const names: readonly string[] = [...OWN[platform][task], "api", "json"];
-  const others: readonly string[] = [...register, ...forward];
-  const foreign = [...given.keys()].find((name) => !names.includes(name) && others.includes(name));
-  if (task === "show" && foreign !== undefined) {
-    const needs = (register as readonly string[]).includes(foreign)
-      ? "the URL to register"
-      : "--forward";
-    throw new UsageError(
-      `${command} without a URL only shows what is registered: --${foreign} needs ${needs}`,
-    );
-  }
-  const own: Options = Object.fromEntries(
-    Object.entries(OPTIONS).filter(([name]) => names.includes(name)),
-  );
-  const words = { show: "", register: " URL", forward: " --forward" }[task];
-  return readValues(command + words, own, given) as Values<typeof OPTIONS>;
 }
 
 /** Reads the token and the secret. What is missing is named at once. */

@@ -22,11 +22,15 @@ import { messageOf, UsageError } from "./_world.ts";
 export async function list(
   { store, filter, values: { limit, json }, world: { out, now } }: CliRun,
 ): Promise<boolean> {
-  const notes = new EventNotes(store, now());
-  const lineWith = async (event: StoredEvent) =>
-    lineOf(event, await notes.of(event), notes.dueAtOf(event));
-  const write = async (event: StoredEvent) =>
-    out(json ? JSON.stringify(withValues(event)) : await lineWith(event));
+  const heads = new Map<string, Head>();
+  const write = async (event: StoredEvent) => {
+    if (json) return out(JSON.stringify(withValues(event)));
+    const answer = await answerOf(store, event);
+    const note = answer
+      ? `woken at ${isoOf(answer.at)}, not claimed yet`
+      : togetherWith(heads, event);
+    out(lineOf(event, note, dueAtOf(event, now())));
+  };
   if (limit === undefined) { for await (const event of store.list(filter)) await write(event); }
   else for (const event of await lastOf(store, filter, limit)) await write(event);
   return true;
@@ -34,16 +38,15 @@ export async function list(
 
 /** Writes events with their payloads. */
 export async function show(
-  { store, filter, values: { json = false }, world: { out, err, now } }: CliRun,
+  { store, filter, values: { json = false }, world: { out, err } }: CliRun,
 ): Promise<boolean> {
   const missing = new Set(filter.ids);
-  const notes = new EventNotes(store, now());
   let isWhole = true;
   for await (const event of store.list(filter)) {
     missing.delete(event.id);
     const payload = event.state === "unreadable" ? {} : await payloadOf(store, event);
     if ("payloadError" in payload) isWhole = false;
-    const answer = answerIn(await notes.answerOf(event), json);
+    const answer = answerIn(await answerOf(store, event), json);
     out(
       json
         ? JSON.stringify({ ...withValues(event), ...answer, ...payload })
@@ -153,6 +156,22 @@ async function textOf(input: AsyncIterable<Uint8Array> | undefined): Promise<str
   return await new Blob(parts).text();
 }
 
+/** Finds the answer that a parked event gets when it is claimed; undefined for none. */
+async function answerOf(store: EventStore, event: StoredEvent): Promise<UntakenAnswer | undefined> {
+  if (event.state !== "parked" || !event.waitingFor) return undefined;
+  for await (const each of store.answers({ names: [event.waitingFor.name] })) {
+    if (each.eventId === event.id) return each;
+  }
+  return undefined;
+}
+
+/** Tells when a queued event is due; undefined if it is due, or waits for something else. */
+function dueAtOf(event: StoredEvent, now: number): string | undefined {
+  if (event.state !== "queued" || event.quiet) return undefined;
+  const { dueAt } = event;
+  return dueAt !== null && dueAt > now ? `due at ${isoOf(dueAt)}` : undefined;
+}
+
 /** First event of a batch, and the last position that belongs to it. */
 interface Head {
   readonly id: string;
@@ -161,57 +180,15 @@ interface Head {
 }
 
 /**
- * Notes on events that their own records do not tell: whether a parked one was woken already, and which event
- * a queued one is handled together with, if that is in the same list.
+ * Tells which event a queued one is handled together with, if that is in the same list.
+ *
+ * @param heads The first events of batches, by the keys of their groups.
  */
-class EventNotes {
-  readonly #store: EventStore;
-  readonly #now: number;
-  /** First events of batches by the keys of their groups. */
-  readonly #heads = new Map<string, Head>();
-
-  /**
-   * Begins a list.
-   *
-   * @param store The store of the events.
-   * @param now The time, milliseconds since the epoch.
-   */
-  constructor(store: EventStore, now: number) {
-    this.#store = store;
-    this.#now = now;
-  }
-
-  /** Finds the answer that a parked event gets when it is claimed; undefined for none. */
-  async answerOf(event: StoredEvent): Promise<UntakenAnswer | undefined> {
-    if (event.state !== "parked" || !event.waitingFor) return undefined;
-    const names = [event.waitingFor.name];
-    for await (const each of this.#store.answers({ names })) {
-      if (each.eventId === event.id) return each;
-    }
-    return undefined;
-  }
-
-  /** Makes the note of an event that is more than its record tells; undefined if there is none. */
-  async of(event: StoredEvent): Promise<string | undefined> {
-    if (event.state === "unreadable") return undefined;
-    const answer = await this.answerOf(event);
-    if (answer) return `woken at ${isoOf(answer.at)}, not claimed yet`;
-    return this.#together(event);
-  }
-
-  /** Tells when a queued event is due; undefined if it is due, or waits for something else. */
-  dueAtOf(event: StoredEvent): string | undefined {
-    if (event.state !== "queued" || event.quiet) return undefined;
-    const { dueAt } = event;
-    return dueAt !== null && dueAt > this.#now ? `due at ${isoOf(dueAt)}` : undefined;
-  }
-
-  #together({ id, group, batch }: EventRecord): string | undefined {
-    if (!group) return undefined;
-    const { key, position } = group;
-    if (batch) this.#heads.set(key, { id, from: position, last: batch.last });
-    const head = this.#heads.get(key);
-    if (!head || position <= head.from || position > head.last) return undefined;
-    return `together with ${head.id}`;
-  }
+function togetherWith(heads: Map<string, Head>, event: StoredEvent): string | undefined {
+  if (event.state === "unreadable" || !event.group) return undefined;
+  const { id, group: { key, position }, batch } = event;
+  if (batch) heads.set(key, { id, from: position, last: batch.last });
+  const head = heads.get(key);
+  if (!head || position <= head.from || position > head.last) return undefined;
+  return `together with ${head.id}`;
 }

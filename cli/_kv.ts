@@ -1,3 +1,4 @@
+import { httpUrl } from "../core/hosts.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { listNamespaces } from "../events/mod.ts";
 import { messageOf, UsageError } from "./_world.ts";
@@ -45,7 +46,7 @@ export async function openKv(kv: string | undefined, create = false): Promise<De
   if (typeof Deno.openKv !== "function") {
     throw new UsageError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
   }
-  if (kv !== undefined && !isHttp(kv)) await checkFile(kv, create);
+  if (kv !== undefined && httpUrl(kv) === undefined) await checkFile(kv, create);
   try {
     return await answered(Deno.openKv(kv));
   } catch (error) {
@@ -91,10 +92,6 @@ async function readHeader(path: string): Promise<string> {
   const bytes = new Uint8Array(SQLITE_HEADER.length);
   const count = await file.read(bytes);
   return new TextDecoder().decode(bytes.subarray(0, count ?? 0));
-}
-
-function isHttp(kv: string): boolean {
-  return /^https?:\/\//.test(kv);
 }
 
 function mayHoldSecrets(kv: string): boolean {

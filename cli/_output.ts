@@ -1,4 +1,5 @@
 import { oneLine, printable as printableLine } from "../core/log.ts";
+import { UNITS } from "./_arguments.ts";
 import { type CliWorld, messageOf, UsageError } from "./_world.ts";
 import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
 
@@ -16,8 +17,6 @@ const PERIOD_MS = 100;
 
 /** Control sequence that clears the line. */
 const CLEAR = "\r\x1b[K";
-
-const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]] as const;
 
 /**
  * Makes a text safe for a terminal. Everything that the tool writes passes through here. Characters are
@@ -70,7 +69,8 @@ export function lineOf(event: StoredEvent, note?: string, other?: string): strin
 /** Formats a time as a date, with the time since then. */
 export function agoOf(time: number, now: number): string {
   const ms = Math.max(0, now - time);
-  const [unit, length] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
+  const [unit, length] = Object.entries(UNITS).findLast(([, length]) => ms >= length) ??
+    ["s", 1_000];
   return `${isoOf(time)} (${Math.floor(ms / length)}${unit} ago)`;
 }
 

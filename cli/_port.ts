@@ -9,13 +9,6 @@ const EVENT_START = '{"format":"edge-base.event"';
 /** Access to a file with payloads: its owner's alone. */
 const FILE_MODE = 0o600;
 
-/** Place that lines are written to. */
-interface Target extends AsyncDisposable {
-  write(line: string): Promise<void>;
-  /** Makes sure that all lines are written. */
-  finish(): Promise<void>;
-}
-
 /** Writes events to a file or the standard output, and their number. */
 export async function exportEventsTo(run: CliRun): Promise<boolean> {
   const { filter, values: { file, json }, world } = run;
@@ -34,16 +27,17 @@ export async function exportEventsTo(run: CliRun): Promise<boolean> {
         line.clear();
         world.err(`not exported: ${id} (${reason})`);
       };
-      await using target = file === undefined ? outputOf(world) : await createFile(file);
+      using target = file === undefined ? undefined : await createFile(file);
       for await (const each of exportEvents(run.store, filter, { onLeftOut })) {
-        await target.write(each);
+        if (target === undefined) world.out(each.slice(0, -1));
+        else await writeAll(target, each);
         if (each.startsWith(EVENT_START)) count.exported++;
         else count.entries++;
         if (missing.size > 0) missing.delete(JSON.parse(each).record.id);
         line.show({ seen: count.exported + leftOut.length, changed: count.exported });
         if (signal.aborted) break;
       }
-      await target.finish();
+      await target?.sync();
     });
     return signal.aborted && { interrupted: true };
   });
@@ -125,27 +119,15 @@ function linesOfEntries(
   return [`${imported} ${name} imported${left}${expired > 0 ? `, ${expired} expired` : ""}`];
 }
 
-function outputOf({ out }: CliWorld): Target {
-  return {
-    write: (line) => Promise.resolve(out(line.slice(0, -1))),
-    finish: () => Promise.resolve(),
-    [Symbol.asyncDispose]: () => Promise.resolve(),
-  };
+async function createFile(path: string): Promise<Deno.FsFile> {
+  const options = { write: true, createNew: true, mode: FILE_MODE };
+  return await Deno.open(path, options).catch((error) => {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    throw new UsageError(`The file ${path} exists: give the name of a new one`);
+  });
 }
 
-async function createFile(path: string): Promise<Target> {
-  const file = await Deno.open(path, { write: true, createNew: true, mode: FILE_MODE })
-    .catch((error) => {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-      throw new UsageError(`The file ${path} exists: give the name of a new one`);
-    });
-  const encoder = new TextEncoder();
-  return {
-    async write(line) {
-      let bytes = encoder.encode(line);
-      while (bytes.length > 0) bytes = bytes.subarray(await file.write(bytes));
-    },
-    finish: () => file.sync(),
-    [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
-  };
+async function writeAll(file: Deno.FsFile, line: string): Promise<void> {
+  let bytes = new TextEncoder().encode(line);
+  while (bytes.length > 0) bytes = bytes.subarray(await file.write(bytes));
 }

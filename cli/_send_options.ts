@@ -5,7 +5,7 @@ import { secretIn } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Platforms by their names in an app, each with its senders. The first sender is the default. */
-const PLATFORMS = {
+export const PLATFORMS = {
   forge: {
     kind: "forge",
     senders: ["github", "gitea", "forgejo", "gitlab", "gitlab-token", "forge"],
@@ -25,8 +25,7 @@ export const SEND_OPTIONS = {
   file: { value: "PATH", about: "the payload, sent byte for byte" },
   from: {
     value: "SENDER",
-    about:
-      "the sender: github, gitea, forgejo, gitlab, gitlab-token or forge; telegram or messenger",
+    about: `${PLATFORMS.forge.senders.join(", ")}; or ${PLATFORMS.messenger.senders.join(", ")}`,
   },
   id: { value: "ID", about: "the delivery's id; sending the same id again makes a duplicate" },
   form: { about: "sent in a form, as GitHub, Gitea and Forgejo can" },

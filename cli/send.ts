@@ -2,7 +2,7 @@ import { joined, sendTo } from "./_app.ts";
 import { oneLine } from "../core/log.ts";
 import { optionLines, section, wrap } from "./_arguments.ts";
 import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
-import { readSendOptions, SEND_OPTIONS, type SendOptions } from "./_send_options.ts";
+import { PLATFORMS, readSendOptions, SEND_OPTIONS, type SendOptions } from "./_send_options.ts";
 import type { CliWorld } from "./_world.ts";
 
 /** Text of `send --help`. */
@@ -10,9 +10,11 @@ const SEND_HELP = [
   "Usage: send PLATFORM EVENT [OPTION...]",
   "",
   ...wrap(
-    "Sends deliveries to an app, signed as its platform does. PLATFORM is forge, github, gitea, gitlab, " +
-      "messenger or telegram, as the app calls it. Each line ends with the delivery's id, by which events " +
-      "show finds its event.",
+    "Sends deliveries to an app, signed as its platform does. PLATFORM is the app's name for it: " +
+      `${
+        Object.keys(PLATFORMS).join(", ")
+      }. Each line ends with the delivery's id, by which events show ` +
+      "finds its event.",
   ),
   "",
   ...wrap(
