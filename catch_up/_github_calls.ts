@@ -170,7 +170,7 @@ function keyIn(pem: string): KeyObject {
     // The error might quote it.
   }
   throw new TypeError(
-    "Cannot catch up: the 'privateKey' of 'github' must be a private RSA key in the form PEM, as GitHub " +
-      "hands it out",
+    "Cannot catch up, in 'github': 'privateKey' must be a private RSA key in the form PEM, as GitHub hands it " +
+      "out",
   );
 }

@@ -3,7 +3,7 @@ import { sleep } from "../core/timeouts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
 import { askAgain, findHooks, isSuccess, readLog } from "./_github_log.ts";
 import { type GithubAttempt, type GithubWebhooks, openGithub } from "./github_api.ts";
-import { type CatchUpOptions, checkOptions, KEPT_MS } from "./options.ts";
+import { type CatchUpOptions, checkCatchUp, KEPT_MS } from "./options.ts";
 
 /** Pauses before a call that failed is made again. */
 const RETRY_MS = [1_000, 5_000] as const;
@@ -81,7 +81,7 @@ export async function catchUp(
   store: Pick<EventStore, "list">,
   options: CatchUpOptions,
 ): Promise<CatchUpResult> {
-  checkOptions(store, options);
+  checkCatchUp(store, options);
   const { telemetry, dryRun = false, signal = new AbortController().signal } = options;
   const result: CatchUpResult = {
     ...{ asked: [], stored: [], delivered: 0, refused: [], underWay: [], failed: [] },

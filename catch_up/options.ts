@@ -1,4 +1,13 @@
-import { checkInteger, checkKeys, checkObject, checkPart, met } from "../core/check_options.ts";
+import {
+  checkBoolean,
+  checkObject,
+  checkOptions,
+  checkPart,
+  checkTelemetry,
+  met,
+  type OptionCheck,
+  wholeNumber,
+} from "../core/check_options.ts";
 import { httpUrl, keepsSecrets } from "../core/hosts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
 
@@ -122,130 +131,114 @@ export const MAX_PACE_MS = 60_000;
 
 const DOING = "catch up";
 
-/** What values must be, each with its check. */
-type Conditions = Readonly<
-  Record<string, readonly [must: string, check: (value: unknown) => boolean]>
->;
+/** Makes the check of a value that must have a form. */
+function formed(
+  form: string,
+  test: (value: unknown) => boolean,
+  shown: (value: unknown) => string = met,
+): OptionCheck {
+  return (doing, name, value) => {
+    if (test(value)) return;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be ${form}, got ${shown(value)}`);
+  };
+}
 
-const matching = ([must, pattern]: readonly [string, RegExp]) =>
-  [must, (value: unknown) => typeof value === "string" && pattern.test(value)] as const;
+const matching = ([form, pattern]: readonly [string, RegExp]) =>
+  formed(form, (value) => typeof value === "string" && pattern.test(value));
 
-const URL_CONDITION = [
-  "a URL with http or https",
-  (value: unknown) => httpUrl(value) !== undefined,
-] as const;
+const checkUrl = formed("a URL with http or https", (value) => httpUrl(value) !== undefined);
 
-const OPTIONS: Conditions = {
-  intake: matching(["the name of an intake", /./]),
-  dryRun: ["true or false", (value) => typeof value === "boolean"],
-  signal: ["an AbortSignal", (value) => value instanceof AbortSignal],
-};
+/** Check of a secret. Only the kind of its value is named. */
+const checkSecret = formed(
+  "a text that is not blank",
+  (value) => typeof value === "string" && value.trim() !== "",
+  (value) => typeof value === "string" ? "a blank one" : met(value),
+);
 
-const OWNERS: Conditions = {
+const checkAppId = formed("an id", (value) => /^[\w.-]{1,64}$/.test(String(value ?? "")));
+
+const OWNERS = {
   repository: matching(FORMS.repository),
   organization: matching(FORMS.organization),
-  app: ["true", (value) => value === true],
+  app: formed("true", (value) => value === true),
 };
 
-const HOOK: Conditions = {
-  id: [FORMS.id[0], (value) => FORMS.id[1].test(String(value))],
-  url: URL_CONDITION,
+const WEBHOOK = {
+  id: formed(FORMS.id[0], (value) => FORMS.id[1].test(String(value))),
+  url: checkUrl,
+};
+
+const AUTHENTICATION: Readonly<Record<string, OptionCheck>> = {
+  api(doing, name, value) {
+    checkUrl(doing, name, value);
+    const url = httpUrl(value)!;
+    if (keepsSecrets(url)) return;
+    throw new TypeError(
+      `Cannot ${doing}: '${name}' must begin with https:, since a token goes there and ${url.hostname} is ` +
+        "not in this network",
+    );
+  },
+  ...{ token: checkSecret, appId: checkAppId, privateKey: checkSecret },
+  installationId: checkAppId,
 };
 
 /** Checks a store, and the options of `catchUp`. */
-export function checkOptions(store: Pick<EventStore, "list">, options: CatchUpOptions): void {
+export function checkCatchUp(store: Pick<EventStore, "list">, options: CatchUpOptions): void {
   checkPart(DOING, store, "list", "the store must be what openEventStore() resolves with");
-  checkObject(DOING, options);
-  checkKeys(DOING, options, [
-    ...["hooks", "github", "sinceMs", "intake", "paceMs", "limit", "dryRun", "signal", "telemetry"],
-  ]);
-  const { hooks, github, sinceMs, paceMs = 0, limit = 1, telemetry } = options;
+  checkOptions(DOING, options, {
+    ...{ hooks: checkHooks, github: undefined, sinceMs: wholeNumber() },
+    intake: matching(["the name of an intake", /./]),
+    ...{ paceMs: wholeNumber({ min: 0, max: MAX_PACE_MS }), limit: wholeNumber({ max: 100_000 }) },
+    ...{ dryRun: checkBoolean, signal: formed("an AbortSignal", isSignal) },
+    telemetry: checkTelemetry,
+  }, ["hooks", "sinceMs"]);
+  checkGithub(options.github, options.hooks);
+}
+
+const isSignal = (value: unknown) => value instanceof AbortSignal;
+
+const checkHooks: OptionCheck = (doing, name, hooks) => {
   if (!Array.isArray(hooks) || hooks.length === 0) {
     const got = Array.isArray(hooks) ? "an empty one" : met(hooks);
-    refuse(`'hooks' must be an array with at least one webhook, got ${got}`);
+    throw new TypeError(
+      `Cannot ${doing}: '${name}' must be an array with at least one webhook, got ${got}`,
+    );
   }
-  hooks.forEach((hook, i) => checkHook(`'hooks[${i}]'`, hook));
-  checkGithub(github, hooks);
-  checkInteger(DOING, "sinceMs", sinceMs, { max: Number.MAX_SAFE_INTEGER });
-  checkInteger(DOING, "paceMs", paceMs, { min: 0, max: MAX_PACE_MS });
-  checkInteger(DOING, "limit", limit, { max: 100_000 });
-  checkGiven((name) => `'${name}'`, { ...options }, OPTIONS);
-  if (telemetry === undefined) return;
-  const wanted = "'telemetry' must be what openTelemetry() resolves with";
-  checkPart(DOING, telemetry, "countDelivery", wanted);
-}
+  hooks.forEach((hook, i) => checkHook(`'${name}[${i}]'`, hook));
+};
 
-function checkHook(of: string, hook: CatchUpOptions["hooks"][number]): void {
-  checkObject(DOING, hook, of);
-  const given: Readonly<Record<string, unknown>> = { ...hook };
-  const owners = Object.keys(OWNERS).filter((key) => given[key] !== undefined);
+function checkHook(name: string, hook: Readonly<Record<string, unknown>>): void {
+  checkObject(DOING, hook, name);
+  const owners = Object.entries(OWNERS).filter(([key]) => hook[key] !== undefined);
   if (owners.length !== 1) {
-    const got = owners.length === 0 ? "none of them" : owners.join(" and ");
-    refuse(`${of} must have 'repository', 'organization' or 'app', got ${got}`);
+    const got = owners.map(([key]) => key).join(" and ") || "none of them";
+    throw new TypeError(
+      `Cannot ${DOING}: ${name} must have 'repository', 'organization' or 'app', got ${got}`,
+    );
   }
-  const more = given.app === undefined ? Object.keys(HOOK) : [];
-  checkKeys(`${DOING}, in ${of}`, hook, [...owners, ...more]);
-  checkGiven((name) => `the '${name}' of ${of}`, given, { ...OWNERS, ...HOOK });
+  const more = hook.app === undefined ? WEBHOOK : {};
+  checkOptions(`${DOING}, in ${name}`, hook, { ...Object.fromEntries(owners), ...more });
 }
 
-/** Checks the authentication. Of a secret only the kind of its value is named. */
 function checkGithub(github: CatchUpOptions["github"], hooks: CatchUpOptions["hooks"]): void {
   const wanted =
     "'github' must be an Octokit, or have a 'token', or the 'appId' and the 'privateKey' of a GitHub App";
-  if (typeof github !== "object" || github === null) refuse(`${wanted}, got ${kindOf(github)}`);
+  if (typeof github !== "object" || github === null) {
+    const got = typeof github === "string" ? "a text" : met(github);
+    throw new TypeError(`Cannot ${DOING}: ${wanted}, got ${got}`);
+  }
   if ("request" in github) return checkPart(DOING, github, "request", wanted);
   const given: Readonly<Record<string, unknown>> = { ...github };
-  const keys = ["api", "token", "appId", "privateKey", "installationId"];
-  checkKeys(`${DOING}, in 'github'`, github, keys);
-  const { api, token, appId, privateKey, installationId } = given;
-  const nameOf = (name: string) => `the '${name}' of 'github'`;
-  checkGiven(nameOf, given, { api: URL_CONDITION });
-  const address = httpUrl(api);
-  if (address !== undefined && !keepsSecrets(address)) {
-    refuse(
-      `the 'api' of 'github' must begin with https:, since a token goes there and ${address.hostname} is not ` +
-        "in this network",
-    );
+  const { token, appId, privateKey, installationId } = given;
+  const isApp = (appId ?? privateKey) !== undefined;
+  const needed = isApp ? ["appId", "privateKey"] : [];
+  checkOptions(`${DOING}, in 'github'`, given, AUTHENTICATION, needed);
+  if ((token !== undefined) === isApp) {
+    throw new TypeError(`Cannot ${DOING}: ${wanted}, got ${isApp ? "both" : "none of them"}`);
   }
-  if ((token === undefined) === (appId === undefined && privateKey === undefined)) {
-    refuse(`${wanted}, got ${token === undefined ? "none of them" : "both"}`);
-  }
-  if (token !== undefined) return checkSecret("token", token);
-  checkSecret("privateKey", privateKey);
-  for (const [name, id] of Object.entries({ appId, installationId })) {
-    if (id === undefined && name !== "appId" || /^[\w.-]{1,64}$/.test(String(id ?? ""))) continue;
-    refuse(`the '${name}' of 'github' must be an id, got ${met(id)}`);
-  }
-  if (installationId !== undefined || hooks.every((hook) => "app" in hook)) return;
-  refuse(
-    "an app reads the webhooks of a repository or an organization as one of its installations: give " +
-      "'github' the 'installationId' as well",
+  if (!isApp || installationId !== undefined || hooks.every((hook) => "app" in hook)) return;
+  throw new TypeError(
+    `Cannot ${DOING}: an app reads the webhooks of a repository or an organization as one of its ` +
+      "installations: give 'github' the 'installationId' as well",
   );
-}
-
-/** Checks the values that are given. */
-function checkGiven(
-  nameOf: (key: string) => string,
-  given: Readonly<Record<string, unknown>>,
-  conditions: Conditions,
-): void {
-  for (const [key, [must, check]] of Object.entries(conditions)) {
-    const value = given[key];
-    if (value === undefined || check(value)) continue;
-    refuse(`${nameOf(key)} must be ${must}, got ${met(value)}`);
-  }
-}
-
-function checkSecret(name: string, value: unknown): void {
-  if (typeof value === "string" && value.trim() !== "") return;
-  const got = value === "" || typeof value === "string" ? "a blank one" : kindOf(value);
-  refuse(`the '${name}' of 'github' must be a text that is not blank, got ${got}`);
-}
-
-function kindOf(value: unknown): string {
-  return typeof value === "string" ? "a text" : met(value);
-}
-
-function refuse(reason: string): never {
-  throw new TypeError(`Cannot ${DOING}: ${reason}`);
 }

@@ -99,7 +99,7 @@ testWith(
       await assertRejects(
         () => runAs({ appId: 4711, privateKey: key }),
         TypeError,
-        "Cannot catch up: the 'privateKey' of 'github' must be a private RSA key in the form PEM",
+        "Cannot catch up, in 'github': 'privateKey' must be a private RSA key in the form PEM",
       );
       assertEquals(performance.now() - start < 900, true);
     }

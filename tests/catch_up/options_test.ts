@@ -25,20 +25,20 @@ const WRONG: readonly [string, unknown][] = [
     { hooks: [...hooks, { repository: "acme/site", app: true }] },
   ],
   [
-    "the 'repository' of 'hooks[0]' must be owner/name, such as acme/site, got \"https://github.com/acme/site\"",
+    "in 'hooks[0]': 'repository' must be owner/name, such as acme/site, got \"https://github.com/acme/site\"",
     { hooks: [{ repository: "https://github.com/acme/site" }] },
   ],
   [
-    "the 'organization' of 'hooks[0]' must be the name of an organization, got \"acme/site\"",
+    "in 'hooks[0]': 'organization' must be the name of an organization, got \"acme/site\"",
     { hooks: [{ organization: "acme/site" }] },
   ],
-  ["the 'app' of 'hooks[0]' must be true, got false", { hooks: [{ app: false }] }],
+  ["in 'hooks[0]': 'app' must be true, got false", { hooks: [{ app: false }] }],
   [
-    "the 'id' of 'hooks[0]' must be the number of a webhook, got \"7/../8\"",
+    "in 'hooks[0]': 'id' must be the number of a webhook, got \"7/../8\"",
     { hooks: [{ repository: "acme/site", id: "7/../8" }] },
   ],
   [
-    "the 'url' of 'hooks[0]' must be a URL with http or https, got \"bot.test\"",
+    "in 'hooks[0]': 'url' must be a URL with http or https, got \"bot.test\"",
     { hooks: [{ repository: "acme/site", url: "bot.test" }] },
   ],
   [`${AUTH}, got a text`, { github: "ghp_secret" }],
@@ -47,29 +47,29 @@ const WRONG: readonly [string, unknown][] = [
   [`${AUTH}, got both`, { github: { ...github, appId: 1, privateKey: "k" } }],
   [`${AUTH}, got an object`, { github: { request: true } }],
   [
-    "the 'token' of 'github' must be a text that is not blank, got a blank one",
+    "in 'github': 'token' must be a text that is not blank, got a blank one",
     { github: { token: " " } },
   ],
   [
-    "the 'token' of 'github' must be a text that is not blank, got a promise: await it",
+    "in 'github': 'token' must be a text that is not blank, got a promise: await it",
     { github: { token: Promise.resolve("ghp_1") } },
   ],
   [
-    "the 'privateKey' of 'github' must be a text that is not blank, got undefined",
+    "in 'github': 'privateKey' must be a text that is not blank, got undefined",
     { github: { appId: 1 } },
   ],
-  ["the 'appId' of 'github' must be an id, got undefined", { github: { privateKey: "k" } }],
+  ["in 'github': 'appId' must be an id, got undefined", { github: { privateKey: "k" } }],
   [
-    "an app reads the webhooks of a repository or an organization as one of its installations: give 'github' " +
-    "the 'installationId' as well",
+    "an app reads the webhooks of a repository or an organization as one of its installations: give 'github' the " +
+    "'installationId' as well",
     { github: { appId: 1, privateKey: "k" }, hooks: [{ repository: "acme/site" }] },
   ],
   [
-    "the 'api' of 'github' must be a URL with http or https, got \"github.acme.com\"",
+    "in 'github': 'api' must be a URL with http or https, got \"github.acme.com\"",
     { github: { ...github, api: "github.acme.com" } },
   ],
   [
-    "the 'api' of 'github' must begin with https:, since a token goes there and github.acme.com is not in this " +
+    "in 'github': 'api' must begin with https:, since a token goes there and github.acme.com is not in this " +
     "network",
     { github: { ...github, api: "http://github.acme.com/api/v3" } },
   ],
@@ -87,7 +87,8 @@ for (const [reason, given] of WRONG) {
     const store = await openEventStore(kv);
     const options = given === undefined ? given : { hooks, github, sinceMs: 1, ...given };
     const error = await assertRejects(() => catchUp(store, options as never));
-    assertEquals((error as Error).message, `Cannot catch up: ${reason}`);
+    const separator = reason.startsWith("in ") ? ", " : ": ";
+    assertEquals((error as Error).message, `Cannot catch up${separator}${reason}`);
   });
 }
 
