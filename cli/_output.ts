@@ -1,7 +1,7 @@
 import { oneLine, printable as printableLine } from "../core/log.ts";
 import { UNITS } from "./_arguments.ts";
 import { type CliWorld, messageOf, UsageError } from "./_world.ts";
-import type { BulkProgress, EventRecord, StoredEvent } from "../events/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
 
 /** Fields of a record that are times. */
 const TIMES = [
@@ -143,7 +143,7 @@ class ProgressLine {
   }
 
   /** Shows the progress, unless the last update is too recent. */
-  readonly show = ({ seen, changed }: BulkProgress): void => {
+  readonly show = ({ seen, changed }: Readonly<Record<"seen" | "changed", number>>): void => {
     this.#changed = changed;
     const now = performance.now();
     if (!this.#terminal || now - this.#shownAt < PERIOD_MS) return;

@@ -1,4 +1,4 @@
-import { exportEvents, importEvents, type ImportResult, type LeftOutEvent } from "../events/mod.ts";
+import { exportEvents, importEvents, type ImportResult } from "../events/mod.ts";
 import type { CliOptions, CliRun } from "./_commands.ts";
 import { withProgress } from "./_output.ts";
 import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
@@ -21,7 +21,7 @@ export async function exportEventsTo(run: CliRun): Promise<boolean> {
   const count = { exported: 0, entries: 0 };
   const interrupted = await interruptible(world, async (signal) => {
     await withProgress(terminal, "exported", async (line) => {
-      const onLeftOut = ({ id, reason }: LeftOutEvent) => {
+      const onLeftOut = ({ id, reason }: { readonly id: string; readonly reason: string }) => {
         missing.delete(id);
         leftOut.push(id);
         line.clear();

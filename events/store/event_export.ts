@@ -10,17 +10,12 @@
  */
 import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
 import type { EventFilter } from "./event_operations.ts";
+import { inOrder } from "./_streams.ts";
+import { lineOf } from "./event_lines.ts";
 import type { EndedWait, EventRecord, NotKeptError, StoredEvent } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { lineOfEntry } from "./portable_entry.ts";
-import { lineOfEvent, type PortableEvent, portableOf } from "./portable_event.ts";
+import { type PortableEvent, portableOf } from "./portable_event.ts";
 import { inBatchOf, unparked } from "./settlement.ts";
-
-/** The number of events that are read at the same time. */
-const CONCURRENCY = 32;
-
-/** The bytes of their payloads, at most, unless it is one alone. */
-const MAX_BYTES = 8_388_608;
 
 /** The number of events that are read again at a time. */
 const PAGE = 100;
@@ -31,31 +26,10 @@ const MAX_READS = 5;
 /** The name of the error of a payload that is not kept, also of a store in another process. */
 const NOT_KEPT: NotKeptError["name"] = "NotKeptError";
 
-/**
- * An event or an entry that could not be exported.
- *
- * @category Moving events
- */
-export interface LeftOutEvent {
-  /** The event's id; the name of an entry. */
+/** The id of an event or the name of an entry that cannot be exported, and the reason as a sentence. */
+interface LeftOut {
   readonly id: string;
-  /** The reason, as a sentence. */
   readonly reason: string;
-}
-
-/**
- * Options of {@linkcode exportEvents}.
- *
- * @category Moving events
- */
-export interface ExportOptions {
-  /**
-   * Called for each event that cannot be exported: its record or its payload cannot be read. The others
-   * follow.
-   *
-   * @default {undefined} The export rejects at the first one.
-   */
-  readonly onLeftOut?: ((event: LeftOutEvent) => void) | undefined;
 }
 
 /**
@@ -67,7 +41,8 @@ export interface ExportOptions {
  *
  * @param store The store.
  * @param filter The choice of events; all by default.
- * @param options A callback for the events that are left out.
+ * @param options `onLeftOut` is called with the id of each event, or the name of each entry, that cannot be read,
+ * and with the reason as a sentence. The others follow. Without it, the export rejects at the first one.
  * @returns The lines, each with its line break.
  * @throws {Error} If an event cannot be exported, and there is no callback.
  *
@@ -100,7 +75,11 @@ export interface ExportOptions {
 export async function* exportEvents(
   store: Pick<EventStore, "get" | "list" | "load" | "answers" | "portableEntries">,
   filter: EventFilter = {},
-  options: ExportOptions = {},
+  options: {
+    readonly onLeftOut?:
+      | ((event: { readonly id: string; readonly reason: string }) => void)
+      | undefined;
+  } = {},
 ): AsyncGenerator<string, void> {
   checkObject("export events", options);
   checkKeys("export events", options, ["onLeftOut"]);
@@ -108,14 +87,14 @@ export async function* exportEvents(
   checkFunctions("export events", { onLeftOut });
   if (isEmpty(filter)) {
     for await (const entry of store.portableEntries()) {
-      if (entry.kind !== "unreadable") yield `${await lineOfEntry(entry)}\n`;
+      if (entry.kind !== "unreadable") yield `${await lineOf(entry)}\n`;
       else onLeftOut({ id: entry.name, reason: "this version cannot read it" });
     }
   }
   const answers = await answersOf(store);
   const events = inGroupsLast(store, filter);
-  const lineOf = (event: StoredEvent) => exported(store, event, answers);
-  for await (const result of inOrder(events, sizeOf, lineOf)) {
+  const exporting = (event: StoredEvent) => exported(store, event, answers);
+  for await (const result of inOrder(events, sizeOf, exporting)) {
     if (typeof result === "string") yield `${result}\n`;
     else if (result) onLeftOut(result);
   }
@@ -259,7 +238,7 @@ async function exported(
   store: Pick<EventStore, "get" | "load">,
   event: StoredEvent,
   answers: Answers,
-): Promise<string | LeftOutEvent | undefined> {
+): Promise<string | LeftOut | undefined> {
   const { id } = event;
   if (event.state === "unreadable") {
     return { id, reason: "this version cannot read its record" };
@@ -283,15 +262,15 @@ async function exported(
   return undefined;
 }
 
-async function lineOrReason(event: PortableEvent): Promise<string | LeftOutEvent> {
+async function lineOrReason(event: PortableEvent): Promise<string | LeftOut> {
   try {
-    return await lineOfEvent(event);
+    return await lineOf(event);
   } catch (error) {
     return { id: event.record.id, reason: textOf(error) };
   }
 }
 
-function refuse({ id, reason }: LeftOutEvent): never {
+function refuse({ id, reason }: LeftOut): never {
   throw new Error(`Cannot export event ${id}: ${reason}`);
 }
 
@@ -301,34 +280,4 @@ function sizeOf(event: StoredEvent): number {
 
 function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** Does something with items, several at the same time, and yields the results in their order. */
-async function* inOrder<T, R>(
-  items: AsyncIterable<T>,
-  sizeOf: (item: T) => number,
-  run: (item: T) => Promise<R>,
-): AsyncGenerator<R> {
-  const running: { readonly result: Promise<R>; readonly size: number }[] = [];
-  let bytes = 0;
-  const take = () => {
-    const { result, size } = running.shift()!;
-    bytes -= size;
-    return result;
-  };
-  try {
-    for await (const item of items) {
-      const size = sizeOf(item);
-      const isFull = () => running.length >= CONCURRENCY || bytes + size > MAX_BYTES;
-      while (running.length > 0 && isFull()) yield await take();
-      const result = run(item);
-      // It is thrown in its turn, and another one may be thrown before.
-      result.catch(() => {});
-      running.push({ result, size });
-      bytes += size;
-    }
-    while (running.length > 0) yield await take();
-  } finally {
-    await Promise.allSettled(running.map(({ result }) => result));
-  }
 }

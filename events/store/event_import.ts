@@ -1,66 +1,15 @@
 import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
-import { linesOf, untilAborted } from "./_lines.ts";
-import type { BulkProgress } from "./event_operations.ts";
+import { inOrder, type Line, linesOf, untilAborted } from "./_streams.ts";
+import { itemOfLine, LINE_START, MAX_LINE_BYTES } from "./event_lines.ts";
+import type { BulkOptions } from "./event_operations.ts";
 import type { EventStore } from "./event_store.ts";
-import { entryOfLine, type PortableEntry } from "./portable_entry.ts";
-import {
-  checkedEvent,
-  EVENT_START,
-  eventOfLine,
-  LINE_START,
-  MAX_LINE_BYTES,
-  type PortableEvent,
-} from "./portable_event.ts";
-
-/** The number of events that are stored at the same time. */
-const CONCURRENCY = 32;
-
-/** The bytes of their lines, at most, unless it is one alone. */
-const MAX_BYTES = 8_388_608;
+import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 
 /** The bytes of an empty line: tab, carriage return and space. */
 const BLANKS: readonly number[] = [9, 13, 32];
 
 /** The number of failures that a result describes. */
 const MAX_FAILURES = 100;
-
-/**
- * Options of {@linkcode importEvents}.
- *
- * @category Moving events
- */
-export interface ImportOptions {
-  /** Called from time to time with the number of lines read, and of events imported. */
-  readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
-  /** Ends the import between two commits. What was imported by then stays. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/**
- * A line that was not imported.
- *
- * @category Moving events
- */
-export interface ImportFailure {
-  /** The number of the line, from 1. */
-  readonly line: number;
-  /** The reason, as a sentence. It quotes nothing of the payload. */
-  readonly reason: string;
-}
-
-/**
- * The number of entries of one kind that an import has read, by what became of them.
- *
- * @category Moving events
- */
-export interface ImportedEntries {
-  /** Entries that were stored. */
-  readonly imported: number;
-  /** Entries that are here already, or were restored before. They are left as they are. */
-  readonly known: number;
-  /** Entries whose time is over. */
-  readonly expired: number;
-}
 
 /**
  * The result of an import: the number of lines by what became of them.
@@ -74,16 +23,19 @@ export interface ImportResult {
   readonly known: number;
   /** Events that were done for longer than the retention. */
   readonly expired: number;
-  /** States, by what became of them. */
-  readonly states: ImportedEntries;
+  /** States that were stored, that are here or were restored before, and whose time is over. */
+  readonly states: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Values that came before any event waited for them, by what became of them. */
-  readonly answers: ImportedEntries;
+  readonly answers: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Notes of schedules, by what became of them. */
-  readonly schedules: ImportedEntries;
+  readonly schedules: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Lines that were not imported, although they should have been. */
   readonly failed: number;
-  /** The first 100 of these, in the order of the lines. */
-  readonly failures: readonly ImportFailure[];
+  /**
+   * The first 100 of these, in the order of the lines, with their numbers from 1. A reason is a sentence, and quotes
+   * nothing of the payload.
+   */
+  readonly failures: readonly { readonly line: number; readonly reason: string }[];
 }
 
 /**
@@ -101,7 +53,7 @@ export interface ImportResult {
 export async function importEvents(
   store: Pick<EventStore, "restore" | "restoreEntry">,
   source: AsyncIterable<Uint8Array | string>,
-  options: ImportOptions = {},
+  options: Omit<BulkOptions, "dryRun"> = {},
 ): Promise<ImportResult> {
   checkObject("import events", options);
   checkKeys("import events", options, ["onProgress", "signal"]);
@@ -109,17 +61,28 @@ export async function importEvents(
   return await new Import(store, options).run(source);
 }
 
+type RestoringStore = Pick<EventStore, "restore" | "restoreEntry">;
+
+/** A line that was read. */
+interface Item {
+  readonly line: number;
+  readonly size: number;
+  readonly content: PortableEvent | PortableEntry;
+}
+
 /** One import. */
 class Import {
-  readonly #store: Pick<EventStore, "restore" | "restoreEntry">;
-  readonly #options: ImportOptions;
-  readonly #counts = { restored: 0, known: 0, expired: 0 };
-  readonly #entries = { state: newCounts(), answer: newCounts(), schedule: newCounts() };
-  /** True while entries may be being stored, which events that follow them may need. */
-  #hasEntries = false;
-  readonly #failures: ImportFailure[] = [];
-  /** The events that are being stored, with the bytes of their lines. */
-  readonly #running = new Map<Promise<void>, number>();
+  readonly #store: RestoringStore;
+  readonly #options: Omit<BulkOptions, "dryRun">;
+  readonly #counts = {
+    event: newCounts(),
+    state: newCounts(),
+    answer: newCounts(),
+    schedule: newCounts(),
+  };
+  readonly #failures: { line: number; reason: string }[] = [];
+  /** The entries that are being stored, which events that follow them may need. */
+  #entries: Promise<unknown> = Promise.resolve();
   /** The last event of each ordering key that is being stored: the next one waits for it. */
   readonly #last = new Map<string, Promise<void>>();
   #failed = 0;
@@ -127,100 +90,73 @@ class Import {
   /** The failure of the KV, which ends the import. */
   #end: { readonly error: unknown } | undefined;
 
-  constructor(store: Pick<EventStore, "restore" | "restoreEntry">, options: ImportOptions) {
+  constructor(store: RestoringStore, options: Omit<BulkOptions, "dryRun">) {
     this.#store = store;
     this.#options = options;
   }
 
   async run(source: AsyncIterable<Uint8Array | string>): Promise<ImportResult> {
-    try {
-      const { signal } = this.#options;
-      for await (const { number, bytes } of linesOf(untilAborted(source, signal), MAX_LINE_BYTES)) {
-        await this.#read(number, bytes);
-        if (this.#isEnded) break;
-      }
-    } finally {
-      await Promise.all(this.#running.keys());
-    }
+    const lines = linesOf(untilAborted(source, this.#options.signal), MAX_LINE_BYTES);
+    const stored = inOrder(this.#read(lines), ({ size }) => size, (item) => this.#start(item));
+    for await (const _ of stored) if (this.#isEnded) break;
     if (this.#end) throw this.#end.error;
-    const { restored, known, expired } = this.#counts;
+    const { event, state: states, answer: answers, schedule: schedules } = this.#counts;
     const failures = this.#failures.toSorted((a, b) => a.line - b.line);
-    const { state: states, answer: answers, schedule: schedules } = this.#entries;
-    const entries = { states, answers, schedules };
-    return { imported: restored, known, expired, ...entries, failed: this.#failed, failures };
+    return { ...event, states, answers, schedules, failed: this.#failed, failures };
   }
 
   get #isEnded(): boolean {
     return this.#end !== undefined || (this.#options.signal?.aborted ?? false);
   }
 
-  async #read(line: number, bytes: Uint8Array | null): Promise<void> {
-    if (bytes?.every((byte) => BLANKS.includes(byte))) return;
-    const isFirst = this.#lines++ === 0;
-    let [event, entry]: [PortableEvent?, PortableEntry?] = [];
-    try {
-      const text = textOfLine(bytes);
-      entry = text.startsWith(EVENT_START) ? undefined : await entryOfLine(text);
-      if (!entry) event = checkedEvent(await eventOfLine(text));
-    } catch (error) {
-      const isOther = error instanceof SyntaxError && !looksExported(bytes);
-      if (isFirst && isOther) throw noExport(line, error);
-      return this.#note(line, error);
+  async *#read(lines: AsyncIterable<Line>): AsyncGenerator<Item> {
+    for await (const { number: line, bytes } of lines) {
+      if (bytes?.every((byte) => BLANKS.includes(byte))) continue;
+      const isFirst = this.#lines++ === 0;
+      try {
+        yield { line, size: bytes?.byteLength ?? 0, content: await itemOfLine(textOfLine(bytes)) };
+      } catch (error) {
+        const isOther = error instanceof SyntaxError && !looksExported(bytes);
+        if (isFirst && isOther) throw noExport(line, error);
+        this.#note(line, error);
+      }
+      if (this.#isEnded) return;
     }
-    const size = bytes!.byteLength;
-    while (this.#running.size > 0 && this.#isFull(size)) {
-      await Promise.race(this.#running.keys());
+  }
+
+  /** Begins to store an event, after entries and events of its ordering key that came before it, or an entry. */
+  async #start(item: Item): Promise<void> {
+    const { content } = item;
+    if ("kind" in content) {
+      const stored = this.#restore(item);
+      this.#entries = Promise.all([this.#entries, stored]);
+      return await stored;
     }
-    if (entry) return this.#startEntry(line, entry, size);
-    if (this.#hasEntries) await Promise.all(this.#running.keys());
-    this.#hasEntries = false;
-    this.#start(line, event!, size);
+    const { group, orderingKey, intake } = content.record;
+    const key = group && JSON.stringify([intake, orderingKey]);
+    const before = [this.#entries, key === null ? undefined : this.#last.get(key)];
+    const stored = Promise.all(before).then(() => this.#restore(item));
+    if (key !== null) this.#last.set(key, stored);
+    await stored;
+    if (key !== null && this.#last.get(key) === stored) this.#last.delete(key);
   }
 
-  /** Begins to store an entry. */
-  #startEntry(line: number, entry: PortableEntry, size: number): void {
-    this.#hasEntries = true;
-    const counts = this.#entries[entry.kind];
-    const stored = this.#store.restoreEntry(entry)
-      .then((outcome) => void counts[outcome === "restored" ? "imported" : outcome]++)
-      .catch((error) => this.#noteOrEnd(line, error))
-      .finally(() => this.#running.delete(stored));
-    this.#running.set(stored, size);
-  }
-
-  #isFull(size: number): boolean {
-    if (this.#running.size >= CONCURRENCY) return true;
-    return this.#running.values().reduce((sum, each) => sum + each, size) > MAX_BYTES;
-  }
-
-  /** Begins to store an event, after those of its ordering key that came before it. */
-  #start(line: number, event: PortableEvent, size: number): void {
-    const { group, orderingKey, intake } = event.record;
-    const key = group ? JSON.stringify([intake, orderingKey]) : undefined;
-    const before = key === undefined ? undefined : this.#last.get(key);
-    const stored = Promise.resolve(before).then(() => this.#restore(line, event)).finally(() => {
-      this.#running.delete(stored);
-      if (key !== undefined && this.#last.get(key) === stored) this.#last.delete(key);
-    });
-    this.#running.set(stored, size);
-    if (key !== undefined) this.#last.set(key, stored);
-  }
-
-  async #restore(line: number, event: PortableEvent): Promise<void> {
+  async #restore({ line, content }: Item): Promise<void> {
     // One whose predecessor was not stored would be ahead of it in their group.
     if (this.#isEnded) return;
     try {
-      this.#counts[await this.#store.restore(event)]++;
+      const isEntry = "kind" in content;
+      const outcome = isEntry
+        ? await this.#store.restoreEntry(content)
+        : await this.#store.restore(content);
+      this
+        .#counts[isEntry ? content.kind : "event"][outcome === "restored" ? "imported" : outcome]++;
       this.#report();
     } catch (error) {
-      this.#noteOrEnd(line, error);
+      // What is too large for the KV. A failure of the KV itself may be a TypeError, and ends the import.
+      if (error instanceof RangeError) this.#note(line, error);
+      else this.#end ??= { error };
     }
-  }
-
-  /** Notes what is too large for the KV. A failure of the KV itself may be a TypeError, and ends the import. */
-  #noteOrEnd(line: number, error: unknown): void {
-    if (error instanceof RangeError) this.#note(line, error);
-    else this.#end ??= { error };
   }
 
   #note(line: number, error: unknown): void {
@@ -230,7 +166,7 @@ class Import {
   }
 
   #report(): void {
-    this.#options.onProgress?.({ seen: this.#lines, changed: this.#counts.restored });
+    this.#options.onProgress?.({ seen: this.#lines, changed: this.#counts.event.imported });
   }
 }
 
@@ -259,7 +195,7 @@ function looksExported(bytes: Uint8Array | null): boolean {
 
 function noExport(line: number, cause: unknown): Error {
   return new SyntaxError(
-    `Cannot import events: this is no export of events, whose lines begin with ${EVENT_START}. ` +
+    `Cannot import events: this is no export of events, whose lines begin with ${LINE_START}event". ` +
       `Line ${line}: ${textOf(cause)}`,
     { cause },
   );

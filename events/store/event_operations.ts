@@ -1,6 +1,5 @@
 import type { EventOutcome, EventRecord, EventState, StoredEvent } from "./event_record.ts";
-import type { PortableEntry, UnreadableEntry } from "./portable_entry.ts";
-import type { PortableEvent } from "./portable_event.ts";
+import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote, UnreadableProcess } from "./processes.ts";
 import type { ListedState, StateListOptions } from "./stored_state.ts";
 import type { AnswerListOptions, UntakenAnswer, WakeResult } from "./waits.ts";
@@ -117,25 +116,15 @@ export interface EventStats extends Readonly<Record<StoredEvent["state"], number
 }
 
 /**
- * The progress of an operation on many events.
- *
- * @category Event store and worker
- */
-export interface BulkProgress {
-  /** The number of events read so far. */
-  readonly seen: number;
-  /** The number of events changed so far. */
-  readonly changed: number;
-}
-
-/**
  * Options of an operation on many events.
  *
  * @category Event store and worker
  */
 export interface BulkOptions {
-  /** Called from time to time with the progress. */
-  readonly onProgress?: ((progress: BulkProgress) => void) | undefined;
+  /** Called from time to time with the number of events read, and of those changed, so far. */
+  readonly onProgress?:
+    | ((progress: { readonly seen: number; readonly changed: number }) => void)
+    | undefined;
   /** Ends the operation between two commits. What was done by then stays done. */
   readonly signal?: AbortSignal | undefined;
   /**
@@ -355,9 +344,11 @@ export interface EventOperations {
    * Lists what an export takes along beside the events: states, values that came before any event waited for
    * them, and the notes of schedules.
    *
-   * @returns The entries.
+   * @returns The entries. Of one that cannot be read, only a name for people: `the state "chat:1"`.
    */
-  portableEntries(): AsyncIterableIterator<PortableEntry | UnreadableEntry>;
+  portableEntries(): AsyncIterableIterator<
+    PortableEntry | { readonly kind: "unreadable"; readonly name: string }
+  >;
 
   /**
    * Stores an entry that comes from another store, as {@linkcode EventOperations.portableEntries} lists it.

@@ -285,8 +285,6 @@ export interface EventRecord {
   readonly idKept?: boolean | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
-  /** Reserved: the ids of events that have to be settled before it is due. Kept when it is there. */
-  readonly waitsFor?: readonly string[] | undefined;
   /** The id of the event whose handler emitted this one. */
   readonly causedBy?: string | undefined;
   /** Set if its death is not reported: it comes of an event that has reported another one. */

@@ -26,7 +26,6 @@ export type { DeadEvent, Emission, Emit, EmitOptions, EmitResult, OwnEvents } fr
 export { NotKeptError } from "./event_record.ts";
 export type {
   BulkOptions,
-  BulkProgress,
   BulkResult,
   EventFilter,
   EventList,
@@ -70,22 +69,9 @@ export type {
   StoredKind,
   StoreFinding,
 } from "./store_check.ts";
-export { exportEvents, type ExportOptions, type LeftOutEvent } from "./event_export.ts";
-export {
-  type ImportedEntries,
-  importEvents,
-  type ImportFailure,
-  type ImportOptions,
-  type ImportResult,
-} from "./event_import.ts";
-export type {
-  PortableAnswer,
-  PortableEntry,
-  PortableSchedule,
-  PortableState,
-  UnreadableEntry,
-} from "./portable_entry.ts";
-export type { PortableEvent, PortableRecord } from "./portable_event.ts";
+export { exportEvents } from "./event_export.ts";
+export { importEvents, type ImportResult } from "./event_import.ts";
+export type { PortableEntry, PortableEvent } from "./portable_event.ts";
 export type { HandledEvents, ProcessNote, UnreadableProcess } from "./processes.ts";
 export {
   type AnswerListOptions,

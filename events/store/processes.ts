@@ -51,21 +51,17 @@ export interface UnreadableProcess {
   readonly isUnreadable: true;
 }
 
-const isNote = shape({
+/** Checks whether a stored value is the note of a process that this version can read. */
+export const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),
   startedAt: isTime,
   seenAt: isTime,
-  handles: orNull(listOf(shape({
+  handles: orNull(listOf(shape<HandledEvents>({
     intake: orNone(isText),
     platform: orNone(isText),
     names: listOf(isText),
   }))),
 });
-
-/** Checks whether a stored value is the note of a process that this version can read. */
-export function isProcessNote(value: unknown): value is Omit<ProcessNote, "id"> {
-  return isNote(value);
-}
 
 /**
  * Lists the names by which an event finds its handlers.

@@ -1,20 +1,28 @@
 import type { Delivery } from "./delivery.ts";
 import {
+  type Batch,
+  type EndedWait,
   EVENT_STATES,
   type EventOutcome,
   type EventRecord,
   type EventRef,
+  type EventWait,
   type GroupPosition,
+  type LeaseTerm,
   type PayloadRef,
-  type RecordedOutcome,
+  type PutOff,
+  type QuietRule,
+  type RecordedAttempt,
 } from "./event_record.ts";
 
 /** A check of a stored value. */
 export type Check = (value: unknown) => boolean;
 
+/** A check of each member of an object. */
+type Checks<T> = Readonly<Record<keyof T, Check>>;
+
 /** The ways in which events end. */
 export const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
-const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [...OUTCOMES, "expired"];
 
 /** The farthest that a date can be from the epoch, in milliseconds. */
 const MAX_TIME = 8.64e15;
@@ -23,67 +31,54 @@ const MAX_TIME = 8.64e15;
 export const MAX_ID_LENGTH = 600;
 
 /** Checks for a string. */
-export const isText: Check = (value) => typeof value === "string";
+export function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
 
 /** Checks for a number that counts something. */
-export const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
 
 /** Checks for a time or a length of time, in milliseconds. */
-export const isTime: Check = (value) =>
-  Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
+export function isTime(value: unknown): value is number {
+  return Number.isFinite(value) && Math.abs(value as number) <= MAX_TIME;
+}
 
-const isGroup = shape({ key: isText, position: isCount });
-const isLease = shape({ owner: isText, until: isTime, ms: isTime, startedAt: isTime });
-const isPayload = shape({ id: isText, chunks: isCount, size: isCount });
+/** Checks whether a text can be an event's id: keys with it have to be read. */
+export function isEventId(value: unknown): value is string {
+  return isText(value) && value.length <= MAX_ID_LENGTH;
+}
+
 const isNumber: Check = (value) => Number.isSafeInteger(value);
 const isBoolean: Check = (value) => typeof value === "boolean";
-const isRepository = shape({ id: isNumber, fullName: isText, owner: isText, name: isText });
-const isChat = shape({ id: isNumber, type: orNone(isText) });
-const isSender = shape({ id: isNumber, name: orNone(isText), isBot: isBoolean });
-const isAttempt = shape({
-  attempt: isCount,
-  startedAt: isTime,
-  endedAt: isTime,
-  outcome: oneOf(ATTEMPT_OUTCOMES),
-  error: orNone(isText),
-});
-const isQuietRule = shape({
-  quietMs: isTime,
-  maxWaitMs: isTime,
-  since: isTime,
-  waitedMs: isTime,
-  next: orNone(isCount),
-});
-const isBatch = shape({ last: isCount, events: isCount });
-const isPutOff = shape({
-  since: isTime,
-  at: isTime,
-  times: isCount,
-  reason: isText,
-  unhandledSince: orNone(isTime),
-});
-const isWait = shape({ name: isText, since: isTime, until: isTime });
-const isEndedWait = shape({
-  name: isText,
-  at: isTime,
-  value: orNone(isText),
-  timedOut: orNone(isBoolean),
-});
-const isTexts = listOf(isText);
-const isId: Check = (value) => isText(value) && (value as string).length <= MAX_ID_LENGTH;
-const isRef = shape({ id: isId, receivedAt: isTime });
 
-const RECORD = {
-  id: isText,
+/** Checks whether a value names an event. */
+export const isEventRef = shape<EventRef>({ id: isEventId, receivedAt: isTime });
+
+/** Checks whether a value names a position in an ordering group. */
+export const isGroupPosition = shape<GroupPosition>({ key: isText, position: isCount });
+
+/** Checks whether a value names a payload. */
+export const isPayloadRef = shape<PayloadRef>({ id: isText, chunks: isCount, size: isCount });
+
+/** What the record of an event has of its delivery. */
+const OF_DELIVERY = {
   intake: orNone(isText),
   deliveryId: orNone(isText),
   platform: isText,
   source: isText,
   type: isText,
   action: orNone(isText),
-  repository: orNone(isRepository),
-  chat: orNone(isChat),
-  sender: orNone(isSender),
+  repository: orNone(shape({ id: isNumber, fullName: isText, owner: isText, name: isText })),
+  chat: orNone(shape({ id: isNumber, type: orNone(isText) })),
+  sender: orNone(shape({ id: isNumber, name: orNone(isText), isBot: isBoolean })),
+  traceparent: orNone(isText),
+};
+
+const RECORD: Checks<EventRecord> = {
+  ...OF_DELIVERY,
+  id: isText,
   requestId: orNull(isText),
   receivedAt: isTime,
   state: oneOf(EVENT_STATES),
@@ -96,89 +91,77 @@ const RECORD = {
   plannedMs: orNone(isTime),
   sharedEntry: orNone(isText),
   orderingKey: orNull(isText),
-  group: orNull(isGroup),
-  quiet: orNone(isQuietRule),
-  batch: orNone(isBatch),
+  group: orNull(isGroupPosition),
+  quiet: orNone(shape<QuietRule>({
+    quietMs: isTime,
+    maxWaitMs: isTime,
+    since: isTime,
+    waitedMs: isTime,
+    next: orNone(isCount),
+  })),
+  batch: orNone(shape<Batch>({ last: isCount, events: isCount })),
   handledWith: orNone(isText),
   joinsLater: orNone(isBoolean),
-  waitingFor: orNone(isWait),
-  woken: orNone(listOf(isEndedWait)),
-  lease: orNull(isLease),
+  waitingFor: orNone(shape<EventWait>({ name: isText, since: isTime, until: isTime })),
+  woken: orNone(listOf(shape<EndedWait>({
+    name: isText,
+    at: isTime,
+    value: orNone(isText),
+    timedOut: orNone(isBoolean),
+  }))),
+  lease: orNull(
+    shape<LeaseTerm>({ owner: isText, until: isTime, ms: isTime, startedAt: isTime }),
+  ),
   cancelRequestedAt: orNone(isTime),
   settledAt: orNull(isTime),
-  payload: orNull(isPayload),
-  attempts: listOf(isAttempt),
-  putOff: orNone(isPutOff),
+  payload: orNull(isPayloadRef),
+  attempts: listOf(shape<RecordedAttempt>({
+    attempt: isCount,
+    startedAt: isTime,
+    endedAt: isTime,
+    outcome: oneOf([...OUTCOMES, "expired"]),
+    error: orNone(isText),
+  })),
+  putOff: orNone(shape<PutOff>({
+    since: isTime,
+    at: isTime,
+    times: isCount,
+    reason: isText,
+    unhandledSince: orNone(isTime),
+  })),
   isBegun: orNone(isBoolean),
-  progress: orNone(isTexts),
+  progress: orNone(listOf(isText)),
   idKept: orNone(isBoolean),
-  traceparent: orNone(isText),
-  waitsFor: orNone(isTexts),
   causedBy: orNone(isText),
   isUnreported: orNone(isBoolean),
   emitted: orNone(isCount),
-} satisfies Record<keyof EventRecord, Check>;
-
-const isRecord = shape(RECORD);
+};
 
 /** Checks whether a stored value is a record that this version can read. */
-export function isEventRecord(value: unknown): value is EventRecord {
-  return isRecord(value);
-}
+export const isEventRecord = shape<EventRecord>(RECORD);
 
-const optional = (check: Check): Check => orNull(orNone(check));
-
-const DELIVERY = {
-  platform: isText,
-  source: isText,
-  type: isText,
-  deliveryId: orNone(isText),
-  intake: orNone(isText),
+const DELIVERY: Checks<Delivery> = {
+  ...OF_DELIVERY,
   orderingKey: optional(isText),
   quietMs: orNone(isTime),
   maxWaitMs: optional(isTime),
   traceparent: optional(isText),
-  action: orNone(isText),
-  repository: optional(isRepository),
-  chat: optional(isChat),
-  sender: optional(isSender),
+  repository: orNull(OF_DELIVERY.repository),
+  chat: orNull(OF_DELIVERY.chat),
+  sender: orNull(OF_DELIVERY.sender),
   requestId: optional(isText),
   body: (value) => value instanceof Uint8Array,
   payload: (value) => typeof value === "object" && value !== null,
-} satisfies Record<keyof Delivery, Check>;
+};
+
+/** Finds a field that no record has like that; undefined for none. */
+export function wrongFieldOf(record: EventRecord): keyof EventRecord | undefined {
+  return wrongMember(RECORD, record);
+}
 
 /** Finds a member of a delivery of the wrong type, with which its event could not be read; undefined for none. */
 export function wrongMemberOf(delivery: Delivery): keyof Delivery | undefined {
-  for (const key in DELIVERY) {
-    const name = key as keyof Delivery;
-    if (!DELIVERY[name](delivery[name])) return name;
-  }
-  return undefined;
-}
-
-/** Checks whether a value names an event. */
-export function isEventRef(value: unknown): value is EventRef {
-  return isRef(value);
-}
-
-/** Checks whether a text can be an event's id: keys with it have to be read. */
-export function isEventId(value: unknown): value is string {
-  return isId(value);
-}
-
-/** Checks whether a value is a time, in milliseconds since the epoch. */
-export function isTimestamp(value: unknown): value is number {
-  return isTime(value);
-}
-
-/** Checks whether a value names a position in an ordering group. */
-export function isGroupPosition(value: unknown): value is GroupPosition {
-  return isGroup(value);
-}
-
-/** Checks whether a value names a payload. */
-export function isPayloadRef(value: unknown): value is PayloadRef {
-  return isPayload(value);
+  return wrongMember(DELIVERY, delivery);
 }
 
 /** Checks whether a value is the payload of an event, all of it. */
@@ -199,20 +182,29 @@ export function orNone(check: Check): Check {
   return (value) => value === undefined || check(value);
 }
 
+function optional(check: Check): Check {
+  return orNull(orNone(check));
+}
+
+/** Makes a check for one of several values. */
+export function oneOf(values: readonly unknown[]): Check {
+  return (value) => values.includes(value);
+}
+
 /** Makes a check for an object from the checks of its members. Others are ignored. */
-export function shape(checks: Readonly<Record<string, Check>>): Check {
-  const entries = Object.entries(checks);
-  return (value) => {
-    if (typeof value !== "object" || value === null) return false;
-    return entries.every(([key, check]) => check((value as Record<string, unknown>)[key]));
-  };
+export function shape<T = Readonly<Record<string, unknown>>>(
+  checks: Checks<T>,
+): (value: unknown) => value is T {
+  return (value): value is T =>
+    typeof value === "object" && value !== null && wrongMember(checks, value as T) === undefined;
+}
+
+function wrongMember<T>(checks: Checks<T>, value: T): keyof T | undefined {
+  for (const name in checks) if (!checks[name](value[name])) return name;
+  return undefined;
 }
 
 /** Makes a check for a list from the check of its members. */
 export function listOf(check: Check, maxLength = Infinity): Check {
   return (value) => Array.isArray(value) && value.length <= maxLength && value.every(check);
-}
-
-function oneOf(values: readonly string[]): Check {
-  return (value) => values.includes(value as string);
 }

@@ -281,7 +281,7 @@ export interface ReadEntry {
 
 /** Reads the entry of a state from what is stored; undefined if this version cannot. */
 export function readEntry(stored: unknown): ReadEntry | undefined {
-  return isEntry(stored) ? stored as ReadEntry : undefined;
+  return isEntry(stored) ? stored : undefined;
 }
 
 /** Checks whether a state has expired. The KV deletes it only after a while. */
@@ -289,7 +289,7 @@ export function isOver({ until }: ReadEntry): boolean {
   return until !== null && until <= Date.now();
 }
 
-const isEntry = shape({ until: orNull(isTime), value: (value) => value !== undefined });
+const isEntry = shape<ReadEntry>({ until: orNull(isTime), value: (value) => value !== undefined });
 
 const encoder = new TextEncoder();
 

@@ -1,7 +1,7 @@
 import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { EventRecord } from "../event_record.ts";
-import { isCount, isEventRef, isTime, isTimestamp, shape } from "../record_shape.ts";
+import { isCount, isEventRef, isTime, shape } from "../record_shape.ts";
 import type {
   CheckedPage,
   CheckOptions,
@@ -174,7 +174,7 @@ export class StoreCheck {
       const due = readableEntry(entry);
       // An entry of its own names its event by its key.
       if (due && isShared(due.value)) { for (const { id } of dueOf(due)) ids.add(id); }
-      else if (isTimestamp(entry.key.at(-2))) ids.add(refOf(entry.key).id);
+      else if (isTime(entry.key.at(-2))) ids.add(refOf(entry.key).id);
     }
     return ids;
   }
@@ -203,10 +203,15 @@ function isSuspect(known: Known): known is Suspect {
 /** Reads the outcome of the last whole check; null if there is none that this version can read. */
 export async function readLastCheck({ kv, keys }: StoreParts): Promise<CheckSummary | null> {
   const { value } = await read(kv, keys.lastCheck);
-  return isSummary(value) ? value as CheckSummary : null;
+  return isSummary(value) ? value : null;
 }
 
-const isSummary = shape({ at: isTime, read: isCount, putBack: isCount, unreadable: isCount });
+const isSummary = shape<CheckSummary>({
+  at: isTime,
+  read: isCount,
+  putBack: isCount,
+  unreadable: isCount,
+});
 
 /** Checks whether an entry leads to an event. */
 function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: Entry): boolean {

@@ -53,7 +53,7 @@ interface Parts {
 /** The reason for which payloads are dropped: too old, too much together, or none are kept any more. */
 type Reason = "age" | "size" | "off";
 
-const isKeptShape = shape({
+const isKept = shape<KeptPayload>({
   receivedAt: isTime,
   payload: (value) => isPayloadRef(value) && value.chunks >= 1 && value.chunks <= MAX_CHUNKS,
 });
@@ -324,10 +324,6 @@ export class KeptPayloads {
     }
     return 0;
   }
-}
-
-function isKept(value: unknown): value is KeptPayload {
-  return isKeptShape(value);
 }
 
 /** Takes the payload from an entry, unless that is of another event of the same id. */

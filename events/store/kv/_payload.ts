@@ -31,9 +31,9 @@ interface UploadMark {
   readonly chunks: number;
 }
 
-const isUpload = shape({
+const isUpload = shape<UploadMark>({
   startedAt: isTime,
-  chunks: (value) => isCount(value) && (value as number) <= MAX_CHUNKS,
+  chunks: (value) => isCount(value) && value <= MAX_CHUNKS,
 });
 
 /** Names a payload that is about to be written. Throws a `RangeError` if it is too large. */
@@ -194,7 +194,7 @@ export async function deleteStaleUploads(
   let deleted = 0;
   for await (const { key, value, versionstamp } of list(parts.kv, parts.keys.uploads)) {
     if (!isUpload(value)) continue;
-    const { startedAt, chunks } = value as UploadMark;
+    const { startedAt, chunks } = value;
     if (startedAt >= before) continue;
     const ref = { id: String(key.at(-1)), chunks };
     if (await discardUpload(parts, ref, { key, versionstamp })) deleted++;

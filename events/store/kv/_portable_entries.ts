@@ -1,6 +1,5 @@
-import type { RestoreOutcome } from "../event_operations.ts";
-import { isText, isTime, shape } from "../record_shape.ts";
-import { checkedEntry, type PortableEntry, type UnreadableEntry } from "../portable_entry.ts";
+import type { EventOperations, RestoreOutcome } from "../event_operations.ts";
+import { checkedEntry, isPortableNote, type PortableEntry } from "../portable_event.ts";
 import { bytesFromNow, entryUntil } from "../stored_state.ts";
 import { encodeValue } from "../value_codec.ts";
 import { wakeOf } from "../waits.ts";
@@ -16,9 +15,6 @@ import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
  */
 const MARKED_MS = 604_800_000;
 
-/** The members of a schedule's note that mean something in another KV. The layout is that of `SlotNote`. */
-const isNote = shape({ plan: isText, at: isTime });
-
 /** The entry of a KV that an entry becomes. */
 interface Place {
   readonly key: Deno.KvKey;
@@ -29,7 +25,7 @@ interface Place {
 /** Lists everything beside the events that an export takes along. */
 export async function* portableEntries(
   parts: StoreParts,
-): AsyncGenerator<PortableEntry | UnreadableEntry> {
+): ReturnType<EventOperations["portableEntries"]> {
   for await (const { isUnreadable, intake, key, value, expiresAt } of listStates(parts)) {
     yield isUnreadable
       ? { kind: "unreadable", name: `the state ${JSON.stringify(key)}` }
@@ -41,9 +37,8 @@ export async function* portableEntries(
   }
   for await (const { key, value } of list(parts.kv, parts.keys.schedules)) {
     const name = String(key.at(-1));
-    const { plan, at } = Object(value);
-    yield isNote(value)
-      ? { kind: "schedule", name, plan, at }
+    yield isPortableNote(value)
+      ? { kind: "schedule", name, plan: value.plan, at: value.at }
       : { kind: "unreadable", name: `the note of the schedule ${JSON.stringify(name)}` };
   }
 }

@@ -1,5 +1,5 @@
 import type { Delivery } from "../delivery.ts";
-import { isEventId, isTimestamp } from "../record_shape.ts";
+import { isEventId, isTime } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { lookUp, UndecodableError } from "./_layout.ts";
@@ -74,7 +74,7 @@ async function hasBecomeEvent(
 
 function isFirstSeen(value: unknown): value is FirstSeen {
   const { id, at } = Object(value);
-  return isEventId(id) && isTimestamp(at);
+  return isEventId(id) && isTime(at);
 }
 
 async function digestOf(content: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {

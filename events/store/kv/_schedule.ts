@@ -5,7 +5,6 @@ import {
   isEventRef,
   isGroupPosition,
   isTime,
-  isTimestamp,
   listOf,
   orNone,
   orNull,
@@ -264,5 +263,5 @@ export function readableEntry(entry: ListedEntry): DueEntry | undefined {
 
 /** Checks whether a key has a time and an id. */
 function isOwnKey(key: Deno.KvKey): boolean {
-  return key.length === 4 && isTimestamp(key[2]) && isEventId(key[3]);
+  return key.length === 4 && isTime(key[2]) && isEventId(key[3]);
 }

@@ -11,8 +11,8 @@ export const STORED: readonly (readonly [
   [["id", "queued"], "010000000d", `1700000000000`],
   [
     ["event", 1700000000000, "queued"],
-    "0100000255",
-    `{"id":"queued","intake":"forge","deliveryId":"x","platform":"forge","source":"github","type":"push","action":"opened","requestId":"r1","receivedAt":1700000000000,"state":"queued","attempt":0,"dueAt":1700000000000,"orderingKey":null,"group":null,"lease":null,"settledAt":null,"payload":{"id":"lp0000-queued","chunks":1,"size":7},"attempts":[],"waitsFor":["a"],"causedBy":"b","putOff":{"since":1700000000001,"at":1700000000002,"times":2,"reason":"Rate limit"},"repository":{"id":1,"fullName":"a/b","owner":"a","name":"b"},"chat":{"id":2,"type":"private"},"sender":{"id":3,"name":"é","isBot":false}}`,
+    "0100000244",
+    `{"id":"queued","intake":"forge","deliveryId":"x","platform":"forge","source":"github","type":"push","action":"opened","requestId":"r1","receivedAt":1700000000000,"state":"queued","attempt":0,"dueAt":1700000000000,"orderingKey":null,"group":null,"lease":null,"settledAt":null,"payload":{"id":"lp0000-queued","chunks":1,"size":7},"attempts":[],"causedBy":"b","putOff":{"since":1700000000001,"at":1700000000002,"times":2,"reason":"Rate limit"},"repository":{"id":1,"fullName":"a/b","owner":"a","name":"b"},"chat":{"id":2,"type":"private"},"sender":{"id":3,"name":"é","isBot":false}}`,
   ],
   [["id", "retried"], "010000000d", `1700000000000`],
   [

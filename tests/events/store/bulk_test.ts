@@ -3,7 +3,6 @@ import { FakeTime } from "@std/testing/time";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import {
   type BulkOptions,
-  type BulkProgress,
   type BulkResult,
   type EventRecord,
   type EventStore,
@@ -201,7 +200,7 @@ for (const [name, { make, run }] of Object.entries(WAYS)) {
   Deno.test(`${name}() tells how far it has come`, async () => {
     await using sut = await memoryStore();
     await make(sut.store, numbered(25));
-    const progress: BulkProgress[] = [];
+    const progress: { seen: number; changed: number }[] = [];
     await run(sut.store, { onProgress: (each) => progress.push(each) });
     assertEquals(progress.at(-1), { seen: 25, changed: 25 });
     const steps = progress.map(({ changed }) => changed);
@@ -212,7 +211,7 @@ for (const [name, { make, run }] of Object.entries(WAYS)) {
     await using sut = await memoryStore();
     await make(sut.store, numbered(400));
     const ending = new AbortController();
-    const onProgress = ({ changed }: BulkProgress) => {
+    const onProgress = ({ changed }: { changed: number }) => {
       if (changed >= 20) ending.abort();
     };
     const { changed } = await run(sut.store, { onProgress, signal: ending.signal });

@@ -1,11 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
-import {
-  type EventStore,
-  exportEvents,
-  type LeftOutEvent,
-  openEventStore,
-} from "../../../events/mod.ts";
+import { type EventStore, exportEvents, openEventStore } from "../../../events/mod.ts";
 import { withFolder } from "../../_folder.ts";
 import { buryAll, claimAll, delivery, idsOf, recordKey } from "./_events.ts";
 import { testDenokv } from "./_denokv.ts";
@@ -116,7 +111,7 @@ testStore("an export names what it leaves out, and goes on", async ({ kv, store 
   await setNewer(kv, await recordKey(kv, "d1"));
   const { payload } = (await store.get("d2"))!;
   await kv.delete(["events", "payload", payload!.id, 0]);
-  const left: LeftOutEvent[] = [];
+  const left: { id: string; reason: string }[] = [];
   const lines = exportEvents(store, {}, { onLeftOut: (event) => void left.push(event) });
   assertEquals(idsIn(await Array.fromAsync(lines)), ["d3"]);
   assertEquals(left, [

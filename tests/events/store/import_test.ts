@@ -6,9 +6,8 @@ import {
   importEvents,
   openEventStore,
   type PortableEvent,
-  type PortableRecord,
 } from "../../../events/mod.ts";
-import { lineOfEvent } from "../../../events/store/portable_event.ts";
+import { lineOf } from "../../../events/store/event_lines.ts";
 import { buryAll, claimAll, claimOne, delivery, keysOf } from "./_events.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
 import { importLines, linesOf } from "./_moving.ts";
@@ -21,7 +20,7 @@ const DAY_MS = 86_400_000;
 
 /** A queued event from elsewhere, with some fields of its record changed. */
 function event(changes: Record<string, unknown> = {}, text: string | null = "{}"): PortableEvent {
-  const record: PortableRecord = {
+  const record: PortableEvent["record"] = {
     ...{ id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
     ...{ receivedAt: 1_000, state: "queued", attempt: 0, dueAt: 1_000, orderingKey: null },
     ...{ group: null, settledAt: null, attempts: [] },
@@ -163,7 +162,7 @@ testStore("of imports at the same time one stores an event", async ({ kv, store 
 
 testStore("fields that this version does not know go with an event", async ({ store }) => {
   const unknown = { loud: { until: 5 }, keptUntil: 7, waitsFor: ["d9"], causedBy: "d8" };
-  await importLines(store, [`${await lineOfEvent(event(unknown))}\n`]);
+  await importLines(store, [`${await lineOf(event(unknown))}\n`]);
   await using other = await memoryStore();
   await importLines(other.store, await linesOf(store));
   const { loud, keptUntil, waitsFor, causedBy } = await other.store.get("d1") as never;
@@ -253,12 +252,12 @@ Deno.test("restore() refuses what is too large for a KV", async () => {
 
 /** A line with some of its members changed. */
 async function line(changes: Record<string, unknown>): Promise<string> {
-  return JSON.stringify({ ...JSON.parse(await lineOfEvent(event())), ...changes });
+  return JSON.stringify({ ...JSON.parse(await lineOf(event())), ...changes });
 }
 
 Deno.test("importEvents() tells of each line why it was not imported, and goes on", async () => {
   await using sut = await memoryStore();
-  const good = await lineOfEvent(event());
+  const good = await lineOf(event());
   const read = "Cannot read the event: ";
   const lines: readonly [string, string | undefined][] = [
     [good.slice(0, 60), `${read}the line is not JSON`],
@@ -293,8 +292,8 @@ Deno.test("importEvents() tells of each line why it was not imported, and goes o
       "Cannot restore the event: it is queued, and has no payload",
     ],
     ["  \r", undefined],
-    [await lineOfEvent(event({ id: "d2" })) + "\r", undefined],
-    [await lineOfEvent(event({ id: "d3", type: "x".repeat(70_000) })), undefined],
+    [await lineOf(event({ id: "d2" })) + "\r", undefined],
+    [await lineOf(event({ id: "d3", type: "x".repeat(70_000) })), undefined],
     [await line({ payloadSha256: undefined }), undefined],
   ];
   const result = await importEvents(
@@ -325,7 +324,7 @@ Deno.test("importEvents() sees by the first line that it is no export", async ()
 
 Deno.test("importEvents() describes 100 failures, and counts the others", async () => {
   await using sut = await memoryStore();
-  const lines = [await lineOfEvent(event()), ...Array.from({ length: 150 }, () => "{}")];
+  const lines = [await lineOf(event()), ...Array.from({ length: 150 }, () => "{}")];
   const { imported, failed, failures } = await importLines(sut.store, [lines.join("\n")]);
   assertEquals([imported, failed, failures.length], [1, 150, 100]);
 });
@@ -341,7 +340,7 @@ Deno.test("importEvents() ends with the KV's failure, and goes on when run again
   });
   const group = { group: { key: "key", position: 0 }, orderingKey: "key" };
   const ids = Array.from({ length: 9 }, (_, i) => `d${i}`);
-  const lines = await Promise.all(ids.map((id) => lineOfEvent(event({ id, ...group }))));
+  const lines = await Promise.all(ids.map((id) => lineOf(event({ id, ...group }))));
   const text = [lines.join("\n")];
   const broken = await openEventStore(failing, { notifier: "watch" });
   assertEquals(await assertRejects(() => importLines(broken, text)), failure);
@@ -359,7 +358,7 @@ Deno.test("importEvents() ends with the KV's failure, and goes on when run again
 Deno.test("importEvents() ends at a signal, also while it waits for more", async () => {
   await using sut = await memoryStore();
   const ending = new AbortController();
-  const first = await lineOfEvent(event());
+  const first = await lineOf(event());
   const source = new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(encoder.encode(`${first}\n`)),
   });
@@ -399,7 +398,7 @@ function slowStore(
 
 Deno.test("importEvents() stores some at the same time, and large ones alone", async () => {
   const linesWith = async (text: string, count: number) => {
-    const each = `${await lineOfEvent(event({}, JSON.stringify(text)))}\n`;
+    const each = `${await lineOf(event({}, JSON.stringify(text)))}\n`;
     return Array.from({ length: count }, () => each);
   };
   const [small, large] = [slowStore(32), slowStore(1)];

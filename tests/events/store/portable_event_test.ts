@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { importEvents, type PortableEvent } from "../../../events/mod.ts";
-import { linesOf } from "../../../events/store/_lines.ts";
-import { eventOfLine, LINE_START, lineOfEvent } from "../../../events/store/portable_event.ts";
+import { linesOf } from "../../../events/store/_streams.ts";
+import { itemOfLine, LINE_START, lineOf } from "../../../events/store/event_lines.ts";
 import { byLength } from "../../_length.ts";
 import { memoryStore } from "./_stores.ts";
 
@@ -44,19 +44,19 @@ const PAYLOADS: readonly [body: string | readonly number[], member: string][] = 
 Deno.test("a line has the payload byte for byte, and readable if it can be", async () => {
   for (const [content, member] of PAYLOADS) {
     const body = typeof content === "string" ? encoder.encode(content) : new Uint8Array(content);
-    const line = await lineOfEvent(event(body));
+    const line = await lineOf(event(body));
     assert(line.includes(`,${member}`), line);
     assert(line.startsWith(LINE_START), line);
     assert(!CONTROL.test(line), line);
-    assertEquals((await eventOfLine(line)).body, body);
+    assertEquals((await itemOfLine(line) as PortableEvent).body, body);
   }
 });
 
 Deno.test("a line may be written anew by another tool, as long as its payload stays", async () => {
-  const line = await lineOfEvent(event(encoder.encode(`{"a":1}`)));
+  const line = await lineOf(event(encoder.encode(`{"a":1}`)));
   const { payload, record, ...others } = JSON.parse(line);
   const rewritten = JSON.stringify({ payload, comment: "mine", record, ...others });
-  assertEquals(await eventOfLine(` ${rewritten} `), event(encoder.encode(`{"a":1}`)));
+  assertEquals(await itemOfLine(` ${rewritten} `), event(encoder.encode(`{"a":1}`)));
 });
 
 const text = fc.string({ unit: "binary" });
@@ -76,9 +76,9 @@ const content = fc.oneof(
 Deno.test("any event comes back from its line as it was", async () => {
   const property = fc.asyncProperty(content, text, json, async (body, type, later) => {
     const given = event(body, { type, later });
-    const line = await lineOfEvent(given);
+    const line = await lineOf(given);
     assert(!CONTROL.test(line), line);
-    assertEquals(await eventOfLine(line), given);
+    assertEquals(await itemOfLine(line), given);
   });
   await fc.assert(property, { numRuns: byLength(2_000, 300) });
 });
@@ -92,9 +92,9 @@ const damage = fc.record({
 
 Deno.test("a damaged line is refused or imported, and neither stops nor harms the others", async () => {
   await using sut = await memoryStore();
-  const good = await lineOfEvent(event(encoder.encode(`{"a":1}`), { id: "good" }));
+  const good = await lineOf(event(encoder.encode(`{"a":1}`), { id: "good" }));
   const group = { orderingKey: "key", group: { key: "key", position: 1 } };
-  const bytes = encoder.encode(await lineOfEvent(event(encoder.encode(`{"b":[2]}`), group)));
+  const bytes = encoder.encode(await lineOf(event(encoder.encode(`{"b":[2]}`), group)));
   const property = fc.asyncProperty(damage, async ({ at, length, put }) => {
     const start = Math.floor(at * bytes.length);
     const parts = [bytes.subarray(0, start), put, bytes.subarray(start + length)];

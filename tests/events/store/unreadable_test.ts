@@ -63,7 +63,6 @@ const DAMAGES: readonly Readonly<Record<string, unknown>>[] = [
   { attempts: [{ attempt: 1, startedAt: 1, endedAt: 2, outcome: "odd" }] },
   { attempts: null },
   { outcome: "odd" },
-  { waitsFor: "d1" },
   { causedBy: 1 },
   { cancelRequestedAt: "now" },
   { payload: { id: "a", chunks: 901, size: 1 } },

@@ -6,9 +6,45 @@ export interface Line {
   readonly bytes: Uint8Array | null;
 }
 
+/** The number of items that something is done with at the same time. */
+const CONCURRENCY = 32;
+
+/** The bytes of these items, at most, unless it is one alone. */
+const MAX_BYTES = 8_388_608;
+
 const LINE_FEED = 10;
 
 const encoder = new TextEncoder();
+
+/** Does something with items, several at the same time, and yields the results in their order. */
+export async function* inOrder<T, R>(
+  items: AsyncIterable<T>,
+  sizeOf: (item: T) => number,
+  run: (item: T) => Promise<R>,
+): AsyncGenerator<R> {
+  const running: { readonly result: Promise<R>; readonly size: number }[] = [];
+  let bytes = 0;
+  const take = () => {
+    const { result, size } = running.shift()!;
+    bytes -= size;
+    return result;
+  };
+  try {
+    for await (const item of items) {
+      const size = sizeOf(item);
+      const isFull = () => running.length >= CONCURRENCY || bytes + size > MAX_BYTES;
+      while (running.length > 0 && isFull()) yield await take();
+      const result = run(item);
+      // It is thrown in its turn, and another one may be thrown before.
+      result.catch(() => {});
+      running.push({ result, size });
+      bytes += size;
+    }
+    while (running.length > 0) yield await take();
+  } finally {
+    await Promise.allSettled(running.map(({ result }) => result));
+  }
+}
 
 /**
  * Splits a stream into lines, whatever its chunks are.

@@ -1,0 +1,161 @@
+/**
+ * The lines of text that events and entries are exported as. A line is a JSON object. The payload of an event is its
+ * last member, and the same byte for byte:
+ *
+ * - `payload`: as it is, if it is JSON on one line without characters that a terminal would act on.
+ * - `payloadText`: as a JSON string, if it is other JSON.
+ * - `payloadBase64`: any other bytes.
+ *
+ * @module
+ */
+import { met } from "../../core/check_options.ts";
+import { memberOf } from "../../core/json_text.ts";
+import {
+  checkedEntry,
+  checkedEvent,
+  ENTRY_SHAPES,
+  type PortableEntry,
+  type PortableEvent,
+} from "./portable_event.ts";
+
+/** The beginning of the formats of lines; the kind follows. */
+const FORMAT = "edge-base.";
+
+/** The version of the format. A change that an older version would read wrongly makes a new one. */
+const VERSION = 1;
+
+/** The beginning of every line as it is exported, of events and of others. */
+export const LINE_START = `{"format":"${FORMAT}`;
+
+/** The largest line: that of the largest payload, each of whose bytes may take two, and of a record. */
+export const MAX_LINE_BYTES = 134_217_728;
+
+/** The number of escaped characters with which a payload is readable in any case. */
+const SHORT = 1_000;
+
+/** Characters that a terminal would act on, or that end a line for some readers. */
+const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Writes an event or an entry as a line.
+ *
+ * @param item The event or entry.
+ * @returns The line, without a line break. No terminal acts on it.
+ * @throws {TypeError} If its record holds something that JSON does not have.
+ */
+export async function lineOf(item: PortableEvent | PortableEntry): Promise<string> {
+  if ("kind" in item) {
+    const { kind, ...members } = item;
+    return headOf(kind, members);
+  }
+  const { record, body } = item;
+  const head = headOf("event", { record });
+  if (!body) return head;
+  return `${head.slice(0, -1)},"payloadSha256":"${await digestOf(body)}",${contentOf(body)}}`;
+}
+
+/**
+ * Reads an event or an entry from its line.
+ *
+ * @param line The line.
+ * @returns The event or entry, which a store of this version can take.
+ * @throws {SyntaxError} If the line is no exported one.
+ * @throws {TypeError} If it is of a newer format, not valid, or its payload has been changed.
+ */
+export async function itemOfLine(line: string): Promise<PortableEvent | PortableEntry> {
+  const { format, version, ...members } = Object(parse(line));
+  const kind = typeof format === "string" && format.startsWith(FORMAT) &&
+    format.slice(FORMAT.length);
+  if (!kind || (kind !== "event" && !Object.hasOwn(ENTRY_SHAPES, kind))) {
+    throw new SyntaxError("Cannot read the event: the line is no exported one");
+  }
+  if (version !== VERSION) {
+    throw new TypeError(
+      `Cannot read the ${kind}: the line must be of format version ${VERSION}, got ${
+        met(version)
+      }` + (version > VERSION ? ". A newer version of this package reads it" : ""),
+    );
+  }
+  if (kind !== "event") return checkedEntry({ ...members, kind });
+  const { record, payloadSha256, ...others } = members;
+  const body = bodyIn(line, others);
+  if (body && payloadSha256 !== undefined && payloadSha256 !== await digestOf(body)) {
+    throw new TypeError(
+      "Cannot read the event: its payload is not the one that was exported. " +
+        "To take it as it is now, remove 'payloadSha256' from the line",
+    );
+  }
+  return checkedEvent({ record, body });
+}
+
+function headOf(kind: string, members: object): string {
+  return escaped(JSON.stringify({ format: `${FORMAT}${kind}`, version: VERSION, ...members }));
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    // The parser's message quotes the line, with the payload in it.
+    throw new SyntaxError("Cannot read the event: the line is not JSON");
+  }
+}
+
+function contentOf(body: Uint8Array<ArrayBuffer>): string {
+  const base64 = () => `"payloadBase64":"${body.toBase64()}"`;
+  const text = jsonTextOf(body);
+  if (text === undefined) return base64();
+  const isPlain = !CONTROL.test(text) && !text.startsWith(" ") && !text.endsWith(" ");
+  if (isPlain) return `"payload":${text}`;
+  const quoted = escaped(JSON.stringify(text));
+  return quoted.length > 2 * body.byteLength + SHORT ? base64() : `"payloadText":${quoted}`;
+}
+
+/** Decodes bytes that are JSON in UTF-8; undefined for any others. */
+function jsonTextOf(body: Uint8Array<ArrayBuffer>): string | undefined {
+  try {
+    const text = decoder.decode(body);
+    JSON.parse(text);
+    return text;
+  } catch {
+    return undefined;
+  }
+}
+
+function bodyIn(line: string, members: Record<string, unknown>): PortableEvent["body"] {
+  const { payload, payloadText, payloadBase64 } = members;
+  const given = [payload, payloadText, payloadBase64].filter((each) => each !== undefined);
+  if (given.length > 1) throw new TypeError("Cannot read the event: it has several payloads");
+  // As it was written: parsing changes numbers beyond 2^53.
+  if (payload !== undefined) return encoder.encode(memberOf(line, "payload")!);
+  if (typeof payloadText === "string") return encoder.encode(payloadText);
+  if (typeof payloadBase64 === "string") return bytesOfBase64(payloadBase64);
+  if (given.length === 0) return null;
+  throw new TypeError(`Cannot read the event: its payload must be a text, got ${met(given[0])}`);
+}
+
+function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.fromBase64(text);
+  } catch {
+    throw new TypeError("Cannot read the event: its payload is not base64");
+  }
+}
+
+/** Escapes the characters of JSON strings that a terminal would act on, as their UTF-16 code units. */
+function escaped(json: string): string {
+  if (!CONTROL.test(json)) return json;
+  return json.replaceAll(
+    new RegExp(CONTROL, "gu"),
+    (character) =>
+      character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+        .join(""),
+  );
+}
+
+async function digestOf(body: Uint8Array<ArrayBuffer>): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", body)).toHex();
+}
