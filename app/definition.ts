@@ -12,7 +12,12 @@ import {
 } from "../core/check_options.ts";
 import { checkEnvSpec, type EnvOf, type EnvSpec } from "../core/env.ts";
 import type { LogSink } from "../core/mod.ts";
-import type { EventStore, HandlerOptions, KeepPayloads, WorkerOptions } from "../events/mod.ts";
+import type {
+  EventStore,
+  EventStoreOptions,
+  HandlerOptions,
+  WorkerOptions,
+} from "../events/mod.ts";
 import type { Schedule } from "../events/schedules/mod.ts";
 import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
 import { withDefaults } from "../events/worker/worker.ts";
@@ -145,7 +150,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    *
    * @default {undefined} A payload is deleted when its event is done.
    */
-  readonly keepPayloads?: KeepPayloads | undefined;
+  readonly keepPayloads?: EventStoreOptions["keepPayloads"];
   /**
    * Parts with routes and variables of their own, such as `consoleMount()` of `@org/edge-base/console`. They
    * run behind the rate limiter.

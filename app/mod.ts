@@ -51,10 +51,10 @@ export {
 
 // Types from other folders that appear in the exports above.
 export type {
+  AcceptResult,
   DeadEvent,
   Emit,
   EmitOptions,
-  EmitResult,
   EventHandler,
   EventName,
   EventPayload,

@@ -1,4 +1,4 @@
-import type { EmitResult, EventStore, OwnEvents } from "../events/mod.ts";
+import type { AcceptResult, EventStore, OwnEvents } from "../events/mod.ts";
 import { checkSource, type Emission, OWN, platformRefused } from "../events/store/emission.ts";
 import {
   type EmitCall,
@@ -74,7 +74,7 @@ export function refusingPlatforms(
 
 /** Has the store refuse that, too. */
 export function refusePlatforms(store: EventStore, platforms: ReadonlySet<string>): void {
-  const emit = store.emit.bind(store) as (...call: EmitCall) => Promise<EmitResult>;
+  const emit = store.emit.bind(store) as (...call: EmitCall) => Promise<AcceptResult>;
   store.emit = async (...call: EmitCall) => {
     checkFree(call[0], platforms);
     return await emit(...call);

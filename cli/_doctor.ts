@@ -1,4 +1,4 @@
-import type { StoreFinding } from "../events/mod.ts";
+import type { CheckedPage } from "../events/mod.ts";
 import type { CliRun } from "./_commands.ts";
 import { withProgress } from "./_output.ts";
 import { confirmed } from "./_world.ts";
@@ -32,7 +32,7 @@ export async function doctor({ store, values, asks, world }: CliRun): Promise<bo
   return counts.unreadable === 0;
 }
 
-function textOf(finding: StoreFinding): string {
+function textOf(finding: CheckedPage["findings"][number]): string {
   if (finding.is === "put_back") return `put back: ${finding.eventId}`;
   const { is, kind, name } = finding;
   return `${is}: ${kind} ${name}`;

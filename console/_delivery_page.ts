@@ -1,5 +1,5 @@
 import { html } from "@hono/hono/html";
-import type { EventRecord, RecordedAttempt, StoredEvent } from "../events/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { DeliveryDetails } from "./_console_data.ts";
 import { aboutOf, nameOf, placeOf, senderOf } from "./_event_names.ts";
 import {
@@ -168,7 +168,7 @@ function upcoming(record: EventRecord, now: number): Html {
 }
 
 function attemptItem(
-  { attempt, startedAt, endedAt, outcome, error }: RecordedAttempt,
+  { attempt, startedAt, endedAt, outcome, error }: EventRecord["attempts"][number],
   { hidesPayloads }: PageContext,
 ): Html {
   const state = outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead";

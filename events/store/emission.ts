@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { checkKeys, checkObject, met } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
-import type { EventRecord, RecordedAttempt } from "./event_record.ts";
+import type { EventRecord } from "./event_record.ts";
 
 /** The platform of events of an app's own, in their records and metrics. */
 export const OWN = "events";
@@ -118,18 +118,6 @@ export interface EmitOptions {
 }
 
 /**
- * The result of emitting an event from outside of a handler.
- *
- * @category Flows
- */
-export interface EmitResult {
-  /** The event's id. */
-  readonly id: string;
-  /** True if it was known already, and nothing was stored. */
-  readonly duplicate: boolean;
-}
-
-/**
  * Emits events of an app's own from a handler. They are stored in the commit that settles the handler's event
  * as done, or with the handler's part if it is one of several: exactly once, and not at all if it fails or
  * the event is cancelled.
@@ -221,7 +209,7 @@ export interface DeadEvent {
   /** The id of the first event of its batch, if it was handled together with others. */
   readonly handledWith?: string | undefined;
   /** Its last attempts, ten at most: the last one has the error that it died of. */
-  readonly attempts: readonly RecordedAttempt[];
+  readonly attempts: EventRecord["attempts"];
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
- * The lines of text that events and entries are exported as. A line is a JSON object. The payload of an event is its
- * last member, and the same byte for byte:
+ * The lines of text that events and entries are exported as.
+ *
+ * A line is a JSON object. The payload of an event is its last member, and the same byte for byte:
  *
  * - `payload`: as it is, if it is JSON on one line without characters that a terminal would act on.
  * - `payloadText`: as a JSON string, if it is other JSON.

@@ -1,8 +1,8 @@
-import type { EventOutcome, EventRecord, EventState, StoredEvent } from "./event_record.ts";
+import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
-import type { ProcessNote, UnreadableProcess } from "./processes.ts";
-import type { ListedState, StateListOptions } from "./stored_state.ts";
-import type { AnswerListOptions, UntakenAnswer, WakeResult } from "./waits.ts";
+import type { ProcessNote } from "./processes.ts";
+import type { ListedState } from "./stored_state.ts";
+import type { UntakenAnswer, WakeResult } from "./waits.ts";
 
 /**
  * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
@@ -16,7 +16,7 @@ export interface EventFilter {
   /** Events in this state. */
   readonly state?: StoredEvent["state"] | undefined;
   /** Events that ended in this way: done ones `handled` or `ignored`, dead ones `failed` or `cancelled`. */
-  readonly outcome?: EventOutcome | undefined;
+  readonly outcome?: EventRecord["outcome"];
   /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
   readonly type?: string | undefined;
   /** Events of this source: the product that sent them, the intake, or a source of the app's own. */
@@ -148,14 +148,6 @@ export interface BulkResult {
 }
 
 /**
- * The result of restoring an event or an entry: it was stored, it was known already, or its time was over: an
- * event was done for longer than the retention.
- *
- * @category Event store and worker
- */
-export type RestoreOutcome = "restored" | "known" | "expired";
-
-/**
  * The operations on a store by somebody who runs it, also while apps use it. Each change is one commit,
  * of one event or of several, so an operation that is interrupted leaves no event between two states.
  *
@@ -240,25 +232,34 @@ export interface EventOperations {
    * @returns The values, by their names.
    * @throws {TypeError} If an option is something else.
    */
-  answers(options?: AnswerListOptions): AsyncIterableIterator<UntakenAnswer>;
+  answers(
+    options?: {
+      readonly names?: readonly string[] | undefined;
+      readonly prefix?: string | undefined;
+    },
+  ): AsyncIterableIterator<UntakenAnswer>;
 
   /**
    * Lists the states that handlers share.
    *
-   * @param options The intake, and the beginning of the keys.
+   * @param options The `intake`, an empty text for the states of none, and the beginning of the keys as `prefix`.
    * @returns The states, by their intakes and keys.
    * @throws {TypeError} If an option is not a text.
    */
-  states(options?: StateListOptions): AsyncIterableIterator<ListedState>;
+  states(
+    options?: { readonly intake?: string | undefined; readonly prefix?: string | undefined },
+  ): AsyncIterableIterator<ListedState>;
 
   /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
    * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
    * five more minutes.
    *
-   * @returns The processes.
+   * @returns The processes. Of a note that another version wrote, or that is damaged, only the id.
    */
-  processes(): Promise<(ProcessNote | UnreadableProcess)[]>;
+  processes(): Promise<
+    (ProcessNote | { readonly id: string; readonly isUnreadable: true })[]
+  >;
 
   /**
    * Counts events.
@@ -338,7 +339,7 @@ export interface EventOperations {
    * @throws {TypeError} If the event is not valid.
    * @throws {RangeError} If its record or its payload is too large.
    */
-  restore(event: PortableEvent): Promise<RestoreOutcome>;
+  restore(event: PortableEvent): Promise<"restored" | "known" | "expired">;
 
   /**
    * Lists what an export takes along beside the events: states, values that came before any event waited for
@@ -358,5 +359,8 @@ export interface EventOperations {
    * seven days is not restored again, also if it is gone by now.
    * @throws {TypeError} If the entry is not valid.
    */
-  restoreEntry(entry: PortableEntry): Promise<RestoreOutcome>;
+  restoreEntry(entry: PortableEntry): Promise<"restored" | "known" | "expired">;
 }
+
+/** The result of restoring an event or an entry. */
+export type RestoreOutcome = Awaited<ReturnType<EventOperations["restore"]>>;

@@ -9,38 +9,6 @@ import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
 export type EventState = "queued" | "running" | "parked" | "done" | "dead";
 
 /**
- * The way in which an event ended. Every `done` and `dead` event has one. An `ignored` one had no handler.
- *
- * @category Event store and worker
- */
-export type EventOutcome = "handled" | "ignored" | "failed" | "cancelled";
-
-/**
- * The way in which one attempt ended. An attempt is `expired` if its worker never settled it.
- *
- * @category Event store and worker
- */
-export type RecordedOutcome = EventOutcome | "expired";
-
-/**
- * One attempt to handle an event that has ended.
- *
- * @category Event store and worker
- */
-export interface RecordedAttempt {
-  /** The number of the attempt, from 1. */
-  readonly attempt: number;
-  /** The time at which it was leased, milliseconds since the epoch. */
-  readonly startedAt: number;
-  /** The time at which it ended, milliseconds since the epoch. */
-  readonly endedAt: number;
-  /** The way in which it ended. */
-  readonly outcome: RecordedOutcome;
-  /** The name and message of what was thrown, bounded in length. */
-  readonly error?: string | undefined;
-}
-
-/**
  * Thrown when the payload of a done event is read which is not kept, or not any more.
  *
  * @category Event store and worker
@@ -57,129 +25,6 @@ export class NotKeptError extends Error {
   constructor(id: string) {
     super(`Cannot load event ${id}: it is done, and its payload is not kept`);
   }
-}
-
-/**
- * The place of an event's payload.
- *
- * @category Event store and worker
- */
-export interface PayloadRef {
-  /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
-  readonly id: string;
-  /** The number of its parts; 0 if it is in the event's record. */
-  readonly chunks: number;
-  /** Its size in bytes. */
-  readonly size: number;
-}
-
-/**
- * The lease of a running event: its holder, and the time until which nobody else takes it.
- *
- * @category Event store and worker
- */
-export interface LeaseTerm {
-  /** The worker that holds it. */
-  readonly owner: string;
-  /** The time at which it expires, milliseconds since the epoch. */
-  readonly until: number;
-  /** Its length when it was last renewed, in milliseconds. */
-  readonly ms: number;
-  /** The time at which the attempt began, milliseconds since the epoch. */
-  readonly startedAt: number;
-}
-
-/**
- * The position of an event in its ordering group.
- *
- * @category Event store and worker
- */
-export interface GroupPosition {
-  /** The key of the group. */
-  readonly key: string;
-  /** The number of the position. Events with a smaller one are handled before. */
-  readonly position: number;
-}
-
-/**
- * Rule of an event that is handled together with those that join its ordering group soon after it.
- *
- * @category Event store and worker
- */
-export interface QuietRule {
-  /** Time without a new event in the group after which they are handled, in milliseconds. */
-  readonly quietMs: number;
-  /** Longest time for which the first of them waits for that, in milliseconds. */
-  readonly maxWaitMs: number;
-  /** The time at which the event joined its group, milliseconds since the epoch. */
-  readonly since: number;
-  /** Sum of the waits that were planned so far, in milliseconds: the clock may be wrong. */
-  readonly waitedMs: number;
-  /** The position that the next event will take, when the last wait began. Undefined before that. */
-  readonly next?: number | undefined;
-}
-
-/**
- * Batch of events of one ordering group that one run of a handler gets together, with its first event.
- *
- * @category Event store and worker
- */
-export interface Batch {
-  /** The position of its last event in the group. */
-  readonly last: number;
-  /** The number of its events when it was leased first. */
-  readonly events: number;
-}
-
-/**
- * Note of how often, since when and why an event was put off by its handler.
- *
- * @category Event store and worker
- */
-export interface PutOff {
-  /** The time at which it was put off first, in its current run, milliseconds since the epoch. */
-  readonly since: number;
-  /** The time at which it was put off last, milliseconds since the epoch. */
-  readonly at: number;
-  /** The number of times. */
-  readonly times: number;
-  /** The reason for the last time, bounded in length. */
-  readonly reason: string;
-  /**
-   * The time since which it is put off because no handler was there for it, milliseconds since the epoch; none if
-   * the last one who has put it off was its handler.
-   */
-  readonly unhandledSince?: number | undefined;
-}
-
-/**
- * Wait of a parked event.
- *
- * @category Flows
- */
-export interface EventWait {
-  /** The name that it waits for. */
-  readonly name: string;
-  /** The time at which it was parked, milliseconds since the epoch. */
-  readonly since: number;
-  /** The time until which it waits, milliseconds since the epoch. */
-  readonly until: number;
-}
-
-/**
- * Result of a wait that is over.
- *
- * @category Flows
- */
-export interface EndedWait {
-  /** The name that the event has waited for. */
-  readonly name: string;
-  /** The time at which it was woken, or its time had passed, milliseconds since the epoch. */
-  readonly at: number;
-  /** The value that it was woken with, as JSON; undefined if there was none. */
-  readonly value?: string | undefined;
-  /** Set if its time has passed. */
-  readonly timedOut?: boolean | undefined;
 }
 
 /** The key of an event's record: by time first, so that events received together lie together. */
@@ -217,8 +62,8 @@ export interface EventRecord {
   readonly receivedAt: number;
   /** Its state. */
   readonly state: EventState;
-  /** The way in which it ended; none while it is open. */
-  readonly outcome?: EventOutcome | undefined;
+  /** The way in which it ended: `ignored` if it had no handler. None while it is open. */
+  readonly outcome?: "handled" | "ignored" | "failed" | "cancelled" | undefined;
   /** The number of times it was put back after it was settled, by a replay or a redelivery. */
   readonly run?: number | undefined;
   /** The run that is part of its idempotency keys: the latest replay after it was done; none before. */
@@ -246,11 +91,32 @@ export interface EventRecord {
   /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
   readonly orderingKey: string | null;
   /** Its position in its ordering group; null if it has none, or has left the group. */
-  readonly group: GroupPosition | null;
+  readonly group: {
+    /** The key of the group. */
+    readonly key: string;
+    /** The number of the position. Events with a smaller one are handled before. */
+    readonly position: number;
+  } | null;
   /** Set if it is handled together with the next ones of its ordering group. */
-  readonly quiet?: QuietRule | undefined;
+  readonly quiet?: {
+    /** Time without a new event in the group after which they are handled, in milliseconds. */
+    readonly quietMs: number;
+    /** Longest time for which the first of them waits for that, in milliseconds. */
+    readonly maxWaitMs: number;
+    /** The time at which the event joined its group, milliseconds since the epoch. */
+    readonly since: number;
+    /** Sum of the waits that were planned so far, in milliseconds: the clock may be wrong. */
+    readonly waitedMs: number;
+    /** The position that the next event will take, when the last wait began. Undefined before that. */
+    readonly next?: number | undefined;
+  } | undefined;
   /** The batch that it is the first event of, from its first lease on. */
-  readonly batch?: Batch | undefined;
+  readonly batch?: {
+    /** The position of its last event in the group. */
+    readonly last: number;
+    /** The number of its events when it was leased first. */
+    readonly events: number;
+  } | undefined;
   /** The id of the first event of the batch in which it was settled. */
   readonly handledWith?: string | undefined;
   /**
@@ -259,21 +125,80 @@ export interface EventRecord {
    */
   readonly joinsLater?: boolean | undefined;
   /** The wait of a parked event. */
-  readonly waitingFor?: EventWait | undefined;
+  readonly waitingFor?: {
+    /** The name that it waits for. */
+    readonly name: string;
+    /** The time at which it was parked, milliseconds since the epoch. */
+    readonly since: number;
+    /** The time until which it waits, milliseconds since the epoch. */
+    readonly until: number;
+  } | undefined;
   /** The results of its waits, in its current run, in the order in which they have ended. */
-  readonly woken?: readonly EndedWait[] | undefined;
+  readonly woken?:
+    | readonly {
+      /** The name that the event has waited for. */
+      readonly name: string;
+      /** The time at which it was woken, or its time had passed, milliseconds since the epoch. */
+      readonly at: number;
+      /** The value that it was woken with, as JSON; undefined if there was none. */
+      readonly value?: string | undefined;
+      /** Set if its time has passed. */
+      readonly timedOut?: boolean | undefined;
+    }[]
+    | undefined;
   /** The lease; null unless it runs. */
-  readonly lease: LeaseTerm | null;
+  readonly lease: {
+    /** The worker that holds it. */
+    readonly owner: string;
+    /** The time at which it expires, milliseconds since the epoch. */
+    readonly until: number;
+    /** Its length when it was last renewed, in milliseconds. */
+    readonly ms: number;
+    /** The time at which the attempt began, milliseconds since the epoch. */
+    readonly startedAt: number;
+  } | null;
   /** The time at which it was cancelled while it ran, milliseconds since the epoch. It never becomes done. */
   readonly cancelRequestedAt?: number | undefined;
   /** The time at which it was done or died, milliseconds since the epoch. */
   readonly settledAt: number | null;
   /** Its payload; null once it is done, also while that is kept: then `load` of the store reads it. */
-  readonly payload: PayloadRef | null;
+  readonly payload: {
+    /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
+    readonly id: string;
+    /** The number of its parts; 0 if it is in the event's record. */
+    readonly chunks: number;
+    /** Its size in bytes. */
+    readonly size: number;
+  } | null;
   /** The last ten attempts that have ended, the latest last. */
-  readonly attempts: readonly RecordedAttempt[];
+  readonly attempts: readonly {
+    /** The number of the attempt, from 1. */
+    readonly attempt: number;
+    /** The time at which it was leased, milliseconds since the epoch. */
+    readonly startedAt: number;
+    /** The time at which it ended, milliseconds since the epoch. */
+    readonly endedAt: number;
+    /** The way in which it ended: `expired` if its worker never settled it. */
+    readonly outcome: "handled" | "ignored" | "failed" | "cancelled" | "expired";
+    /** The name and message of what was thrown, bounded in length. */
+    readonly error?: string | undefined;
+  }[];
   /** Set if its handler has put it off, in its current run. These attempts do not count. */
-  readonly putOff?: PutOff | undefined;
+  readonly putOff?: {
+    /** The time at which it was put off first, in its current run, milliseconds since the epoch. */
+    readonly since: number;
+    /** The time at which it was put off last, milliseconds since the epoch. */
+    readonly at: number;
+    /** The number of times. */
+    readonly times: number;
+    /** The reason for the last time, bounded in length. */
+    readonly reason: string;
+    /**
+     * The time since which it is put off because no handler was there for it, milliseconds since the epoch; none if
+     * the last one who has put it off was its handler.
+     */
+    readonly unhandledSince?: number | undefined;
+  } | undefined;
   /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
   readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
@@ -294,26 +219,49 @@ export interface EventRecord {
 }
 
 /**
- * An event whose record this version cannot read: another version wrote it, or it is damaged. It is left
- * as it is, and not handled, until a version that can read it comes or somebody purges it.
+ * A stored event. Its `state` is `unreadable` if this version cannot read its record: another version wrote it, or it
+ * is damaged. It is left as it is, and not handled, until a version that can read it comes or somebody purges it.
  *
  * @category Event store and worker
  */
-export interface UnreadableRecord {
+export type StoredEvent = EventRecord | {
   /** The event's id. */
   readonly id: string;
   /** The time at which it was accepted, milliseconds since the epoch, taken from its key. */
   readonly receivedAt: number;
   /** A state that no readable record has. */
   readonly state: "unreadable";
-}
+};
 
-/**
- * A stored event. Its `state` is `unreadable` if its record cannot be read.
- *
- * @category Event store and worker
- */
-export type StoredEvent = EventRecord | UnreadableRecord;
+/** The way in which an event ended. */
+export type EventOutcome = NonNullable<EventRecord["outcome"]>;
+
+/** The position of an event in its ordering group. */
+export type GroupPosition = NonNullable<EventRecord["group"]>;
+
+/** Rule of an event that is handled together with those that join its ordering group soon after it. */
+export type QuietRule = NonNullable<EventRecord["quiet"]>;
+
+/** Batch of events of one ordering group that one run of a handler gets together, with its first event. */
+export type Batch = NonNullable<EventRecord["batch"]>;
+
+/** Wait of a parked event. */
+export type EventWait = NonNullable<EventRecord["waitingFor"]>;
+
+/** Result of a wait that is over. */
+export type EndedWait = NonNullable<EventRecord["woken"]>[number];
+
+/** The lease of a running event. */
+export type LeaseTerm = NonNullable<EventRecord["lease"]>;
+
+/** The place of an event's payload. */
+export type PayloadRef = NonNullable<EventRecord["payload"]>;
+
+/** One attempt to handle an event that has ended. */
+export type RecordedAttempt = EventRecord["attempts"][number];
+
+/** Note of how often, since when and why an event was put off by its handler. */
+export type PutOff = NonNullable<EventRecord["putOff"]>;
 
 /** The state of an event that is not settled. */
 export type OpenState = Exclude<EventState, "done" | "dead">;

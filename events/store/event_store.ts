@@ -1,35 +1,13 @@
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Emission, EmitOptions, EmitResult, OwnEvents } from "./emission.ts";
+import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
-import type { CheckedPage, CheckOptions, CheckSummary } from "./store_check.ts";
+import type { CheckedPage } from "./store_check.ts";
 import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
-
-/**
- * Kinds of notifier, which wakes the workers when events are stored.
- *
- * - `enqueue`: a message through the KV's queue, in the same commit as the event.
- * - `watch`: a key that workers watch, for a KV without queues (a remote KV, Deno Deploy).
- *
- * @category Event store and worker
- */
-export type NotifierKind = "enqueue" | "watch";
-
-/**
- * Limits of the payloads of done events that are kept.
- *
- * @category Event store and worker
- */
-export interface KeepPayloads {
-  /** The time for which a payload is kept after its event was done, in milliseconds: up to the retention. */
-  readonly forMs: number;
-  /** The number of bytes that all of them take: beyond that the oldest are dropped. A larger one is not kept. */
-  readonly maxBytes: number;
-}
 
 /**
  * Options of {@linkcode openEventStore}.
@@ -49,7 +27,7 @@ export interface EventStoreOptions {
    *
    * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
    */
-  readonly notifier?: NotifierKind | "auto" | undefined;
+  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
   /**
    * The time for which done events are remembered, and with them duplicates, in milliseconds.
    *
@@ -61,7 +39,12 @@ export interface EventStoreOptions {
    *
    * @default {undefined} A payload is deleted when its event is done.
    */
-  readonly keepPayloads?: KeepPayloads | undefined;
+  readonly keepPayloads?: {
+    /** The time for which a payload is kept after its event was done, in milliseconds: up to the retention. */
+    readonly forMs: number;
+    /** The number of bytes that all of them take: beyond that the oldest are dropped. A larger one is not kept. */
+    readonly maxBytes: number;
+  } | undefined;
   /**
    * The log for what cannot be reported to a caller.
    *
@@ -71,22 +54,7 @@ export interface EventStoreOptions {
 }
 
 /**
- * Options of {@linkcode EventStore.accept}.
- *
- * @category Event store and worker
- */
-export interface AcceptOptions {
-  /**
-   * The time for which the same document counts as a duplicate although it comes under another delivery
-   * id, in milliseconds: from 1 to the retention, because a document whose event is forgotten is new.
-   *
-   * @default {undefined} Only the delivery id counts.
-   */
-  readonly replayWindowMs?: number | undefined;
-}
-
-/**
- * The result of accepting a delivery.
+ * The result of accepting a delivery, or of emitting an event from outside of a handler.
  *
  * @category Event store and worker
  */
@@ -242,37 +210,6 @@ export interface ReleaseOptions {
 }
 
 /**
- * Options of {@linkcode EventStore.retry}.
- *
- * @category Event store and worker
- */
-export interface RetryOptions {
-  /**
-   * The reason for which one of several handlers has put the event off, which its record notes. The attempt
-   * counts all the same.
-   *
-   * @default {undefined} None of them has.
-   */
-  readonly reason?: unknown;
-}
-
-/**
- * Options of {@linkcode EventStore.bury}.
- *
- * @category Event store and worker
- */
-export interface BuryOptions {
-  /**
-   * Set to have an event stored in the same commit that reports the dead one: of the type and the source
-   * `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
-   * another, or comes of such a report.
-   *
-   * @default {false}
-   */
-  readonly reports?: boolean | undefined;
-}
-
-/**
  * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
  * be. The KV may well answer.
  */
@@ -313,15 +250,6 @@ export interface Reservation {
 }
 
 /**
- * Asks for room for one more event.
- *
- * @param bytes The number of bytes of it that are kept in memory.
- * @returns The room; null if there is none.
- * @category Event store and worker
- */
-export type Reserve = (bytes: number) => Reservation | null;
-
-/**
  * The worker in the process of a store.
  *
  * @category Event store and worker
@@ -329,8 +257,11 @@ export type Reserve = (bytes: number) => Reservation | null;
 export interface StoreListener {
   /** Called when events may have become due. */
   wake(): void;
-  /** Asked for room when an event is stored: if there is any, the event is stored as leased already. */
-  readonly reserve?: Reserve | undefined;
+  /**
+   * Asked for room when an event is stored, with the number of bytes of it that are kept in memory: if there is any,
+   * the event is stored as leased already.
+   */
+  readonly reserve?: ((bytes: number) => Reservation | null) | undefined;
   /**
    * Called when an event was cancelled through this store while it ran, here or in another process, and
    * again each time that is repeated.
@@ -360,7 +291,7 @@ export interface EventStore extends EventOperations {
   readonly kv: Deno.Kv;
 
   /** The means by which it wakes workers. */
-  readonly notifier: NotifierKind;
+  readonly notifier: "enqueue" | "watch";
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
@@ -373,13 +304,18 @@ export interface EventStore extends EventOperations {
    * notification. A payload over 780,000 bytes is written before, and becomes visible with that commit.
    *
    * @param delivery The delivery.
-   * @param options The replay window.
+   * @param options `replayWindowMs` is the time for which the same document counts as a duplicate although it comes
+   * under another delivery id, in milliseconds: from 1 to the retention, because a document whose event is forgotten
+   * is new. Without it, only the delivery id counts.
    * @returns The event's id. The delivery is a duplicate if its event is known and has not died.
    * @throws {TypeError} If a member of the delivery has the wrong type.
    * @throws {RangeError} If the replay window is not from 1 to the retention, or the id or the payload is
    * too large.
    */
-  accept(delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult>;
+  accept(
+    delivery: Delivery,
+    options?: { readonly replayWindowMs?: number | undefined },
+  ): Promise<AcceptResult>;
 
   /**
    * Stores an event of an app's own, in one commit.
@@ -399,7 +335,7 @@ export interface EventStore extends EventOperations {
     type: TType,
     payload: TEvents[TType],
     options?: EmitOptions,
-  ): Promise<EmitResult>;
+  ): Promise<AcceptResult>;
   /**
    * Stores an event of an app's own, of a source that is given by its name.
    *
@@ -414,7 +350,7 @@ export interface EventStore extends EventOperations {
     type: string,
     payload: object,
     options?: EmitOptions,
-  ): Promise<EmitResult>;
+  ): Promise<AcceptResult>;
 
   /**
    * Returns when the longest-waiting due event became due: one read.
@@ -533,10 +469,16 @@ export interface EventStore extends EventOperations {
    * @param lease The lease.
    * @param delayMs The delay until then, in milliseconds.
    * @param error The error of the attempt.
-   * @param options The reason for which a handler has put it off.
+   * @param options The `reason` for which one of several handlers has put the event off, which its record notes. The
+   * attempt counts all the same.
    * @returns True if it was given back; false if the lease was lost.
    */
-  retry(lease: Lease, delayMs: number, error: unknown, options?: RetryOptions): Promise<boolean>;
+  retry(
+    lease: Lease,
+    delayMs: number,
+    error: unknown,
+    options?: { readonly reason?: unknown },
+  ): Promise<boolean>;
 
   /**
    * Gives an event back that was not tried to its end, or put off. The attempt does not count, and the
@@ -554,10 +496,16 @@ export interface EventStore extends EventOperations {
    *
    * @param lease The lease.
    * @param error The error of the attempt.
-   * @param options Whether an event reports that.
+   * @param options With `reports`, an event is stored in the same commit that reports the dead one: of the type and the
+   * source `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
+   * another, or comes of such a report.
    * @returns True if it was given up; false if the lease was lost.
    */
-  bury(lease: Lease, error: unknown, options?: BuryOptions): Promise<boolean>;
+  bury(
+    lease: Lease,
+    error: unknown,
+    options?: { readonly reports?: boolean | undefined },
+  ): Promise<boolean>;
 
   /**
    * Deletes what uploads that never became an event have left behind.
@@ -627,18 +575,30 @@ export interface EventStore extends EventOperations {
    * Checks all that the store keeps, page by page: events that nothing leads to any more are put back on the
    * schedule, and values that cannot be decoded are named and left as they are. It reads every value once.
    *
-   * @param options Whether values that cannot be decoded are deleted.
+   * @param options With `discard`, values that cannot be decoded are deleted, except for records of events. Only for
+   * values that no version can read any more: a state is lost then, and so is the answer to a question. Events stay,
+   * and lose their place in their group.
    * @returns The pages that were checked, with what was found.
    * @throws {TypeError} If an option has the wrong type.
    */
-  check(options?: CheckOptions): AsyncIterableIterator<CheckedPage>;
+  check(
+    options?: { readonly discard?: boolean | undefined },
+  ): AsyncIterableIterator<CheckedPage>;
 
   /**
-   * Reads what the last whole check has found.
+   * Reads what the last whole check has found, in whichever process.
    *
-   * @returns The outcome; null if there was none.
+   * @returns The time at which it ended, in milliseconds since the epoch, and the number of values that were read, of
+   * events that were put back, and of values that could not be decoded and are left; null if there was none.
    */
-  lastCheck(): Promise<CheckSummary | null>;
+  lastCheck(): Promise<
+    {
+      readonly at: number;
+      readonly read: number;
+      readonly putBack: number;
+      readonly unreadable: number;
+    } | null
+  >;
 
   /**
    * Listens for events until the KV is closed. A store has one listener.
@@ -648,3 +608,12 @@ export interface EventStore extends EventOperations {
    */
   listen(listener: StoreListener): Promise<void>;
 }
+
+/** The means by which a store wakes workers. */
+export type NotifierKind = EventStore["notifier"];
+
+/** The limits of the payloads that are kept. */
+export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
+
+/** Options of {@linkcode EventStore.accept}. */
+export type AcceptOptions = NonNullable<Parameters<EventStore["accept"]>[1]>;

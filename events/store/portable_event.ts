@@ -81,7 +81,7 @@ export type PortableEntry =
     readonly at: number;
   };
 
-/** What belongs to one KV. A batch is by positions in a group, which are others elsewhere. */
+/** Fields that belong to one KV. A batch is by positions in a group, which are others elsewhere. */
 const OWN_FIELDS: readonly string[] = [
   ...["lease", "payload", "sharedEntry", "idKept", "batch"] satisfies Exclude<
     keyof EventRecord,

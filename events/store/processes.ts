@@ -39,18 +39,6 @@ export interface ProcessNote {
   readonly handles: readonly HandledEvents[] | null;
 }
 
-/**
- * Process whose note this version cannot read: another version wrote it, or it is damaged.
- *
- * @category Event store and worker
- */
-export interface UnreadableProcess {
-  /** Id. */
-  readonly id: string;
-  /** True. */
-  readonly isUnreadable: true;
-}
-
 /** Checks whether a stored value is the note of a process that this version can read. */
 export const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),

@@ -62,7 +62,7 @@ export const isGroupPosition = shape<GroupPosition>({ key: isText, position: isC
 /** Checks whether a value names a payload. */
 export const isPayloadRef = shape<PayloadRef>({ id: isText, chunks: isCount, size: isCount });
 
-/** What the record of an event has of its delivery. */
+/** Members of a delivery that the record of its event takes over. */
 const OF_DELIVERY = {
   intake: orNone(isText),
   deliveryId: orNone(isText),

@@ -101,26 +101,6 @@ export interface StoredState<TValue> {
 }
 
 /**
- * Options of listing states.
- *
- * @category Flows
- */
-export interface StateListOptions {
-  /**
-   * The intake whose states are meant; an empty text for those of none.
-   *
-   * @default {undefined} Those of all intakes, and of none.
-   */
-  readonly intake?: string | undefined;
-  /**
-   * The beginning of their keys.
-   *
-   * @default {undefined} All keys.
-   */
-  readonly prefix?: string | undefined;
-}
-
-/**
  * A state as a list has it.
  *
  * @category Flows
@@ -203,7 +183,9 @@ export function checkState(key: unknown, options: StateOptions): void {
 }
 
 /** Checks the options with which states are listed. */
-export function checkStateList(options: StateListOptions): void {
+export function checkStateList(
+  options: { readonly intake?: unknown; readonly prefix?: unknown },
+): void {
   checkObject(LISTING, options);
   checkKeys(LISTING, options, ["intake", "prefix"]);
   for (const name of ["intake", "prefix"] as const) {

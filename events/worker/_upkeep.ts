@@ -1,6 +1,6 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { withDeadline } from "../../core/timeouts.ts";
-import type { CheckedPage, EventStore, StoreFinding, StoreListener } from "../store/mod.ts";
+import type { CheckedPage, EventStore, StoreListener } from "../store/mod.ts";
 
 /** Change of the clock's offset, in milliseconds, above which the clock was set and did not just drift. */
 const JUMP_MS = 1_000;
@@ -134,7 +134,7 @@ export class Upkeep {
     }
   }
 
-  #report(finding: StoreFinding): void {
+  #report(finding: CheckedPage["findings"][number]): void {
     const { log, count, wake } = this.#options;
     if (finding.is !== "put_back") return void this.#unreadable++;
     count?.({ is: "put_back" });

@@ -2,13 +2,8 @@ import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isCount, isEventRef, isTime, shape } from "../record_shape.ts";
-import type {
-  CheckedPage,
-  CheckOptions,
-  CheckSummary,
-  StoredKind,
-  StoreFinding,
-} from "../store_check.ts";
+import type { EventStore } from "../event_store.ts";
+import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { applyChange } from "./_apply.ts";
 import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
@@ -31,6 +26,9 @@ const DOING = "check the store";
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
 
+/** The outcome of a whole check. */
+type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
+
 /** An event that nothing may lead to, as it was read. */
 type Suspect = Required<Pick<Known, "record">> & Known;
 
@@ -46,7 +44,7 @@ export class StoreCheck {
   readonly #parts: StoreParts;
   readonly #discards: boolean;
 
-  constructor(parts: StoreParts, options: CheckOptions = {}) {
+  constructor(parts: StoreParts, options: Parameters<EventStore["check"]>[0] = {}) {
     checkObject(DOING, options);
     checkKeys(DOING, options, ["discard"]);
     const { discard = false } = options;

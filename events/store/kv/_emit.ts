@@ -5,13 +5,12 @@ import {
   emissionOf,
   Emissions,
   type EmitOptions,
-  type EmitResult,
   OWN,
   type OwnEvents,
   platformRefused,
 } from "../emission.ts";
 import type { EventRecord } from "../event_record.ts";
-import type { EventStore, NoteOptions } from "../event_store.ts";
+import type { AcceptResult, EventStore, NoteOptions } from "../event_store.ts";
 import { emitted, inIntake } from "../arrival.ts";
 import { isText, isTime, shape } from "../record_shape.ts";
 import { lookUp, MARK, refOf, setId, type StoreKeys } from "./_layout.ts";
@@ -148,7 +147,7 @@ export function emitting(parts: StoreParts): EventStore["emit"] {
     type: string,
     payload: object,
     options?: EmitOptions,
-  ): Promise<EmitResult> => {
+  ): Promise<AcceptResult> => {
     const emission = emissionOf(source, type, payload, options);
     new Emissions().add(emission);
     const id = emission.id === undefined ? inIntake(emission.source, newId()) : fullIdOf(emission);
@@ -180,7 +179,7 @@ async function emitAlone(
   parts: StoreParts,
   emission: Emission,
   id: string,
-): Promise<EmitResult | undefined> {
+): Promise<AcceptResult | undefined> {
   const write = new Write();
   const known = await knownIds(parts, write, [emission], { isTaken: false, isFirst: true });
   if (known.has(id)) return { id, duplicate: true };

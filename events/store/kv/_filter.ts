@@ -4,7 +4,7 @@ import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_reco
 import { isText, OUTCOMES } from "../record_shape.ts";
 import { cutKey } from "./_ordering_groups.ts";
 
-/** What a value must be, for people, and a check for it. */
+/** The form that a value must have, in words, and a check for it. */
 type Form = readonly [what: string, check: (value: unknown) => boolean];
 
 /** The form of the value of a condition, and a check for the records that meet it. */

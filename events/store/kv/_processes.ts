@@ -1,4 +1,5 @@
-import { isProcessNote, type ProcessNote, type UnreadableProcess } from "../processes.ts";
+import type { EventOperations } from "../event_operations.ts";
+import { isProcessNote, type ProcessNote } from "../processes.ts";
 import { encodeValue } from "../value_codec.ts";
 import type { StoreParts } from "./_parts.ts";
 import { list } from "./_reads.ts";
@@ -28,8 +29,8 @@ export async function forgetProcess({ kv, keys, marks }: StoreParts, id: string)
 /** Lists the processes that were awake in the last minutes, those that have ended in order excepted. */
 export async function listProcesses(
   { kv, keys }: StoreParts,
-): Promise<(ProcessNote | UnreadableProcess)[]> {
-  const found: (ProcessNote | UnreadableProcess)[] = [];
+): ReturnType<EventOperations["processes"]> {
+  const found: Awaited<ReturnType<EventOperations["processes"]>> = [];
   const now = Date.now();
   for await (const { key, value } of list(kv, keys.processes)) {
     const id = String(key.at(-1));

@@ -1,4 +1,5 @@
-import type { ListedState, StateListOptions, StoredState } from "../stored_state.ts";
+import type { EventOperations } from "../event_operations.ts";
+import type { ListedState, StoredState } from "../stored_state.ts";
 import {
   bytesFromNow,
   checkState,
@@ -16,6 +17,8 @@ import { list, type ListedEntry, read } from "./_reads.ts";
 
 /** The number of states that are read at a time: each takes up to 65,536 bytes. */
 const BATCH_SIZE = 50;
+
+type StateListOptions = NonNullable<Parameters<EventOperations["states"]>[0]>;
 
 /** Reads a state. */
 export async function readState<TValue>(

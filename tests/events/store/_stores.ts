@@ -1,9 +1,4 @@
-import {
-  type EventStore,
-  type EventStoreOptions,
-  type NotifierKind,
-  openEventStore,
-} from "../../../events/mod.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { FULL_LENGTH } from "../../_length.ts";
 import { perFile } from "../../_per_file.ts";
@@ -26,7 +21,7 @@ interface OpenedKv extends AsyncDisposable {
 interface Engine {
   readonly name: string;
   readonly needs: readonly Need[];
-  readonly notifier: NotifierKind;
+  readonly notifier: EventStore["notifier"];
   /** Number of processes that do the store's work. */
   readonly processes: 1 | 2;
   /** Reason why it cannot be used here. */

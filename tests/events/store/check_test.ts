@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import type { EventStore, StoreFinding } from "../../../events/mod.ts";
+import type { CheckedPage, EventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
 import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
 /** Checks the whole store. */
-async function check(store: EventStore): Promise<StoreFinding[]> {
+async function check(store: EventStore): Promise<CheckedPage["findings"][number][]> {
   return (await Array.fromAsync(store.check())).flatMap(({ findings }) => findings);
 }
 

@@ -88,7 +88,7 @@ interface Row {
   readonly kind?: string;
   /** The events that are not handled meanwhile. */
   readonly waits?: string;
-  /** What is not listed. */
+  /** Event that is not listed. */
   readonly hides?: string;
   /** Checks of what goes on. */
   readonly more?: (sut: Sut) => Promise<void>;

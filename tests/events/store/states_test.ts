@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { EventStore, ListedState, StateListOptions } from "../../../events/mod.ts";
+import type { EventStore, ListedState } from "../../../events/mod.ts";
 import { until } from "../worker/_worker.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { damage, setNewer } from "./_values.ts";
@@ -20,7 +20,7 @@ const STATES: string[][] = [
   ["second", "chat:1"],
 ];
 
-const listed = async (store: EventStore, options?: StateListOptions) =>
+const listed = async (store: EventStore, options?: Parameters<EventStore["states"]>[0]) =>
   (await Array.fromAsync(store.states(options))).map(({ intake, key }) => [intake ?? "", key]);
 
 testStore("states() lists states by their intakes and keys", async ({ store }) => {
@@ -74,7 +74,7 @@ testStore("states() names what it cannot read, which can be deleted", async ({ k
 
 Deno.test("states() refuses wrong options", async () => {
   await using sut = await memoryStore();
-  const wrong = (options: unknown) => () => sut.store.states(options as StateListOptions);
+  const wrong = (options: unknown) => () => sut.store.states(options as never);
   assertThrows(
     wrong({ prefix: 1 }),
     TypeError,

@@ -1,6 +1,6 @@
 /** One event that is very large keeps no other event waiting. */
 import { assertEquals } from "@std/assert";
-import { openEventStore, type Reserve, startWorker } from "../../../events/mod.ts";
+import { openEventStore, startWorker, type StoreListener } from "../../../events/mod.ts";
 import { until } from "./_worker.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
@@ -47,7 +47,7 @@ Deno.test("a worker with free handlers claims events while it waits for a large 
   await using sut = await memoryStore();
   const claimed = Promise.withResolvers<string>();
   const { store } = sut;
-  let reserve: Reserve | undefined;
+  let reserve: StoreListener["reserve"];
   const listen = store.listen.bind(store);
   store.listen = (listener) => {
     reserve = listener.reserve;
