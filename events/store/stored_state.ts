@@ -165,18 +165,15 @@ export interface StateEntry {
 export function checkState(key: unknown, options: StateOptions): void {
   checkObject(READING, options);
   checkKeys(READING, options, ["intake"]);
-  const { intake } = options;
+  const { intake = "" } = options;
   if (typeof key !== "string" || key === "") {
     throw new TypeError(
       `Cannot ${READING}: 'key' must be a text that is not empty, got ${met(key)}`,
     );
   }
-  if (intake !== undefined && typeof intake !== "string") {
-    throw new TypeError(`Cannot ${READING}: 'intake' must be a text, got ${met(intake)}`);
-  }
-  checkWellFormed(READING, "key", key);
-  checkWellFormed(READING, "intake", intake);
-  if (key.length <= MAX_KEY_LENGTH && (intake ?? "").length <= MAX_KEY_LENGTH) return;
+  checkText(READING, "key", key);
+  checkText(READING, "intake", intake);
+  if (key.length <= MAX_KEY_LENGTH && intake.length <= MAX_KEY_LENGTH) return;
   throw new RangeError(
     `Cannot ${READING}: 'key' and 'intake' must have up to ${MAX_KEY_LENGTH} characters`,
   );
@@ -188,19 +185,16 @@ export function checkStateList(
 ): void {
   checkObject(LISTING, options);
   checkKeys(LISTING, options, ["intake", "prefix"]);
-  for (const name of ["intake", "prefix"] as const) {
-    const value: unknown = options[name];
-    if (value !== undefined && typeof value !== "string") {
-      throw new TypeError(`Cannot ${LISTING}: '${name}' must be a text, got ${met(value)}`);
-    }
-    checkWellFormed(LISTING, name, value);
-  }
+  const { intake = "", prefix = "" } = options;
+  checkText(LISTING, "intake", intake);
+  checkText(LISTING, "prefix", prefix);
 }
 
-/** Refuses half of a surrogate pair, which a KV would store as another character: two keys would be one. */
-function checkWellFormed(doing: string, name: string, text = ""): void {
-  if (text.isWellFormed()) return;
-  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(text)}`);
+/** Refuses half of a surrogate pair as well, which a KV would store as another character: two keys would be one. */
+function checkText(doing: string, name: string, value: unknown): asserts value is string {
+  const wanted = typeof value !== "string" ? "a text" : "a well-formed text";
+  if (typeof value === "string" && value.isWellFormed()) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
 }
 
 /** Makes the new entry of a state. */

@@ -100,17 +100,21 @@ export class KeptPayloads {
    */
   keep(
     write: Write,
-    { id, receivedAt, settledAt }: EventRecord,
+    record: EventRecord,
     payload: PayloadRef,
     body: Uint8Array<ArrayBuffer> | undefined,
   ): boolean {
-    if (!this.#limits || payload.size > this.#limits.maxBytes || settledAt === null) return false;
+    if (!this.#limits || payload.size > this.#limits.maxBytes || record.settledAt === null) {
+      return false;
+    }
     if (payload.chunks === 0 && !body) return false;
-    const { keys } = this.#parts;
-    const kept = payload.chunks === 0 ? unpack(write, keys, payload, body!) : payload;
-    const entry: KeptPayload = { receivedAt, payload: kept };
-    write.set(keys.kept(settledAt, id), encodeValue(entry)).sum(keys.keptBytes, kept.size);
-    this.#added += kept.size;
+    const isPacked = payload.chunks === 0;
+    this.restore(
+      write,
+      record,
+      isPacked ? unpack(write, this.#parts.keys, payload, body!) : payload,
+    );
+    this.#added += payload.size;
     if (this.#added >= this.#limits.maxBytes * LOOK_AFTER) {
       this.#added = 0;
       write.committed.promise.then(this.#trimInPassing, () => {});
@@ -194,32 +198,15 @@ export class KeptPayloads {
     const isDue = performance.now() >= this.#nextAt;
     if (isDue) this.#nextAt = performance.now() + COUNT_MS;
     const limits = this.#limits;
-    if (!limits) return await this.#dropEach("off", 0, () => true);
+    if (!limits) return await this.#dropAll("off", this.#kept());
     const sum = await this.#sum();
     if (isDue || sum === undefined) await this.#count(sum === undefined);
     const now = Date.now();
-    const dropped = await this.#dropEach("age", 0, (settledAt) => settledAt < now - limits.forMs);
+    const dropped = await this.#dropAll("age", this.#kept(0, now - limits.forMs));
     // By a clock that was ahead, they would be the youngest for longer than they are to be kept.
-    const tooYoung = await this.#dropEach("age", Math.floor(now + limits.forMs) + 1, () => true);
+    const tooYoung = await this.#dropAll("age", this.#kept(now + limits.forMs + 1));
     const excess = (sum ?? 0) > limits.maxBytes || isDue || sum === undefined;
     return dropped + tooYoung + (excess ? await this.#dropExcess(limits.maxBytes) : 0);
-  }
-
-  /** Drops payloads from a time of settling on, until one is to stay. */
-  async #dropEach(
-    reason: Reason,
-    from: number,
-    isMeant: (settledAt: number) => boolean,
-  ): Promise<number> {
-    return await this.#dropAll(
-      reason,
-      async function* (entries) {
-        for await (const entry of entries) {
-          if (!isMeant(Number(entry.key.at(-2)))) return;
-          yield entry;
-        }
-      }(this.#kept(from)),
-    );
   }
 
   /** Drops the oldest payloads that take more than a number of bytes. */
@@ -227,7 +214,7 @@ export class KeptPayloads {
     let dropped = 0;
     while (true) {
       const oldest = [];
-      for await (const entry of this.#kept(0)) if (oldest.push(entry) === BATCH_SIZE) break;
+      for await (const entry of this.#kept()) if (oldest.push(entry) === BATCH_SIZE) break;
       // Read after them: what another process drops of them meanwhile must not have it drop others as well.
       let excess = await this.#sum() ?? 0;
       const meant = oldest.filter(({ value }) => {
@@ -240,10 +227,10 @@ export class KeptPayloads {
     }
   }
 
-  /** Lists what is kept, from a time of settling on. */
-  async *#kept(from: number): AsyncGenerator<KeptEntry> {
+  /** Lists what is kept of events that were settled from a time on, and before another. */
+  async *#kept(from = 0, before = Infinity): AsyncGenerator<KeptEntry> {
     const { kv, keys } = this.#parts;
-    const selector = keys.keptBetween(from, Infinity);
+    const selector = keys.keptBetween(from, before);
     for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
       // What cannot be decoded is left alone.
       if (isKept(entry.value)) yield { ...entry, value: entry.value };
@@ -315,7 +302,7 @@ export class KeptPayloads {
     for (let count = 0; count < COUNTS; count++) {
       const before = await read(kv, keys.keptBytes);
       let bytes = 0;
-      for await (const { value } of this.#kept(0)) bytes += value.payload.size;
+      for await (const { value } of this.#kept()) bytes += value.payload.size;
       const { value, versionstamp } = await read(kv, keys.keptBytes);
       const isNumber = versionstamp === null || value instanceof Deno.KvU64;
       if (!isNumber) return new Deno.KvU64(BigInt(bytes));

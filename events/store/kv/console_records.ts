@@ -35,61 +35,8 @@ export interface NewConsoleRecord extends ConsoleRecord {
   readonly expireIn: number;
 }
 
-/** The records of a console, beside the events of a namespace. What cannot be decoded is skipped. */
-export interface ConsoleRecords {
-  /**
-   * Reads a record.
-   *
-   * @param key Its place.
-   * @returns Its value; undefined if there is none.
-   */
-  read(key: ConsoleRecordKey): Promise<unknown>;
-  /**
-   * Lists the records of a kind.
-   *
-   * @param kind The kind.
-   * @param from The first number, a whole one.
-   * @param before The number after the last, a whole one.
-   * @returns The records, in their order.
-   */
-  between(
-    kind: ConsoleRecordKind,
-    from: number,
-    before: number,
-  ): AsyncGenerator<ConsoleRecord>;
-  /**
-   * Lists the last records of a kind.
-   *
-   * @param kind The kind.
-   * @param limit The number of them, at most.
-   * @param before The place of a record before which they come.
-   * @returns The records, the last first.
-   */
-  last(
-    kind: ConsoleRecordKind,
-    limit: number,
-    before?: ConsoleRecordKey,
-  ): AsyncGenerator<ConsoleRecord>;
-  /**
-   * Writes a record, unless there is one in its place.
-   *
-   * @param record The record.
-   * @returns False if there is one.
-   */
-  create(record: NewConsoleRecord): Promise<boolean>;
-  /**
-   * Writes records, all or none.
-   *
-   * @param records The records: few, so that they fit a commit.
-   */
-  write(records: readonly NewConsoleRecord[]): Promise<void>;
-  /**
-   * Deletes a record.
-   *
-   * @param key Its place.
-   */
-  delete(key: ConsoleRecordKey): Promise<void>;
-}
+/** The records of a console, beside the events of a namespace. */
+export type ConsoleRecords = ReturnType<typeof openConsoleRecords>;
 
 /**
  * Opens the records of a console.
@@ -98,7 +45,7 @@ export interface ConsoleRecords {
  * @param namespace The namespace of the events.
  * @returns The records.
  */
-export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRecords {
+export function openConsoleRecords(view: Deno.Kv, namespace: string) {
   const kv = withoutGuard(view);
   const { consoleRecords: prefix, commitMarks } = storeKeys(namespace);
   const marks = new CommitMarks(kv, commitMarks);
@@ -114,14 +61,23 @@ export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRec
     }
   }
   return {
-    async read(key) {
+    /** Reads the value of a record; undefined if there is none. */
+    async read(key: ConsoleRecordKey): Promise<unknown> {
       return (await read(kv, keyOf(key))).value ?? undefined;
     },
-    between(kind, from, before) {
+
+    /** Lists the records of a kind in their order, from a number on and before another. */
+    between(kind: ConsoleRecordKind, from: number, before: number): AsyncGenerator<ConsoleRecord> {
       const selector = { start: [...prefix, kind, from], end: [...prefix, kind, before] };
       return listed(kind, selector, { batchSize: BATCH_SIZE });
     },
-    async *last(kind, limit, before) {
+
+    /** Lists the last records of a kind, the last first, up to a number of them; those before one, if it is given. */
+    async *last(
+      kind: ConsoleRecordKind,
+      limit: number,
+      before?: ConsoleRecordKey,
+    ): AsyncGenerator<ConsoleRecord> {
       const selector = { prefix: [...prefix, kind], ...(before && { end: keyOf(before) }) };
       const options = { reverse: true, batchSize: Math.min(limit, BATCH_SIZE) };
       let left = limit;
@@ -130,19 +86,25 @@ export function openConsoleRecords(view: Deno.Kv, namespace: string): ConsoleRec
         yield record;
       }
     },
-    async create({ value, expireIn, ...place }) {
+
+    /** Writes a record, unless there is one in its place: then it returns false. */
+    async create({ value, expireIn, ...place }: NewConsoleRecord): Promise<boolean> {
       const key = keyOf(place);
       const operation = kv.atomic().set(key, encodeValue(value), { expireIn });
       return (await marks.commit(operation, [{ key, versionstamp: null }])).ok;
     },
-    async write(records) {
+
+    /** Writes records, all or none: few, so that they fit a commit. */
+    async write(records: readonly NewConsoleRecord[]): Promise<void> {
       const operation = kv.atomic();
       for (const { value, expireIn, ...key } of records) {
         operation.set(keyOf(key), encodeValue(value), { expireIn });
       }
       await marks.commit(operation, []);
     },
-    async delete(key) {
+
+    /** Deletes a record. */
+    async delete(key: ConsoleRecordKey): Promise<void> {
       await marks.commit(kv.atomic().delete(keyOf(key)), []);
     },
   };

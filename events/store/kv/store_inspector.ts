@@ -1,5 +1,5 @@
 /**
- * Looks into a store that its contract has no part for: cheap counts, and what surrounds an event.
+ * Cheap counts of a store, and the surroundings of an event, for the console and the tool.
  *
  * @module
  */
@@ -43,71 +43,8 @@ export interface OpenCounts extends Readonly<Record<OpenState, BoundedCount>> {
   readonly oldestDueAt: number | null;
 }
 
-/** Options of {@linkcode StoreInspector.countDead}. */
-export interface CountOptions {
-  /** The times of receipt: from the first one on, and before the second. */
-  readonly range?: readonly [number, number] | undefined;
-  /** The time after which no more is counted, in milliseconds. */
-  readonly maxMs?: number | undefined;
-}
-
 /** A view into a store. */
-export interface StoreInspector {
-  /**
-   * Counts open events by the schedule and the ordering groups. Records are read only of events that share a
-   * schedule entry, or have two.
-   *
-   * @param max The largest number that is counted, of events and of entries read.
-   * @param signal Ends the counting.
-   * @returns The numbers.
-   */
-  countOpen(max: number, signal?: AbortSignal): Promise<OpenCounts>;
-  /**
-   * Counts dead events by their index.
-   *
-   * @param max The largest number that is counted.
-   * @param options The times of receipt, from the first one on and before the second, and a limit of time.
-   * @returns The number.
-   */
-  countDead(max: number, options?: CountOptions): Promise<BoundedCount>;
-  /**
-   * Counts the events before another one in its ordering group.
-   *
-   * @param event The event.
-   * @param max The largest number that is counted.
-   * @returns The number; undefined if it does not wait in a group.
-   */
-  countBefore(event: EventRecord, max: number): Promise<BoundedCount | undefined>;
-  /**
-   * Reads the first event of the ordering group in which another one waits.
-   *
-   * @param event The other event.
-   * @returns The event; undefined if the other one does not wait, or it cannot be read.
-   */
-  firstBefore(event: EventRecord): Promise<EventRecord | undefined>;
-  /**
-   * Finds the events that have generated ids of the follow-ups of another.
-   *
-   * @param event The other event.
-   * @param max The largest number of them.
-   * @returns Their ids, in the order in which they were emitted.
-   */
-  emittedBy(event: EventRecord, max: number): Promise<string[]>;
-  /**
-   * Finds the events with a delivery id: their own ids have their source before it. Each source takes one read.
-   *
-   * @param deliveryId The delivery id, as the sender's pages show it.
-   * @returns The ids of the events.
-   */
-  withDeliveryId(deliveryId: string): Promise<string[]>;
-  /**
-   * Finds those of some events whose payloads are kept although they are done.
-   *
-   * @param events The events.
-   * @returns The ids of those, as far as their payloads are in the index.
-   */
-  keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>>;
-}
+export type StoreInspector = ReturnType<typeof openStoreInspector>;
 
 /**
  * Opens a view into the store with a namespace.
@@ -116,45 +53,67 @@ export interface StoreInspector {
  * @param namespace The namespace.
  * @returns The view.
  */
-export function openStoreInspector(kv: Deno.Kv, namespace: string): StoreInspector {
+export function openStoreInspector(kv: Deno.Kv, namespace: string) {
   const keys = storeKeys(namespace);
+  const known = async (ids: readonly string[]) => {
+    const entries = await readAll(kv, ids.map((id) => keys.id(id)));
+    return ids.filter((_, i) => entries[i]!.versionstamp !== null);
+  };
   return {
-    countOpen: (max, signal) => new OpenCounter(kv, keys, max, signal).count(),
-    countDead(max, { range: [from, before] = [0, Infinity], maxMs } = {}) {
-      return countKeys(kv, keys.deadBetween(from, before), max, maxMs);
-    },
-    async countBefore(event, max) {
+    /**
+     * Counts open events by the schedule and the ordering groups. Records are read only of events that share a
+     * schedule entry, or have two.
+     *
+     * @param max The largest number that is counted, of events and of entries read.
+     * @param signal Ends the counting.
+     */
+    countOpen: (max: number, signal?: AbortSignal): Promise<OpenCounts> =>
+      new OpenCounter(kv, keys, max, signal).count(),
+
+    /** Counts dead events by their index, up to a largest number. */
+    countDead: (max: number): Promise<BoundedCount> => countKeys(kv, keys.deadIndex, max),
+
+    /** Counts the events before another one in its ordering group; undefined if it does not wait in a group. */
+    async countBefore(event: EventRecord, max: number): Promise<BoundedCount | undefined> {
       const before = positionsBefore(keys, event);
       return before && await countKeys(kv, before, max);
     },
-    async firstBefore(event) {
+
+    /**
+     * Reads the first event of the ordering group in which another one waits; undefined if the other one does not
+     * wait, or it cannot be read.
+     */
+    async firstBefore(event: EventRecord): Promise<EventRecord | undefined> {
       const before = positionsBefore(keys, event);
-      if (!before) return undefined;
-      const { value } = await readFirst(kv, before) ?? {};
-      return isEventRef(value) ? knownOf(await read(kv, keys.event(value))).record : undefined;
+      const first = before && (await readFirst(kv, before))?.value;
+      return isEventRef(first) ? knownOf(await read(kv, keys.event(first))).record : undefined;
     },
-    async emittedBy({ id, emitted = 0 }, max) {
+
+    /** Finds the ids of the events that an event has emitted with generated ids, in that order, up to a number. */
+    async emittedBy({ id, emitted = 0 }: EventRecord, max: number): Promise<string[]> {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
       const sources = await sourcesIn(kv, keys, MAX_SOURCES);
       const numbers = Array.from({ length: count }, (_, i) => i + 1);
-      const ids = numbers.flatMap((number) =>
-        sources.map((source) => childIdOf(source, id, number))
+      return await known(
+        numbers.flatMap((number) => sources.map((source) => childIdOf(source, id, number))),
       );
-      const entries = await readAll(kv, ids.map((each) => keys.id(each)));
-      return ids.filter((_, i) => entries[i]!.versionstamp !== null);
     },
-    async withDeliveryId(deliveryId) {
-      const ids = (await sourcesIn(kv, keys)).map((source) => `${source}:${deliveryId}`);
-      const entries = await readAll(kv, ids.map((each) => keys.id(each)));
-      return ids.filter((_, i) => entries[i]!.versionstamp !== null);
+
+    /**
+     * Finds the ids of the events with a delivery id, as the sender's pages show it. Ids begin with their source, and
+     * each source takes one read.
+     */
+    async withDeliveryId(deliveryId: string): Promise<string[]> {
+      const sources = await sourcesIn(kv, keys);
+      return await known(sources.map((source) => `${source}:${deliveryId}`));
     },
-    async keptAmong(events) {
+
+    /** Finds the ids of those of some events that are done and whose payloads are kept. */
+    async keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
       const done = events.filter((event) => event.state === "done") as EventRecord[];
       const entries = await readAll(kv, done.map((each) => keys.kept(each.settledAt!, each.id)));
-      return new Set(
-        done.filter((_, i) => entries[i]!.versionstamp !== null).map(({ id }) => id),
-      );
+      return new Set(done.filter((_, i) => entries[i]!.versionstamp !== null).map(({ id }) => id));
     },
   };
 }
@@ -173,13 +132,10 @@ async function countKeys(
   kv: Deno.Kv,
   selector: Deno.KvListSelector,
   max: number,
-  maxMs = Infinity,
 ): Promise<BoundedCount> {
-  const until = performance.now() + maxMs;
   let count = 0;
   for await (const _ of list(kv, selector, { batchSize: Math.min(max + 1, BATCH_SIZE) })) {
     if (++count > max) break;
-    if (count % BATCH_SIZE === 0 && performance.now() > until) return bounded(count, max, true);
   }
   return bounded(count, max);
 }
