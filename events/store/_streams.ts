@@ -1,4 +1,4 @@
-/** A line of a stream, which has no more in memory than one line and one chunk. */
+/** A line of a stream, of which no more than one line and one chunk are in memory. */
 export interface Line {
   /** Its number, from 1. */
   readonly number: number;
@@ -6,7 +6,7 @@ export interface Line {
   readonly bytes: Uint8Array | null;
 }
 
-/** The number of items that something is done with at the same time. */
+/** The number of items in work at the same time. */
 const CONCURRENCY = 32;
 
 /** The bytes of these items, at most, unless it is one alone. */

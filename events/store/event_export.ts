@@ -1,14 +1,15 @@
 /**
- * The way out of a store: all of its events as lines of text, each with its payload. It works with every
- * engine, and while apps use the store.
+ * The export of a store: all of its events as lines of text, each with its payload. It works with every engine,
+ * and while apps use the store.
  *
- * Events come in the order received. Those that wait in ordering groups come last, each group in its own
- * order: an import queues them in the order of the lines. Several are read at the same time, within
- * a budget of bytes, so that no more than a few are in memory.
+ * Events come in the order received. Events that wait in ordering groups come last, in the order of their groups: an
+ * import queues them in the order of the lines. Several are read at the same time, within a budget of bytes, so
+ * that no more than a few are in memory.
  *
  * @module
  */
 import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
+import { reasonOf } from "../../core/text_of.ts";
 import type { EventFilter } from "./event_operations.ts";
 import { inOrder } from "./_streams.ts";
 import { lineOf } from "./event_lines.ts";
@@ -37,7 +38,7 @@ interface LeftOut {
  * what the store has beside them comes first: states, values that came before any event waited for them, and
  * the notes of schedules.
  *
- * While others change the store this is no snapshot: each event is as it is when it is read.
+ * Each event is as it is when it is read: while others change the store, the lines show no single moment.
  *
  * @param store The store.
  * @param filter The choice of events; all by default.
@@ -138,7 +139,7 @@ function noteFirst(event: StoredEvent, firsts: Firsts): void {
   }
 }
 
-/** Adds what is done of the handling of an event's batch: an import makes batches anew, and of what is as far. */
+/** Adds the parts that are done of the event's batch: an import makes batches anew, of events that are as far. */
 function withParts(event: StoredEvent, firsts: Firsts): StoredEvent {
   if (event.state === "unreadable" || !event.group) return event;
   noteFirst(event, firsts);
@@ -148,8 +149,8 @@ function withParts(event: StoredEvent, firsts: Firsts): StoredEvent {
 }
 
 /**
- * Sorts events, so that those of each group follow each other by their positions. Those of different groups
- * stay mixed as they were received: an import then has others to store while one waits for its predecessor.
+ * Sorts the events of each group by their positions. Groups stay mixed as their events were received: an import
+ * then has others to store while one waits for its predecessor.
  */
 function inGroupOrder(places: readonly Place[]): Place[] {
   const groups = new Map([...Map.groupBy(places, ({ key }) => key)].map(([key, group]) => [
@@ -245,29 +246,18 @@ async function exported(
   }
   let record: EventRecord | null = event;
   for (let reads = 1; record; reads++) {
-    const failed: { error?: unknown } = {};
-    const body = await bodyOf(store, record).catch((error) => {
-      failed.error = error;
-      return null;
-    });
-    if (!("error" in failed)) {
-      return await lineOrReason(portableOf(answered(record, answers), body));
+    const { payload }: EventRecord = record;
+    try {
+      const body = await bodyOf(store, record);
+      return await lineOf(portableOf(answered(record, answers), body));
+    } catch (error) {
+      // Its payload goes with its end. Throws if it is the KV that fails.
+      record = await store.get(id);
+      const isSame = record?.payload?.id === payload?.id;
+      if ((isSame && reads > 1) || reads === MAX_READS) return { id, reason: reasonOf(error) };
     }
-    const before: EventRecord = record;
-    // Its payload goes with its end. Throws if it is the KV that fails.
-    record = await store.get(id);
-    const isSame = record?.payload?.id === before.payload?.id;
-    if ((isSame && reads > 1) || reads === MAX_READS) return { id, reason: textOf(failed.error) };
   }
   return undefined;
-}
-
-async function lineOrReason(event: PortableEvent): Promise<string | LeftOut> {
-  try {
-    return await lineOf(event);
-  } catch (error) {
-    return { id: event.record.id, reason: textOf(error) };
-  }
 }
 
 function refuse({ id, reason }: LeftOut): never {
@@ -276,8 +266,4 @@ function refuse({ id, reason }: LeftOut): never {
 
 function sizeOf(event: StoredEvent): number {
   return event.state === "unreadable" ? 0 : event.payload?.size ?? 0;
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

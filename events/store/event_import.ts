@@ -1,4 +1,5 @@
 import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
+import { reasonOf } from "../../core/text_of.ts";
 import { inOrder, type Line, linesOf, untilAborted } from "./_streams.ts";
 import { itemOfLine, LINE_START, MAX_LINE_BYTES } from "./event_lines.ts";
 import type { BulkOptions } from "./event_operations.ts";
@@ -40,13 +41,13 @@ export interface ImportResult {
 
 /**
  * Imports events and what came with them from the lines of an export, each in one commit. What the store knows
- * is left as it is, so an import that was interrupted is just run again, within seven days.
+ * is left as it is: run an import that was interrupted again, within seven days.
  *
  * @param store The store.
  * @param source The lines, in chunks of any length, such as a file's `readable`.
  * @param options A callback for the progress, and a signal that ends the import.
- * @returns The number of lines by what became of them. A line that is no event does not stop the others.
- * @throws {SyntaxError} If the first line shows that this is no export.
+ * @returns The number of lines by what became of them. A line that cannot be imported does not stop the others.
+ * @throws {SyntaxError} If the first line shows that this is something else than an export.
  * @throws {Error} If the KV fails. What was imported by then stays.
  * @category Moving events
  */
@@ -81,7 +82,7 @@ class Import {
     schedule: newCounts(),
   };
   readonly #failures: { line: number; reason: string }[] = [];
-  /** The entries that are being stored, which events that follow them may need. */
+  /** The entries that are being stored: events that follow them may need them. */
   #entries: Promise<unknown> = Promise.resolve();
   /** The last event of each ordering key that is being stored: the next one waits for it. */
   readonly #last = new Map<string, Promise<void>>();
@@ -161,7 +162,9 @@ class Import {
 
   #note(line: number, error: unknown): void {
     this.#failed++;
-    if (this.#failures.length < MAX_FAILURES) this.#failures.push({ line, reason: textOf(error) });
+    if (this.#failures.length < MAX_FAILURES) {
+      this.#failures.push({ line, reason: reasonOf(error) });
+    }
     this.#report();
   }
 
@@ -196,11 +199,7 @@ function looksExported(bytes: Uint8Array | null): boolean {
 function noExport(line: number, cause: unknown): Error {
   return new SyntaxError(
     `Cannot import events: this is no export of events, whose lines begin with ${LINE_START}event". ` +
-      `Line ${line}: ${textOf(cause)}`,
+      `Line ${line}: ${reasonOf(cause)}`,
     { cause },
   );
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

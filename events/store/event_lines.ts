@@ -28,10 +28,10 @@ const VERSION = 1;
 /** The beginning of every line as it is exported, of events and of others. */
 export const LINE_START = `{"format":"${FORMAT}`;
 
-/** The largest line: that of the largest payload, each of whose bytes may take two, and of a record. */
+/** The largest line: a record and the largest payload, each byte of which may take two. */
 export const MAX_LINE_BYTES = 134_217_728;
 
-/** The number of escaped characters with which a payload is readable in any case. */
+/** The number of escaped characters up to which a payload is written as text in any case. */
 const SHORT = 1_000;
 
 /** Characters that a terminal would act on, or that end a line for some readers. */
@@ -62,8 +62,8 @@ export async function lineOf(item: PortableEvent | PortableEntry): Promise<strin
  * Reads an event or an entry from its line.
  *
  * @param line The line.
- * @returns The event or entry, which a store of this version can take.
- * @throws {SyntaxError} If the line is no exported one.
+ * @returns The event or entry. A store of this version can take it.
+ * @throws {SyntaxError} If the line was not exported.
  * @throws {TypeError} If it is of a newer format, not valid, or its payload has been changed.
  */
 export async function itemOfLine(line: string): Promise<PortableEvent | PortableEntry> {

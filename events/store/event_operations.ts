@@ -74,7 +74,7 @@ export interface ListOptions extends EventFilter {
   readonly maxMs?: number | undefined;
   /**
    * The {@linkcode EventList.cursor} of an earlier list with the same filter and order, which this one
-   * continues. An empty text begins anew, as none does.
+   * continues. An empty cursor starts from the beginning.
    *
    * @default {undefined} From the first event.
    */

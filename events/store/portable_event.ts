@@ -42,7 +42,7 @@ export type PortableRecord = PortableEvent["record"];
 
 /**
  * An entry beside the events, on its way from one store to another: a state, a value that a name was woken with before
- * any event waited for it, or the note of a schedule, which says up to which time its slots are made. Times are in
+ * any event waited for it, or the note of a schedule, with the time up to which its slots are made. Times are in
  * milliseconds since the epoch.
  *
  * @category Moving events
@@ -81,7 +81,7 @@ export type PortableEntry =
     readonly at: number;
   };
 
-/** Fields that belong to one KV. A batch is by positions in a group, which are others elsewhere. */
+/** Fields that belong to one KV. A batch names positions in a group, and these change with the store. */
 const OWN_FIELDS: readonly string[] = [
   ...["lease", "payload", "sharedEntry", "idKept", "batch"] satisfies Exclude<
     keyof EventRecord,
@@ -115,7 +115,7 @@ export function portableOf(record: EventRecord, body: PortableEvent["body"]): Po
 }
 
 /**
- * Checks a portable event, which may come from anywhere.
+ * Checks a portable event. It may come from anywhere.
  *
  * @param event The event.
  * @returns The event, without what belongs to another KV.
@@ -135,7 +135,7 @@ export function checkedEvent(event: PortableEvent): PortableEvent {
   return checked;
 }
 
-/** Finds what of a record, whose fields are valid one by one, does not fit. */
+/** Finds a contradiction in a record whose fields are valid one by one; undefined for none. */
 function misfitOf({ record, body }: PortableEvent): string | undefined {
   const { id, receivedAt, state, settledAt, attempt, run = 0 } = record;
   const { group, joinsLater, orderingKey, dueAt, waitingFor } = record;
@@ -175,7 +175,7 @@ function misfitOf({ record, body }: PortableEvent): string | undefined {
 }
 
 /**
- * Checks an entry, which may come from anywhere.
+ * Checks an entry. It may come from anywhere.
  *
  * @param entry The entry.
  * @returns The entry.

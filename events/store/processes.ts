@@ -13,7 +13,7 @@ export const ANY = "*";
  * @category Event store and worker
  */
 export interface HandledEvents {
-  /** The intake, or the source of the app's own, that they come from; undefined for all. */
+  /** The intake or the app's source that they come from; undefined for all. */
   readonly intake?: string | undefined;
   /** The kind of platform that this is; undefined for all. */
   readonly platform?: string | undefined;
@@ -27,7 +27,7 @@ export interface HandledEvents {
  * @category Event store and worker
  */
 export interface ProcessNote {
-  /** Id, which its leases have as their owner. */
+  /** Id: the owner of its leases. */
   readonly id: string;
   /** Version of its code; undefined if that was not given. */
   readonly version?: string | undefined;
@@ -61,7 +61,7 @@ export function namesOf({ type, action }: Pick<EventRecord, "type" | "action">):
   return hasAction(action) ? [`${type}.${action}`, type] : [type];
 }
 
-/** Checks whether a text is an action, which a name can have. */
+/** Checks whether a text is an action, so that a name can have it. */
 export function hasAction(action: string | undefined): action is string {
   return action !== undefined && ACTION.test(action);
 }

@@ -19,8 +19,8 @@ const MAX_ERROR_LENGTH = 1000;
 export const MAX_PUT_OFF_MS = 604_800_000;
 
 /**
- * Time after which an event that is put off without a handler has not been looked at by anybody: its time begins
- * anew, since a process that has a handler may just be starting. It is put off for a minute at most.
+ * Time without a put-off after which nobody has looked at an event without a handler: its time begins anew, since a
+ * process with a handler may just be starting. It is put off for a minute at most.
  */
 const UNSEEN_MS = 300_000;
 
@@ -33,7 +33,7 @@ export const MAX_WOKEN_BYTES = 18_432;
 /** The number of bytes of the value that an event is woken with, at most. */
 export const MAX_WAKE_BYTES = 8_192;
 
-/** The number of bytes that these, the attempts and the reason to put it off take, at most: a KV value holds 64 KiB, and the rest 8. */
+/** Largest number of bytes of all of these notes: a KV value holds 64 KiB, and the rest of a record takes up to 8. */
 const MAX_NOTES_BYTES = 57_344;
 
 /** Bytes of an attempt beside its error, as JSON. */
@@ -42,7 +42,7 @@ const ATTEMPT_BYTES = 112;
 /** The number of bytes of an error that is kept in brief: a hundred events of a batch may die in one commit. */
 export const BRIEF_BYTES = 600;
 
-/** The same of a record that does not fit a commit otherwise. */
+/** The number of bytes of an error and a reason in the shortest form of a record. */
 const LEAST_BYTES = 100;
 
 /** Bytes of the result of a wait beside its name and its value. */
@@ -142,7 +142,7 @@ export function checkRoomFor({ woken = [] }: EventRecord, name: string): void {
 }
 
 /**
- * Notes that an event is put off. By a clock that was ahead, it would have been put off first in the future.
+ * Notes that an event is put off. The first time is not in the future, even if a clock was ahead.
  *
  * @param record The record.
  * @param reason The reason.
@@ -188,7 +188,7 @@ export function withHandler(record: EventRecord): EventRecord {
 }
 
 /**
- * Checks whether a handler can put an event off: not without an end, since its ordering group waits.
+ * Checks whether a handler can still put an event off: its ordering group waits, so that has an end.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
@@ -221,8 +221,8 @@ export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord)
 }
 
 /**
- * Checks whether the handling of an event has begun before, so that there is something left to do: it is not
- * ignored then, even if there is no handler any more.
+ * Checks whether the handling of an event has begun before, so that something is left to do: it is not ignored then,
+ * even if its handler is gone.
  *
  * @param record The record.
  * @returns True if an attempt has ended since it was done last, a part is done, or a handler had begun.
@@ -250,8 +250,8 @@ export function shortened(attempt: RecordedAttempt, bytes: number): RecordedAtte
 }
 
 /**
- * Makes the shortest form of a record, which can be stored where the whole one is too large: with its last
- * attempt only, and the beginnings of the error and of the reason to put it off.
+ * Makes the shortest form of a record, for a commit that the whole one is too large for: with its last attempt only,
+ * and the beginnings of the error and of the reason to put it off.
  *
  * @param record The record.
  * @returns The record.

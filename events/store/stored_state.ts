@@ -19,7 +19,7 @@ const MAX_EXPIRE_MS = 100 * 365 * 86_400_000;
  */
 export interface StateOptions {
   /**
-   * The intake whose states are meant. Each intake has its own: two bots of a messenger have chats of the same
+   * The intake whose states are meant. Intakes do not share states: two bots of a messenger have chats of the same
    * number.
    *
    * @default {undefined} In a handler the event's intake, and otherwise none.
@@ -42,9 +42,9 @@ export interface SetStateOptions {
 }
 
 /**
- * A state, as a handler gets it: what a conversation, or another course of events, has come to.
+ * A state, as a handler gets it: the progress of a conversation, or of another course of events.
  *
- * @typeParam TValue The type of its value, which is not checked: it is what was set before.
+ * @typeParam TValue The type of its value, which is not checked: it was set before.
  * @category Flows
  */
 export interface HandlerState<TValue> {
@@ -70,7 +70,7 @@ export interface HandlerState<TValue> {
 /**
  * A state, as a route, a test or another part of an app gets it from the store.
  *
- * @typeParam TValue The type of its value, which is not checked: it is what was set before.
+ * @typeParam TValue The type of its value, which is not checked: it was set before.
  * @category Flows
  */
 export interface StoredState<TValue> {
@@ -142,7 +142,7 @@ export class StateConflictError extends Error {
   /**
    * Creates the error.
    *
-   * @param key The key of the state, which the message does not name: it may be that of a person.
+   * @param key The key of the state. The message does not have it, since it may name a person.
    */
   constructor(key: string) {
     super("A state that the handler has changed was changed by another one meanwhile");
@@ -190,7 +190,7 @@ export function checkStateList(
   checkText(LISTING, "prefix", prefix);
 }
 
-/** Refuses half of a surrogate pair as well, which a KV would store as another character: two keys would be one. */
+/** Checks for a text that a KV keeps as it is: it stores half of a surrogate pair as another character. */
 function checkText(doing: string, name: string, value: unknown): asserts value is string {
   const wanted = typeof value !== "string" ? "a text" : "a well-formed text";
   if (typeof value === "string" && value.isWellFormed()) return;

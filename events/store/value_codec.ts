@@ -25,7 +25,7 @@ const VERSION = 1;
 /** Length of what comes before the JSON, in bytes. */
 const HEAD_BYTES = 5;
 
-/** Largest length of the JSON, in bytes: that of a signed number of 32 bits. */
+/** Largest length of the JSON, in bytes: a signed number of 32 bits. */
 const MAX_LENGTH = 2 ** 31 - 1;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -33,8 +33,8 @@ type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
 type Suspect = Required<Pick<Known, "record">> & Known;
 
 /**
- * The check of a store. It reads all records, and for each open event what is to lead to it: its schedule entry,
- * its position in its group, or for a dead one its index entry. What changes meanwhile is no finding: a suspect
+ * The check of a store. It reads all records, and for each open or dead event the entry that leads to it: on the
+ * schedule, in its group, or in the index of dead events. An event that changes meanwhile is not reported: a suspect
  * is read again, and the commit that puts it back checks its version.
  *
  * A schedule entry may have been moved without a change of its event. So the whole schedule is read before
@@ -155,7 +155,7 @@ export class StoreCheck {
     return events.filter(({ record }, i) => !isNamed(record, entries[i]!));
   }
 
-  /** Makes the key of the entry that is to lead to an event. One without a place has its id's, which is none. */
+  /** Makes the key of the entry that leads to an event; for an event without a place, a key that is not one. */
   #leadTo(record: EventRecord): Deno.KvKey {
     const { keys } = this.#parts;
     const { id, state, dueAt, sharedEntry, group } = record;

@@ -59,16 +59,15 @@ const isKept = shape<KeptPayload>({
 });
 
 /**
- * The payloads of done events that are kept for a while. A done record has no payload: what is kept is
- * named by an index in the order in which the events were settled. An entry is written in the commit that
- * settles its event, and whatever ends it deletes it and checks its version in that commit: a replay, which
- * takes the payload over, and a purge, a redelivery and a trim, which delete it. So of those that come at
- * the same time one wins, and no payload is left without an entry, whatever process dies.
+ * The payloads of done events that are kept for a while. A done record has no payload: an index names the kept ones,
+ * in the order in which their events were settled. An entry is written in the commit that settles its event. A replay
+ * takes the payload over; a purge, a redelivery and a trim delete it. Each of them deletes the entry in the same
+ * commit, and checks its version. So of several at the same time one wins, and no payload is left without an entry,
+ * whichever process dies.
  *
- * Each of these commits also changes the sum of the sizes, which is therefore right by itself. It is counted
- * anew at times, since values can be damaged. The oldest payloads are dropped when they take too much or are
- * too old: by a process that has added a part of the limit, and by each worker's upkeep. If the option is
- * off, the upkeep drops all that is left.
+ * Each of these commits also changes the sum of the sizes, so that stays right by itself. It is counted anew at times,
+ * since values can be damaged. The oldest payloads are dropped when they take too much or are too old: by a process
+ * that has added a part of the limit, and by each worker's upkeep. If the option is off, the upkeep drops all.
  */
 export class KeptPayloads {
   readonly #parts: Parts;
@@ -123,8 +122,8 @@ export class KeptPayloads {
   }
 
   /**
-   * Adds keeping the payload of a done event that comes from another store to a write. It is kept whatever the
-   * limits are here: the upkeep of the apps drops what is beyond theirs.
+   * Adds keeping the payload of a done event to a write, whatever the limits are here: that of an imported event is
+   * dropped by the upkeep of the apps if it is beyond theirs.
    *
    * @param write The write, to which the payload's parts are added as well.
    * @param record The record.
@@ -203,7 +202,7 @@ export class KeptPayloads {
     if (isDue || sum === undefined) await this.#count(sum === undefined);
     const now = Date.now();
     const dropped = await this.#dropAll("age", this.#kept(0, now - limits.forMs));
-    // By a clock that was ahead, they would be the youngest for longer than they are to be kept.
+    // If a clock was ahead, these would be the youngest for longer than they are kept.
     const tooYoung = await this.#dropAll("age", this.#kept(now + limits.forMs + 1));
     const excess = (sum ?? 0) > limits.maxBytes || isDue || sum === undefined;
     return dropped + tooYoung + (excess ? await this.#dropExcess(limits.maxBytes) : 0);
@@ -215,7 +214,7 @@ export class KeptPayloads {
     while (true) {
       const oldest = [];
       for await (const entry of this.#kept()) if (oldest.push(entry) === BATCH_SIZE) break;
-      // Read after them: what another process drops of them meanwhile must not have it drop others as well.
+      // Read after them: if another process drops some of them meanwhile, this one must not drop others as well.
       let excess = await this.#sum() ?? 0;
       const meant = oldest.filter(({ value }) => {
         const isMeant = excess > maxBytes;
@@ -295,7 +294,7 @@ export class KeptPayloads {
   /**
    * Counts what the sum lacks. A count during which the sum changes says nothing: then a later one has to do.
    *
-   * @returns The difference; the right sum if what is stored is no number.
+   * @returns The difference; the right sum if the stored one is not a number.
    */
   async #drift(): Promise<number | Deno.KvU64> {
     const { kv, keys } = this.#parts;
@@ -321,7 +320,7 @@ function payloadOf(
   return isKept(entry?.value) && entry.value.receivedAt === receivedAt ? entry.value.payload : null;
 }
 
-/** Reads a sum from which more may have been taken than was in it, which wraps around. */
+/** Reads a sum. If more was taken from it than was in it, it has wrapped around. */
 function signed({ value }: Deno.KvU64): number {
   return Number(BigInt.asIntN(64, value));
 }

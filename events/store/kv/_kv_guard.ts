@@ -1,11 +1,10 @@
 import { refuseOwnKey, withoutOwnKeys } from "../own_keys.ts";
 
 /**
- * The guard of a store's KV. A KV has one queue. Where the notifier uses it, the store's listener takes
- * every message: one that somebody else sent would be lost without a word. So the views of the KV that
- * leave the store, and the commits that effects add to, refuse to send and to listen. No view changes a key of a
- * store. And no view can be closed: a handler that did so would keep the app from storing anything until it is started
- * anew.
+ * The guard of a store's KV. A KV has one queue. If the notifier uses it, the store's listener takes every message: one
+ * that somebody else sent would be lost without a word. So the views of the KV that leave the store, and the commits
+ * that effects add to, refuse to send and to listen. No view changes a key of a store. And no view can be closed: if a
+ * handler did so, the app could not store anything until it is started again.
  */
 
 const ADVICE = "For messages of your own, open another KV, with a path of its own, or open the " +

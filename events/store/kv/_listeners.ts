@@ -4,8 +4,8 @@ import type { StoreListener } from "../event_store.ts";
 const listeners = new WeakMap<Deno.Kv, Map<string, Set<StoreListener>>>();
 
 /**
- * Finds the workers of this process that work on one namespace of a KV, whichever store they have: a handler, or a
- * part of an app, may open another store on the same KV, and what it cancels is to be aborted at once.
+ * Finds the workers of this process that work on one namespace of a KV, through whichever store: a handler may open
+ * another store on the same KV, and an event that it cancels there is aborted at once.
  *
  * @param kv The KV itself, and no view of it.
  * @param namespace The namespace.

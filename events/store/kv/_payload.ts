@@ -94,9 +94,9 @@ export function deleteChunks(
 }
 
 /**
- * Writes a payload that does not fit one commit, except for its last parts: these are written by the
- * commit that makes its event visible, which also deletes the mark of the upload. Uploads take turns, one
- * commit of 780,000 bytes at a time: otherwise small deliveries would wait for those of all uploads.
+ * Writes a payload that does not fit one commit, except for its last parts: the commit that makes its event visible
+ * writes these, and deletes the mark of the upload. Uploads take turns, one commit of 780,000 bytes at a time:
+ * otherwise small deliveries would wait for all uploads.
  */
 export async function upload(
   { kv, keys, marks, uploads }: UploadParts & { readonly uploads: KeyedLock },
@@ -122,7 +122,7 @@ export async function upload(
   return { key, versionstamp: versionstamp! };
 }
 
-/** Returns the first of the parts that the commit writes which makes the event visible. */
+/** Returns the first of the parts that are written by the commit that makes the event visible. */
 export function lastPartOf({ chunks }: PayloadRef): number {
   return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
 }

@@ -10,7 +10,7 @@ import { list } from "./_reads.ts";
  */
 const KEPT_MS = 300_000;
 
-/** Writes the note of a process, which is forgotten if it is not written again. */
+/** Writes the note of a process. It is forgotten unless it is written again. */
 export async function noteProcess(
   { kv, keys, marks }: StoreParts,
   note: ProcessNote,
@@ -26,7 +26,7 @@ export async function forgetProcess({ kv, keys, marks }: StoreParts, id: string)
   await marks.commit(kv.atomic().delete(keys.process(id)), []);
 }
 
-/** Lists the processes that were awake in the last minutes, those that have ended in order excepted. */
+/** Lists the processes that were awake in the last minutes and have not ended in order. */
 export async function listProcesses(
   { kv, keys }: StoreParts,
 ): ReturnType<EventOperations["processes"]> {

@@ -64,10 +64,10 @@ export async function readAll(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise
 /**
  * Lists entries in their order: the way in which a store walks its indexes.
  *
- * A store writes bytes, which each version of Deno reads. But a value that another program has written below the
- * namespace is in V8's format. An older Deno then fails the reading of it, and of all that are read with it, and does
- * not tell its key. So what comes behind it is found from the other end. In its place comes an entry without a value,
- * whose key is the prefix of the list. Of several such values, what lies between the first and the last is left out.
+ * A store writes bytes, and every version of Deno reads these. A value that another program has written below the
+ * namespace is in V8's format: an older Deno cannot read it, nor anything that is read together with it, and does not
+ * tell its key. So this finds what is behind it from the other end, and puts an entry without a value in its place,
+ * with the prefix of the list as its key. Of several such values, what lies between the first and the last is left out.
  */
 export async function* list(
   kv: Deno.Kv,
@@ -163,7 +163,7 @@ async function readStored(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
   }
 }
 
-/** Reads values as they are stored: bytes that were written without an encoding, such as parts of payloads. */
+/** Reads values as they are stored: parts of payloads have no encoding. */
 export async function readAllStored(
   kv: Deno.Kv,
   keys: readonly Deno.KvKey[],

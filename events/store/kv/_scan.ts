@@ -28,7 +28,7 @@ const BATCH_SIZE = 500;
 /** The number of records read at a time by their ids. */
 const BY_IDS = 100;
 
-/** The number of the newest records that are read before the indexes of all open events. */
+/** The number of the newest records that are read before the indexes of open events. */
 const NEWEST = 2_000;
 
 /** The limits of the indexes of open events within which the events of a page come in their order. */
@@ -52,7 +52,7 @@ type Range = readonly [from: number, before: number];
 export interface Way {
   /** Set if the newest event comes first. */
   readonly isNewestFirst?: boolean;
-  /** The place at which the same way has ended before: an event, which need not exist any more, or an index. */
+  /** The place at which the same way has ended before: an event, even if it is gone by now, or a place in an index. */
   readonly after?: Place | undefined;
   /** Set if only open events are meant. */
   readonly onlyOpen?: boolean;
@@ -75,7 +75,7 @@ interface Visit {
   readonly place: Place;
 }
 
-/** A limited number of reads, and what they have come to. */
+/** A limited number of reads, and how far they have got. */
 export class Reads {
   /** The place that was read last, whether an event matched there or not. */
   last: Place | undefined;

@@ -9,7 +9,7 @@ export const DEFAULT_RETENTION_MS = 604_800_000;
  *
  * @param doing The action that fails otherwise, for the message.
  * @param limits The limits.
- * @param retentionMs The retention, which is the longest time: a payload without a record is no use.
+ * @param retentionMs The retention. It is the longest time, since a payload without a record is of no use.
  * @throws {TypeError} If the limits are not an object, or there is another name among them.
  * @throws {RangeError} If a limit is out of range.
  */

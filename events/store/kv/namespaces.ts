@@ -1,7 +1,7 @@
 import { storeKeys } from "./_layout.ts";
 import { leap, readFirst } from "./_reads.ts";
 
-/** Number of first key parts that are looked at in a start: an app's own keys may begin with ids. */
+/** Number of first key parts that are looked at in a start: the keys of a user may begin with ids. */
 const MAX_LOOKED_AT = 50;
 
 /**
@@ -35,8 +35,8 @@ export async function listNamespaces(kv: Deno.Kv): Promise<string[]> {
  *
  * @param kv The KV.
  * @param own The app's namespace.
- * @returns The other namespaces that hold events which are not done, sorted, and whether the app's own one
- * holds any event.
+ * @returns The other namespaces with events that are not done, sorted, and whether the app's namespace holds any
+ * event.
  */
 export async function findLeftNamespaces(
   kv: Deno.Kv,
@@ -66,7 +66,7 @@ function hasEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
   return hasAny(kv, storeKeys(namespace).eventsBetween(0, Infinity));
 }
 
-/** Checks for events that wait or run, which lead to a schedule entry, and for dead ones. */
+/** Checks for events that wait or run, so that there is a schedule entry, and for dead ones. */
 async function hasOpenEvents(kv: Deno.Kv, namespace: string): Promise<boolean> {
   const { schedule, deadIndex } = storeKeys(namespace);
   return await hasAny(kv, schedule) || await hasAny(kv, deadIndex);

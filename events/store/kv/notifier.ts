@@ -5,8 +5,8 @@ import { encodeValue } from "../value_codec.ts";
 import { isForeign } from "./_reads.ts";
 
 /**
- * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done.
- * An extra notification does nothing, and after a missed one the worker's poll finds the event.
+ * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done. An extra
+ * notification does nothing, and after a missed one the worker's poll finds the event.
  */
 export interface Notifier {
   /** The means by which it notifies. */
@@ -105,7 +105,7 @@ class QueueNotifier implements Notifier {
       try {
         return await this.#listenOnce(wake);
       } catch (error) {
-        // Deno wrote the message, and a newer one than this: that ends the listening, and is a notification.
+        // A newer Deno has written the message, in V8's format. It is a notification, and has ended the listening.
         if (!isForeign(error)) throw error;
         wake();
       }

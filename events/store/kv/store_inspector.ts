@@ -194,7 +194,7 @@ class OpenCounter {
     const groupsAreMore = await this.#countGroups();
     let cutAt = await this.#walk(0, now);
     const isDueMore = cutAt !== undefined && cutAt <= now;
-    // What is due may be too much to come to those that run.
+    // There may be more due events than are counted, so that the running ones are not reached.
     if (isDueMore) cutAt = await this.#walk(now + 1, now);
     await this.#readUnknown();
     const counts = { queued: this.#inGroups, running: 0, parked: 0 };
