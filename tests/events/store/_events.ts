@@ -1,5 +1,12 @@
-import { assertEquals } from "@std/assert";
-import type { Delivery, EventFilter, EventStore, Lease } from "../../../events/mod.ts";
+import { assert, assertEquals } from "@std/assert";
+import type {
+  Delivery,
+  EventFilter,
+  EventList,
+  EventStore,
+  Lease,
+  ListOptions,
+} from "../../../events/mod.ts";
 
 const encoder = new TextEncoder();
 
@@ -49,6 +56,57 @@ export async function buryAll(
     await store.accept(delivery(id, "{}", orderingKey));
     await store.bury(await claimOne(store), new Error("no"));
   }
+}
+
+/** Handles all that is due until nothing is, and returns the ids in the order of their claims. */
+export async function drain(store: EventStore): Promise<string[]> {
+  const order: string[] = [];
+  for (let leases; (leases = await claimAll(store)).length > 0;) {
+    order.push(...idsOf(leases));
+    for (const lease of leases) assert(await store.complete(lease));
+  }
+  return order;
+}
+
+/** The ids of the events on each page of a list. */
+export async function pagesOf(store: EventStore, options: ListOptions): Promise<string[][]> {
+  const pages: string[][] = [];
+  let cursor: string | undefined = "";
+  while (cursor !== undefined) {
+    const list: EventList = store.list({ ...options, cursor });
+    pages.push(await Array.fromAsync(list, ({ id }) => id));
+    cursor = list.cursor;
+  }
+  return pages;
+}
+
+/** Counts calls that read a KV, and the records of events that they have read. */
+export function countReads(
+  kv: Deno.Kv,
+): Record<"get" | "getMany" | "list" | "records", number> {
+  const counts = { get: 0, getMany: 0, list: 0, records: 0 };
+  const [get, getMany, list] = [kv.get.bind(kv), kv.getMany.bind(kv), kv.list.bind(kv)];
+  const isRecord = (key: Deno.KvKey) => key[1] === "event";
+  kv.get = ((key: Deno.KvKey) => (counts.get++, get(key))) as never;
+  kv.getMany = ((keys: readonly Deno.KvKey[]) => {
+    counts.getMany++;
+    counts.records += keys.filter(isRecord).length;
+    return getMany(keys as never);
+  }) as never;
+  kv.list = async function* (...args: Parameters<Deno.Kv["list"]>) {
+    counts.list++;
+    for await (const entry of list(...args)) {
+      if (isRecord(entry.key)) counts.records++;
+      yield entry;
+    }
+  } as never;
+  return counts;
+}
+
+/** Checks that the schedule and the ordering groups are empty. */
+export async function assertNothingWaits(kv: Deno.Kv): Promise<void> {
+  const left = ["due", "lane", "place"].map((each) => keysOf(kv, each));
+  assertEquals((await Promise.all(left)).flat(), []);
 }
 
 /** The ids of the events that a filter lets through, in their order. */

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { EventFilter, EventList, EventStore, ListOptions } from "../../../events/mod.ts";
+import type { EventFilter } from "../../../events/mod.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
-import { claimAll, claimOne, delivery, idsOf, listed, oneOfEach } from "./_events.ts";
+import { claimAll, claimOne, delivery, idsOf, listed, oneOfEach, pagesOf } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { setValue } from "./_values.ts";
 
@@ -12,18 +12,6 @@ const REPOSITORY = {
   owner: "octocat",
   name: "hello-world",
 };
-
-/** Lists page by page, and notes what each page has found and come to. */
-async function pages(store: EventStore, options: ListOptions): Promise<string[][]> {
-  const found: string[][] = [];
-  let cursor: string | undefined = "";
-  while (cursor !== undefined) {
-    const list: EventList = store.list({ ...options, cursor });
-    found.push((await Array.fromAsync(list)).map(({ id }) => id));
-    cursor = list.cursor;
-  }
-  return found;
-}
 
 testStore("a filter chooses by source, repository, chat and ordering key", async ({ store }) => {
   await store.accept({ ...delivery("a"), repository: REPOSITORY });
@@ -103,10 +91,10 @@ testStoreInOneProcess(
     }
     for (const order of ["oldest", "newest"] as const) {
       const expected = order === "oldest" ? [["2"], [], []] : [[], ["2"], []];
-      assertEquals(await pages(store, { order, type: "rare", maxReads: 3 }), expected);
+      assertEquals(await pagesOf(store, { order, type: "rare", maxReads: 3 }), expected);
     }
-    assertEquals(await pages(store, { maxReads: 7 }), [["1", "2", "3", "4", "5", "6", "7"]]);
-    assertEquals(await pages(store, { maxReads: 2, limit: 1 }), [
+    assertEquals(await pagesOf(store, { maxReads: 7 }), [["1", "2", "3", "4", "5", "6", "7"]]);
+    assertEquals(await pagesOf(store, { maxReads: 2, limit: 1 }), [
       ["1"],
       ["2"],
       ["3"],
@@ -149,14 +137,14 @@ testStoreInOneProcess(
       await store.complete(await claimOne(store));
     }
     const found = (state: "queued" | "running" | "parked", order: "oldest" | "newest") =>
-      pages(store, { state, order, maxReads: 6 });
+      pagesOf(store, { state, order, maxReads: 6 });
     assertEquals(await found("running", "oldest"), [["running", "first"]]);
     assertEquals(await found("running", "newest"), [["first", "running"]]);
     assertEquals(await found("queued", "newest"), [["second"]]);
     assertEquals(await found("parked", "newest"), [["queued"]]);
     const before = { state: "running", maxReads: 6, order: "newest" } as const;
-    assertEquals(await pages(store, { ...before, limit: 1 }), [["first"], ["running"]]);
-    assertEquals(await pages(store, { ...before, type: "rare" }), [[]]);
+    assertEquals(await pagesOf(store, { ...before, limit: 1 }), [["first"], ["running"]]);
+    assertEquals(await pagesOf(store, { ...before, type: "rare" }), [[]]);
   },
 );
 
@@ -164,14 +152,14 @@ testStoreInOneProcess("list() finds events that share a schedule entry", async (
   const ids = ["a", "b", "c", "d"];
   await Promise.all(ids.map((id) => store.accept(delivery(id))));
   assertEquals(idsOf(await claimAll(store)).toSorted(), ids);
-  assertEquals((await pages(store, { state: "running", maxReads: 4 })).flat().toSorted(), ids);
+  assertEquals((await pagesOf(store, { state: "running", maxReads: 4 })).flat().toSorted(), ids);
 });
 
 Deno.test("list() finds open events although the schedule cannot be read", async () => {
   await using sut = await memoryStore();
   await sut.store.accept(delivery("a"));
   await setValue(sut.kv, ["events", "due", 5, "x"], { v: 99 });
-  assertEquals(await pages(sut.store, { state: "queued", maxReads: 1 }), [["a"]]);
+  assertEquals(await pagesOf(sut.store, { state: "queued", maxReads: 1 }), [["a"]]);
 });
 
 Deno.test("list() ends after its time, and goes on from there", async () => {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { CheckedPage, EventStore } from "../../../events/mod.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
+import { claimAll, claimOne, delivery, drain, keysOf } from "./_events.ts";
 import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
 /** Checks the whole store. */
@@ -10,16 +10,6 @@ async function check(store: EventStore): Promise<CheckedPage["findings"][number]
 
 async function deleteAll(kv: Deno.Kv, ...prefix: string[]): Promise<void> {
   for (const key of await keysOf(kv, ...prefix)) await kv.delete(key);
-}
-
-/** Handles all that is due, one after the other, and returns the ids in that order. */
-async function handleAll(store: EventStore): Promise<string[]> {
-  const handled = [];
-  for (let leases = await claimAll(store); leases.length > 0; leases = await claimAll(store)) {
-    handled.push(...idsOf(leases));
-    for (const lease of leases) await store.complete(lease);
-  }
-  return handled;
 }
 
 const IDS = ["d1", "d2", "d3"];
@@ -63,7 +53,7 @@ for (const { name, key, damage } of DAMAGES) {
     await damage(sut);
     await store.repairGroups();
     await check(store);
-    assertEquals((await handleAll(store)).toSorted(), IDS);
+    assertEquals((await drain(store)).toSorted(), IDS);
     assertEquals(await check(store), []);
     for (const kind of ["due", "lane", "place"]) assertEquals(await keysOf(sut.kv, kind), []);
   });
@@ -74,7 +64,7 @@ testStoreInOneProcess("check() keeps the order of a group that it puts back", as
   await acceptAll(store, "k");
   for (const kind of ["lane", "place", "due"]) await deleteAll(kv, kind);
   await check(store);
-  assertEquals(await handleAll(store), IDS);
+  assertEquals(await drain(store), IDS);
 });
 
 testStoreInOneProcess("check() puts an event back whose worker has died", async ({ kv, store }) => {

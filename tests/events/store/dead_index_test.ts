@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { buryAll, claimOne, delivery, keysOf, listed, recordKey } from "./_events.ts";
+import { buryAll, claimOne, countReads, delivery, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { damage } from "./_values.ts";
 
@@ -40,23 +40,6 @@ testStore(
     assertEquals(await indexed(kv), ["d1"]);
   },
 );
-
-/** Counts the records that are read from a KV one by one or in a list. */
-function countReads(kv: Deno.Kv): { records: number } {
-  const reads = { records: 0 };
-  const [list, getMany] = [kv.list.bind(kv), kv.getMany.bind(kv)];
-  kv.list = async function* (...args: Parameters<Deno.Kv["list"]>) {
-    for await (const entry of list(...args)) {
-      if (entry.key[1] === "event") reads.records++;
-      yield entry;
-    }
-  } as never;
-  kv.getMany = ((keys: readonly Deno.KvKey[]) => {
-    reads.records += keys.filter((key) => key[1] === "event").length;
-    return getMany(keys as never);
-  }) as never;
-  return reads;
-}
 
 Deno.test("list() of dead events reads their records, and no others", async () => {
   await using sut = await memoryStore();

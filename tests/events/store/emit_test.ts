@@ -13,7 +13,7 @@ import { childIdOf, emissionOf, Emissions } from "../../../events/store/emission
 import { WallClock } from "../../_wall_clock.ts";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { holdCommits, letGo } from "./_commits.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf, later } from "./_events.ts";
+import { claimAll, claimOne, delivery, drain, idsOf, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 
 function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
@@ -29,16 +29,6 @@ async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
 async function leased(store: EventStore, id = "d1", key?: string): Promise<Lease> {
   await store.accept(delivery(id, "{}", key));
   return await claimOne(store);
-}
-
-async function drain(store: EventStore): Promise<string[]> {
-  const order: string[] = [];
-  for (;;) {
-    const leases = await claimAll(store);
-    if (leases.length === 0) return order;
-    order.push(...idsOf(leases));
-    for (const lease of leases) assert(await store.complete(lease));
-  }
 }
 
 testStore("complete() stores the events that its handler has emitted", async ({ store }) => {

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { type EventStore, exportEvents, openEventStore } from "../../../events/mod.ts";
 import { withFolder } from "../../_folder.ts";
-import { buryAll, claimAll, delivery, idsOf, recordKey } from "./_events.ts";
+import { buryAll, claimAll, delivery, drain, recordKey } from "./_events.ts";
 import { testDenokv } from "./_denokv.ts";
 import { contentOf, importLines, linesOf, storeAll } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
@@ -10,16 +10,6 @@ import { setNewer } from "./_values.ts";
 
 /** The ids of the events in lines, in their order. */
 const idsIn = (lines: readonly string[]) => lines.map((line) => JSON.parse(line).record.id);
-
-/** Handles what is due, over and over. Returns the ids in the order handled. */
-async function handleAll(store: EventStore): Promise<string[]> {
-  const handled: string[] = [];
-  for (let leases; (leases = await claimAll(store)).length > 0;) {
-    for (const lease of leases) assert(await store.complete(lease));
-    handled.push(...idsOf(leases));
-  }
-  return handled;
-}
 
 const NONE = { imported: 0, known: 0, expired: 0 };
 
@@ -69,7 +59,7 @@ testDenokv(
         await importLines(stores[i], await linesOf(stores[i - 1]!));
         assertEquals(await contentOf(stores[i]), content);
       }
-      assertEquals((await handleAll(stores[2])).filter((id) => /[ab]\d$/.test(id)).length, 5);
+      assertEquals((await drain(stores[2])).filter((id) => /[ab]\d$/.test(id)).length, 5);
     }),
 );
 
@@ -84,7 +74,7 @@ testStore("an import keeps the order of ordering groups", async ({ store }) => {
   await other.store.accept(delivery("k3", "{}", "key"));
   await store.accept(delivery("here", "{}", "key"));
   await importLines(store, await linesOf(other.store));
-  const handled = await handleAll(store);
+  const handled = await drain(store);
   assertEquals(handled.filter((id) => id !== "x1"), ["here", "k1", "k2", "k0", "k3"]);
   assertEquals(await store.repairGroups(), 0);
 });
@@ -100,7 +90,7 @@ testStore("imported events are known, replayed and purged as others are", async 
   const dead = await Array.fromAsync(store.list({ state: "dead" }), ({ id }) => id);
   assertEquals(dead, ["forge:dead"]);
   assert(await store.replay("forge:dead"));
-  assertEquals((await handleAll(store)).length, 8);
+  assertEquals((await drain(store)).length, 8);
   assertEquals((await store.cancelAll({})).changed, 2);
   assertEquals((await store.purge({})).changed, 11);
   assertEquals((await store.stats()).unreadable, 0);

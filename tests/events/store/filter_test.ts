@@ -77,16 +77,6 @@ Deno.test("list() and stats() take all combinations of conditions", async () => 
   }
 });
 
-testStore("list() finds by state, type and time", async ({ store }) => {
-  await oneOfEach(store);
-  assertEquals(await listed(store, { state: "dead" }), ["dead"]);
-  assertEquals(await listed(store, { type: "issues" }), ["dead"]);
-  assertEquals(await listed(store, { type: "issues", state: "done" }), []);
-  const { receivedAt } = (await store.get("queued"))!;
-  assertEquals(await listed(store, { receivedAfter: receivedAt + 1 }), []);
-  assertEquals((await listed(store, { receivedBefore: receivedAt + 1 })).length, 4);
-});
-
 testStore("list() finds by more ids than are read at once", async ({ store }) => {
   const ids = Array.from({ length: 25 }, (_, i) => `d${i}`);
   for (const id of ids) await store.accept(delivery(id));

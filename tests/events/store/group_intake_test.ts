@@ -3,23 +3,13 @@ import { changedKv, failingOnce, withOperations } from "../../../dev/harness/fau
 import { type EventStore, openEventStore } from "../../../events/mod.ts";
 import { NoTurnError } from "../../../events/store/event_store.ts";
 import { holdCommits, letGo, limitChecks } from "./_commits.ts";
-import { claimAll, delivery, idsOf, keysOf } from "./_events.ts";
+import { delivery, drain, keysOf } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 
 const IDS = Array.from({ length: 60 }, (_, i) => `d${String(i).padStart(2, "0")}`);
 
 function acceptAll(store: EventStore, ids: readonly string[]) {
   return Promise.all(ids.map((id) => store.accept(delivery(id, "{}", "repo"))));
-}
-
-async function drain(store: EventStore): Promise<string[]> {
-  const order: string[] = [];
-  for (;;) {
-    const leases = await claimAll(store);
-    if (leases.length === 0) return order;
-    order.push(...idsOf(leases));
-    for (const lease of leases) await store.complete(lease);
-  }
 }
 
 testStore(

@@ -1,7 +1,16 @@
 import { assert, assertEquals } from "@std/assert";
 import { type EventRecord, type EventStore, openEventStore } from "../../../events/mod.ts";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
+import {
+  assertNothingWaits,
+  claimAll,
+  claimOne,
+  delivery,
+  drain,
+  keysOf,
+  later,
+  recordKey,
+} from "./_events.ts";
 import { testStore } from "./_stores.ts";
 import { changeValue, setValue, valueAt } from "./_values.ts";
 
@@ -30,22 +39,6 @@ async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
   return (await store.get(id))!;
 }
 
-/** Claims and completes until nothing is due, and tells the ids in the order of their claims. */
-async function drain(store: EventStore): Promise<string[]> {
-  const order: string[] = [];
-  for (;;) {
-    const leases = await claimAll(store);
-    if (leases.length === 0) return order;
-    order.push(...idsOf(leases));
-    for (const lease of leases) assert(await store.complete(lease));
-  }
-}
-
-async function assertEmpty(kv: Deno.Kv): Promise<void> {
-  const left = ["due", "lane", "place"].map((each) => keysOf(kv, each));
-  assertEquals((await Promise.all(left)).flat(), []);
-}
-
 testStore("an event that joins later leaves its group free until it is due", async (sut) => {
   await storeLater(sut, "reminder", "repo", 60_000);
   await sut.store.accept(delivery("push", "{}", "repo"));
@@ -63,7 +56,7 @@ testStore("an event that joins later is leased with the first position", async (
   assertEquals(await claimAll(store), []);
   assert(await store.complete(lease));
   assertEquals(await drain(store), ["push"]);
-  await assertEmpty(kv);
+  await assertNothingWaits(kv);
 });
 
 testStore("an event that joins later waits at the end of a group in use", async (sut) => {
@@ -80,7 +73,7 @@ testStore("an event that joins later waits at the end of a group in use", async 
   await store.accept(delivery("d3", "{}", "repo"));
   assert(await store.complete(first));
   assertEquals(await drain(store), ["d2", "reminder", "d3"]);
-  await assertEmpty(kv);
+  await assertNothingWaits(kv);
 });
 
 testStore("events that join a group in the same claim keep their order", async (sut) => {
@@ -88,7 +81,7 @@ testStore("events that join a group in the same claim keep their order", async (
   for (const [i, id] of ids.entries()) await storeLater(sut, id, "repo", i);
   await later(20);
   assertEquals(await drain(sut.store), ids);
-  await assertEmpty(sut.kv);
+  await assertNothingWaits(sut.kv);
 });
 
 testStore("events that join a group beside deliveries are all handled", async (sut) => {
@@ -100,7 +93,7 @@ testStore("events that join a group beside deliveries are all handled", async (s
   await Promise.all(accepting);
   order.push(...await drain(store));
   assertEquals(order.toSorted(), [...ids.map((id) => `d${id}`), ...ids]);
-  await assertEmpty(kv);
+  await assertNothingWaits(kv);
 });
 
 testStore("an event that joins later can be cancelled, replayed and purged", async (sut) => {
@@ -112,7 +105,7 @@ testStore("an event that joins later can be cancelled, replayed and purged", asy
   assertEquals((await recordOf(store, "reminder")).group, { key: "repo", position: 1 });
   assertEquals(await drain(store), ["push", "reminder"]);
   assertEquals((await store.purge({})).changed, 2);
-  await assertEmpty(kv);
+  await assertNothingWaits(kv);
 });
 
 testStore("an event that joins later waits for its planned delay", async (sut) => {

@@ -1,22 +1,10 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { EventList, EventStore, ListOptions } from "../../../events/mod.ts";
-import { buryAll, delivery } from "./_events.ts";
+import type { EventStore } from "../../../events/mod.ts";
+import { buryAll, delivery, pagesOf } from "./_events.ts";
 import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
 
 const ORDERS = ["oldest", "newest"] as const;
-
-/** Lists events page by page, and checks that only the last page has no cursor. */
-async function paged(store: EventStore, options: ListOptions): Promise<string[][]> {
-  const pages: string[][] = [];
-  let cursor: string | undefined = "";
-  while (cursor !== undefined) {
-    const list: EventList = store.list({ ...options, cursor });
-    pages.push((await Array.fromAsync(list)).map(({ id }) => id));
-    cursor = list.cursor;
-  }
-  return pages;
-}
 
 /** Takes in events, of which two are of the same millisecond, and the ids would sort otherwise. */
 async function fiveEvents(store: EventStore): Promise<string[]> {
@@ -33,11 +21,11 @@ testStoreInOneProcess(
   async ({ store }) => {
     await buryAll(store, ["d1", "d2", "d3"]);
     for (const state of [undefined, "dead"] as const) {
-      assertEquals(await paged(store, { state, limit: 2 }), [["d1", "d2"], ["d3"]]);
-      assertEquals(await paged(store, { state, order: "newest", limit: 2 }), [["d3", "d2"], [
+      assertEquals(await pagesOf(store, { state, limit: 2 }), [["d1", "d2"], ["d3"]]);
+      assertEquals(await pagesOf(store, { state, order: "newest", limit: 2 }), [["d3", "d2"], [
         "d1",
       ]]);
-      assertEquals(await paged(store, { state, order: "newest" }), [["d3", "d2", "d1"]]);
+      assertEquals(await pagesOf(store, { state, order: "newest" }), [["d3", "d2", "d1"]]);
     }
   },
 );
@@ -47,7 +35,7 @@ Deno.test("list() tells that nothing is left behind a full page", async () => {
   const ids = await fiveEvents(sut.store);
   for (const limit of [1, 2, 3, 4, 5, 6]) {
     for (const order of ORDERS) {
-      const pages = await paged(sut.store, { limit, order });
+      const pages = await pagesOf(sut.store, { limit, order });
       assertEquals(pages.flat(), order === "oldest" ? ids : ids.toReversed());
       assertEquals(pages.length, Math.ceil(ids.length / limit));
     }
@@ -64,7 +52,7 @@ Deno.test("list() goes on behind an event that is gone", async () => {
     await Array.fromAsync(list);
     assert(await store.cancel(all[2]!));
     assertEquals((await store.purge({ ids: [all[2]!] })).changed, 1);
-    assertEquals(await paged(store, { order, limit: 1 }), [0, 1, 3, 4].map((i) => [all[i]!]));
+    assertEquals(await pagesOf(store, { order, limit: 1 }), [0, 1, 3, 4].map((i) => [all[i]!]));
     const rest = await Array.fromAsync(store.list({ order, cursor: list.cursor }));
     assertEquals(rest.map(({ id }) => id), all.slice(3));
   }
@@ -86,12 +74,12 @@ Deno.test("list() takes pages of a filter", async () => {
   await using sut = await memoryStore();
   const ids = await fiveEvents(sut.store);
   const filter = { ids: ["c", "a", "e"], limit: 2 };
-  assertEquals(await paged(sut.store, filter), [["e", "a"], ["c"]]);
-  assertEquals(await paged(sut.store, { ...filter, order: "newest" }), [["c", "a"], ["e"]]);
+  assertEquals(await pagesOf(sut.store, filter), [["e", "a"], ["c"]]);
+  assertEquals(await pagesOf(sut.store, { ...filter, order: "newest" }), [["c", "a"], ["e"]]);
   const times = { receivedAfter: 1_006, receivedBefore: 1_016, limit: 2 };
-  assertEquals(await paged(sut.store, times), [["a", "b"], ["d"]]);
-  assertEquals(await paged(sut.store, { ...times, order: "newest" }), [["d", "b"], ["a"]]);
-  assertEquals(await paged(sut.store, { state: "done", order: "newest" }), [[]]);
+  assertEquals(await pagesOf(sut.store, times), [["a", "b"], ["d"]]);
+  assertEquals(await pagesOf(sut.store, { ...times, order: "newest" }), [["d", "b"], ["a"]]);
+  assertEquals(await pagesOf(sut.store, { state: "done", order: "newest" }), [[]]);
   assertEquals(ids.length, 5);
 });
 
@@ -121,9 +109,9 @@ Deno.test("list() sorts ids of one time as a KV does", async () => {
   await using sut = await memoryStore();
   const ids = ["a", "a:", "aa", "\uffee", "\u{1f600}"];
   for (const id of ids.toReversed()) await sut.store.accept(delivery(id));
-  assertEquals(await paged(sut.store, { limit: 1 }), ids.map((id) => [id]));
+  assertEquals(await pagesOf(sut.store, { limit: 1 }), ids.map((id) => [id]));
   const newest = ids.toReversed().map((id) => [id]);
-  assertEquals(await paged(sut.store, { limit: 1, order: "newest" }), newest);
+  assertEquals(await pagesOf(sut.store, { limit: 1, order: "newest" }), newest);
 });
 
 Deno.test("list() says what is wrong with its options", async () => {

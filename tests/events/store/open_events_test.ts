@@ -2,22 +2,10 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventList, EventStore, ListOptions } from "../../../events/mod.ts";
 import { encodeValue } from "../../../events/store/value_codec.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
-import { claimAll, claimOne, delivery, listed } from "./_events.ts";
+import { claimAll, claimOne, countReads, delivery, listed, pagesOf } from "./_events.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
 const HOUR_MS = 3_600_000;
-
-/** Lists page by page. */
-async function pages(store: EventStore, options: ListOptions): Promise<string[][]> {
-  const found: string[][] = [];
-  let cursor: string | undefined = "";
-  while (cursor !== undefined) {
-    const list: EventList = store.list({ ...options, cursor });
-    found.push((await Array.fromAsync(list)).map(({ id }) => id));
-    cursor = list.cursor;
-  }
-  return found;
-}
 
 /** Puts entries on the schedule of events that are gone, due in an hour. */
 async function crowd({ kv }: StoreUnderTest, count: number): Promise<void> {
@@ -53,9 +41,9 @@ testStoreInOneProcess(
     }
     await crowd(sut, 5_000);
     for (const order of ["newest", "oldest"] as const) {
-      const [running] = await pages(store, { state: "running", order, maxReads: 400 });
+      const [running] = await pagesOf(store, { state: "running", order, maxReads: 400 });
       assertEquals(running!.toSorted(), ["r1", "r2", "r3"]);
-      assertEquals(await pages(store, { state: "parked", order, maxReads: 6 }), [["parked"]]);
+      assertEquals(await pagesOf(store, { state: "parked", order, maxReads: 6 }), [["parked"]]);
     }
   },
 );
@@ -73,7 +61,7 @@ testStoreInOneProcess(
         : store.accept(delivery(id, "{}", key));
     }));
     for (const order of ["newest", "oldest"] as const) {
-      const found = (await pages(store, { state: "queued", order, limit: 25, maxReads: 2_000 }))
+      const found = (await pagesOf(store, { state: "queued", order, limit: 25, maxReads: 2_000 }))
         .flat();
       assertEquals(found.map((id) => id.replace("jobs:", "")).toSorted(), ids);
     }
@@ -86,7 +74,7 @@ Deno.test("pages go on within an entry that more events share than a page holds"
   await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
   assertEquals((await claimAll(sut.store)).length, 30);
   await crowd(sut, 4_500);
-  const found = await pages(sut.store, { state: "running", limit: 7, maxReads: 1_000 });
+  const found = await pagesOf(sut.store, { state: "running", limit: 7, maxReads: 1_000 });
   assertEquals(found.map((page) => page.length), [7, 7, 7, 7, 2]);
   assertEquals(found.flat().toSorted(), ids);
 });
@@ -100,36 +88,19 @@ Deno.test("a list without a limit finds open events by their indexes, the oldest
     times.push((await store.get(id))!.receivedAt);
   }
   await park(store, "parked").catch(() => {});
-  const records = countRecords(kv);
+  const reads = countReads(kv);
   const ids = async (options: ListOptions) =>
     (await Array.fromAsync(store.list(options))).map(({ id }) => id);
   for (let i = 0; i < 30; i++) {
     await store.accept(delivery(`d${i}`));
     await store.cancel(`d${i}`);
   }
-  records.read = 0;
+  reads.records = 0;
   assertEquals(await ids({ state: "queued", receivedBefore: Infinity }), ["q2"]);
-  assert(records.read < 10, `${records.read}`);
+  assert(reads.records < 10, `${reads.records}`);
   assertEquals(await ids({ state: "queued", order: "newest" }), ["q2"]);
   assertEquals(await listed(store, { state: "queued", receivedBefore: times[0]! }), []);
 });
-
-/** Counts the records that are read. */
-function countRecords(kv: Deno.Kv): { read: number } {
-  const count = { read: 0 };
-  const [list, getMany] = [kv.list.bind(kv), kv.getMany.bind(kv)];
-  kv.list = async function* (...args: Parameters<Deno.Kv["list"]>) {
-    for await (const entry of list(...args)) {
-      if (entry.key[1] === "event") count.read++;
-      yield entry;
-    }
-  } as never;
-  kv.getMany = ((keys: readonly Deno.KvKey[]) => {
-    count.read += keys.filter((key) => key[1] === "event").length;
-    return getMany(keys as never);
-  }) as never;
-  return count;
-}
 
 Deno.test("cancelAll() without a state reads open events only", async () => {
   await using sut = await memoryStore();
@@ -142,9 +113,9 @@ Deno.test("cancelAll() without a state reads open events only", async () => {
   await store.accept(delivery("running", "{}", "key"));
   await claimOne(store);
   await store.accept(delivery("queued", "{}", "key"));
-  const records = countRecords(kv);
+  const reads = countReads(kv);
   assertEquals((await store.cancelAll({})).changed, 3);
-  assert(records.read < 25, `${records.read}`);
+  assert(reads.records < 25, `${reads.records}`);
   assertEquals(await listed(store, { state: "dead" }), ["parked", "queued"]);
 });
 
@@ -155,7 +126,7 @@ Deno.test("a page looks through a bounded part of the indexes, and goes on from 
   await store.accept(delivery("r"));
   await claimOne(store, 2 * HOUR_MS);
   using clock = new MonotonicClock();
-  const found = await pages(store, { state: "running", maxReads: 5 });
+  const found = await pagesOf(store, { state: "running", maxReads: 5 });
   assertEquals(found.flat(), ["r"]);
   assert(found.length > 10);
   clock.advance(5_001);

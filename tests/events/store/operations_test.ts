@@ -3,11 +3,6 @@ import { claimOne, delivery, keysOf, listed, oneOfEach } from "./_events.ts";
 import { until } from "../worker/_worker.ts";
 import { testStore } from "./_stores.ts";
 
-testStore("list() finds all events", async ({ store }) => {
-  await oneOfEach(store);
-  assertEquals(await listed(store), ["dead", "done", "queued", "running"]);
-});
-
 testStore("stats() counts by state, and tells the oldest that waits", async ({ store }) => {
   assertEquals((await store.stats()).oldestWaitingAt, null);
   await oneOfEach(store);

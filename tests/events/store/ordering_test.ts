@@ -5,6 +5,7 @@ import {
   claimAll,
   claimOne,
   delivery,
+  drain,
   idsOf,
   keysOf,
   later,
@@ -16,17 +17,6 @@ import { damage } from "./_values.ts";
 
 async function acceptInOrder(store: EventStore, orderingKey: string, ...ids: string[]) {
   for (const id of ids) await store.accept(delivery(id, "{}", orderingKey));
-}
-
-/** Claims and completes until nothing is due, and tells the ids in the order of their claims. */
-async function drain(store: EventStore): Promise<string[]> {
-  const order: string[] = [];
-  for (;;) {
-    const leases = await claimAll(store);
-    if (leases.length === 0) return order;
-    order.push(...idsOf(leases));
-    for (const lease of leases) assert(await store.complete(lease));
-  }
 }
 
 testStore("claim() leases one event of an ordering key at a time", async ({ store }) => {

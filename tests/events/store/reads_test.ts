@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { readAll, readNear } from "../../../events/store/kv/_reads.ts";
+import { countReads } from "./_events.ts";
 import { setValue } from "./_values.ts";
 
 const COUNT = 60;
@@ -13,21 +14,6 @@ async function filled(isThere: (i: number) => boolean = () => true): Promise<Den
   await setValue(kv, ["ns", "event", 1_000 + COUNT, "after"], "after");
   for (let i = 0; i < COUNT; i++) if (isThere(i)) await setValue(kv, keyOf(i), { i });
   return kv;
-}
-
-/** Counts the reads of a KV, by method. */
-function countReads(kv: Deno.Kv): { list: number; getMany: number } {
-  const reads = { list: 0, getMany: 0 };
-  const { list, getMany } = kv;
-  kv.list = ((...args: Parameters<Deno.Kv["list"]>) => {
-    reads.list++;
-    return list.apply(kv, args);
-  }) as Deno.Kv["list"];
-  kv.getMany = ((...args: Parameters<Deno.Kv["getMany"]>) => {
-    reads.getMany++;
-    return getMany.apply(kv, args);
-  }) as Deno.Kv["getMany"];
-  return reads;
 }
 
 const indices = (step = 1) => Array.from({ length: COUNT / step }, (_, i) => i * step);
@@ -55,14 +41,14 @@ Deno.test("readNear() reads once what lies together", async () => {
   using kv = await filled();
   const reads = countReads(kv);
   await readNear(kv, indices(2).map(keyOf));
-  assertEquals(reads, { list: 1, getMany: 0 });
+  assertEquals([reads.list, reads.getMany], [1, 0]);
 });
 
 Deno.test("readNear() reads on its own only what is missing", async () => {
   using kv = await filled();
   const reads = countReads(kv);
   await readNear(kv, [...indices(4), COUNT - 1].map(keyOf));
-  assertEquals(reads, { list: 1, getMany: 1 });
+  assertEquals([reads.list, reads.getMany], [1, 1]);
 });
 
 Deno.test("readNear() reads ids of any text", async () => {
