@@ -1,5 +1,6 @@
 import type { EventFilter, EventRecord, EventStore } from "../events/store/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
+import { isEventId } from "../events/store/record_shape.ts";
 import type { ActKind, DeliveryDetails, DeliveryPage, DeliveryQuery } from "./_console_data.ts";
 import { MAX_COUNT } from "./_counts.ts";
 
@@ -24,9 +25,6 @@ const EMITTED_MS = 5_000;
 
 /** Most records read for that. */
 const EMITTED_READS = 300;
-
-/** Longest id that is looked up: a key of a KV takes 2,048 bytes. */
-const MAX_ID_LENGTH = 600;
 
 /** Tells whether a place is the id of a chat. */
 const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInteger(+place);
@@ -109,7 +107,7 @@ export async function searchFrom(
 }
 
 /** Checks whether an event can have an id. */
-export const isFit = (id: string): boolean => id.length <= MAX_ID_LENGTH && id.isWellFormed();
+export const isFit = (id: string): boolean => isEventId(id) && id.isWellFormed();
 
 /** Reads a delivery with what surrounds it; null if there is none. */
 export async function readDetails(

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { checkFunctions, checkKeys, checkObject } from "../../core/check_options.ts";
+import { checkFunction, checkOptions } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
 import type { EventFilter } from "./event_operations.ts";
 import { inOrder } from "./_streams.ts";
@@ -82,10 +82,8 @@ export async function* exportEvents(
       | undefined;
   } = {},
 ): AsyncGenerator<string, void> {
-  checkObject("export events", options);
-  checkKeys("export events", options, ["onLeftOut"]);
+  checkOptions("export events", options, { onLeftOut: checkFunction });
   const { onLeftOut = refuse } = options;
-  checkFunctions("export events", { onLeftOut });
   if (isEmpty(filter)) {
     for await (const entry of store.portableEntries()) {
       if (entry.kind !== "unreadable") yield `${await lineOf(entry)}\n`;

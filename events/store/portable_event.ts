@@ -9,15 +9,20 @@
  */
 import { met } from "../../core/check_options.ts";
 import { type EventRecord, isOpen } from "./event_record.ts";
-import { isEventId, isText, isTime, orNone, shape, wrongFieldOf } from "./record_shape.ts";
+import {
+  isEventId,
+  isText,
+  isTime,
+  MAX_ORDERING_KEY_LENGTH,
+  orNone,
+  shape,
+  wrongFieldOf,
+} from "./record_shape.ts";
 import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
 /** The largest number of attempts or runs: they are counted on, and must stay safe integers. */
 const MAX_COUNT = 1_000_000_000;
-
-/** The longest ordering key that a store keeps. */
-const MAX_ORDERING_KEY_LENGTH = 256;
 
 /** The longest name and plan of a schedule: a cron expression is much shorter. */
 const MAX_LENGTH = 600;

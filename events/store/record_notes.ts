@@ -28,7 +28,7 @@ const UNSEEN_MS = 300_000;
 const MAX_PROGRESS_BYTES = 32_768;
 
 /** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
-export const MAX_WOKEN_BYTES = 18_432;
+const MAX_WOKEN_BYTES = 18_432;
 
 /** The number of bytes of the value that an event is woken with, at most. */
 export const MAX_WAKE_BYTES = 8_192;

@@ -30,6 +30,9 @@ const MAX_TIME = 8.64e15;
 /** A key of a KV takes 2,048 bytes, three of them for a character at most. */
 export const MAX_ID_LENGTH = 600;
 
+/** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
+export const MAX_ORDERING_KEY_LENGTH = 256;
+
 /** Checks for a string. */
 export function isText(value: unknown): value is string {
   return typeof value === "string";

@@ -1,4 +1,4 @@
-import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { checkOptions, met, type OptionCheck, wholeNumber } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isTime, orNull, shape } from "./record_shape.ts";
 import { encodeValue } from "./value_codec.ts";
@@ -163,17 +163,14 @@ export interface StateEntry {
 
 /** Checks the key of a state, and the options with which it is read. */
 export function checkState(key: unknown, options: StateOptions): void {
-  checkObject(READING, options);
-  checkKeys(READING, options, ["intake"]);
-  const { intake = "" } = options;
+  checkOptions(READING, options, { intake: checkText });
   if (typeof key !== "string" || key === "") {
     throw new TypeError(
       `Cannot ${READING}: 'key' must be a text that is not empty, got ${met(key)}`,
     );
   }
   checkText(READING, "key", key);
-  checkText(READING, "intake", intake);
-  if (key.length <= MAX_KEY_LENGTH && intake.length <= MAX_KEY_LENGTH) return;
+  if (key.length <= MAX_KEY_LENGTH && (options.intake ?? "").length <= MAX_KEY_LENGTH) return;
   throw new RangeError(
     `Cannot ${READING}: 'key' and 'intake' must have up to ${MAX_KEY_LENGTH} characters`,
   );
@@ -181,32 +178,25 @@ export function checkState(key: unknown, options: StateOptions): void {
 
 /** Checks the options with which states are listed. */
 export function checkStateList(
-  options: { readonly intake?: unknown; readonly prefix?: unknown },
+  options: { readonly intake?: string | undefined; readonly prefix?: string | undefined },
 ): void {
-  checkObject(LISTING, options);
-  checkKeys(LISTING, options, ["intake", "prefix"]);
-  const { intake = "", prefix = "" } = options;
-  checkText(LISTING, "intake", intake);
-  checkText(LISTING, "prefix", prefix);
+  checkOptions("list the states", options, { intake: checkText, prefix: checkText });
 }
 
 /** Checks for a text that a KV keeps as it is: it stores half of a surrogate pair as another character. */
-function checkText(doing: string, name: string, value: unknown): asserts value is string {
-  const wanted = typeof value !== "string" ? "a text" : "a well-formed text";
-  if (typeof value === "string" && value.isWellFormed()) return;
+const checkText: OptionCheck = (doing, name, value) => {
+  const isText = typeof value === "string";
+  if (isText && value.isWellFormed()) return;
+  const wanted = isText ? "a well-formed text" : "a text";
   throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
-}
+};
 
 /** Makes the new entry of a state. */
 export function entryOf(value: unknown, options: SetStateOptions = {}): StateEntry {
-  checkObject(SETTING, options);
-  checkKeys(SETTING, options, ["expireAfterMs"]);
+  checkOptions(SETTING, options, { expireAfterMs: wholeNumber({ max: MAX_EXPIRE_MS }) });
   const { expireAfterMs } = options;
   if (value === undefined) {
     throw new TypeError(`Cannot ${SETTING}: 'value' must not be undefined: delete the state`);
-  }
-  if (expireAfterMs !== undefined) {
-    checkInteger(SETTING, "expireAfterMs", expireAfterMs, { max: MAX_EXPIRE_MS });
   }
   const wrong = nonJsonPartOf(value);
   if (wrong) throw new TypeError(`Cannot ${SETTING}: it must be JSON, and ${wrong}`);
@@ -270,5 +260,3 @@ const isEntry = shape<ReadEntry>({ until: orNull(isTime), value: (value) => valu
 const encoder = new TextEncoder();
 
 const [READING, SETTING] = ["read the state", "set the state"] as const;
-
-const LISTING = "list the states";

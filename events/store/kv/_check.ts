@@ -1,4 +1,4 @@
-import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
+import { checkBoolean, checkOptions } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isCount, isEventRef, isTime, shape } from "../record_shape.ts";
@@ -20,8 +20,6 @@ import {
 } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
 import { Write } from "./_write.ts";
-
-const DOING = "check the store";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
@@ -45,14 +43,9 @@ export class StoreCheck {
   readonly #discards: boolean;
 
   constructor(parts: StoreParts, options: Parameters<EventStore["check"]>[0] = {}) {
-    checkObject(DOING, options);
-    checkKeys(DOING, options, ["discard"]);
-    const { discard = false } = options;
-    if (typeof discard !== "boolean") {
-      throw new TypeError(`Cannot ${DOING}: 'discard' must be true or false, got ${met(discard)}`);
-    }
+    checkOptions("check the store", options, { discard: checkBoolean });
     this.#parts = parts;
-    this.#discards = discard;
+    this.#discards = options.discard ?? false;
   }
 
   /** Checks page by page, and notes the outcome at the end. */

@@ -1,4 +1,12 @@
-import { checkFunctions, checkKeys, checkObject, met } from "../../../core/check_options.ts";
+import {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkObject,
+  checkOptions,
+  met,
+  partWith,
+} from "../../../core/check_options.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
 import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
 import { isText, OUTCOMES } from "../record_shape.ts";
@@ -76,13 +84,9 @@ export function checkFilter(
 /** Checks a choice of events, and the options of an operation on them. */
 export function checkChoice(doing: string, filter: EventFilter, options: BulkOptions): void {
   checkFilter(doing, filter);
-  checkObject(doing, options);
-  checkKeys(doing, options, ["onProgress", "signal", "dryRun"]);
-  const { onProgress, signal, dryRun = false } = options;
-  checkFunctions(doing, { onProgress });
-  if (typeof dryRun !== "boolean") {
-    throw new TypeError(`Cannot ${doing}: 'dryRun' must be true or false, got ${met(dryRun)}`);
-  }
-  if (signal === undefined || signal instanceof AbortSignal) return;
-  throw new TypeError(`Cannot ${doing}: 'signal' must be an AbortSignal, got ${met(signal)}`);
+  checkOptions(doing, options, {
+    onProgress: checkFunction,
+    signal: partWith("throwIfAborted", "an AbortSignal"),
+    dryRun: checkBoolean,
+  });
 }

@@ -1,7 +1,14 @@
 import { createHash } from "node:crypto";
 import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
-import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
+import {
+  isCount,
+  isEventRef,
+  isTime,
+  MAX_ORDERING_KEY_LENGTH,
+  orNone,
+  shape,
+} from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
 import { Pool } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -10,9 +17,6 @@ import { isUnreadable, type Known, knownOf, readRecord, UndecodableError } from 
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
-
-/** A longer ordering key is cut, so that it fits a KV key. */
-const MAX_KEY_LENGTH = 256;
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;
@@ -485,11 +489,14 @@ export class OrderingGroups {
  * two keys are never one group.
  */
 export function cutKey(orderingKey: string): string {
-  if (orderingKey.length <= MAX_KEY_LENGTH && orderingKey.isWellFormed()) return orderingKey;
+  if (orderingKey.length <= MAX_ORDERING_KEY_LENGTH && orderingKey.isWellFormed()) {
+    return orderingKey;
+  }
   // As JSON, which has half a pair as text of its own.
   const digest = createHash("sha256").update(JSON.stringify(orderingKey)).digest("hex")
     .slice(0, DIGEST_LENGTH);
-  const beginning = orderingKey.slice(0, MAX_KEY_LENGTH - DIGEST_LENGTH - 1).toWellFormed();
+  const beginning = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH - DIGEST_LENGTH - 1)
+    .toWellFormed();
   return `${beginning}~${digest}`;
 }
 

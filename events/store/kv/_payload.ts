@@ -66,7 +66,7 @@ export function unpack(
 }
 
 /** Checks whether a payload is in one part. */
-export function fitsOneChunk(ref: PayloadRef): boolean {
+function fitsOneChunk(ref: PayloadRef): boolean {
   return ref.chunks === 1;
 }
 
@@ -133,12 +133,6 @@ export async function readPayload(
   keys: StoreKeys,
   ref: PayloadRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  if (fitsOneChunk(ref)) {
-    const { value } = await kv.get<Uint8Array>(keys.chunk(ref.id, 0));
-    if (isPayloadOf({ payload: ref }, value)) return value;
-    const size = (value as Uint8Array | null)?.byteLength ?? 0;
-    throw new Error(`Cannot read the payload: ${size} of ${ref.size} bytes are there`);
-  }
   const body = new Uint8Array(ref.size);
   let [offset, count] = [0, 0];
   const entries = kv.list<Uint8Array>(keys.chunks(ref.id), { batchSize: CHUNKS_PER_COMMIT });

@@ -136,7 +136,13 @@ Deno.test("an export ends with the failure of its KV", async () => {
   const gone = () => Promise.reject(new Error("connection lost"));
   const store = await openEventStore(kv);
   for (let i = 0; i < 50; i++) await store.accept(delivery(`d${i}`));
-  const broken = await openEventStore(changedKv(kv, { get: gone, getMany: gone }), {
+  const list = (selector: Deno.KvListSelector, options: Deno.KvListOptions) => {
+    if ("prefix" in selector && selector.prefix[1] === "payload") {
+      throw new Error("connection lost");
+    }
+    return kv.list(selector, options);
+  };
+  const broken = await openEventStore(changedKv(kv, { get: gone, getMany: gone, list }), {
     notifier: "watch",
   });
   const lines = exportEvents(broken, {}, { onLeftOut: () => {} });
