@@ -2,7 +2,6 @@ import { assert, assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
 import { exportEvents, importEvents, listNamespaces, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
-import { byLength } from "../_length.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 import { claimAll, delivery } from "../events/store/_events.ts";
@@ -14,7 +13,7 @@ import { commandLine, ended, startCli } from "./_process.ts";
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
 
 /** Number of events, in 30 ordering groups: their import takes much longer than to see the first one. */
-const MANY = byLength(1_500, 600);
+const MANY = 300;
 
 /** Writes an export of many events, and returns what is in it. */
 async function writeExport(path: string): Promise<Record<string, unknown>> {

@@ -9,8 +9,8 @@ import { until } from "../../dev/harness/until.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
 
-/** So many that work on them takes a good second. */
-const MANY = 20_000;
+/** So many that work on them takes a while. */
+const MANY = 6_000;
 
 /** Reason why a test of the terminal is skipped. */
 const NO_SCRIPT = "(skipped: needs script, of util-linux)";

@@ -62,7 +62,7 @@ testShared(
   "nothing is lost while the tool cancels and replays all, over and over",
   async (kv, cli) => {
     await using app = await startProcess({ kv, handlerMs: 20, leaseMs: 1_000 });
-    const ids = numbered(200);
+    const ids = numbered(80);
     let delivered = false;
     const delivering = deliverAll(app, ids).finally(() => delivered = true);
     while (!delivered) {
