@@ -262,8 +262,8 @@ class Intake {
       if (this.#failed.size > MAX_REMEMBERED) this.#failed.delete(oldest!);
       throw error;
     }
-    const message = "update refused: its user could not be checked twice";
-    writeLog(logSinkOf(c), "error", message, { deliveryId, error });
+    const fields = { deliveryId, error };
+    writeLog(logSinkOf(c), "error", "update refused: its user could not be checked twice", fields);
     return false;
   }
 
