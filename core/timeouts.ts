@@ -128,12 +128,10 @@ export class Timeouts {
    * @returns The promise's value.
    * @throws {Error} If the promise takes longer.
    */
-  limit<T>(
-    promise: Promise<T>,
-    late: () => Error = () => new Error(`No answer within ${this.#ms} ms`),
-  ): Promise<T> {
+  limit<T>(promise: Promise<T>, late?: () => Error): Promise<T> {
     return new Promise((resolve, reject) => {
-      const timeout = this.start(() => reject(late()));
+      const giveUp = () => reject(late ? late() : new Error(`No answer within ${this.#ms} ms`));
+      const timeout = this.start(giveUp);
       promise.then((value) => {
         timeout.cancel();
         resolve(value);
