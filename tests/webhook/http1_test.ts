@@ -24,6 +24,8 @@ type Framing = readonly [
   events: number,
 ];
 
+const CHUNKED = "Transfer-Encoding: chunked\r\n";
+
 const FRAMINGS: readonly Framing[] = [
   // Refused by Deno's parser: what front and back could read in two ways.
   [
@@ -60,22 +62,10 @@ const FRAMINGS: readonly Framing[] = [
   ["a hexadecimal length", "Content-Length: 0x2\r\n", "{}", [400], 0],
   ["a length of 23 digits", "Content-Length: 99999999999999999999999\r\n", "{}", [400], 0],
   ["an empty length", "Content-Length: \r\n", "{}", [400], 0],
-  ["a negative chunk", "Transfer-Encoding: chunked\r\n", "-2\r\n{}\r\n0\r\n\r\n", [], 0],
-  ["a chunk with 0x", "Transfer-Encoding: chunked\r\n", "0x2\r\n{}\r\n0\r\n\r\n", [], 0],
-  [
-    "a chunk beyond 64 bits",
-    "Transfer-Encoding: chunked\r\n",
-    "10000000000000002\r\n{}\r\n0\r\n\r\n",
-    [],
-    0,
-  ],
-  [
-    "a line break in a chunk extension",
-    "Transfer-Encoding: chunked\r\n",
-    "2;a\nb\r\n{}\r\n0\r\n\r\n",
-    [],
-    0,
-  ],
+  ["a negative chunk", CHUNKED, "-2\r\n{}\r\n0\r\n\r\n", [], 0],
+  ["a chunk with 0x", CHUNKED, "0x2\r\n{}\r\n0\r\n\r\n", [], 0],
+  ["a chunk beyond 64 bits", CHUNKED, "10000000000000002\r\n{}\r\n0\r\n\r\n", [], 0],
+  ["a line break in a chunk extension", CHUNKED, "2;a\nb\r\n{}\r\n0\r\n\r\n", [], 0],
   // Taken, and read in the one way that there is.
   ["two equal lengths", "Content-Length: 2\r\nContent-Length: 2\r\n", "{}", [200], 1],
   ["a length with leading zeros", "Content-Length: 002\r\n", "{}", [200], 1],
@@ -83,10 +73,8 @@ const FRAMINGS: readonly Framing[] = [
   ["another coding before chunks", "Transfer-Encoding: x, chunked\r\n", "2\r\n{}\r\n0\r\n\r\n", [
     200,
   ], 1],
-  ["a chunk extension", "Transfer-Encoding: chunked\r\n", "2;a=b\r\n{}\r\n0\r\n\r\n", [200], 1],
-  ["trailers", "Transfer-Encoding: chunked\r\n", "2\r\n{}\r\n0\r\nX-Hub-Signature-256: x\r\n\r\n", [
-    200,
-  ], 1],
+  ["a chunk extension", CHUNKED, "2;a=b\r\n{}\r\n0\r\n\r\n", [200], 1],
+  ["trailers", CHUNKED, "2\r\n{}\r\n0\r\nX-Hub-Signature-256: x\r\n\r\n", [200], 1],
   ["an expectation", "Content-Length: 2\r\nExpect: 100-continue\r\n", "{}", [100, 200], 1],
 ];
 

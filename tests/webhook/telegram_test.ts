@@ -1,12 +1,8 @@
 import type { Chat, ChatMember, Message, Update, User } from "@grammyjs/types";
 import { assertEquals } from "@std/assert";
-import { createBaseApp } from "../../app/base_app.ts";
-import { openEventStore } from "../../events/mod.ts";
 import { messengerUpdate, TEST_SECRETS } from "../../testing/mod.ts";
-import { createIntake, parseMessengerUpdate, telegram } from "../../webhook/mod.ts";
-import { messengerIntake } from "./_intakes.ts";
-
-const SECRET = "a-secret-token-for-tests";
+import { createIntake, telegram } from "../../webhook/mod.ts";
+import { messengerIntake, openIntake } from "./_intakes.ts";
 
 type Kind = Exclude<keyof Update, "update_id">;
 
@@ -117,45 +113,29 @@ const SAMPLES: { readonly [K in Kind]: Samples<K> } = {
 };
 
 for (const [kind, samples] of Object.entries(SAMPLES)) {
-  Deno.test(`parseMessengerUpdate() finds the user of each ${kind}, or none`, () => {
-    for (const [content, expected] of samples) {
-      const { headers, body } = messengerUpdate({ [kind]: content });
-      const update = parseMessengerUpdate(headers, new TextEncoder().encode(String(body)));
-      assertEquals(update.sender?.id, expected);
-    }
-  });
-
-  Deno.test(`messenger() takes a ${kind} as Telegram sends it, of an allowed user`, async () => {
-    using kv = await Deno.openKv(":memory:");
-    const store = await openEventStore(kv);
-    const app = createBaseApp({ name: "messenger", logger: false });
-    app.route("/", messengerIntake({ secrets: [SECRET], store }));
-    const headers = {
-      "Content-Type": "application/json",
-      "X-Telegram-Bot-Api-Secret-Token": SECRET,
-    };
-    for (const [index, [content, expected]] of samples.entries()) {
-      const body = JSON.stringify({ update_id: index, [kind]: content });
-      const sent = { method: "POST", headers, body };
-      const env = { MESSENGER_ALLOWED_USERS: "42, 4711" };
-      const { status } = await app.request("/webhook", sent, env);
-      assertEquals(status, expected === undefined ? 403 : 200);
-      const record = await store.get(`messenger:${index}`);
-      assertEquals(
-        [record?.type, record?.source],
-        expected === undefined ? [undefined, undefined] : [kind, "telegram"],
-      );
+  Deno.test(`messenger() takes a ${kind} as Telegram sends it, of an allowed user only`, async () => {
+    using sut = await openIntake(
+      (store) => messengerIntake({ secrets: [TEST_SECRETS.messenger], store }),
+      { MESSENGER_ALLOWED_USERS: "42, 4711" },
+    );
+    for (const [update_id, [content, user]] of samples.entries()) {
+      const { status } = await sut.post(messengerUpdate({ update_id, [kind]: content }));
+      assertEquals(status, user === undefined ? 403 : 200);
+      const record = await sut.store.get(`messenger:${update_id}`);
+      const stored = record && [record.type, record.source, record.sender?.id];
+      assertEquals(stored, user === undefined ? null : [kind, "telegram", user]);
     }
   });
 }
 
 Deno.test("telegram() does not fall back to a messenger's users: an empty list allows nobody", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const app = createBaseApp({ name: "bot", logger: false });
-  app.route("/", createIntake(telegram({ secrets: [TEST_SECRETS.messenger] }), { store }));
   const update = messengerUpdate({ message: { from: { id: 42 }, text: "hi" } });
-  const status = async (env: object) => (await app.request("/webhook", update, env)).status;
-  assertEquals(await status({ MESSENGER_ALLOWED_USERS: "*" }), 403);
-  assertEquals(await status({ TELEGRAM_ALLOWED_USERS: "42" }), 200);
+  const envs = [{ MESSENGER_ALLOWED_USERS: "*" }, { TELEGRAM_ALLOWED_USERS: "42" }];
+  const statuses: number[] = [];
+  for (const env of envs) {
+    const platform = telegram({ secrets: [TEST_SECRETS.messenger] });
+    using sut = await openIntake((store) => createIntake(platform, { store }), env);
+    statuses.push((await sut.post(update)).status);
+  }
+  assertEquals(statuses, [403, 200]);
 });
