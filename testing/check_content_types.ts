@@ -1,4 +1,4 @@
-import { checkFunction, checkKeys, checkObject, met } from "../core/check_options.ts";
+import { checkFunction, checkObjectOption, checkOptions, met } from "../core/check_options.ts";
 import { variablesIn } from "../core/env.ts";
 import {
   checkPlatform,
@@ -73,8 +73,7 @@ export async function checkContentTypes(
 ): Promise<void> {
   checkPlatform(DOING, platform);
   checkFunction(DOING, "deliveryWith", deliveryWith);
-  checkObject(DOING, options);
-  checkKeys(DOING, options, ["env"]);
+  checkOptions(DOING, options, { env: checkObjectOption });
   const env = { ...testEnvOf(platform), ...options.env };
   const ready = preparePlatform(platform, variablesIn(env, () => {}));
   for (const text of TEXTS) {

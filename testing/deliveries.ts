@@ -4,7 +4,7 @@
  * @module
  */
 import { createHmac } from "node:crypto";
-import { checkKeys, checkObject, met } from "../core/check_options.ts";
+import { checkOptions, met, oneOf } from "../core/check_options.ts";
 import { standardHeadOf, standardKeyOf } from "../webhook/verify_signature.ts";
 import { TEST_SECRETS } from "./test_secrets.ts";
 
@@ -201,13 +201,14 @@ export function forgeDelivery(
   options: ForgeDeliveryOptions = {},
 ): TestDelivery {
   const doing = "build the delivery";
-  checkObject(doing, options);
-  checkKeys(doing, options, ["from", "secret", "id", "form", "path", "sentAt"]);
+  checkOptions(doing, options, {
+    ...{ from: oneOf(...Object.keys(FORGES)), secret: undefined, id: undefined },
+    ...{ form: undefined, path: undefined, sentAt: undefined },
+  });
   if (typeof type !== "string" || type === "") {
     throw new TypeError(`Cannot ${doing}: it must have a type, such as push, got ${met(type)}`);
   }
   const { from = "github", id = crypto.randomUUID(), form = false, path, secret } = options;
-  checkSender(doing, from, FORGES);
   const document = documentOf(doing, payload);
   const body = form ? new URLSearchParams({ payload: textOf(document) }).toString() : document;
   const contentType = form ? "application/x-www-form-urlencoded" : "application/json";
@@ -260,10 +261,10 @@ export function messengerUpdate(
   options: MessengerUpdateOptions = {},
 ): TestDelivery {
   const doing = "build the update";
-  checkObject(doing, options);
-  checkKeys(doing, options, ["from", "secret", "path"]);
+  checkOptions(doing, options, {
+    ...{ from: oneOf(...Object.keys(MESSENGERS)), secret: undefined, path: undefined },
+  });
   const { from = "telegram", secret = TEST_SECRETS.messenger, path } = options;
-  checkSender(doing, from, MESSENGERS);
   const headers = new Headers({ "Content-Type": "application/json", [MESSENGERS[from]]: secret });
   const isObject = typeof update === "object" && !(update instanceof Uint8Array);
   const body = documentOf(
@@ -298,19 +299,15 @@ export function standardDelivery(
   options: StandardDeliveryOptions = {},
 ): TestDelivery {
   const doing = "build the delivery";
-  checkObject(doing, options);
-  checkKeys(doing, options, ["secret", "id", "sentAt", "path", "platform"]);
+  checkOptions(doing, options, {
+    ...{ secret: undefined, id: undefined, sentAt: undefined, path: undefined },
+    platform: undefined,
+  });
   const { id = crypto.randomUUID(), path, platform = "standard" } = options;
   const body = documentOf(doing, payload);
   const headers = new Headers({ "Content-Type": "application/json" });
   sign(headers, id, body, options);
   return { platform, path, method: "POST", headers, body };
-}
-
-function checkSender(doing: string, from: string, senders: object): void {
-  if (Object.hasOwn(senders, from)) return;
-  const known = Object.keys(senders).join(", ");
-  throw new TypeError(`Cannot ${doing}: 'from' must be one of ${known}, got ${met(from)}`);
 }
 
 /** Signs as the Standard Webhooks specification says. */

@@ -229,7 +229,7 @@ const MAKERS: readonly [string, () => unknown][] = [
     () => messengerUpdate({}, wrong({ id: 1 })),
   ],
   [
-    "Cannot build the update: 'from' must be one of messenger, telegram, got \"signal\"",
+    'Cannot build the update: \'from\' must be "messenger" or "telegram", got "signal"',
     () => messengerUpdate({}, { from: wrong("signal") }),
   ],
   [
