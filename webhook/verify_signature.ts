@@ -208,24 +208,17 @@ export function standardScheme(
     read: (headers) => {
       const signed = standardHeadersOf(headers, prefixes);
       if (!signed) return signed;
-      const { signatures, timestamp } = signed;
-      return {
-        signatures: signatures.filter(isStandardSignature),
-        head: standardHeadOf(signed),
-        timestamp,
-      };
+      const signatures = signed.signatures.filter(isStandardSignature);
+      return { ...signed, signatures, head: standardHeadOf(signed) };
     },
   };
 }
 
 /** Headers of a request that is signed as the Standard Webhooks specification says. */
-export interface StandardHeaders {
+interface StandardHeaders extends Signed {
   /** Id of the delivery. */
   readonly id: string;
-  /** Time of sending, in seconds since the epoch. */
   readonly timestamp: string;
-  /** Signatures, each with its version, as the sender wrote them. */
-  readonly signatures: readonly string[];
 }
 
 /**
