@@ -99,7 +99,7 @@ async function stateOf(kvPath: string, id: string): Promise<string | undefined> 
 async function leaveEvent(kvPath: string, namespace: string): Promise<void> {
   using kv = await Deno.openKv(kvPath);
   const store = await openEventStore(kv, { namespace, notifier: "watch" });
-  await store.accept(delivery("left"));
+  await store.accept({ ...delivery("left"), intake: "forge" });
 }
 
 const isOther = isMessage("other events in the KV");
