@@ -32,7 +32,7 @@ async function isHandled(env: Record<string, string>, withinMs: number): Promise
     await new Promise((resolve) => setTimeout(resolve, 300));
     using kv = await Deno.openKv(kvPath);
     const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
-    await store.accept(delivery("d1"));
+    await store.accept({ ...delivery("d1"), intake: "forge" });
     handled = await until(() => app.count("end", "d1") === 1, withinMs).then(
       () => true,
       () => false,
