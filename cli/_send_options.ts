@@ -1,4 +1,5 @@
 import type { ForgeSender, MessengerSender } from "../testing/deliveries.ts";
+import { prefixOf } from "../webhook/platform.ts";
 import { appIn } from "./_app.ts";
 import { numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
@@ -109,11 +110,6 @@ interface Sender {
 
 function isPlatform(name: string): name is keyof typeof PLATFORMS {
   return Object.hasOwn(PLATFORMS, name);
-}
-
-/** Makes the start of a platform's variables of its name, as the package does. */
-function prefixOf(name: string): string {
-  return name.toUpperCase().replaceAll("-", "_");
 }
 
 /** Reads the secret from the variable that the app reads. */
