@@ -76,6 +76,7 @@ const WRONG: readonly [string, unknown][] = [
   ["'intake' must be the name of an intake, got \"\"", { intake: "" }],
   ["'dryRun' must be true or false, got \"no\"", { dryRun: "no" }],
   ["'signal' must be an AbortSignal, got an object", { signal: {} }],
+  ["'telemetry' must be what openTelemetry() resolves with, got an object", { telemetry: {} }],
   ["'limit' must be a whole number from 1 to 100000, got 0", { limit: 0 }],
   ["'paceMs' must be a whole number from 0 to 60000, got -1", { paceMs: -1 }],
   ["'sinceMs' must be a whole number from 1 to 9007199254740991, got \"2h\"", { sinceMs: "2h" }],

@@ -21,6 +21,13 @@ function testGithub(name: string, urls: string[], fn: (github: FakeGithub) => Pr
 
 const apiOf = ({ url }: FakeGithub) => ["github", "acme/site", "--api", url];
 
+/** Starts to hand on deliveries, and waits until it has begun. */
+async function startForward(github: FakeGithub, app: { readonly url: string }) {
+  const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
+  await forward.line("New deliveries go to the app at");
+  return forward;
+}
+
 /** Delivery of an issue. */
 function logged(number: number, more: Partial<LoggedDelivery> = {}) {
   const guid = `0b989ba4-242f-11e5-81e1-${String(number).padStart(12, "0")}`;
@@ -96,7 +103,6 @@ const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
     () => problem(404, "Not Found"),
     "404 Not Found: it does not exist or was deleted, or the token",
   ],
-  ["301", () => new Response(null, { status: 301 }), "the repository may have another name now"],
   ["a page", () => new Response("<html>", { status: 503 }), "503 with text/plain instead of JSON"],
   ["no list", () => Response.json({ id: 1 }), "in an unknown form, with no list"],
   ["no hooks", () => Response.json([1, null]), "in an unknown form, with no list"],
@@ -162,8 +168,7 @@ testGithub(
   async (github) => {
     await using app = await startIntakeApp("forge");
     github.push(logged(1));
-    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-    await forward.line("New deliveries go to the app at");
+    const forward = await startForward(github, app);
     const payload =
       `{"action": "opened",  "issue":{"id":12345678901234567890,"title":"\\u0041ä😀"} }`;
     github.push(logged(2, { payload }));
@@ -193,14 +198,8 @@ testGithub(
     for (let i = 1; i <= 10; i++) github.push(logged(i, { deliveredAt: now - 100_000 + i }));
     // It came into the log late.
     github.push(logged(11, { deliveredAt: now - 100_000 }));
-    const forward = startConnect([
-      ...apiOf(github),
-      "--forward",
-      "--since",
-      "10m",
-      "--url",
-      app.url,
-    ]);
+    const args = [...apiOf(github), "--forward", "--since", "10m", "--url", app.url];
+    const forward = startConnect(args);
     await forward.line("-000000000010  200");
     assertEquals((await forward.interrupt()).code, 130);
     const numbers = app.seen.map(({ headers }) =>
@@ -216,8 +215,7 @@ testGithub(
   [URL_HERE],
   async (github) => {
     await using app = await startIntakeApp("forge");
-    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-    await forward.line("New deliveries go to");
+    const forward = await startForward(github, app);
     github.push(logged(1));
     await forward.line("000000000001  200 OK");
     github.push({ ...logged(1), id: "9999999999999999999", redelivery: true });
@@ -235,8 +233,7 @@ testGithub(
   [URL_HERE],
   async (github) => {
     await using app = await startIntakeApp("forge");
-    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-    await forward.line("New deliveries go to");
+    const forward = await startForward(github, app);
     const interval = { headers: { "X-Poll-Interval": "60" } };
     github.insteadOf.push([/per_page=100/, () => new Response("[]", interval)]);
     const limited = { status: 429, headers: { "Retry-After": "33" } };
@@ -257,8 +254,7 @@ testGithub(
   [URL_HERE],
   async (github) => {
     await using app = await startIntakeApp("forge");
-    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-    await forward.line("New deliveries go to");
+    const forward = await startForward(github, app);
     github.insteadOf.push([/deliveries\/\d+$/, () => problem(404, "Not Found")]);
     github.push(logged(1));
     await forward.line("(issues) is passed over: GitHub no longer has it");
@@ -275,8 +271,7 @@ testGithub("connect github --forward reads on after a delivery of the future", [
   URL_HERE,
 ], async (github) => {
   await using app = await startIntakeApp("forge");
-  const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-  await forward.line("New deliveries go to");
+  const forward = await startForward(github, app);
   github.push(logged(1, { deliveredAt: Date.UTC(9999, 1) }));
   await forward.line("000000000001  200 OK");
   github.push(logged(2));
@@ -289,8 +284,7 @@ testGithub(
   [URL_HERE],
   async (github) => {
     await using app = await startIntakeApp("forge");
-    const forward = startConnect([...apiOf(github), "--forward", "--url", app.url]);
-    await forward.line("New deliveries go to");
+    const forward = await startForward(github, app);
     github.insteadOf.push([/deliveries/, () => problem(401, "Bad credentials")]);
     const { code, err } = await forward.ended;
     assertEquals(code, 1);
@@ -327,16 +321,6 @@ for (const [answer, pauseMs] of PASSING) {
     assertEquals((await forward.interrupt()).code, 130);
     assertEquals(forward.pauses.slice(0, 2), [pauseMs, pauseMs]);
     assertEquals(forward.err.filter((line) => line.includes("trying again")).length, 2);
-  });
-
-  testGithub(`connect github tries again after ${status}, for ${pauseMs} ms`, [], async (sut) => {
-    for (const path of [/hooks\?/, /hooks$/]) sut.insteadOf.push([path, answer]);
-    const connecting = startConnect([...apiOf(sut), "https://bot.example.com"]);
-    const { code, out } = await connecting.ended;
-    assertEquals([code, out[0]], [0, "created  https://bot.example.com/webhook"]);
-    // The webhook is looked for again before it is made.
-    const [first, second] = connecting.pauses;
-    assertEquals([sut.hooks.length, first, second! >= pauseMs], [1, pauseMs, true]);
   });
 }
 

@@ -121,15 +121,8 @@ testWith(
       const main = new URL("cli/main.ts", root).href;
       const process = new Deno.Command(Deno.execPath(), {
         args: [
-          "run",
-          "--cached-only",
-          "--quiet",
-          "--no-lock",
-          `--config=${folder}/deno.json`,
-          "-A",
-          main,
-          "events",
-          "list",
+          ...["run", "--cached-only", "--quiet", "--no-lock", `--config=${folder}/deno.json`, "-A"],
+          ...[main, "events", "list"],
         ],
         ...{ env: { NO_COLOR: "1" }, stdout: "piped", stderr: "piped" },
       }).spawn();

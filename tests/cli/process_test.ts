@@ -3,7 +3,6 @@ import { testWith } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
-import { delivery } from "../events/store/_events.ts";
 import { openEventStore } from "../../events/mod.ts";
 import { until } from "../../dev/harness/until.ts";
 
@@ -79,26 +78,6 @@ testKv("the tool ends with 2 for a mistake, and 1 for what it cannot do", async 
   });
   const { code, out } = await ended(startCli("replay", "d0", "--kv", path));
   assertEquals([code, out], [1, "0 replayed\nnot replayed: d0 (it is done)\n"]);
-});
-
-testKv("--json writes one document a line, whatever the command", async (kv, path) => {
-  const store = await openEventStore(kv, { namespace: "bot" });
-  for (const id of ["d1", "d2"]) await store.accept(delivery(id, `{"a":\n1}`));
-  const lines: Record<string, number> = {
-    ...{
-      "list": 2,
-      "show d1 d2": 2,
-      "stats": 1,
-      "cancel d1 d2": 1,
-      "replay d1": 1,
-      "purge d2 --yes": 1,
-    },
-  };
-  for (const [line, count] of Object.entries(lines)) {
-    const { code, out } = await ended(startCli(...line.split(" "), "--json", "--kv", path));
-    const documents = out.trimEnd().split("\n").map((text) => JSON.parse(text));
-    assertEquals([code, documents.length], [0, count], line);
-  }
 });
 
 testFilledKv("the tool ends quietly once nobody reads on, as with `head`", async (path) => {
