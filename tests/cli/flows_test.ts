@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";
-import { recordKey, runHere, type Sut, testCli } from "./_cli.ts";
+import { recordKey, type Sut, testCli } from "./_cli.ts";
 import { changeValue, setNewer } from "../events/store/_values.ts";
 
 const iso = (time: number) => new Date(time).toISOString();
@@ -101,6 +101,8 @@ testCli("events delete-answers deletes what no event takes", async ({ cli, store
   await store.park(await claimOne(store), { name: "waited", timeoutMs: 60_000 });
   await store.wake("waited", 1);
   assertEquals((await cli("delete-answers")).err, ["Give names, --prefix, or --all"]);
+  const json = await cli("delete-answers", "early", "no", "--dry-run", "--json");
+  assertEquals(json.out, ['{"deleted":1,"left":["no"],"dryRun":true}']);
   const { code, out } = await cli("delete-answers", "--all", "--yes");
   assertEquals([code, out], [1, ["1 deleted", "not deleted: waited (an event takes it)"]]);
   assertEquals((await claimOne(store)).record.woken?.[0]?.value, "1");
@@ -135,10 +137,13 @@ testCli("events schedules tells up to when slots are made", async ({ cli, kv, st
 const last = async ({ cli }: Sut, ...args: string[]) =>
   (await cli("list", ...args)).out.map((line) => line.split("  ").at(-1));
 
-testCli("events list tells when a delayed event is due", async (sut) => {
+testCli("events list and stats tell when delayed events are due", async (sut) => {
   const { id } = await sut.store.emit("jobs", "item", {}, { delayMs: 60_000 });
   const { dueAt } = (await sut.store.get(id))!;
   assertEquals(await last(sut), [`due at ${iso(dueAt!)}`]);
+  const { out } = await sut.cli("stats");
+  assertEquals([out[0], out.length], ["queued     1 (1 due later)", 6]);
+  assertEquals(JSON.parse((await sut.cli("stats", "--json")).out[0]!).dueLater, 1);
   const soon = await sut.store.emit("jobs", "item", {}, { delayMs: 10 });
   const due = (await sut.store.get(soon.id))!.dueAt!;
   await until(() => Date.now() >= due);
@@ -164,27 +169,6 @@ testCli("events list and show tell that a parked event was woken", async (sut) =
   assertEquals([listed.woken, (await shown()).answer], [[{ ...woken, at: takenAt }], undefined]);
 });
 
-testCli("events list tells which run a member of a batch belongs to", async (sut) => {
-  const { store } = sut;
-  await store.accept(delivery("a", "{}", "key"));
-  const before = await claimOne(store);
-  for (const id of ["b", "c", "d"]) {
-    await store.accept({ ...delivery(id, "{}", "key"), quietMs: 0 });
-  }
-  await store.complete(before);
-  await claimOne(store);
-  await store.accept({ ...delivery("e", "{}", "key"), quietMs: 0 });
-  const members = ["together with 2 more", "together with b", "together with b"];
-  assertEquals(await last(sut), ["a", ...members, "e"]);
-});
-
-testCli("events stats tells how many are due later", async ({ cli, store }) => {
-  await store.emit("jobs", "item", {}, { delayMs: 60_000 });
-  const { out } = await cli("stats");
-  assertEquals([out[0], out.length], ["queued     1 (1 due later)", 6]);
-  assertEquals(JSON.parse((await cli("stats", "--json")).out[0]!).dueLater, 1);
-});
-
 testCli("events list and show write a value that is damaged as it is", async (sut) => {
   const { cli, kv, store } = sut;
   await store.accept(delivery("d1"));
@@ -196,42 +180,4 @@ testCli("events list and show write a value that is damaged as it is", async (su
   for (const args of [["list", "--json"], ["show", "d1"], ["show", "d1", "--json"]]) {
     assertEquals(JSON.parse((await cli(...args)).out[0]!).woken[0].value, "{");
   }
-});
-
-testCli("events delete-states and delete-answers ask, and say what they would do", async (sut) => {
-  const { store, path, kv: _kv } = sut;
-  await setStates(sut);
-  await store.wake("early", 1);
-  const questions: string[] = [];
-  const run = (answer: string, ...args: string[]) =>
-    runHere(["events", ...args, "--kv", path], {
-      ask: (question) => {
-        questions.push(question);
-        return Promise.resolve(answer);
-      },
-    });
-  const count = async () => [
-    (await Array.fromAsync(store.states())).length,
-    (await Array.fromAsync(store.answers())).length,
-  ];
-  const before = await count();
-  for (const command of ["delete-states", "delete-answers"]) {
-    assertEquals((await sut.cli(command, "--all")).code, 2);
-    assertEquals((await run("n", command, "--all")).code, 1);
-    assertEquals((await run("y", command, "--all", "--dry-run")).out, [
-      `${command === "delete-states" ? before[0] : 1} would be deleted`,
-    ]);
-  }
-  const json = await run("y", "delete-answers", "early", "no", "--dry-run", "--json");
-  assertEquals(json.out, ['{"deleted":1,"left":["no"],"dryRun":true}']);
-  assertEquals(await count(), before);
-  assertEquals((await run("y", "delete-states", "--all")).out, [`${before[0]} deleted`]);
-  assertEquals((await run("yes\n", "delete-answers", "early")).out, ["1 deleted"]);
-  assertEquals(await count(), [0, 0]);
-  assertEquals(questions, [
-    `Delete ${before[0]} states for good? [y/N] `,
-    "Delete 1 answer for good? [y/N] ",
-    `Delete ${before[0]} states for good? [y/N] `,
-    "Delete 1 answer for good? [y/N] ",
-  ]);
 });

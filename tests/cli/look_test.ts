@@ -165,9 +165,11 @@ testCli("events list tells which events wait for, or are handled with, others", 
   for (const id of ["c", "d"]) await quiet(id, 0);
   await store.complete(before);
   const batch = await claimOne(store);
-  assertEquals(await last(), ["b", "together with 1 more", "together with c"]);
+  await quiet("e", 0);
+  assertEquals(await last(), ["b", "together with 1 more", "together with c", "e"]);
   await store.complete(batch);
-  assertEquals(await last(), ["b", "together with 1 more", "handled with c"]);
+  const settled = ["b", "together with 1 more", "handled with c", "waits until it is quiet"];
+  assertEquals(await last(), settled);
 });
 
 testCli("events show has the payload of a done event while it is kept", async ({ cli, kv }) => {
