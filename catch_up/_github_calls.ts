@@ -1,5 +1,5 @@
 /**
- * Ways to send a call to GitHub's API: by a token, as a GitHub App, or by a client of the user's.
+ * Ways to send a call to GitHub's API: with a token, as a GitHub App, or through the user's client.
  *
  * @module
  */
@@ -23,13 +23,13 @@ const API_VERSION = "2022-11-28";
 /** Longest wait for one answer. */
 const CALL_MS = 30_000;
 
-/** Time for which a token that an app signs is valid: the longest that GitHub accepts. */
+/** Lifetime of a token that an app signs: the longest that GitHub accepts. */
 const SIGNED_MS = 600_000;
 
-/** Difference of the clocks that a token allows for. */
+/** Difference between the clocks that a token allows for. */
 const CLOCK_SLACK_MS = 30_000;
 
-/** Rest of its time at which an installation's token is replaced. */
+/** Remaining lifetime at which an installation's token is replaced. */
 const RENEWED_MS = 60_000;
 
 type Github = CatchUpOptions["github"];
@@ -58,7 +58,7 @@ export type SendCall = (call: GithubCall) => Promise<ApiAnswer>;
 /**
  * Makes the function that sends calls.
  *
- * @throws {TypeError} If a private key is none.
+ * @throws {TypeError} If a private key cannot be read.
  */
 export function senderOf(github: Github): SendCall {
   if ("request" in github) return (call) => sendBy(github, call);
@@ -81,7 +81,7 @@ function sendTo(api: string, call: GithubCall, token: string): Promise<ApiAnswer
   });
 }
 
-/** Sends a call by a client of the user's. Like an Octokit, it may throw errors that hold the answer. */
+/** Sends a call through the user's client. Like an Octokit, it may throw errors that hold the answer. */
 async function sendBy(
   client: Extract<Github, { request: unknown }>,
   call: GithubCall,
@@ -114,8 +114,8 @@ function headersOf({ etag }: GithubCall): Record<string, string> {
 }
 
 /**
- * Makes the function that sends calls as a GitHub App: by a token that it signs (RFC 7519) for its own webhook, and
- * by the token of its installation for the webhooks of others.
+ * Makes the function that sends calls as a GitHub App. For its own webhook it signs a token (RFC 7519); for the
+ * webhooks of others it uses the token of its installation.
  */
 function asApp(
   { appId, privateKey, installationId }: Extract<Github, { privateKey: string }>,
@@ -152,7 +152,7 @@ function asApp(
   };
 }
 
-/** Makes the token of an app. It is as if signed a little before, for a clock that is slow. */
+/** Signs the token of an app. It is dated back a little, in case GitHub's clock is slow. */
 function tokenOf(appId: string | number, key: KeyObject, now: number): string {
   const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
   const signedAt = Math.floor((now - CLOCK_SLACK_MS) / 1_000);
@@ -161,7 +161,7 @@ function tokenOf(appId: string | number, key: KeyObject, now: number): string {
   return `${text}.${sign("RSA-SHA256", Buffer.from(text), key).toString("base64url")}`;
 }
 
-/** Reads a private key. In a variable of one line its line breaks are escaped. */
+/** Reads a private key. In a variable its line breaks may be escaped. */
 function keyIn(pem: string): KeyObject {
   try {
     const key = createPrivateKey(pem.replaceAll("\\n", "\n"));

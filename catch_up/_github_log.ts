@@ -2,16 +2,16 @@ import { ApiError, dateOf } from "../core/call_api.ts";
 import { type GithubAttempt, type GithubWebhooks, listed, logPath } from "./github_api.ts";
 import { type CatchUpOptions, KEPT_MS } from "./options.ts";
 
-/** Time by which entries of the log may be out of order, in milliseconds: chosen. */
+/** Time by which entries of the log may be out of order, in milliseconds. */
 const DISORDER_MS = 300_000;
 
-/** Most pages that are read beyond the time asked for, of 100 attempts each. */
+/** Most pages, of 100 attempts each, that are read beyond the time asked for. */
 const MAX_MORE = 20;
 
 /**
  * Finds the webhooks that are meant: the one with the id, those with the URL, or the only one.
  *
- * @returns Their ids: undefined for the webhook of an app.
+ * @returns Their ids; undefined stands for the webhook of an app.
  */
 export async function findHooks(
   api: GithubWebhooks,
@@ -34,8 +34,8 @@ export async function findHooks(
 }
 
 /**
- * Reads the attempts of a webhook, the newest first, down to a time; and on to the first attempts of those that
- * have failed when somebody asked for them again, up to 20 pages: an attempt before may have succeeded.
+ * Reads the attempts of a webhook back to a time, the newest first. If a redelivery failed, it reads up to 20
+ * pages more for the first attempt: that one may have succeeded.
  *
  * @returns The attempts, with older ones that were read with them, and the time by GitHub's clock.
  */
@@ -57,7 +57,7 @@ export async function readLog(
   return { attempts, now: now ?? Date.now() };
 }
 
-/** Checks whether a delivery has failed since a time, and none of its attempts that were read is the first. */
+/** Checks whether a delivery has failed since a time, and its first attempt was not read yet. */
 function lacksFirst(attempts: readonly GithubAttempt[], since: number): boolean {
   const groups = Map.groupBy(attempts, ({ guid }) => guid).values();
   return groups.some((group) =>

@@ -8,7 +8,7 @@ import { type CatchUpOptions, checkCatchUp, KEPT_MS } from "./options.ts";
 /** Pauses before a call that failed is made again. */
 const RETRY_MS = [1_000, 5_000] as const;
 
-/** Longest pause that is waited for: a primary rate limit can be an hour. */
+/** Longest pause before a call is made again: a primary rate limit can last an hour. */
 const MAX_PAUSE_MS = 300_000;
 
 /** Time within which an attempt without a status may still be under way. */
@@ -17,10 +17,10 @@ const UNDER_WAY_MS = 60_000;
 /** Number of events that are looked up at once. */
 const LOOKUP = 100;
 
-/** The number of calls that fail in a row until the rest is left for later: chosen. */
+/** Calls that fail in a row before the rest is left for later. */
 const MAX_FAILING = 5;
 
-/** Answers of a busy or slow app, which another time would take the delivery. */
+/** Statuses of a busy or slow app: later it would take the delivery. */
 const TEMPORARY = [408, 429];
 
 /**
@@ -31,7 +31,7 @@ const TEMPORARY = [408, 429];
 export interface CatchUpResult {
   /** Deliveries that GitHub was asked for again; those that it would be asked for in a dry run. */
   readonly asked: string[];
-  /** Failed deliveries that the store has, in whatever state: also as dead, or as done without a handler. */
+  /** Failed deliveries that the store has, in any state: even dead, or done without a handler. */
   readonly stored: string[];
   /** Number of deliveries for which an attempt was answered with 2xx. */
   delivered: number;
@@ -112,7 +112,7 @@ function countAll(telemetry: Telemetry, result: CatchUpResult): void {
   }
 }
 
-/** Reads the logs of all webhooks, and keeps what is to be asked for, the oldest first. */
+/** Finds the deliveries to ask for in the logs of all webhooks, the oldest first. */
 async function missedOf(
   { github, hooks, sinceMs, signal, result }: CatchUpRun,
 ): Promise<Map<string, Missed>> {
@@ -142,7 +142,7 @@ async function missedOf(
   return new Map(missed.sort(([, a], [, b]) => a.attempt.deliveredAt - b.attempt.deliveredAt));
 }
 
-/** Counts a delivery by its attempts; returns the newest one if it is to be asked for. */
+/** Counts a delivery by its attempts; returns the newest attempt if GitHub is to send it again. */
 function sorted(
   guid: string,
   attempts: readonly GithubAttempt[],
@@ -213,7 +213,7 @@ async function pause(
   await sleep(Math.max(leastMs, retryAfterMs ?? 0), signal);
 }
 
-/** Finds the deliveries that the store has, in whatever state their events are. */
+/** Finds the deliveries that the store has, in any state. */
 async function storedOf(
   { store, intake = "github" }: CatchUpRun,
   guids: readonly string[],

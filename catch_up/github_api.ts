@@ -1,6 +1,6 @@
 /**
- * GitHub's REST API for webhooks and their delivery logs: its calls, pages, limits and errors. `catchUp` uses it
- * and so does `connect github`, by a token, as a GitHub App, or by a client of the user's.
+ * GitHub's REST API for webhooks and their delivery logs: its calls, pages, limits and errors. `catchUp` and
+ * `connect github` use it.
  *
  * @module
  */
@@ -26,7 +26,7 @@ const PAGE_PARAMETERS = ["page", "per_page", "cursor"] as const;
 /** Pause after a rate limit that names none, as GitHub's documentation asks for. */
 const LIMIT_PAUSE_MS = 60_000;
 
-/** Text that names a delivery or its event: a header carries it. */
+/** Name of a delivery or its event, as a header carries it. */
 const NAME = /^[\x21-\x7e]{1,200}$/;
 
 const MOVED = "the repository may have another name now, or the address of the API is another one";
@@ -53,7 +53,7 @@ const APP_HINTS: Hints = {
 export interface GithubHook {
   readonly id: string;
   readonly url: string;
-  /** All that GitHub says of it. */
+  /** All that GitHub says about it. */
   readonly facts: Element;
 }
 
@@ -65,7 +65,7 @@ export interface GithubAttempt {
   readonly event: string;
   readonly deliveredAt: number;
   readonly status: number;
-  /** True if somebody has asked for it: there was an attempt before. */
+  /** True if somebody asked for it, after an earlier attempt. */
   readonly isRedelivery: boolean;
 }
 
@@ -78,7 +78,7 @@ export interface GithubPage<T> {
 /** Parts of a call beside its path. */
 type CallOptions = Partial<Pick<GithubCall, "method" | "query" | "body" | "etag" | "hints">>;
 
-/** Element of a list. Its id is a text, a bigint, or, from a client of the user's, a number. */
+/** Element of a list. Its id is a text; from the user's client it is a bigint or a number. */
 type Element = Readonly<Record<string, unknown>>;
 
 /** World of the calls. */
@@ -87,7 +87,7 @@ interface CallWorld {
   readonly signal: AbortSignal;
   /** Reads the time. */
   readonly now: () => number;
-  /** Makes a call, and again if it fails. */
+  /** Makes a call, and repeats it if it fails. */
   readonly persist?: <T>(call: () => Promise<T>) => Promise<T>;
 }
 
@@ -221,7 +221,7 @@ function detailsOf(json: unknown): string[] {
   );
 }
 
-/** Reads how long GitHub takes no more calls; undefined if a limit is not why it refused the call. */
+/** Reads the pause of a rate limit; undefined if the call was refused for another reason. */
 function limitPauseOf(
   { status, headers }: ApiAnswer,
   message: string,

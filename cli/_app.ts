@@ -18,9 +18,9 @@ export interface AppAnswer {
 }
 
 /**
- * Completes the address of an app without a path with the webhook's.
+ * Reads an app's address. One without a path gets the webhook's, `/webhook`.
  *
- * @returns The URL; undefined if it is none.
+ * @returns The URL; undefined if the text is not a web address.
  */
 export function webhookIn(text: string): URL | undefined {
   const url = httpUrl(text);
@@ -31,7 +31,7 @@ export function webhookIn(text: string): URL | undefined {
 /**
  * Reads the address of an app: the given one, or a port of this machine.
  *
- * @throws {UsageError} If it is none, or holds a password.
+ * @throws {UsageError} If it is not a web address, or holds a password.
  */
 export function appIn(text: string | undefined, port: string | number): string {
   const url = webhookIn(text ?? `http://localhost:${port}`);
@@ -70,7 +70,7 @@ export async function sendTo(
   }
 }
 
-/** Joins the parts of an answer that there are. */
+/** Joins the parts of an answer, without empty ones. */
 export function joined(...parts: readonly (string | number | null)[]): string {
   return parts.filter((part) => part).join(" ");
 }

@@ -1,5 +1,5 @@
 /**
- * Command lines: what options there are is a table, from which come the parser, its messages, and the help texts.
+ * Command lines. The parser, its messages and the help texts work from tables of options.
  *
  * @module
  */
@@ -40,7 +40,7 @@ export interface Option<T = unknown> {
 /** Options by their names, without the dashes. */
 export type Options = Readonly<Record<string, Option>>;
 
-/** Values of options: true for one that takes none, if it is given. */
+/** Values of the options that are given: true for one without a value. */
 export type Values<O extends Options> = {
   readonly [K in keyof O]?: O[K] extends { readonly read: (text: string) => infer T }
     ? Exclude<T, undefined>
@@ -50,13 +50,13 @@ export type Values<O extends Options> = {
 
 /** Command line, split into its parts. */
 export interface CommandLine {
-  /** What is no option. */
+  /** Words that are not options. */
   readonly words: readonly string[];
   /** Texts of the options; an empty one for an option without a value. */
   readonly given: ReadonlyMap<string, string>;
 }
 
-/** Makes an option with a value of a form. */
+/** Makes an option whose value must have a form. */
 export function formed<T>(
   value: string,
   about: string,

@@ -5,7 +5,7 @@ import type { CliRun, EventValues } from "./_commands.ts";
 import { hiderOf } from "./_secrets.ts";
 import { type CliWorld, InterruptedError, interruptible, messageOf, UsageError } from "./_world.ts";
 
-/** Asks GitHub again for what failed, and says what was done. */
+/** Asks GitHub again for what failed, and writes the outcome. */
 export async function runCatchUp({ store, values, world }: CliRun): Promise<boolean> {
   const { since: sinceMs, max: limit, pace: paceMs, intake, json, "dry-run": dryRun = false } =
     values;

@@ -6,21 +6,21 @@ import { confirmed, InterruptedError, interruptible, UsageError } from "./_world
 
 /** Change that a command makes. */
 export interface Change {
-  /** What is done to things, such as `purged`. */
+  /** Verb of the result, such as `purged`. */
   readonly verb: string;
-  /** Name of one of them. */
+  /** Name of one of the things that are changed. */
   readonly what: string;
-  /** Makes the question that is asked before, with their number and name. */
+  /** Makes the question to ask before, from their number and name. */
   readonly question: (count: string) => string;
   /** Makes the change until a signal, or only counts. */
   readonly run: (options: { signal: AbortSignal; dryRun: boolean }) => Promise<BulkResult>;
-  /** Tells why one that is named is left. */
+  /** Says why a named one was left. */
   readonly whyLeft: (name: string) => string | Promise<string>;
-  /** Finds those among the named ones that an earlier command has begun to change. */
+  /** Finds the named ones that an earlier command is still changing. */
   readonly underWay?: (names: readonly string[]) => Promise<readonly string[]>;
 }
 
-/** Makes a change, after the user has said yes, and writes the number and the named ones that are left. */
+/** Makes a change once the user agrees. Writes how many were changed, and which of the named ones were left. */
 export async function change(
   { verb, what, question, run, whyLeft, underWay = () => Promise.resolve([]) }: Change,
   { values: { json, "dry-run": dryRun = false }, asks, world }: CliRun,
@@ -98,7 +98,7 @@ interface EventChange extends Pick<Change, "verb" | "question" | "underWay"> {
     filter: EventFilter,
     options: BulkOptions,
   ) => Promise<BulkResult>;
-  /** Reason why an event is left that is done, and was meant as such. */
+  /** Reason for leaving a done event that `--state done` asked for. */
   readonly whyDone?: string;
 }
 
@@ -127,11 +127,11 @@ function changeEvents(
 }
 
 /**
- * Finds the events of delivery ids. An event's id begins with the name of its intake, which the platforms'
- * pages do not show.
+ * Replaces delivery ids with event ids. A platform's page shows the delivery id; in the event's id the name of
+ * the intake comes before it.
  *
  * @returns The filter, with the ids of events instead of delivery ids.
- * @throws {UsageError} If an id is that of several events.
+ * @throws {UsageError} If several events have the same delivery id.
  */
 export async function withEventIds(
   store: EventStore,
@@ -148,7 +148,7 @@ export async function withEventIds(
   return { ...filter, ids: await Promise.all(meant) };
 }
 
-/** Finds the id of the event. An id without an event is kept, and is reported later. */
+/** Finds the id of the event. An id without an event stays, and is reported later. */
 function eventIdOf(id: string, found: readonly string[]): string {
   if (found.length > 1) {
     throw new UsageError(`${id} is the delivery id of several events: ${found.join(", ")}`);

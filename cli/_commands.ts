@@ -1,5 +1,5 @@
 /**
- * Commands on events: a table of what each takes and tells, from which their command lines are read.
+ * Commands on events: a table of their options, words and help texts, and the reading of their command lines.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import {
 } from "./_arguments.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
-/** Options that choose events. Each command has its own `--state`. */
+/** Options that choose events. `--state` takes the states that the command applies to. */
 const FILTERS = {
   state: oneOf("STATE", "events in this state", STORED_STATES),
   outcome: oneOf("OUTCOME", `events that ended so: ${OUTCOMES.join(", ")}`, OUTCOMES),
@@ -93,17 +93,17 @@ interface Command {
   readonly example: string;
   /** Further sentences of its help. */
   readonly details: readonly string[];
-  /** What it takes beside options, as its help shows it. Nothing if it is left out. */
+  /** Words beside the options, as its help shows them; undefined for none. */
   readonly words?: string;
   /** States of the events that it applies to. */
   readonly states?: readonly StoredEvent["state"][];
-  /** Own options, in addition to those of every command. */
+  /** Options beside the ones that every command has. */
   readonly options?: readonly OptionName[];
   /** Ways to choose what it changes: one must be given, or `--all`. */
   readonly choice?: string;
-  /** Tells whether it asks before. */
+  /** Decides whether it asks before. */
   readonly asks?: (values: EventValues) => boolean;
-  /** Checks what the table does not say. */
+  /** Further checks. */
   readonly check?: (words: readonly string[], values: EventValues) => void;
 }
 
@@ -139,7 +139,7 @@ export const COMMANDS = {
     about: "Show events with their payloads",
     example: "events show 72d3162e-cc78-11e3-81ab-4c9367dc0958",
     details: [
-      "An id is that of an event, or that of its delivery, as on the forge's page.",
+      "An id is the event's, or its delivery's as on the forge's page.",
       "The payload of a done event is shown as long as the app keeps it.",
       "An event whose payload is lost is shown as well; the exit code is 1 then.",
     ],
@@ -151,8 +151,8 @@ export const COMMANDS = {
     example: "events replay --type push --newer-than 2d",
     details: [
       WHICH,
-      "Dead events are those that failed. What somebody has cancelled is put back by its id, or with " +
-      "--outcome cancelled.",
+      "Dead events are those that failed. A cancelled one is put back by its id, or with --outcome " +
+      "cancelled.",
       "Done events are put back with --state done only, as long as the app keeps their payloads. Their work " +
       "is done again.",
       ASKS,
@@ -182,7 +182,7 @@ export const COMMANDS = {
     about: "Wake the event that waits for a name, with a value",
     example: `events wake approval:42 '{"approved":true}'`,
     details: [
-      "The value is JSON, so a text takes quotes of its own. Without one the handler gets no value.",
+      "The value is JSON, so a text needs quotes. Without one the handler gets no value.",
       "events list --state parked shows the names that events wait for. If no event waits, the value is " +
       "kept for 7 days. If an earlier one is there that no event has taken yet, the exit code is 1.",
     ],
@@ -208,8 +208,8 @@ export const COMMANDS = {
     about: "List the answers that no event has taken yet: when, name, value, who gets it",
     example: "events answers --prefix approval:",
     details: [
-      "They came before an event waits for the name, and are kept for 7 days; or they are for a parked event " +
-      "that goes on as soon as a worker has room.",
+      "Some came before an event waits for the name, and are kept for 7 days. The others belong to a parked " +
+      "event that goes on as soon as a worker has room.",
     ],
     words: "[NAME...]",
     options: ["prefix", "limit"],
@@ -253,15 +253,15 @@ export const COMMANDS = {
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",
     example: "events schedules",
-    details: ["A schedule that the app has no longer is listed as well."],
+    details: ["A schedule that the app no longer has is listed as well."],
   },
   emit: {
-    about: "Emit an event of the app's own, for a handler of bot.from(...)",
+    about: "Emit an event for a handler of bot.from(...)",
     example: `events emit jobs report.due '{"team":"a"}' --id a-today --delay 1h`,
     details: [
       "Without JSON the payload, an object, is read from the standard input.",
       "The app's worker takes the event within a second after it is due.",
-      "A source that deliveries have come under is refused: it is a platform.",
+      "A source with the name of a platform is refused.",
     ],
     words: "SOURCE TYPE [JSON]",
     check: ({ length }) => {
@@ -286,8 +286,7 @@ export const COMMANDS = {
       "It may run beside the app, which checks its store by itself, slowly. A value that cannot be read was " +
       "written by another version of the package, or is damaged. It is left as it is, and what depends on it " +
       "waits: the exit code is 1 then.",
-      "With --discard-unreadable such values are deleted: the value of a state is lost then, and so is the " +
-      "answer to a question. Events stay, and may lose their place in their group. It asks before; without a " +
+      "--discard-unreadable deletes these values: a state loses its value then, and a question its answer. Events stay, and may lose their place in their group. It asks before; without a " +
       "terminal it needs --yes.",
     ],
     options: ["discard-unreadable", "yes"],
@@ -298,7 +297,7 @@ export const COMMANDS = {
     example: "events export --kv ./old.db --file events.ndjson",
     details: [
       "Without ids and filters these are all events. Nothing is changed.",
-      "While an app runs this is no snapshot: each event is as it is when it is read. To move an app, " +
+      "While an app runs, this is not a snapshot: events are read one after the other. To move an app, " +
       "stop it before.",
       "An event that cannot be read is named, and left out; the exit code is 1 then. A file that exists is " +
       "not written over.",
@@ -312,10 +311,10 @@ export const COMMANDS = {
     about: "Store the events that events export has written",
     example: "events import --kv ./new.db --namespace my-bot --file events.ndjson",
     details: [
-      "An event whose id the KV knows is left as it is, so an import that was interrupted is just run " +
-      "again. A running event comes queued.",
+      "An event whose id the KV knows is left as it is, so an interrupted import can be run again. A " +
+      "running event becomes queued.",
       "--namespace is the app's name. It is needed if the KV holds no events yet.",
-      "A line that is no event is named, and left out; the exit code is 1 then.",
+      "A line that is not an event is named, and left out; the exit code is 1 then.",
       INTERRUPT,
     ],
     options: ["file", "create", "retention"],
@@ -328,8 +327,8 @@ export const COMMANDS = {
     about: "Ask GitHub again for what failed while the app was down",
     example: "events catch-up --repo acme/site --since 2h",
     details: [
-      "GitHub does not send again by itself. Asked for is what no attempt got a 2xx for, and what is not " +
-      "stored. What the app refused with 4xx is left alone, except 408 and 429.",
+      "GitHub does not send again by itself. It is asked for every delivery that was never answered 2xx and " +
+      "is not stored. What the app refused with 4xx is left alone, except 408 and 429.",
       "The variable GITHUB_TOKEN holds a token with the permission Webhooks (read and write); for " +
       "--github-app, GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are read instead.",
       "Ctrl-C ends it with a summary. Running it twice does no harm.",
@@ -356,7 +355,7 @@ export type CommandName = keyof typeof COMMANDS;
 /** Command line of a command on events. */
 export interface CliOptions {
   readonly command: CommandName;
-  /** Ids, names, keys, or what an event is made of. */
+  /** Ids, names or keys; for `emit` the source, type and payload. */
   readonly words: readonly string[];
   readonly values: EventValues;
   /** Filter for the events, with the given ids. */
@@ -395,7 +394,7 @@ export function readOptions(
   return { command, words, values, filter, asks };
 }
 
-/** Collects the options of a command. Its states are those of its own. */
+/** Collects the options of a command. `--state` takes its states. */
 function optionsOf({ states = [], options = [] }: Command): Partial<typeof OPTIONS> {
   const names: OptionName[] = [...options, ...Object.keys(COMMON) as OptionName[]];
   const own = names.map((name) => [name, OPTIONS[name]]);
@@ -419,7 +418,7 @@ function topicMessage(topic: string | undefined): string {
   return `Unknown command: ${topic}${hint(topic, ["events", "send", "connect"])}`;
 }
 
-/** Tells whether options choose what a command changes: that may be more than meant. */
+/** Checks whether options choose what a command changes: they may match more than expected. */
 function isChosenByOption(values: EventValues): boolean {
   const names: readonly OptionName[] = [...FILTER_NAMES, "intake", "prefix", "all"];
   return names.some((name) => values[name] !== undefined);

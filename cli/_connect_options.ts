@@ -39,7 +39,7 @@ export const FORWARD_OPTIONS = {
   ),
 } as const;
 
-/** Options of each task. */
+/** Options of every task. */
 export const COMMON_OPTIONS = {
   "secret-file": {
     value: "PATH",
@@ -98,13 +98,13 @@ const TELEGRAM_SECRET = /^[A-Za-z0-9_-]{1,256}$/;
 /** Ports that Telegram sends updates to (`setWebhook`). The empty one is 443. */
 const TELEGRAM_PORTS = ["", "80", "88", "443", "8443"];
 
-/** What `connect` is to do. */
+/** Options of `connect`, as read. */
 export type ConnectOptions = Exclude<ReturnType<typeof readConnectOptions>, undefined>;
 
 /**
  * Reads the command line of `connect`: `PLATFORM [REPOSITORY] [URL] [--OPTION ...]`.
  *
- * @returns What is to be done; undefined if the help text is.
+ * @returns The options; undefined if the user asks for help.
  */
 export function readConnectOptions(args: readonly string[], world: Pick<CliWorld, "env" | "err">) {
   const { words: [platform, ...rest], given } = splitArguments(args, OPTIONS);
@@ -148,7 +148,7 @@ function taskOf(isForward: boolean, webhook: string | undefined): ConnectTask {
   );
 }
 
-/** Reads the token and the secret. What is missing is named at once. */
+/** Reads the token and the secret. The error names everything that is missing. */
 function readSecrets(
   platform: ConnectPlatform,
   task: ConnectTask,

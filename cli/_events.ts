@@ -57,14 +57,14 @@ export async function show(
   return isWhole && missing.size === 0;
 }
 
-/** Makes the part of a document that tells how a parked event was woken. */
+/** Formats the value that a parked event was woken with. */
 function answerIn(answer: UntakenAnswer | undefined, json: boolean): object {
   if (!answer) return {};
   const { at, value } = answer;
   return { answer: { at: json ? at : isoOf(at), value } };
 }
 
-/** Stores an event of the app's own, and writes its id. */
+/** Emits an event, and writes its id. */
 export async function emit(
   { store, words: [source, type, text], values, world: { out, input } }: CliRun,
 ): Promise<boolean> {
@@ -110,7 +110,7 @@ export async function stats(
   return true;
 }
 
-/** Wakes the event that waits for a name, and writes what has become of the value. */
+/** Wakes the event that waits for a name, and writes the outcome. */
 export async function wake(
   { store, words: [name, text], values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
@@ -135,7 +135,7 @@ async function payloadOf(store: EventStore, record: EventRecord): Promise<object
   }
 }
 
-/** Reads the events that were received last, in their order. */
+/** Reads the events that were received last, the oldest of them first. */
 async function lastOf(
   store: EventStore,
   filter: EventFilter,
@@ -165,7 +165,7 @@ async function answerOf(store: EventStore, event: StoredEvent): Promise<UntakenA
   return undefined;
 }
 
-/** Tells when a queued event is due; undefined if it is due, or waits for something else. */
+/** Says when a queued event is due; undefined if it is due, or waits for something else. */
 function dueAtOf(event: StoredEvent, now: number): string | undefined {
   if (event.state !== "queued" || event.quiet) return undefined;
   const { dueAt } = event;
@@ -180,7 +180,7 @@ interface Head {
 }
 
 /**
- * Tells which event a queued one is handled together with, if that is in the same list.
+ * Says which event of the same list a queued one is handled together with; undefined for none.
  *
  * @param heads The first events of batches, by the keys of their groups.
  */

@@ -10,7 +10,7 @@ import { isoOf, readableJsonOf } from "./_output.ts";
 /** Most characters of a value in a line. */
 const MAX_VALUE = 100;
 
-/** Lists states without their values, which may be personal, or shows those of the given keys with them. */
+/** Lists states. Values may be personal, so only the states of given keys are shown with them. */
 export async function showStates(run: CliRun): Promise<boolean> {
   const { words: keys, values: { json }, world: { out, err } } = run;
   const missing = new Set(keys);
@@ -41,7 +41,7 @@ export async function showAnswers(run: CliRun): Promise<boolean> {
   return missing.size === 0;
 }
 
-/** Writes up to which time the slots of each schedule are made. */
+/** Lists the schedules, with the time up to which their slots are made. */
 export async function showSchedules(
   { store, namespace, values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
@@ -108,7 +108,7 @@ export function deleteAnswers(run: CliRun): Promise<boolean> {
 interface Deletable<T> {
   readonly what: string;
   readonly nameOf: (each: T) => string;
-  /** Tells whether one would be left now. */
+  /** Checks whether one would be left now. */
   readonly isLeft: (each: T) => boolean;
   readonly whyLeft: string;
 }

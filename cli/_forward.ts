@@ -19,28 +19,28 @@ const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1_000, 10_000];
 /** Longest pause that is granted on request: GitHub resets its limits within the hour. */
 const MAX_REQUESTED_MS = 3_660_000;
 
-/** Tries of a call that somebody waits for, and the longest pause between two of them. */
+/** Limits of a call that the user waits for. */
 export const BRIEFLY = { tries: 3, longestMs: 60_000 } as const;
 
-/** Answers that come to whatever is sent, with what to do about them. Going on would lose all that waits. */
+/** Statuses that mean a wrong configuration, with the reason. Going on would lose every delivery that waits. */
 const MISTAKEN: Readonly<Record<number, string>> = {
   401: "its secret is another one than the tool has",
   404: "it has no webhook there, give its address with --url",
   405: "it has no webhook there, give its address with --url",
 };
 
-/** Refusals that may be over later. */
+/** Refusals that may pass. */
 const TEMPORARY = [408, 425, 429];
 
-/** Delivery, by what people know it by. */
+/** Type and id of a delivery, for messages. */
 export interface Item {
   readonly type: string;
   readonly id: string;
 }
 
 /**
- * Hands deliveries to the app, one after the other. One that the app does not answer, or answers 5xx, is
- * tried again until it is answered otherwise, and those after it wait: nothing is lost or changes places.
+ * Hands deliveries to the app, one after the other. If the app gives no answer or answers 5xx, the delivery is
+ * tried again and the next ones wait, so none is lost or overtakes another.
  */
 export class Forwarder {
   readonly options: ConnectOptions;
@@ -48,7 +48,7 @@ export class Forwarder {
   readonly signal: AbortSignal;
   #forwarded = 0;
   #refused = 0;
-  /** The trouble that was reported last; undefined once it is over. */
+  /** Problem that was reported last; undefined once it is over. */
   #trouble: string | undefined;
 
   constructor(options: ConnectOptions, world: CliWorld, signal: AbortSignal) {
@@ -57,12 +57,12 @@ export class Forwarder {
     this.signal = signal;
   }
 
-  /** Tells that it begins. */
+  /** Writes that it begins. */
   begin(what: string): void {
     this.world.err(`${what} go to the app at ${this.#host}. Ctrl-C ends this.`);
   }
 
-  /** Tells what was done, after an interruption. */
+  /** Writes what was done, after an interruption. */
   end(): void {
     const [forwarded, refused] = [this.#forwarded, this.#refused];
     this.world.out(
@@ -73,7 +73,7 @@ export class Forwarder {
   }
 
   /**
-   * Calls an API until that works, or as long as the limits allow.
+   * Calls an API until it succeeds, within limits.
    *
    * @throws {ApiError} If the API refuses the call for good, or still does after the last try.
    */
@@ -93,7 +93,7 @@ export class Forwarder {
   /**
    * Hands a delivery to the app, until it takes it or refuses it for good.
    *
-   * @throws {Error} If the app refuses whatever it is sent.
+   * @throws {Error} If the app would refuse every delivery.
    */
   async hand(item: Item, delivery: TestDelivery): Promise<void> {
     for (let attempt = 0;; attempt++) {
@@ -113,7 +113,7 @@ export class Forwarder {
     }
   }
 
-  /** Sends a delivery; returns the trouble if there is no answer. */
+  /** Sends a delivery; returns the reason if there is no answer. */
   async #send(delivery: TestDelivery): Promise<AppAnswer | string> {
     const grace = graceAfter(this.signal);
     const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), grace.signal]);
@@ -154,7 +154,7 @@ export class Forwarder {
     );
   }
 
-  /** Waits before the next try. A trouble that lasts is told once. */
+  /** Waits before the next try. A lasting problem is reported once. */
   async #pause(trouble: string, attempt: number, requestedMs: number | undefined): Promise<void> {
     const ownMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** Math.min(attempt, 10));
     const ms = Math.max(ownMs, Math.min(MAX_REQUESTED_MS, requestedMs ?? 0));

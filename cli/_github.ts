@@ -12,7 +12,7 @@ import { forwardLog } from "./_github_deliveries.ts";
 import { shownUrl } from "./_secrets.ts";
 import { UsageError } from "./_world.ts";
 
-/** Hint for a webhook that cannot be made. */
+/** Hint for a webhook that cannot be created or changed. */
 const HINTS = {
   422:
     "GitHub refuses the webhook's settings: another one may have this URL, or the URL or an event " +

@@ -4,13 +4,13 @@ import { memberOf } from "../core/json_text.ts";
 import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
 import type { Forwarder } from "./_forward.ts";
 
-/** Time between two looks at the log. A look that finds it unchanged does not count towards GitHub's limit. */
+/** Pause between two reads of the log. A read that finds no change does not count towards GitHub's rate limit. */
 const POLL_MS = 5_000;
 
-/** Longest time between two looks that GitHub can ask for. */
+/** Longest pause that GitHub can ask for. */
 const MAX_POLL_MS = 600_000;
 
-/** Time within which deliveries may come into the log in another order than they were made. */
+/** Time by which entries of the log may be out of order. */
 const OVERLAP_MS = 300_000;
 
 /** Difference allowed between the clocks of GitHub's API and of its webhooks. */
@@ -24,7 +24,7 @@ const HEADER_VALUE = /^[\x20-\x7e]{1,1000}$/;
 
 /**
  * Reads the delivery log of the repository's webhook, and hands new deliveries to the app, the oldest first,
- * signed anew: the log does not tell the secret.
+ * signed again: the log does not hold the secret.
  */
 export async function forwardLog(
   api: GithubWebhooks,
@@ -53,8 +53,8 @@ export async function forwardLog(
 }
 
 /**
- * Delivery log of a webhook. The newest entry comes first, and one may come into it after a newer one: entries
- * of the last minutes are compared with those that are done.
+ * Delivery log of a webhook, the newest entry first. An entry may appear after a newer one, so the entries of the
+ * last minutes are compared with the ones that are done.
  */
 class DeliveryLog {
   readonly #api: GithubWebhooks;
@@ -63,11 +63,11 @@ class DeliveryLog {
   readonly #done = new Map<string, number>();
   /** Time before which entries are not looked at. */
   #horizon = 0;
-  /** Time of the last look, by GitHub's clock. */
+  /** Time of the last read, by GitHub's clock. */
   #lookedAt = 0;
-  /** Version of the first page of which all is done. */
+  /** Version of the first page whose entries are all done. */
   #etag: string | undefined;
-  /** Time until the next look. */
+  /** Time until the next read. */
   pollMs = POLL_MS;
 
   constructor(api: GithubWebhooks, hook: string) {
@@ -75,7 +75,7 @@ class DeliveryLog {
     this.#hook = hook;
   }
 
-  /** Finds the place to begin at: by GitHub's clock, since this machine's may be wrong. */
+  /** Finds the point to begin at, by GitHub's clock: this machine's may be wrong. */
   async begin(sinceMs: number | undefined, now: number): Promise<void> {
     const { headers } = await this.#api.call(logPath(this.#hook), { query: { per_page: "1" } });
     this.#lookedAt = dateOf(headers) ?? now;
@@ -133,7 +133,7 @@ class DeliveryLog {
 
   #forget(): void {
     for (const at of this.#done.values()) {
-      // An entry of the future would hide all that come until then.
+      // An entry dated in the future would hide all others until then.
       const horizon = Math.min(at, this.#lookedAt) - OVERLAP_MS;
       this.#horizon = Math.max(this.#horizon, horizon);
     }

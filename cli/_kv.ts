@@ -40,7 +40,7 @@ export async function answered<T>(answer: Promise<T>): Promise<T> {
  *
  * @param kv A path or URL; undefined for Deno's default database.
  * @param create Set if a file that is missing is made.
- * @throws {UsageError} If the path or URL is not that of a KV.
+ * @throws {UsageError} If there is no KV at the path or URL.
  */
 export async function openKv(kv: string | undefined, create = false): Promise<Deno.Kv> {
   if (typeof Deno.openKv !== "function") {

@@ -35,14 +35,14 @@ export function readableJsonOf(record: object, payload: object): string {
   return JSON.stringify({ ...withValues(JSON.parse(dated)), ...payload }, null, 2);
 }
 
-/** Reads the values that an event was woken with, which its record has as JSON. */
+/** Parses the values that an event was woken with: its record holds them as JSON. */
 export function withValues(record: object): object {
   const { woken, ...rest } = record as { readonly woken?: unknown };
   if (!Array.isArray(woken)) return record;
   return { ...rest, woken: woken.map(withValue) };
 }
 
-/** Reads the value of a wait. One that is damaged is shown as it is. */
+/** Parses the value of a wait. A damaged one is shown as it is. */
 function withValue(ended: { readonly value?: string }): object {
   if (ended.value === undefined) return ended;
   try {
@@ -56,8 +56,8 @@ function withValue(ended: { readonly value?: string }): object {
  * Formats an event as one line.
  *
  * @param event The event.
- * @param note The note that comes first of what is told of it.
- * @param other The note for an event of which there is nothing else to tell.
+ * @param note The note to show before anything that the record says.
+ * @param other The note to show if there is nothing else to say.
  */
 export function lineOf(event: StoredEvent, note?: string, other?: string): string {
   const columns = event.state === "unreadable"
@@ -74,7 +74,7 @@ export function agoOf(time: number, now: number): string {
   return `${isoOf(time)} (${Math.floor(ms / length)}${unit} ago)`;
 }
 
-/** Tells whether an event was cancelled, and its handler still runs. */
+/** Checks whether an event was cancelled, and its handler still runs. */
 export function isBeingCancelled(event: StoredEvent): boolean {
   return event.state === "running" && event.cancelRequestedAt !== undefined;
 }
@@ -91,14 +91,14 @@ function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
 }
 
-/** Tells what an event waits for or was handled with, if it is handled together with others. */
+/** Says what an event of a batch waits for, or was handled with. */
 function batchOf({ state, quiet, batch, handledWith, dueAt }: EventRecord): string {
   if (handledWith !== undefined) return `handled with ${handledWith}`;
   if (batch && batch.events > 1) return `together with ${batch.events - 1} more`;
   return state === "queued" && quiet && !batch && dueAt !== null ? "waits until it is quiet" : "";
 }
 
-/** Tells why an open event was put off; undefined unless that is the last that became of it. */
+/** Says why an open event was put off; undefined if an attempt has ended since. */
 function putOffOf({ putOff, attempts, settledAt }: EventRecord): string | undefined {
   if (!putOff || settledAt !== null || (attempts.at(-1)?.endedAt ?? 0) >= putOff.at) {
     return undefined;
@@ -106,7 +106,7 @@ function putOffOf({ putOff, attempts, settledAt }: EventRecord): string | undefi
   return `put off: ${putOff.reason}`;
 }
 
-/** Tells what a parked event waits for; undefined for any other. */
+/** Says what a parked event waits for; undefined for any other. */
 function waitOf({ waitingFor }: EventRecord): string | undefined {
   return waitingFor && `waits for ${waitingFor.name} until ${isoOf(waitingFor.until)}`;
 }
@@ -159,7 +159,7 @@ class ProgressLine {
   }
 }
 
-/** Works with a line that shows its progress. An error tells how much was done before. */
+/** Works with a line that shows its progress. An error says how much was done before. */
 export async function withProgress<T>(
   terminal: CliWorld["terminal"],
   done: string,

@@ -3,10 +3,10 @@ import type { CliOptions, CliRun } from "./_commands.ts";
 import { withProgress } from "./_output.ts";
 import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
-/** Beginning of the line of an event; other lines are of what belongs to the events. */
+/** Beginning of an event's line. The other lines hold states, answers and notes of schedules. */
 const EVENT_START = '{"format":"edge-base.event"';
 
-/** Access to a file with payloads: its owner's alone. */
+/** Mode of a file with payloads: only its owner can read it. */
 const FILE_MODE = 0o600;
 
 /** Writes events to a file or the standard output, and their number. */
@@ -70,7 +70,7 @@ export async function checkSource(
   if (isDirectory) throw new UsageError(`${file} is a folder`);
 }
 
-/** Stores events from a file or the standard input, and writes what became of them. */
+/** Stores events from a file or the standard input, and writes the outcome. */
 export async function importEventsFrom(
   { store, values: { file, json }, world }: CliRun,
 ): Promise<boolean> {

@@ -87,7 +87,7 @@ const DEFAULT_KV_NOTE = ", which is Deno's default one for this script and confi
 
 function fail(error: unknown, given: readonly string[], { err }: CliWorld): number {
   if (error instanceof InterruptedError) return 130;
-  // The reader has gone, as `head` does.
+  // The reader has gone away, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return 0;
   const what = ["send", "connect"].includes(given[0] ?? "") ? "the given URL" : "the given KV";
   err(withoutCredentials(messageOf(error), given, what).replaceAll(/\s+/g, " "));

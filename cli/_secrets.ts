@@ -14,7 +14,7 @@ export function hiderOf(secrets: readonly (string | undefined)[]): (text: string
   return (text) => hidden.reduce((safe, secret) => safe.replaceAll(secret, HIDDEN), text);
 }
 
-/** Formats a URL without what may be a secret in it: user, password and query. */
+/** Formats a URL without the parts that may hold a secret: user, password and query. */
 export function shownUrl(text: string): string {
   const url = URL.parse(text);
   if (url === null) return HIDDEN;

@@ -63,13 +63,13 @@ export const SEND_OPTIONS = {
 
 const firstOf = { forge: "push", messenger: "message" } as const;
 
-/** What `send` is to do. */
+/** Options of `send`, as read. */
 export type SendOptions = Exclude<ReturnType<typeof readSendOptions>, undefined>;
 
 /**
  * Reads the command line of `send`: `PLATFORM TYPE [--OPTION ...]`.
  *
- * @returns What is to be done; undefined if the help text is.
+ * @returns The options; undefined if the user asks for help.
  */
 export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "env" | "err">) {
   const { words: [name = "", type, ...rest], given } = splitArguments(args, SEND_OPTIONS);

@@ -136,7 +136,7 @@ export class Telegram {
     });
   }
 
-  /** Makes sure that no webhook is registered, which would keep updates from being fetched. */
+  /** Makes sure that no webhook is registered: with one, Telegram hands out no updates. */
   async #makeWayForPolling(): Promise<void> {
     const forwarder = this.#forwarder;
     const { url } = await forwarder.persist(() => this.#info());

@@ -38,7 +38,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** Error of a command that was interrupted by its user. */
+/** Error of a command that the user has interrupted. */
 export class InterruptedError extends Error {}
 
 /** Reads the message of an error. */

@@ -76,7 +76,7 @@ async function run(options: ConnectOptions, world: CliWorld, signal: AbortSignal
   const platform = new { telegram: Telegram, github: Github }[options.platform](forwarder);
   try {
     if (options.task === "forward") await platform.forward();
-    // To do either once more has the effect of once.
+    // Both can be repeated without harm.
     if (options.task === "register") await forwarder.persist(() => platform.register(), BRIEFLY);
     await forwarder.persist(() => platform.show(), BRIEFLY);
   } catch (error) {

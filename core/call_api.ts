@@ -1,6 +1,6 @@
 /**
- * Calls of APIs of platforms that answer in JSON. A token goes with them, so no redirect is followed, and
- * nothing quotes a URL.
+ * Calls of platforms' APIs, which answer in JSON. The calls carry tokens, so no redirect is followed and no error
+ * quotes a URL.
  *
  * @module
  */
@@ -13,7 +13,7 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Longest wait for an answer. */
 const TIMEOUT_MS = 30_000;
 
-/** Longest text of an API that is quoted. */
+/** Longest quote of an API's text. */
 const MAX_QUOTE = 300;
 
 /** Call of an API. */
@@ -51,7 +51,7 @@ export interface ApiAnswer {
   readonly headers: Headers;
   /** Text of the answer. */
   readonly text: string;
-  /** Value of the text; undefined if it is no JSON. */
+  /** Value of the text; undefined if it is not JSON. */
   readonly json: unknown;
 }
 
@@ -62,7 +62,7 @@ interface ApiErrorOptions {
   readonly isTemporary?: boolean;
   /** Pause that the API asks for. */
   readonly retryAfterMs?: number | undefined;
-  /** Hints, the one of the status ends the message. */
+  /** Hints; the one for the status ends the message. */
   readonly hints?: Hints | undefined;
 }
 
@@ -113,12 +113,12 @@ export async function callApi(call: ApiCall): Promise<ApiAnswer> {
 }
 
 /**
- * Makes a call again as long as that may help.
+ * Repeats a call while that may help.
  *
  * @param call The call.
  * @param limits Most tries, and the longest pause that an API may ask for.
- * @param pause Waits before the next try. It gets the error, and how many tries have failed before that one.
- * @throws {ApiError} If the error lasts.
+ * @param pause Waits before the next try. It gets the error and the number of tries that failed before.
+ * @throws {ApiError} If the last try fails, or another one would not help.
  */
 export async function callAgain<T>(
   call: () => Promise<T>,
@@ -164,7 +164,7 @@ export function quoted(text: unknown): string {
   return typeof text === "string" ? oneLine(text).trim().slice(0, MAX_QUOTE) : "";
 }
 
-/** Reads a field of what may be an object. */
+/** Reads a field of a value that may be an object. */
 export function fieldOf(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
@@ -193,9 +193,9 @@ function checked(name: string, answer: ApiAnswer, hints: Hints | undefined): Api
 }
 
 /**
- * Refuses an answer that is a redirect.
+ * Refuses a redirect.
  *
- * @throws {ApiError} If it is one.
+ * @throws {ApiError} If the answer is one.
  */
 export function refuseRedirect(
   name: string,

@@ -15,13 +15,13 @@ export function isInnerHost(hostname: string): boolean {
   return INNER_HOST.test(hostname);
 }
 
-/** Reads a URL with http or https; undefined if it is none. */
+/** Reads a URL with http or https; undefined for anything else. */
 export function httpUrl(text: unknown): URL | undefined {
   const url = typeof text === "string" ? URL.parse(text) : null;
   return url !== null && /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
-/** Checks whether a secret may be sent to a URL: by TLS, or within a network of one's own. */
+/** Checks whether a secret may be sent to a URL: over TLS, or within a private network. */
 export function keepsSecrets({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || isOwnHost(hostname) || isInnerHost(hostname);
 }
