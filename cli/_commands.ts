@@ -243,7 +243,7 @@ export const COMMANDS = {
     details: [
       "Choose them by keys, by --intake, by --prefix, by several of these, or by --all.",
       ASKS_ALWAYS,
-      "A handler that has read such a state and changes it fails, and begins anew without it.",
+      "A handler that has read such a state and changes it fails, and starts again without it.",
     ],
     words: "[KEY...]",
     options: ["intake", "prefix", "all", "dry-run", "yes"],

@@ -8,6 +8,8 @@ import { type Result, runHere } from "./_cli.ts";
 import { GITHUB_TOKEN } from "../catch_up/_fake_github.ts";
 import { BOT_TOKEN } from "./_telegram_api.ts";
 
+const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
+
 /** Longest that a pause takes in tests. */
 const MAX_PAUSE_MS = 20;
 
@@ -16,8 +18,8 @@ const LINE_MS = 20_000;
 
 /** Variables of both platforms. */
 export const VARIABLES: Readonly<Record<string, string>> = {
-  ...{ TELEGRAM_BOT_TOKEN: BOT_TOKEN, TELEGRAM_SECRET_TOKEN: TEST_SECRETS.messenger },
-  ...{ GITHUB_TOKEN, GITHUB_WEBHOOK_SECRET: TEST_SECRETS.signing },
+  ...{ TELEGRAM_BOT_TOKEN: BOT_TOKEN, TELEGRAM_SECRET_TOKEN: messenger },
+  ...{ GITHUB_TOKEN, GITHUB_WEBHOOK_SECRET: signing },
 };
 
 /** `connect` while it runs in this process. */
@@ -86,8 +88,8 @@ export interface IntakeApp extends AsyncDisposable {
   readonly store: EventStore;
   /** Requests that came, in their order: the headers, and the answer. */
   readonly seen: readonly { readonly headers: Headers; readonly status: number }[];
-  /** The types and bodies of the events that are stored. */
-  events(): Promise<{ type: string; body: string }[]>;
+  /** The types, products and bodies of the events that are stored. */
+  events(): Promise<{ type: string; source: string; body: string }[]>;
 }
 
 /** Starts an app. What `before` does with a request comes before the app gets it. */
@@ -99,8 +101,8 @@ export async function startIntakeApp(
   const store = await openEventStore(kv);
   const app = createBaseApp({ name: platform, logger: false });
   const intake = platform === "forge"
-    ? forgeIntake({ secrets: [TEST_SECRETS.signing], store })
-    : messengerIntake({ secrets: [TEST_SECRETS.messenger], store });
+    ? forgeIntake({ secrets: [signing, gitlab], tokens: [gitlabToken], store })
+    : messengerIntake({ secrets: [messenger], store });
   app.route("/", intake);
   const handle = bindEnv(app, { MESSENGER_ALLOWED_USERS: "42" });
   const seen: { headers: Headers; status: number }[] = [];
@@ -115,8 +117,8 @@ export async function startIntakeApp(
     events: async () => {
       const leases = await store.claim({ limit: 100, owner: "test", leaseMs: 60_000 });
       return await Promise.all(leases.map(async (lease) => ({
-        type: lease.record.type,
-        body: new TextDecoder().decode(await store.load(lease)),
+        ...{ type: lease.record.type, source: lease.record.source },
+        body: new TextDecoder("utf-8", { ignoreBOM: true }).decode(await store.load(lease)),
       })));
     },
     [Symbol.asyncDispose]: async () => {

@@ -176,9 +176,11 @@ testGithub(
     await forward.line("ping 0b989ba4-242f-11e5-81e1-000000000003  200 OK");
     assertEquals((await forward.interrupt()).code, 130);
     assertEquals(forward.out.at(-1), "2 forwarded, 0 refused, interrupted");
-    assertEquals(await app.events(), [{ type: "issues", body: payload }, {
-      ...{ type: "ping", body: `{"zen":"."}` },
-    }]);
+    const source = "github";
+    assertEquals(await app.events(), [
+      { type: "issues", source, body: payload },
+      { type: "ping", source, body: `{"zen":"."}` },
+    ]);
     const { headers } = app.seen[0]!;
     assertEquals(headers.get("X-GitHub-Delivery"), logged(2).guid);
     assertEquals(headers.get("X-GitHub-Hook-ID"), "12345678");

@@ -1,99 +1,54 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
-import { bindEnv, createBaseApp } from "../../app/base_app.ts";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readSendOptions } from "../../cli/_send_options.ts";
-import { runSend } from "../../cli/send.ts";
+import { freePort } from "../../dev/harness/free_port.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
-import { type EventStore, openEventStore } from "../../events/mod.ts";
-
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { runHere } from "./_cli.ts";
-import { forgeIntake, messengerIntake } from "../webhook/_intakes.ts";
-import { freePort } from "../../dev/harness/free_port.ts";
-
-interface Sent {
-  /** Set if the app answered as it should. */
-  readonly ok: boolean;
-  readonly out: readonly string[];
-  readonly err: readonly string[];
-}
+import { type Result, runHere } from "./_cli.ts";
+import { type IntakeApp, startIntakeApp } from "./_connect.ts";
 
 /** Runs `send` with options, and at a path that an argument such as `AT /hook` names. */
-type Send = (...args: string[]) => Promise<Sent>;
+type Send = (...args: string[]) => Promise<Result>;
 
 const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
 
-/** Runs a test with `send`, an app of a platform that listens, and what it has stored. */
+/** Runs a test with `send`, and an app of a platform that listens. */
 function testSend(
   platform: "forge" | "messenger",
   name: string,
-  fn: (send: Send, events: () => Promise<StoredEvent[]>, store: EventStore) => Promise<void>,
+  fn: (send: Send, app: IntakeApp) => Promise<void>,
 ) {
   testWith(["net", "read"], name, async () => {
-    using kv = await Deno.openKv(":memory:");
-    const store = await openEventStore(kv);
-    const app = createBaseApp({ name: platform, logger: false });
-    const secrets = { secrets: [signing, gitlab], tokens: [gitlabToken] };
-    const intake = platform === "forge"
-      ? forgeIntake({ ...secrets, store })
-      : messengerIntake({ secrets: [messenger], store });
-    app.route("/", intake);
-    const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
-    const env = { MESSENGER_ALLOWED_USERS: "42" };
-    await using server = Deno.serve(quiet, bindEnv(app, env));
-    const url = `http://127.0.0.1:${server.addr.port}`;
+    await using app = await startIntakeApp(platform);
     const send: Send = async (...given) => {
       const path = given.find((arg) => arg.startsWith("AT "))?.slice(3) ?? "";
       const args = given.filter((arg) => !arg.startsWith("AT "));
-      const [out, err]: [string[], string[]] = [[], []];
       const variables: Record<string, string> = {
         FORGE_WEBHOOK_SECRET: args.includes("gitlab") ? gitlab : signing,
         FORGE_WEBHOOK_TOKEN: gitlabToken,
         MESSENGER_SECRET_TOKEN: messenger,
       };
-      const ok = await runSend([platform, ...args, "--url", url + path], {
-        out: (line) => out.push(line),
-        err: (line) => err.push(line),
-        env: (name) => variables[name],
-      });
-      return { ok, out, err };
+      const env = (name: string) => variables[name];
+      return await runHere(["send", platform, ...args, "--url", app.url + path], { env });
     };
-    await fn(send, () => eventsOf(store), store);
+    await fn(send, app);
   });
 }
 
-interface StoredEvent {
-  readonly type: string;
-  readonly source: string;
-  readonly body: Uint8Array;
-  // deno-lint-ignore no-explicit-any -- Each test looks into a document of another shape.
-  readonly payload: any;
-}
-
-async function eventsOf(store: EventStore): Promise<StoredEvent[]> {
-  const leases = await store.claim({ limit: 100, owner: "test", leaseMs: 60_000 });
-  return await Promise.all(leases.map(async (lease) => {
-    const body = await store.load(lease);
-    const { type, source } = lease.record;
-    return { type, source, body, payload: JSON.parse(new TextDecoder().decode(body)) };
-  }));
+/** Reads the events that are stored, with their payloads. */
+async function eventsOf(app: IntakeApp) {
+  return (await app.events()).map((event) => ({ ...event, payload: JSON.parse(event.body) }));
 }
 
 testSend(
   "forge",
   "send forge sends published examples, and writes the answer",
-  async (send, events) => {
-    const { ok, out } = await send("push");
-    assertEquals([ok, out.length], [true, 1]);
+  async (send, app) => {
+    const { code, out } = await send("push");
+    assertEquals([code, out.length], [0, 1]);
     assertMatch(out[0]!, /^200 OK {2}[\d.]+ ms {2}id [\da-f-]{36}$/);
     await send("issues.labeled");
-    const [push, labeled] = await events();
+    const [push, labeled] = await eventsOf(app);
     assertEquals([push?.type, push?.source], ["push", "github"]);
     assert(push?.payload.repository.full_name);
     assertEquals([labeled?.type, labeled?.payload.action], ["issues", "labeled"]);
@@ -104,59 +59,59 @@ for (const from of ["github", "gitea", "forgejo", "forge", "gitlab", "gitlab-tok
   testSend(
     "forge",
     `send forge --from ${from} sends as it does, and writes the id`,
-    async (send, events, store) => {
+    async (send, app) => {
       const isGitlab = from.startsWith("gitlab");
       const args = ["push", "--from", from, ...isGitlab ? ["--file", "deno.json"] : []];
       const { out } = await send(...args, "--json");
       const { id } = JSON.parse(out[0]!);
-      assertEquals((await store.get(`forge:${id}`))?.deliveryId, id);
-      if (!isGitlab) assert((await send(...args, "--form")).ok);
+      assertEquals((await app.store.get(`forge:${id}`))?.deliveryId, id);
+      if (!isGitlab) assertEquals((await send(...args, "--form")).code, 0);
       const source = isGitlab ? "gitlab" : from;
       assertEquals(
-        (await events()).map((event) => event.source),
+        (await eventsOf(app)).map((event) => event.source),
         Array(isGitlab ? 1 : 2).fill(source),
       );
     },
   );
 }
 
-testSend("forge", "send --file sends a file byte for byte", async (send, events) => {
+testSend("forge", "send --file sends a file byte for byte", async (send, app) => {
   const path = await Deno.makeTempFile();
-  const bytes = new TextEncoder().encode('\ufeff { "a" :\r\n"\u{1f600}"}\n');
+  const text = '\ufeff { "a" :\r\n"\u{1f600}"}\n';
   try {
-    await Deno.writeFile(path, bytes);
+    await Deno.writeTextFile(path, text);
     await send("push", "--file", path);
   } finally {
     await Deno.remove(path);
   }
-  assertEquals((await events())[0]?.body, bytes);
+  assertEquals((await app.events())[0]?.body, text);
 });
 
 testSend(
   "forge",
   "send --repeat sends deliveries of their own, and sums them up",
-  async (send, events) => {
+  async (send, app) => {
     const { out } = await send("push", "--repeat", "30");
     assertEquals(out.length, 21);
     assertMatch(out.at(-1)!, /^30 sent: 30 x 200; median [\d.]+ ms, 99 % within [\d.]+ ms$/);
-    assertEquals((await events()).length, 30);
+    assertEquals((await eventsOf(app)).length, 30);
   },
 );
 
-testSend("forge", "send --id makes duplicates", async (send, events) => {
+testSend("forge", "send --id makes duplicates", async (send, app) => {
   const { out } = await send("push", "--id", "id-1", "--repeat", "2", "--json");
   assertEquals(out.map((line) => JSON.parse(line).status), [200, 200]);
-  assertEquals((await events()).length, 1);
+  assertEquals((await eventsOf(app)).length, 1);
 });
 
-testSend("messenger", "send messenger writes the update's number", async (send, _, store) => {
+testSend("messenger", "send messenger writes the update's number", async (send, app) => {
   const [, id] = / id (\d+)$/.exec((await send("message")).out[0]!) ?? [];
-  assertEquals((await store.get(`messenger:${id}`))?.deliveryId, id);
+  assertEquals((await app.store.get(`messenger:${id}`))?.deliveryId, id);
 });
 
 testSend("forge", "send tells what may be wrong with a path", async (send) => {
-  const { ok, out, err } = await send("push", "--repeat", "2", "AT /hook");
-  assertEquals([ok, out[0]!.slice(0, 3)], [false, "404"]);
+  const { code, out, err } = await send("push", "--repeat", "2", "AT /hook");
+  assertEquals([code, out[0]!.slice(0, 3)], [1, "404"]);
   assertEquals(err, [
     "The app has nothing at /hook: a webhook's path is /webhook, or the 'path' of its platform. " +
     "Give the whole address with --url",
@@ -169,11 +124,11 @@ const FAULTS = {
 };
 
 for (const [fault, answer] of Object.entries(FAULTS)) {
-  testSend("forge", `send --bad ${fault} is answered ${answer}`, async (send, events) => {
-    const { ok, out } = await send("push", "--bad", fault);
-    assertEquals(ok, true);
+  testSend("forge", `send --bad ${fault} is answered ${answer}`, async (send, app) => {
+    const { code, out } = await send("push", "--bad", fault);
+    assertEquals(code, 0);
     assert(out[0]?.startsWith(answer));
-    assertEquals(await events(), []);
+    assertEquals(await eventsOf(app), []);
   });
 }
 
@@ -185,8 +140,8 @@ testSend("forge", "send --bad stale is answered 401 STALE_SIG", async (send) => 
 testSend("forge", "send fails where the app does not answer as it should", async (send) => {
   await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/secret`, "another secret");
-    const { ok, err } = await send("push", "--secret-file", `${folder}/secret`);
-    assertEquals([ok, err.length], [false, 1]);
+    const { code, err } = await send("push", "--secret-file", `${folder}/secret`);
+    assertEquals([code, err.length], [1, 1]);
     assertStringIncludes(err[0]!, "The app checks with another secret");
   });
 });
@@ -195,8 +150,8 @@ testSend(
   "messenger",
   "send tells what to do about a user who may not use the app",
   async (send) => {
-    const { ok, out, err } = await send("message", "--user", "7");
-    assertEquals([ok, out[0]!.slice(0, 3), err.length], [false, "403", 1]);
+    const { code, out, err } = await send("message", "--user", "7");
+    assertEquals([code, out[0]!.slice(0, 3), err.length], [1, "403", 1]);
     assertStringIncludes(err[0]!, "add this id to its MESSENGER_ALLOWED_USERS");
   },
 );
@@ -221,13 +176,9 @@ testWith(["net", "read"], "send sums up also where the app goes away", async () 
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const answering = answerTimes(listener, 2);
   const url = `http://127.0.0.1:${(listener.addr as Deno.NetAddr).port}/webhook`;
-  const out: string[] = [];
-  const io = { out: (line: string) => out.push(line), err: () => {}, env: () => signing };
-  await assertRejects(
-    () => runSend(["forge", "push", "--repeat", "5", "--url", url], io),
-    Error,
-    "does not answer",
-  );
+  const args = ["send", "forge", "push", "--repeat", "5", "--url", url];
+  const { out, err } = await runHere(args, { env: () => signing });
+  assertStringIncludes(err[0]!, "does not answer");
   await answering;
   assertMatch(out.at(-1)!, /^2 sent: 2 x 200;/);
 });
@@ -237,13 +188,13 @@ testSend("forge", "send --secret-file takes the secret from a file", async (send
     const path = `${folder}/secret`;
     for (const [end, lines] of [["", 0], ["\n", 1], ["\r\n", 1]] as const) {
       await Deno.writeTextFile(path, signing + end);
-      const { ok, err } = await send("push", "--secret-file", path);
-      assertEquals([ok, err.length], [true, lines]);
+      const { code, err } = await send("push", "--secret-file", path);
+      assertEquals([code, err.length], [0, lines]);
     }
     await Deno.writeTextFile(path, `${signing}\n\n`);
-    assertEquals((await send("push", "--secret-file", path)).ok, false);
+    assertEquals((await send("push", "--secret-file", path)).code, 1);
     await Deno.writeTextFile(path, "\n");
-    await assertRejects(() => send("push", "--secret-file", path), Error, "is blank");
+    assertStringIncludes((await send("push", "--secret-file", path)).err[0]!, "is blank");
   });
 });
 
@@ -271,9 +222,9 @@ testWith(["net"], "send writes nothing of an answer that a terminal would act on
   }
 });
 
-testSend("messenger", "send messenger sends a message of a user", async (send, events) => {
-  assert((await send("message", "--user", "42", "--text", "hi", "--chat=-7")).ok);
-  const [event] = await events();
+testSend("messenger", "send messenger sends a message of a user", async (send, app) => {
+  assertEquals((await send("message", "--user", "42", "--text", "hi", "--chat=-7")).code, 0);
+  const [event] = await eventsOf(app);
   const { from, chat, text } = event?.payload.message;
   assertEquals([event?.source, from.id, chat.id, text], ["telegram", 42, -7, "hi"]);
   assertEquals((await send("message", "--user", "43")).out[0]?.slice(0, 12), "403 AUTH_001");
@@ -282,18 +233,20 @@ testSend("messenger", "send messenger sends a message of a user", async (send, e
 testSend(
   "messenger",
   "send messenger --id sends the same update twice",
-  async (send, events, store) => {
-    for (let i = 0; i < 2; i++) assert((await send("message", "--id", "77")).ok);
-    assertEquals((await events()).length, 1);
-    assertEquals((await store.get("messenger:77"))?.deliveryId, "77");
+  async (send, app) => {
+    for (let i = 0; i < 2; i++) assertEquals((await send("message", "--id", "77")).code, 0);
+    assertEquals((await eventsOf(app)).length, 1);
+    assertEquals((await app.store.get("messenger:77"))?.deliveryId, "77");
   },
 );
 
-testSend("messenger", "send messenger sends updates of several kinds", async (send, events) => {
+testSend("messenger", "send messenger sends updates of several kinds", async (send, app) => {
   const kinds = ["edited_message", "callback_query", "inline_query", "message_reaction"];
-  for (const kind of [...kinds, "my_chat_member", "poll_answer"]) assert((await send(kind)).ok);
-  assertEquals((await send("channel_post")).ok, false);
-  assertEquals((await events()).length, 6);
+  for (const kind of [...kinds, "my_chat_member", "poll_answer"]) {
+    assertEquals((await send(kind)).code, 0);
+  }
+  assertEquals((await send("channel_post")).code, 1);
+  assertEquals((await eventsOf(app)).length, 6);
 });
 
 const MISTAKES: readonly (readonly [string[], string])[] = [
@@ -327,10 +280,9 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
 for (const [args, message] of MISTAKES) {
   testWith(["read"], `send explains: ${args.join(" ")}`, async () => {
     const env = (name: string) => name === "PORT" ? undefined : "a secret";
-    const io = { out: () => {}, err: () => {}, env };
-    const { name, message: text } = await assertRejects(() => runSend(args, io), Error);
-    assertEquals(name, "UsageError");
-    assertStringIncludes(text, message);
+    const { code, err } = await runHere(["send", ...args], { env });
+    assertEquals(code, 2);
+    assertStringIncludes(err[0]!, message);
   });
 }
 
@@ -367,7 +319,6 @@ Deno.test("send looks for the apps where they listen by default", () => {
 });
 
 testWith(["read"], "send asks for the variable that the app reads", async () => {
-  const io = { out: () => {}, err: () => {}, env: () => undefined };
   const wanted = {
     "forge push": "FORGE_WEBHOOK_SECRET",
     "forge push --from gitlab-token": "FORGE_WEBHOOK_TOKEN",
@@ -379,7 +330,8 @@ testWith(["read"], "send asks for the variable that the app reads", async () => 
     "github push --name second-one": "SECOND_ONE_WEBHOOK_SECRET",
   };
   for (const [line, name] of Object.entries(wanted)) {
-    await assertRejects(() => runSend(line.split(" "), io), Error, `Set ${name}, or name`);
+    const { err } = await runHere(["send", ...line.split(" ")]);
+    assertStringIncludes(err[0]!, `Set ${name}, or name`);
   }
 });
 
