@@ -125,12 +125,6 @@ testCatchUp("stops reading at the time asked for", async ({ github, run }) => {
   assertEquals(github.callsOf(/\/deliveries\?/).length, 2);
 });
 
-testCatchUp("tells what is too old to be delivered again", async ({ github, run }) => {
-  github.pushOld("old", 503, 80 * HOUR_MS);
-  assertEquals((await run({ sinceMs: 100 * HOUR_MS })).tooOld, ["old"]);
-  assertEquals(github.asked, []);
-});
-
 testCatchUp("asks for nothing in a dry run, and for no more than the limit", async (sut) => {
   const { github, run } = sut;
   for (let i = 0; i < 5; i++) github.pushOld(`d${i}`, 503, 90_000 - i * 1_000);

@@ -13,7 +13,7 @@ const URL_HERE = "https://bot.example.com/webhook";
 
 /** Runs a test with an API, and the webhooks that the repository has. */
 function testGithub(name: string, urls: string[], fn: (github: FakeGithub) => Promise<void>): void {
-  testWith(["net"], name, async () => {
+  testWith(["net"], `connect github ${name}`, async () => {
     await using github = new FakeGithub(...urls);
     await fn(github);
   });
@@ -35,7 +35,7 @@ function logged(number: number, more: Partial<LoggedDelivery> = {}) {
   return { id: `38040046231722393${number + 10}`, guid, event: "issues", payload, ...more };
 }
 
-testGithub("connect github URL creates the webhook, and shows all", [], async (github) => {
+testGithub("URL creates the webhook, and shows all", [], async (github) => {
   const { code, out, err } = await connect([...apiOf(github), "https://bot.example.com"]);
   assertEquals([code, err], [0, []]);
   assertEquals(out, [
@@ -54,7 +54,7 @@ testGithub("connect github URL creates the webhook, and shows all", [], async (g
   assertEquals(headers.get("Accept"), "application/vnd.github+json");
 });
 
-testGithub("connect github URL changes the webhook that has it", [
+testGithub("URL changes the webhook that has it", [
   "https://other.example.com/",
   URL_HERE,
 ], async (github) => {
@@ -70,7 +70,7 @@ testGithub("connect github URL changes the webhook that has it", [
   assertEquals(github.callsOf(/./, "POST"), []);
 });
 
-testGithub("connect github finds a webhook on a later page", [
+testGithub("finds a webhook on a later page", [
   ...["https://a.example/w", "https://b.example/w"],
   URL_HERE,
 ], async (github) => {
@@ -80,7 +80,7 @@ testGithub("connect github finds a webhook on a later page", [
   assertEquals(out.map((line) => JSON.parse(line).url).at(-1), URL_HERE);
 });
 
-testGithub("connect github without a URL only shows", [], async (github) => {
+testGithub("without a URL only shows", [], async (github) => {
   const variables = { GITHUB_TOKEN };
   const { code, out } = await connect(apiOf(github), variables);
   assertEquals([code, out], [0, ["acme/site has no webhook"]]);
@@ -125,7 +125,7 @@ const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
 ];
 
 for (const [what, answer, expected] of REFUSALS) {
-  testGithub(`connect github explains ${what}`, [], async (github) => {
+  testGithub(`explains ${what}`, [], async (github) => {
     for (let tries = 0; tries < 3; tries++) github.insteadOf.push([/hooks/, answer]);
     const { code, err } = await connect([...apiOf(github), "https://bot.example.com"]);
     const message = err.at(-1)!;
@@ -136,7 +136,7 @@ for (const [what, answer, expected] of REFUSALS) {
   });
 }
 
-testGithub("connect github explains a webhook that is there already", [], async (github) => {
+testGithub("explains a webhook that is there already", [], async (github) => {
   const errors = [{ code: "custom", message: "Hook already exists" }, {
     field: "url",
     code: "invalid",
@@ -149,7 +149,7 @@ testGithub("connect github explains a webhook that is there already", [], async 
   );
 });
 
-testGithub("connect github takes values of no kind that it knows", [URL_HERE], async (github) => {
+testGithub("takes values of no kind that it knows", [URL_HERE], async (github) => {
   const odd = { toString: 1, valueOf: 1 };
   const hook = { id: 7, events: [odd, "push"], config: { url: odd }, last_response: { code: odd } };
   github.insteadOf.push([/hooks/, () => Response.json([hook])]);
@@ -162,114 +162,94 @@ testGithub("connect github takes values of no kind that it knows", [URL_HERE], a
   assertStringIncludes(err[0]!, "in an unknown form, with a delivery without id, guid");
 });
 
-testGithub(
-  "connect github --forward hands on new deliveries, signed anew",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    github.push(logged(1));
-    const forward = await startForward(github, app);
-    const payload =
-      `{"action": "opened",  "issue":{"id":12345678901234567890,"title":"\\u0041ä😀"} }`;
-    github.push(logged(2, { payload }));
-    github.push(logged(3, { event: "ping", payload: `{"zen":"."}` }));
-    await forward.line("ping 0b989ba4-242f-11e5-81e1-000000000003  200 OK");
-    assertEquals((await forward.interrupt()).code, 130);
-    assertEquals(forward.out.at(-1), "2 forwarded, 0 refused, interrupted");
-    const source = "github";
-    assertEquals(await app.events(), [
-      { type: "issues", source, body: payload },
-      { type: "ping", source, body: `{"zen":"."}` },
-    ]);
-    const { headers } = app.seen[0]!;
-    assertEquals(headers.get("X-GitHub-Delivery"), logged(2).guid);
-    assertEquals(headers.get("X-GitHub-Hook-ID"), "12345678");
-    assertEquals(headers.get("User-Agent"), "GitHub-Hookshot/044aadd");
-    assertEquals(forward.pauses[0], 5_000);
-  },
-);
+testGithub("--forward hands on new deliveries, signed anew", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  github.push(logged(1));
+  const forward = await startForward(github, app);
+  const payload =
+    `{"action": "opened",  "issue":{"id":12345678901234567890,"title":"\\u0041ä😀"} }`;
+  github.push(logged(2, { payload }));
+  github.push(logged(3, { event: "ping", payload: `{"zen":"."}` }));
+  await forward.line("ping 0b989ba4-242f-11e5-81e1-000000000003  200 OK");
+  assertEquals((await forward.interrupt()).code, 130);
+  assertEquals(forward.out.at(-1), "2 forwarded, 0 refused, interrupted");
+  const source = "github";
+  assertEquals(await app.events(), [
+    { type: "issues", source, body: payload },
+    { type: "ping", source, body: `{"zen":"."}` },
+  ]);
+  const { headers } = app.seen[0]!;
+  assertEquals(headers.get("X-GitHub-Delivery"), logged(2).guid);
+  assertEquals(headers.get("X-GitHub-Hook-ID"), "12345678");
+  assertEquals(headers.get("User-Agent"), "GitHub-Hookshot/044aadd");
+  assertEquals(forward.pauses[0], 5_000);
+});
 
-testGithub(
-  "connect github --forward reads all pages, the oldest delivery first",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    github.pageSize = 3;
-    const now = Date.now();
-    github.push(logged(0, { deliveredAt: now - 700_000 }));
-    for (let i = 1; i <= 10; i++) github.push(logged(i, { deliveredAt: now - 100_000 + i }));
-    // It came into the log late.
-    github.push(logged(11, { deliveredAt: now - 100_000 }));
-    const args = [...apiOf(github), "--forward", "--since", "10m", "--url", app.url];
-    const forward = startConnect(args);
-    await forward.line("-000000000010  200");
-    assertEquals((await forward.interrupt()).code, 130);
-    const numbers = app.seen.map(({ headers }) =>
-      Number(headers.get("X-GitHub-Delivery")!.slice(-2))
-    );
-    assertEquals(numbers, [11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    assert(github.callsOf(/cursor=9/).length > 0);
-  },
-);
+testGithub("--forward reads all pages, the oldest delivery first", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  github.pageSize = 3;
+  const now = Date.now();
+  github.push(logged(0, { deliveredAt: now - 700_000 }));
+  for (let i = 1; i <= 10; i++) github.push(logged(i, { deliveredAt: now - 100_000 + i }));
+  // It came into the log late.
+  github.push(logged(11, { deliveredAt: now - 100_000 }));
+  const args = [...apiOf(github), "--forward", "--since", "10m", "--url", app.url];
+  const forward = startConnect(args);
+  await forward.line("-000000000010  200");
+  assertEquals((await forward.interrupt()).code, 130);
+  const numbers = app.seen.map(({ headers }) =>
+    Number(headers.get("X-GitHub-Delivery")!.slice(-2))
+  );
+  assertEquals(numbers, [11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  assert(github.callsOf(/cursor=9/).length > 0);
+});
 
-testGithub(
-  "connect github --forward hands on redeliveries, which are duplicates",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    const forward = await startForward(github, app);
-    github.push(logged(1));
-    await forward.line("000000000001  200 OK");
-    github.push({ ...logged(1), id: "9999999999999999999", redelivery: true });
-    await forward.line("000000000001  200 OK");
-    github.push(logged(2));
-    await forward.line("000000000002  200 OK");
-    await forward.interrupt();
-    assertEquals(app.seen.length, 3);
-    assertEquals((await app.events()).length, 2);
-  },
-);
+testGithub("--forward hands on redeliveries, which are duplicates", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const forward = await startForward(github, app);
+  github.push(logged(1));
+  await forward.line("000000000001  200 OK");
+  github.push({ ...logged(1), id: "9999999999999999999", redelivery: true });
+  await forward.line("000000000001  200 OK");
+  github.push(logged(2));
+  await forward.line("000000000002  200 OK");
+  await forward.interrupt();
+  assertEquals(app.seen.length, 3);
+  assertEquals((await app.events()).length, 2);
+});
 
-testGithub(
-  "connect github --forward asks for what has changed, as late as asked",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    const forward = await startForward(github, app);
-    const interval = { headers: { "X-Poll-Interval": "60" } };
-    github.insteadOf.push([/per_page=100/, () => new Response("[]", interval)]);
-    const limited = { status: 429, headers: { "Retry-After": "33" } };
-    github.insteadOf.push([/per_page=100/, () => Response.json({ message: "Slow" }, limited)]);
-    github.push(logged(1));
-    await forward.line("000000000001  200 OK");
-    await forward.interrupt();
-    assert(forward.pauses.includes(60_000) && forward.pauses.includes(33_000), `${forward.pauses}`);
-    const unchanged = github.callsOf(/per_page=100/).filter(({ headers }) =>
-      headers.has("If-None-Match")
-    );
-    assert(unchanged.length > 0);
-  },
-);
+testGithub("--forward asks for what has changed, as late as asked", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const forward = await startForward(github, app);
+  const interval = { headers: { "X-Poll-Interval": "60" } };
+  github.insteadOf.push([/per_page=100/, () => new Response("[]", interval)]);
+  const limited = { status: 429, headers: { "Retry-After": "33" } };
+  github.insteadOf.push([/per_page=100/, () => Response.json({ message: "Slow" }, limited)]);
+  github.push(logged(1));
+  await forward.line("000000000001  200 OK");
+  await forward.interrupt();
+  assert(forward.pauses.includes(60_000) && forward.pauses.includes(33_000), `${forward.pauses}`);
+  const unchanged = github.callsOf(/per_page=100/).filter(({ headers }) =>
+    headers.has("If-None-Match")
+  );
+  assert(unchanged.length > 0);
+});
 
-testGithub(
-  "connect github --forward passes over what the log no longer has",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    const forward = await startForward(github, app);
-    github.insteadOf.push([/deliveries\/\d+$/, () => problem(404, "Not Found")]);
-    github.push(logged(1));
-    await forward.line("(issues) is passed over: GitHub no longer has it");
-    github.push(logged(2, { payload: "null" }));
-    await forward.line("(issues) is passed over: the log has no payload of it");
-    github.push(logged(3));
-    await forward.line("000000000003  200 OK");
-    await forward.interrupt();
-    assertEquals(forward.out.length, 2);
-  },
-);
+testGithub("--forward passes over what the log no longer has", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const forward = await startForward(github, app);
+  github.insteadOf.push([/deliveries\/\d+$/, () => problem(404, "Not Found")]);
+  github.push(logged(1));
+  await forward.line("(issues) is passed over: GitHub no longer has it");
+  github.push(logged(2, { payload: "null" }));
+  await forward.line("(issues) is passed over: the log has no payload of it");
+  github.push(logged(3));
+  await forward.line("000000000003  200 OK");
+  await forward.interrupt();
+  assertEquals(forward.out.length, 2);
+});
 
-testGithub("connect github --forward reads on after a delivery of the future", [
+testGithub("--forward reads on after a delivery of the future", [
   URL_HERE,
 ], async (github) => {
   await using app = await startIntakeApp("forge");
@@ -281,18 +261,14 @@ testGithub("connect github --forward reads on after a delivery of the future", [
   await forward.interrupt();
 });
 
-testGithub(
-  "connect github --forward ends if the token is taken back",
-  [URL_HERE],
-  async (github) => {
-    await using app = await startIntakeApp("forge");
-    const forward = await startForward(github, app);
-    github.insteadOf.push([/deliveries/, () => problem(401, "Bad credentials")]);
-    const { code, err } = await forward.ended;
-    assertEquals(code, 1);
-    assertStringIncludes(err.at(-1)!, "the token is wrong or has expired");
-  },
-);
+testGithub("--forward ends if the token is taken back", [URL_HERE], async (github) => {
+  await using app = await startIntakeApp("forge");
+  const forward = await startForward(github, app);
+  github.insteadOf.push([/deliveries/, () => problem(401, "Bad credentials")]);
+  const { code, err } = await forward.ended;
+  assertEquals(code, 1);
+  assertStringIncludes(err.at(-1)!, "the token is wrong or has expired");
+});
 
 /** Answers that are over later, and the pause that they lead to, in milliseconds. */
 const PASSING: readonly (readonly [() => Response, number])[] = [
@@ -311,7 +287,7 @@ const PASSING: readonly (readonly [() => Response, number])[] = [
 
 for (const [answer, pauseMs] of PASSING) {
   const { status } = answer();
-  testGithub(`connect github --forward outlives ${status} at its start, for ${pauseMs} ms`, [
+  testGithub(`--forward outlives ${status} at its start, for ${pauseMs} ms`, [
     URL_HERE,
   ], async (github) => {
     await using app = await startIntakeApp("forge");
@@ -326,22 +302,18 @@ for (const [answer, pauseMs] of PASSING) {
   });
 }
 
-testGithub(
-  "connect github changes the webhook that a call without an answer made",
-  [],
-  async (sut) => {
-    const args = [...apiOf(sut), "https://bot.example.com"];
-    sut.insteadOf.push([/hooks$/, () => {
-      sut.add("https://bot.example.com/webhook");
-      return new Response("<html>", { status: 502 });
-    }]);
-    const { code, out } = await connect(args);
-    assertEquals([code, out[0]], [0, "changed  12345678  https://bot.example.com/webhook"]);
-    assertEquals(sut.hooks.length, 1);
-  },
-);
+testGithub("changes the webhook that a call without an answer made", [], async (sut) => {
+  const args = [...apiOf(sut), "https://bot.example.com"];
+  sut.insteadOf.push([/hooks$/, () => {
+    sut.add("https://bot.example.com/webhook");
+    return new Response("<html>", { status: 502 });
+  }]);
+  const { code, out } = await connect(args);
+  assertEquals([code, out[0]], [0, "changed  12345678  https://bot.example.com/webhook"]);
+  assertEquals(sut.hooks.length, 1);
+});
 
-testGithub("connect github --forward --since counts from when the tool began", [
+testGithub("--forward --since counts from when the tool began", [
   URL_HERE,
 ], async (github) => {
   await using app = await startIntakeApp("forge");
@@ -361,14 +333,14 @@ testGithub("connect github --forward --since counts from when the tool began", [
   assertEquals((await forward.interrupt()).code, 130);
 });
 
-testGithub("connect github --forward needs a webhook to read", [], async (github) => {
+testGithub("--forward needs a webhook to read", [], async (github) => {
   const { code, err } = await connect([...apiOf(github), "--forward"]);
   assertEquals([code, err], [1, [
     "acme/site has no webhook, and so no delivery log: create one with connect github acme/site URL",
   ]]);
 });
 
-testGithub("connect github --forward reads the webhook that is chosen", [
+testGithub("--forward reads the webhook that is chosen", [
   "https://a.example/w",
   "https://b.example/w",
 ], async (github) => {

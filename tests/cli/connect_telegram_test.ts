@@ -5,7 +5,7 @@ import { connect, startConnect, startIntakeApp, VARIABLES } from "./_connect.ts"
 import { BOT_TOKEN, FakeTelegram, message, refusal } from "./_telegram_api.ts";
 
 function testTelegram(name: string, fn: (telegram: FakeTelegram) => Promise<void>): void {
-  testWith(["net"], name, async () => {
+  testWith(["net"], `connect telegram ${name}`, async () => {
     await using telegram = new FakeTelegram();
     await fn(telegram);
   });
@@ -18,7 +18,7 @@ const forwardTo = (app: { readonly url: string }, telegram: FakeTelegram, ...mor
   ...["telegram", "--forward", "--url", app.url, ...more, ...apiOf(telegram)],
 ];
 
-testTelegram("connect telegram URL registers the webhook, and shows it", async (telegram) => {
+testTelegram("URL registers the webhook, and shows it", async (telegram) => {
   telegram.push(message(1));
   const args = ["telegram", "https://bot.example.com", "--events", "message, poll"];
   const { code, out, err } = await connect([...args, ...apiOf(telegram)]);
@@ -35,20 +35,17 @@ testTelegram("connect telegram URL registers the webhook, and shows it", async (
   ]);
 });
 
-testTelegram(
-  "connect telegram keeps the path of a URL, and what else is registered",
-  async (telegram) => {
-    const register = ["telegram", "https://bot.example.com/a/b?c=d#e", "--drop-pending"];
-    await connect([...register, ...apiOf(telegram)]);
-    const { url, allowed_updates, drop_pending_updates } = telegram.webhook;
-    assertEquals([url, allowed_updates], ["https://bot.example.com/a/b?c=d", undefined]);
-    assertEquals(drop_pending_updates, "true");
-    await connect(["telegram", "https://bot.example.com", "--events", "*", ...apiOf(telegram)]);
-    assertEquals(telegram.webhook.allowed_updates, "[]");
-  },
-);
+testTelegram("keeps the path of a URL, and what else is registered", async (telegram) => {
+  const register = ["telegram", "https://bot.example.com/a/b?c=d#e", "--drop-pending"];
+  await connect([...register, ...apiOf(telegram)]);
+  const { url, allowed_updates, drop_pending_updates } = telegram.webhook;
+  assertEquals([url, allowed_updates], ["https://bot.example.com/a/b?c=d", undefined]);
+  assertEquals(drop_pending_updates, "true");
+  await connect(["telegram", "https://bot.example.com", "--events", "*", ...apiOf(telegram)]);
+  assertEquals(telegram.webhook.allowed_updates, "[]");
+});
 
-testTelegram("connect telegram without a URL only shows", async (telegram) => {
+testTelegram("without a URL only shows", async (telegram) => {
   const args = ["telegram", ...apiOf(telegram)];
   const variables = { TELEGRAM_BOT_TOKEN: BOT_TOKEN };
   assertEquals((await connect(args, variables)).out, [
@@ -76,15 +73,12 @@ testTelegram("connect telegram without a URL only shows", async (telegram) => {
   assertEquals(telegram.calls.every(({ method }) => method === "getWebhookInfo"), true);
 });
 
-testTelegram(
-  "connect telegram takes the secret that apps for MESSENGER_* have",
-  async (telegram) => {
-    const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
-    const secret = "of_the-messenger";
-    await connect(args, { TELEGRAM_BOT_TOKEN: BOT_TOKEN, MESSENGER_SECRET_TOKEN: secret });
-    assertEquals(telegram.webhook.secret_token, secret);
-  },
-);
+testTelegram("takes the secret that apps for MESSENGER_* have", async (telegram) => {
+  const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
+  const secret = "of_the-messenger";
+  await connect(args, { TELEGRAM_BOT_TOKEN: BOT_TOKEN, MESSENGER_SECRET_TOKEN: secret });
+  assertEquals(telegram.webhook.secret_token, secret);
+});
 
 const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
   ["a wrong token", () => refusal(401, "Unauthorized"), "answers 401 Unauthorized: the token in"],
@@ -109,7 +103,7 @@ const REFUSALS: readonly (readonly [string, () => Response, string])[] = [
 ];
 
 for (const [what, answer, expected] of REFUSALS) {
-  testTelegram(`connect telegram explains ${what}`, async (telegram) => {
+  testTelegram(`explains ${what}`, async (telegram) => {
     telegram.insteadOf.setWebhook = [answer];
     const { code, err } = await connect([
       "telegram",
@@ -122,7 +116,7 @@ for (const [what, answer, expected] of REFUSALS) {
   });
 }
 
-testTelegram("connect telegram shows neither token nor secret", async (telegram) => {
+testTelegram("shows neither token nor secret", async (telegram) => {
   const secret = "a-secret-that-only-this-test-has";
   const variables = { ...VARIABLES, TELEGRAM_SECRET_TOKEN: secret };
   const leaky = `see https://api.telegram.org/bot${BOT_TOKEN}/x and ${secret}`;
@@ -144,53 +138,47 @@ testTelegram("connect telegram shows neither token nor secret", async (telegram)
   }
 });
 
-testTelegram(
-  "connect telegram --forward hands on updates byte for byte, in order",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger");
-    const from = '"from":{"id":42}';
-    const first =
-      `{ "update_id": 7,\t"message": {${from},"chat":{"id":9007199254740993},"text":"\\u0041ä😀}" } }`;
-    telegram.push(first);
-    telegram.push(
-      `{"update_id":8,"poll_answer":{"user":{"id":42},"n":12345678901234567890,"x":1.0e5}}`,
-    );
-    const forward = startConnect(forwardTo(app, telegram));
-    await forward.line("poll_answer 8  200 OK");
-    telegram.push(message(9));
-    await forward.line("message 9  200 OK");
-    assertEquals((await forward.interrupt()).code, 130);
-    assertEquals(forward.out.at(-1), "3 forwarded, 0 refused, interrupted");
-    const bodies = (await app.events()).map(({ body }) => body);
-    assertEquals(bodies.slice(0, 2), [
-      first,
-      `{"update_id":8,"poll_answer":{"user":{"id":42},"n":12345678901234567890,"x":1.0e5}}`,
-    ]);
-    assertEquals(bodies.length, 3);
-    assertEquals(telegram.pending, 0);
-  },
-);
+testTelegram("--forward hands on updates byte for byte, in order", async (telegram) => {
+  await using app = await startIntakeApp("messenger");
+  const from = '"from":{"id":42}';
+  const first =
+    `{ "update_id": 7,\t"message": {${from},"chat":{"id":9007199254740993},"text":"\\u0041ä😀}" } }`;
+  telegram.push(first);
+  telegram.push(
+    `{"update_id":8,"poll_answer":{"user":{"id":42},"n":12345678901234567890,"x":1.0e5}}`,
+  );
+  const forward = startConnect(forwardTo(app, telegram));
+  await forward.line("poll_answer 8  200 OK");
+  telegram.push(message(9));
+  await forward.line("message 9  200 OK");
+  assertEquals((await forward.interrupt()).code, 130);
+  assertEquals(forward.out.at(-1), "3 forwarded, 0 refused, interrupted");
+  const bodies = (await app.events()).map(({ body }) => body);
+  assertEquals(bodies.slice(0, 2), [
+    first,
+    `{"update_id":8,"poll_answer":{"user":{"id":42},"n":12345678901234567890,"x":1.0e5}}`,
+  ]);
+  assertEquals(bodies.length, 3);
+  assertEquals(telegram.pending, 0);
+});
 
-testTelegram(
-  "connect telegram --forward goes past what the app refuses for good",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger");
-    telegram.push(message(1, 43));
-    telegram.push(`{"update_id":2}`);
-    telegram.push(message(3));
-    const forward = startConnect(forwardTo(app, telegram, "--json"));
-    await forward.line('"id":"3"');
-    assertEquals((await forward.interrupt()).code, 130);
-    const lines = forward.out.map((line) => JSON.parse(line));
-    assertEquals(lines.slice(0, 3).map(({ id, status, code }) => [id, status, code]), [
-      ["1", 403, "AUTH_001"],
-      ["2", 400, "INVALID_BODY"],
-      ["3", 200, null],
-    ]);
-    assertEquals(lines[3], { forwarded: 1, refused: 2, interrupted: true });
-    assertEquals(telegram.pending, 0);
-  },
-);
+testTelegram("--forward goes past what the app refuses for good", async (telegram) => {
+  await using app = await startIntakeApp("messenger");
+  telegram.push(message(1, 43));
+  telegram.push(`{"update_id":2}`);
+  telegram.push(message(3));
+  const forward = startConnect(forwardTo(app, telegram, "--json"));
+  await forward.line('"id":"3"');
+  assertEquals((await forward.interrupt()).code, 130);
+  const lines = forward.out.map((line) => JSON.parse(line));
+  assertEquals(lines.slice(0, 3).map(({ id, status, code }) => [id, status, code]), [
+    ["1", 403, "AUTH_001"],
+    ["2", 400, "INVALID_BODY"],
+    ["3", 200, null],
+  ]);
+  assertEquals(lines[3], { forwarded: 1, refused: 2, interrupted: true });
+  assertEquals(telegram.pending, 0);
+});
 
 /** Answers that end it, whatever is sent, and what is said of them. */
 const MISTAKEN = {
@@ -201,7 +189,7 @@ const MISTAKEN = {
 
 for (const [status, hint] of Object.entries(MISTAKEN)) {
   testTelegram(
-    `connect telegram --forward ends at ${status}, and loses nothing`,
+    `--forward ends at ${status}, and loses nothing`,
     async (telegram) => {
       await using app = await startIntakeApp(
         "messenger",
@@ -224,31 +212,28 @@ for (const [status, hint] of Object.entries(MISTAKEN)) {
   );
 }
 
-testTelegram(
-  "connect telegram --forward tries again at 429 and 5xx, as late as asked",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger", (count) => {
-      if (count === 0) return new Response(null, { status: 503 });
-      return count < 3
-        ? new Response(null, { status: 429, headers: { "Retry-After": "17" } })
-        : undefined;
-    });
-    telegram.push(message(1));
-    telegram.push(message(2));
-    const forward = startConnect(forwardTo(app, telegram));
-    await forward.line("message 2  200 OK");
-    await forward.interrupt();
-    assertEquals(forward.pauses.slice(0, 3), [1_000, 17_000, 17_000]);
-    const { host } = new URL(app.url);
-    assertEquals(forward.err.slice(1), [
-      `The app at ${host} answers 503 to 1; trying again`,
-      `The app at ${host} answers 429 to 1; trying again in 17 s`,
-    ]);
-    assertEquals((await app.events()).length, 2);
-  },
-);
+testTelegram("--forward tries again at 429 and 5xx, as late as asked", async (telegram) => {
+  await using app = await startIntakeApp("messenger", (count) => {
+    if (count === 0) return new Response(null, { status: 503 });
+    return count < 3
+      ? new Response(null, { status: 429, headers: { "Retry-After": "17" } })
+      : undefined;
+  });
+  telegram.push(message(1));
+  telegram.push(message(2));
+  const forward = startConnect(forwardTo(app, telegram));
+  await forward.line("message 2  200 OK");
+  await forward.interrupt();
+  assertEquals(forward.pauses.slice(0, 3), [1_000, 17_000, 17_000]);
+  const { host } = new URL(app.url);
+  assertEquals(forward.err.slice(1), [
+    `The app at ${host} answers 503 to 1; trying again`,
+    `The app at ${host} answers 429 to 1; trying again in 17 s`,
+  ]);
+  assertEquals((await app.events()).length, 2);
+});
 
-testTelegram("connect telegram --forward outlives an API that fails", async (telegram) => {
+testTelegram("--forward outlives an API that fails", async (telegram) => {
   await using app = await startIntakeApp("messenger");
   telegram.insteadOf.getUpdates = [
     () =>
@@ -295,7 +280,7 @@ const PASSING: readonly (readonly [() => Response, number])[] = [
 for (const [answer, pauseMs] of PASSING) {
   const { status } = answer();
   testTelegram(
-    `connect telegram --forward outlives ${status} at its start, for ${pauseMs} ms`,
+    `--forward outlives ${status} at its start, for ${pauseMs} ms`,
     async (telegram) => {
       await using app = await startIntakeApp("messenger");
       telegram.webhook = { url: "https://bot.example.com/webhook" };
@@ -311,7 +296,7 @@ for (const [answer, pauseMs] of PASSING) {
   );
 
   testTelegram(
-    `connect telegram tries again after ${status}, for ${pauseMs} ms`,
+    `tries again after ${status}, for ${pauseMs} ms`,
     async (telegram) => {
       telegram.insteadOf.setWebhook = [answer];
       telegram.insteadOf.getWebhookInfo = [answer];
@@ -324,20 +309,17 @@ for (const [answer, pauseMs] of PASSING) {
   );
 }
 
-testTelegram(
-  "connect telegram ends after three tries, and at a limit that lasts",
-  async (telegram) => {
-    const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
-    telegram.insteadOf.setWebhook = Array(3).fill(() => refusal(502, "Bad Gateway"));
-    const failing = startConnect(args);
-    assertEquals((await failing.ended).code, 1);
-    assertEquals([failing.pauses, failing.err.length], [[1_000, 2_000], 2]);
-    telegram.insteadOf.setWebhook = [() => refusal(429, "Slow", { retry_after: 61 })];
-    const limited = startConnect(args);
-    assertEquals([(await limited.ended).code, limited.pauses], [1, []]);
-    assertStringIncludes(limited.err[0]!, "429 Slow");
-  },
-);
+testTelegram("ends after three tries, and at a limit that lasts", async (telegram) => {
+  const args = ["telegram", "https://bot.example.com", ...apiOf(telegram)];
+  telegram.insteadOf.setWebhook = Array(3).fill(() => refusal(502, "Bad Gateway"));
+  const failing = startConnect(args);
+  assertEquals((await failing.ended).code, 1);
+  assertEquals([failing.pauses, failing.err.length], [[1_000, 2_000], 2]);
+  telegram.insteadOf.setWebhook = [() => refusal(429, "Slow", { retry_after: 61 })];
+  const limited = startConnect(args);
+  assertEquals([(await limited.ended).code, limited.pauses], [1, []]);
+  assertStringIncludes(limited.err[0]!, "429 Slow");
+});
 
 testWith(
   ["net"],
@@ -354,7 +336,7 @@ testWith(
   },
 );
 
-testTelegram("connect telegram --forward says what to do about a webhook", async (telegram) => {
+testTelegram("--forward says what to do about a webhook", async (telegram) => {
   await using app = await startIntakeApp("messenger");
   telegram.webhook = { url: "https://bot.example.com/webhook" };
   const refused = await connect(forwardTo(app, telegram));
@@ -371,39 +353,33 @@ testTelegram("connect telegram --forward says what to do about a webhook", async
   assertStringIncludes(forward.err[0]!, "The webhook https://bot.example.com/webhook is deleted: ");
 });
 
-testTelegram(
-  "connect telegram --forward ends when a webhook is registered meanwhile",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger");
-    telegram.push(message(1));
-    const forward = startConnect(forwardTo(app, telegram));
-    await forward.line("message 1");
-    telegram.webhook = { url: "https://bot.example.com/webhook" };
-    telegram.insteadOf.getUpdates = [];
-    // It ends the call that waits, if there is one already: the next one is refused.
-    telegram.push(message(2));
-    const { code, err } = await forward.ended;
-    assertEquals(code, 1);
-    assertStringIncludes(
-      err.at(-1)!,
-      "another program fetches this bot's updates, or a webhook was",
-    );
-  },
-);
+testTelegram("--forward ends when a webhook is registered meanwhile", async (telegram) => {
+  await using app = await startIntakeApp("messenger");
+  telegram.push(message(1));
+  const forward = startConnect(forwardTo(app, telegram));
+  await forward.line("message 1");
+  telegram.webhook = { url: "https://bot.example.com/webhook" };
+  telegram.insteadOf.getUpdates = [];
+  // It ends the call that waits, if there is one already: the next one is refused.
+  telegram.push(message(2));
+  const { code, err } = await forward.ended;
+  assertEquals(code, 1);
+  assertStringIncludes(
+    err.at(-1)!,
+    "another program fetches this bot's updates, or a webhook was",
+  );
+});
 
-testTelegram(
-  "connect telegram --forward asks for updates after those that are answered",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger");
-    telegram.push(message("9223372036854775807"));
-    const forward = startConnect(forwardTo(app, telegram, "--events", "message"));
-    await forward.line("message 9223372036854775807  400 INVALID_BODY");
-    await forward.interrupt();
-    const calls = telegram.callsOf("getUpdates").map(({ params }) => params);
-    assertEquals(calls[0], { timeout: "30", allowed_updates: '["message"]' });
-    assertEquals(calls.at(-1)?.offset, "9223372036854775808");
-  },
-);
+testTelegram("--forward asks for updates after those that are answered", async (telegram) => {
+  await using app = await startIntakeApp("messenger");
+  telegram.push(message("9223372036854775807"));
+  const forward = startConnect(forwardTo(app, telegram, "--events", "message"));
+  await forward.line("message 9223372036854775807  400 INVALID_BODY");
+  await forward.interrupt();
+  const calls = telegram.callsOf("getUpdates").map(({ params }) => params);
+  assertEquals(calls[0], { timeout: "30", allowed_updates: '["message"]' });
+  assertEquals(calls.at(-1)?.offset, "9223372036854775808");
+});
 
 testTelegram("Ctrl-C lets the app answer what it was handed", async (telegram) => {
   const answered = Promise.withResolvers<undefined>();
@@ -422,25 +398,22 @@ testTelegram("Ctrl-C lets the app answer what it was handed", async (telegram) =
   assertEquals(telegram.pending, 1);
 });
 
-testTelegram(
-  "connect telegram --forward says if Telegram does not learn what is done",
-  async (telegram) => {
-    await using app = await startIntakeApp("messenger", () => {
-      telegram.insteadOf.getUpdates = [
-        () => refusal(401, "Unauthorized"),
-        () => refusal(500, "No"),
-      ];
-      return undefined;
-    });
-    telegram.push(message(1));
-    const forward = startConnect(forwardTo(app, telegram));
-    const { code, err } = await forward.ended;
-    assertEquals(code, 1);
-    assertStringIncludes(err[1]!, "some come again, as duplicates");
-  },
-);
+testTelegram("--forward says if Telegram does not learn what is done", async (telegram) => {
+  await using app = await startIntakeApp("messenger", () => {
+    telegram.insteadOf.getUpdates = [
+      () => refusal(401, "Unauthorized"),
+      () => refusal(500, "No"),
+    ];
+    return undefined;
+  });
+  telegram.push(message(1));
+  const forward = startConnect(forwardTo(app, telegram));
+  const { code, err } = await forward.ended;
+  assertEquals(code, 1);
+  assertStringIncludes(err[1]!, "some come again, as duplicates");
+});
 
-testTelegram("connect telegram --forward does not run in circles", async (telegram) => {
+testTelegram("--forward does not run in circles", async (telegram) => {
   await using app = await startIntakeApp("messenger");
   const same = () => new Response(`{"ok":true,"result":[${message(1)}]}`);
   telegram.insteadOf.getUpdates = Array.from({ length: 5 }, () => same);

@@ -61,14 +61,11 @@ function hasScript(): boolean {
   }
 }
 
-testFilledKv(
-  "the tool writes its result, and nothing else where no terminal is",
-  async (path) => {
-    assertEquals(await ended(startCli("purge", "--all", "--yes", "--kv", path)), {
-      ...{ code: 0, out: `${MANY} purged\n`, err: "" },
-    });
-  },
-);
+testFilledKv("the tool writes its result, and nothing else where no terminal is", async (path) => {
+  assertEquals(await ended(startCli("purge", "--all", "--yes", "--kv", path)), {
+    ...{ code: 0, out: `${MANY} purged\n`, err: "" },
+  });
+});
 
 testKv("the tool ends with 2 for a mistake, and 1 for what it cannot do", async (kv, path) => {
   await writeDone(kv, "bot", 1);

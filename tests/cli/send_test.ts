@@ -230,15 +230,11 @@ testSend("messenger", "send messenger sends a message of a user", async (send, a
   assertEquals((await send("message", "--user", "43")).out[0]?.slice(0, 12), "403 AUTH_001");
 });
 
-testSend(
-  "messenger",
-  "send messenger --id sends the same update twice",
-  async (send, app) => {
-    for (let i = 0; i < 2; i++) assertEquals((await send("message", "--id", "77")).code, 0);
-    assertEquals((await eventsOf(app)).length, 1);
-    assertEquals((await app.store.get("messenger:77"))?.deliveryId, "77");
-  },
-);
+testSend("messenger", "send messenger --id sends the same update twice", async (send, app) => {
+  for (let i = 0; i < 2; i++) assertEquals((await send("message", "--id", "77")).code, 0);
+  assertEquals((await eventsOf(app)).length, 1);
+  assertEquals((await app.store.get("messenger:77"))?.deliveryId, "77");
+});
 
 testSend("messenger", "send messenger sends updates of several kinds", async (send, app) => {
   const kinds = ["edited_message", "callback_query", "inline_query", "message_reaction"];
