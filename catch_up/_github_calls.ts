@@ -14,6 +14,7 @@ import {
   type Hints,
   networkReasonOf,
   refuseRedirect,
+  unknownForm,
 } from "../core/call_api.ts";
 import { type CatchUpOptions, GITHUB_API } from "./options.ts";
 
@@ -144,7 +145,7 @@ function asApp(
       const token = fieldOf(answer.json, "token");
       const until = Date.parse(String(fieldOf(answer.json, "expires_at")));
       if (typeof token !== "string" || Number.isNaN(until)) {
-        throw new ApiError(`${name} answers in an unknown form, without a token`);
+        throw unknownForm(name, "no token", answer.status);
       }
       installation = { token, until };
     }

@@ -12,10 +12,14 @@ import {
   type Hints,
   quoted,
   retryAfterOf,
+  unknownForm,
 } from "../core/call_api.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
 import { type GithubCall, type SendCall, senderOf } from "./_github_calls.ts";
 import { type CatchUpOptions, FORMS } from "./options.ts";
+
+/** Name of the API in messages. */
+export const GITHUB = "GitHub's API";
 
 /** Most pages of one list: 100,000 entries. */
 const MAX_PAGES = 1_000;
@@ -130,7 +134,7 @@ export class GithubWebhooks {
     const { signal, now, persist = (call) => call() } = this.#world;
     const call: GithubCall = {
       ...{ method: "GET", ...options, path: this.#path + path, signal },
-      name: `GitHub's API (${this.#nameOf(path)})`,
+      name: `${GITHUB} (${this.#nameOf(path)})`,
       hints: { ...this.#hints, ...hints },
     };
     return persist(async () => {
@@ -163,13 +167,13 @@ export class GithubWebhooks {
   async *#pages(path: string, etag?: string): AsyncGenerator<GithubPage<Element>> {
     let query: Readonly<Record<string, string>> | undefined = { per_page: "100" };
     for (let count = 0; query !== undefined; count++) {
-      if (count >= MAX_PAGES) throw unknownForm("a list without an end");
+      if (count >= MAX_PAGES) throw unknownForm(GITHUB, "a list without an end");
       const answer: ApiAnswer = await this.call(path, { query, ...count === 0 && { etag } });
       if (answer.status === 304) return;
       yield { elements: elementsIn(answer), headers: answer.headers };
       query = nextPageOf(answer.headers.get("Link") ?? "");
       if (query !== undefined && Object.keys(query).length === 0) {
-        throw unknownForm("a next page of no name");
+        throw unknownForm(GITHUB, "a next page of no name");
       }
     }
   }
@@ -188,13 +192,6 @@ export function logPath(hook: string | undefined): string {
 /** Lists webhooks, for a message that lets the user choose. */
 export function listed(hooks: readonly GithubHook[]): string {
   return hooks.map(({ id, url }) => `${id} (${URL.parse(url)?.host ?? "?"})`).join(", ");
-}
-
-/** Makes the error of an answer that is not as documented. */
-export function unknownForm(what: string): ApiError {
-  return new ApiError(
-    `GitHub's API answers in an unknown form, with ${what}: is the address of the API right?`,
-  );
 }
 
 function refusalOf({ name, hints }: GithubCall, answer: ApiAnswer, now: number): ApiError {
@@ -258,7 +255,7 @@ function nextPageOf(link: string): Readonly<Record<string, string>> | undefined 
 /** Reads the elements of a list. `JSON.parse` would round their ids. */
 function elementsIn({ text, json }: ApiAnswer): Element[] {
   if (!Array.isArray(json) || json.some((each) => typeof each !== "object" || each === null)) {
-    throw unknownForm("no list");
+    throw unknownForm(GITHUB, "no list");
   }
   if (text === "") return json;
   return elementsOf(text).map((each, i) => ({ ...json[i], id: memberOf(each, "id") }));
@@ -266,7 +263,7 @@ function elementsIn({ text, json }: ApiAnswer): Element[] {
 
 function hookOf(facts: Element): GithubHook {
   const [id, url] = [String(facts.id), fieldOf(facts.config, "url")];
-  if (!FORMS.id[1].test(id)) throw unknownForm("a webhook without id");
+  if (!FORMS.id[1].test(id)) throw unknownForm(GITHUB, "a webhook without id");
   return { id, url: typeof url === "string" ? url : "", facts };
 }
 
@@ -281,7 +278,7 @@ function attemptOf(entry: Element): GithubAttempt {
   const deliveredAt = Date.parse(quoted(delivered_at));
   const isKnown = FORMS.id[1].test(String(id)) && isName(guid) && isName(event) &&
     !Number.isNaN(deliveredAt);
-  if (!isKnown) throw unknownForm("a delivery without id, guid, event or time");
+  if (!isKnown) throw unknownForm(GITHUB, "a delivery without id, guid, event or time");
   const status = Number(status_code ?? 0);
   return { id: String(id), guid, event, deliveredAt, status, isRedelivery: redelivery === true };
 }

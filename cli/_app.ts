@@ -1,8 +1,14 @@
 /** The app that deliveries are sent to: its address, and its answers. */
-import { networkReasonOf, readBytes } from "../core/call_api.ts";
+import { networkReasonOf, quoted, readBytes } from "../core/call_api.ts";
 import { httpUrl } from "../core/hosts.ts";
 import type { TestDelivery } from "../testing/mod.ts";
 import { UsageError } from "./_world.ts";
+
+/** Longest wait for an answer. */
+const TIMEOUT_MS = 60_000;
+
+/** Longest text of an answer that is shown. */
+const MAX_TEXT = 200;
 
 /** Largest answer that is read. */
 const MAX_ANSWER_BYTES = 64 * 1024;
@@ -49,9 +55,10 @@ export function appIn(text: string | undefined, port: string | number): string {
 export async function sendTo(
   app: string,
   { method, headers, body }: TestDelivery,
-  signal: AbortSignal,
+  ending = new AbortController().signal,
 ): Promise<AppAnswer> {
   const start = performance.now();
+  const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ending]);
   try {
     const response = await fetch(app, { method, headers, body, signal, redirect: "manual" });
     const bytes = await readBytes(response, MAX_ANSWER_BYTES) ?? new Uint8Array();
@@ -70,7 +77,13 @@ export async function sendTo(
   }
 }
 
-/** Joins the parts of an answer, without empty ones. */
-export function joined(...parts: readonly (string | number | null)[]): string {
-  return parts.filter((part) => part).join(" ");
+/** Formats the status and the code of an answer. */
+export function statusOf({ status, code }: AppAnswer): string {
+  return [status, quoted(code)].filter((part) => part).join(" ");
+}
+
+/** Formats an answer, with the time that it took. */
+export function lineOf(answer: AppAnswer): string {
+  const parts = [statusOf(answer), quoted(answer.text).slice(0, MAX_TEXT)];
+  return `${parts.filter((part) => part).join(" ")}  ${answer.ms} ms`;
 }

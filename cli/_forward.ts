@@ -1,17 +1,11 @@
-import { callAgain, quoted, retryAfterOf } from "../core/call_api.ts";
+import { callAgain, retryAfterOf } from "../core/call_api.ts";
 import type { TestDelivery } from "../testing/mod.ts";
-import { type AppAnswer, joined, sendTo } from "./_app.ts";
+import { type AppAnswer, lineOf, sendTo, statusOf } from "./_app.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
 import { type CliWorld, messageOf } from "./_world.ts";
 
-/** Longest wait for the app's answer. */
-const TIMEOUT_MS = 60_000;
-
 /** Time that the app has left for its answer once the user has interrupted the tool. */
 const GRACE_MS = 5_000;
-
-/** Longest text of an answer that is shown. */
-const MAX_TEXT = 200;
 
 /** First and longest pause between two tries. */
 const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1_000, 10_000];
@@ -102,10 +96,9 @@ export class Forwarder {
       if (typeof answer === "string") {
         await this.#pause(answer, attempt, undefined);
       } else if (answer.status >= 500 || TEMPORARY.includes(answer.status)) {
-        const { status, headers } = answer;
-        const answered = joined(status, quoted(answer.code));
-        const trouble = `The app at ${this.#host} answers ${answered} to ${item.id}`;
-        await this.#pause(trouble, attempt, retryAfterOf(headers, this.world.now()));
+        const trouble = `The app at ${this.#host} answers ${statusOf(answer)} to ${item.id}`;
+        const requestedMs = retryAfterOf(answer.headers, this.world.now());
+        await this.#pause(trouble, attempt, requestedMs);
       } else {
         this.#trouble = undefined;
         return this.#settle(item, answer);
@@ -116,9 +109,8 @@ export class Forwarder {
   /** Sends a delivery; returns the reason if there is no answer. */
   async #send(delivery: TestDelivery): Promise<AppAnswer | string> {
     const grace = graceAfter(this.signal);
-    const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), grace.signal]);
     try {
-      return await sendTo(this.options.app, delivery, signal);
+      return await sendTo(this.options.app, delivery, grace.signal);
     } catch (error) {
       return messageOf(error);
     } finally {
@@ -128,29 +120,21 @@ export class Forwarder {
 
   /** Writes an answer that is final. */
   #settle(item: Item, answer: AppAnswer): void {
-    const { status, ms } = answer;
-    const code = quoted(answer.code) || null;
-    const text = quoted(answer.text).slice(0, MAX_TEXT);
+    const { status, code, text, ms } = answer;
     const isTaken = status >= 200 && status < 300;
     if (!isTaken && (status < 400 || status in MISTAKEN)) {
       const why = MISTAKEN[status] ??
         "a redirect, which is not followed: give its address with --url";
-      throw new Error(
-        `The app at ${this.#host} answers ${
-          joined(status, code)
-        } to ${item.id}: ${why}. Nothing was skipped.`,
-      );
+      const answered = `answers ${statusOf(answer)} to ${item.id}`;
+      throw new Error(`The app at ${this.#host} ${answered}: ${why}. Nothing was skipped.`);
     }
     if (isTaken) this.#forwarded++;
     else this.#refused++;
-    if (this.options.json) {
-      this.world.out(JSON.stringify({ ...item, status, code, text, ms }));
-      return;
-    }
+    const end = isTaken ? "" : "  refused for good";
     this.world.out(
-      `${item.type} ${item.id}  ${joined(status, code, text)}  ${ms} ms${
-        isTaken ? "" : "  refused for good"
-      }`,
+      this.options.json
+        ? JSON.stringify({ ...item, status, code, text, ms })
+        : `${item.type} ${item.id}  ${lineOf(answer)}${end}`,
     );
   }
 

@@ -1,11 +1,11 @@
 import {
+  GITHUB,
   type GithubHook,
   type GithubWebhooks,
   listed,
   openGithub,
-  unknownForm,
 } from "../catch_up/github_api.ts";
-import { fieldOf, quoted } from "../core/call_api.ts";
+import { fieldOf, quoted, unknownForm } from "../core/call_api.ts";
 import { oneLine } from "../core/log.ts";
 import type { Forwarder } from "./_forward.ts";
 import { forwardLog } from "./_github_deliveries.ts";
@@ -97,7 +97,7 @@ export class Github {
 
 function eventsOf({ facts: { events } }: GithubHook): string[] {
   if (Array.isArray(events)) return events.map(quoted);
-  throw unknownForm("a webhook without events");
+  throw unknownForm(GITHUB, "a webhook without events");
 }
 
 function responseOf(response: unknown): string {

@@ -6,6 +6,7 @@ import {
   type Hints,
   quoted,
   retryAfterOf,
+  unknownForm,
 } from "../core/call_api.ts";
 import type { Forwarder } from "./_forward.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
@@ -127,10 +128,12 @@ export class Telegram {
     };
     const timeoutMs = POLL_SECONDS * 1_000 + POLL_EXTRA_MS;
     const result = await this.#call("getUpdates", params, timeoutMs);
-    if (!result.startsWith("[")) throw unknownForm("getUpdates");
+    if (!result.startsWith("[")) throw unknownForm(nameOf("getUpdates"), "no list");
     return elementsOf(result).map((json) => {
       const id = memberOf(json, "update_id");
-      if (id === undefined || !/^\d{1,20}$/.test(id)) throw unknownForm("getUpdates");
+      if (id === undefined || !/^\d{1,20}$/.test(id)) {
+        throw unknownForm(nameOf("getUpdates"), "an update without id");
+      }
       const type = Object.keys(JSON.parse(json)).find((name) => name !== "update_id");
       return { id, type: quoted(type) || "update", json };
     });
@@ -160,7 +163,7 @@ export class Telegram {
     const info = JSON.parse(await this.#call("getWebhookInfo", {}));
     const [url, pending] = [fieldOf(info, "url"), fieldOf(info, "pending_update_count")];
     if (typeof url !== "string" || !Number.isSafeInteger(pending)) {
-      throw unknownForm("getWebhookInfo");
+      throw unknownForm(nameOf("getWebhookInfo"), "no webhook");
     }
     const events = fieldOf(info, "allowed_updates");
     return {
@@ -184,7 +187,7 @@ export class Telegram {
   ): Promise<string> {
     const { options: { api, token }, world } = this.#forwarder;
     const answer = await callApi({
-      ...{ name: `Telegram's API (${method})`, url: `${api}/bot${token}/${method}` },
+      ...{ name: nameOf(method), url: `${api}/bot${token}/${method}` },
       ...{ method: "POST", body: new URLSearchParams(params), signal, hints: HINTS },
       ...timeoutMs !== undefined && { timeoutMs },
     });
@@ -192,6 +195,11 @@ export class Telegram {
     if (result) return result;
     throw refusalOf(method, answer, world.now());
   }
+}
+
+/** Makes the name of a method for messages. */
+function nameOf(method: string): string {
+  return `Telegram's API (${method})`;
 }
 
 /** An update, as it was written. */
@@ -215,19 +223,14 @@ function allowedUpdates(events: readonly string[] | undefined): { allowed_update
 
 function refusalOf(method: string, { status, headers, json }: ApiAnswer, now: number): ApiError {
   const description = quoted(fieldOf(json, "description"));
-  if (fieldOf(json, "ok") !== false || description === "") return unknownForm(method, status);
+  if (fieldOf(json, "ok") !== false || description === "") {
+    return unknownForm(nameOf(method), "no result", status);
+  }
   const errorCode = fieldOf(json, "error_code");
   const code = Number.isSafeInteger(errorCode) ? errorCode as number : status;
   const seconds = fieldOf(fieldOf(json, "parameters"), "retry_after");
-  return new ApiError(`Telegram's API (${method}) answers ${code} ${description}`, {
+  return new ApiError(`${nameOf(method)} answers ${code} ${description}`, {
     ...{ status: code, isTemporary: code === 429 || code >= 500, hints: HINTS },
     retryAfterMs: typeof seconds === "number" ? seconds * 1_000 : retryAfterOf(headers, now),
   });
-}
-
-function unknownForm(method: string, status = 200): ApiError {
-  return new ApiError(
-    `Telegram's API (${method}) answers ${status} in an unknown form: is --api the address of a Bot API?`,
-    { status, isTemporary: status === 429 || status >= 500 },
-  );
 }

@@ -1,5 +1,5 @@
-import { joined, sendTo } from "./_app.ts";
 import { oneLine } from "../core/log.ts";
+import { type AppAnswer, lineOf, sendTo } from "./_app.ts";
 import { optionLines, section, wrap } from "./_arguments.ts";
 import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
 import { PLATFORMS, readSendOptions, SEND_OPTIONS, type SendOptions } from "./_send_options.ts";
@@ -33,15 +33,9 @@ const SEND_HELP = [
 /** Most answers that are written one by one. */
 const MAX_LINES = 20;
 
-/** Longest wait for an answer. */
-const TIMEOUT_MS = 60_000;
-
-interface Answer {
-  readonly status: number;
-  readonly code: string | null;
-  readonly text: string;
-  readonly ms: number;
-  /** The delivery's id, by which `events show` finds its event. */
+/** Answer to a delivery. */
+interface Answer extends AppAnswer {
+  /** Id of the delivery, by which `events show` finds its event. */
   readonly id: string | undefined;
 }
 
@@ -67,7 +61,7 @@ export async function runSend(
   try {
     await sendAll(options, payload, (answer) => {
       if (answers.push(answer) <= MAX_LINES || options.json) {
-        io.out(options.json ? JSON.stringify(answer) : lineOf(answer));
+        io.out(shown(answer, options.json));
       }
     });
   } finally {
@@ -114,14 +108,13 @@ function remedyFor(
 
 async function send(options: SendOptions, payload: object): Promise<Answer> {
   const delivery = requestOf(options, payload);
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const { status, code, text, ms } = await sendTo(options.url, delivery, signal);
-  return { status, code, text, ms, id: deliveryIdOf(delivery) };
+  return { ...await sendTo(options.url, delivery), id: deliveryIdOf(delivery) };
 }
 
-function lineOf({ status, code, text, ms, id }: Answer): string {
-  const line = `${joined(status, code, oneLine(text).slice(0, 200))}  ${ms} ms`;
-  return id === undefined ? line : `${line}  id ${oneLine(id)}`;
+function shown({ id, ...answer }: Answer, asJson: boolean | undefined): string {
+  const { status, code, text, ms } = answer;
+  if (asJson) return JSON.stringify({ status, code, text, ms, id });
+  return id === undefined ? lineOf(answer) : `${lineOf(answer)}  id ${oneLine(id)}`;
 }
 
 function summaryOf(answers: readonly Answer[]): string {

@@ -38,11 +38,11 @@ export interface ApiCall {
   readonly maxBytes?: number;
   /** End of the call before its answer: it rejects with the signal's reason. */
   readonly signal: AbortSignal;
-  /** What to do about errors, by their statuses. */
+  /** Hints for errors. */
   readonly hints?: Hints;
 }
 
-/** What to do about errors, by their statuses. */
+/** Advice that ends the messages of errors, by their statuses. */
 export type Hints = Readonly<Record<number, string>>;
 
 /** Answer of an API. */
@@ -162,6 +162,15 @@ export async function readBytes(
 /** Makes a short line of a text from outside. */
 export function quoted(text: unknown): string {
   return typeof text === "string" ? oneLine(text).trim().slice(0, MAX_QUOTE) : "";
+}
+
+/** Makes the error of an answer that is not as the API's documentation says. */
+export function unknownForm(name: string, what: string, status = 200): ApiError {
+  const isTemporary = status === 429 || status >= 500;
+  return new ApiError(
+    `${name} answers ${status} in an unknown form, with ${what}: is the address of the API right?`,
+    { status, isTemporary },
+  );
 }
 
 /** Reads a field of a value that may be an object. */

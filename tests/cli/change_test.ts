@@ -156,7 +156,7 @@ const ASKING: readonly (readonly [string[], string, string])[] = [
   [["delete-answers", "--all"], "Delete 1 answer for good?", "deleted"],
 ];
 
-/** What the commands that ask can change. */
+/** Lists everything that the commands that ask can change. */
 async function contentOf(store: EventStore): Promise<string> {
   const states = await Array.fromAsync(store.states(), ({ key }) => key);
   const answers = await Array.fromAsync(store.answers(), ({ name }) => name);
