@@ -74,7 +74,7 @@ export interface GithubAttempt {
 }
 
 /** Page of a list. */
-export interface GithubPage<T> {
+interface GithubPage<T> {
   readonly elements: readonly T[];
   readonly headers: Headers;
 }

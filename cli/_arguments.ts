@@ -25,7 +25,7 @@ export const UNITS: Readonly<Record<string, number>> = {
 };
 
 /** Option of a command. */
-export interface Option<T = unknown> {
+interface Option<T = unknown> {
   readonly about: string;
   /** Word for its value in help texts; undefined if it takes none. */
   readonly value?: string;
@@ -49,7 +49,7 @@ export type Values<O extends Options> = {
 };
 
 /** Command line, split into its parts. */
-export interface CommandLine {
+interface CommandLine {
   /** Words that are not options. */
   readonly words: readonly string[];
   /** Texts of the options; an empty one for an option without a value. */

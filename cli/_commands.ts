@@ -127,7 +127,7 @@ const ASKS_ALWAYS = "It asks before. Without a terminal it needs --yes.";
 const INTERRUPT = "Ctrl-C stops it between two commits: the changes up to then remain.";
 
 /** Commands on events. */
-export const COMMANDS = {
+const COMMANDS = {
   list: {
     about: "List events, one per line: received, state, attempts, type, id, last error",
     example: "events list --state dead --newer-than 2d --limit 20",

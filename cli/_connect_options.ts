@@ -6,10 +6,10 @@ import { secretIn } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Platform that an app is connected to. */
-export type ConnectPlatform = "telegram" | "github";
+type ConnectPlatform = "telegram" | "github";
 
 /** Task of `connect`: to show what is registered, to register a webhook, or to fetch for an app here. */
-export type ConnectTask = "show" | "register" | "forward";
+type ConnectTask = "show" | "register" | "forward";
 
 const EVENT = /^[a-z][a-z0-9_]{0,99}$/;
 

@@ -10,7 +10,7 @@ const KV_TIMEOUT_MS = 10_000;
 const SQLITE_HEADER = "SQLite format 3\0";
 
 /** Store that a command line refers to. */
-export interface MeantStore {
+interface MeantStore {
   readonly namespace: string;
   /** Note for the user; undefined if all is as expected. */
   readonly note?: string;

@@ -17,7 +17,7 @@ const TIMEOUT_MS = 30_000;
 const MAX_QUOTE = 300;
 
 /** Call of an API. */
-export interface ApiCall {
+interface ApiCall {
   /** Name for messages. */
   readonly name: string;
   readonly url: string;
