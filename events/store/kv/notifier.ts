@@ -71,81 +71,58 @@ export function createNotifier(
   namespace: string,
   log: LogSink = consoleSink,
 ): Notifier {
-  return kind === "enqueue"
-    ? new QueueNotifier(kv, namespace, log)
-    : new WatchNotifier(kv, namespace);
+  return kind === "enqueue" ? queueNotifier(kv, namespace, log) : watchNotifier(kv, namespace);
 }
 
-class QueueNotifier implements Notifier {
-  readonly kind = "enqueue";
-  readonly #kv: Deno.Kv;
-  readonly #namespace: string;
-  readonly #log: LogSink;
-  #notifiedAt = -Infinity;
-  #listens = false;
-
-  constructor(kv: Deno.Kv, namespace: string, log: LogSink) {
-    this.#kv = kv;
-    this.#namespace = namespace;
-    this.#log = log;
-  }
-
-  notify(commit: Deno.AtomicOperation): () => void {
-    const now = performance.now();
-    // The worker of this process is woken directly. And on a full disk, Deno's queue ends the process.
-    if (this.#listens || now - this.#notifiedAt < NOTIFY_PERIOD_MS) return () => {};
-    this.#notifiedAt = now;
-    commit.enqueue({ notifier: this.#namespace });
-    return this.#arrived;
-  }
-
-  async listen(wake: () => void): Promise<void> {
-    this.#listens = true;
-    for (;;) {
-      try {
-        return await this.#listenOnce(wake);
-      } catch (error) {
-        // A newer Deno has written the message, in V8's format. It is a notification, and has ended the listening.
-        if (!isForeign(error)) throw error;
-        wake();
-      }
-    }
-  }
-
-  #listenOnce(wake: () => void): Promise<void> {
-    return this.#kv.listenQueue((message: unknown) => {
+function queueNotifier(kv: Deno.Kv, namespace: string, log: LogSink): Notifier {
+  let notifiedAt = -Infinity;
+  let listens = false;
+  const arrived = () => void (notifiedAt = -Infinity);
+  const listenOnce = (wake: () => void) =>
+    kv.listenQueue((message: unknown) => {
       const notified = (message as { notifier?: unknown } | null)?.notifier;
-      if (notified === this.#namespace) {
-        this.#arrived();
+      if (notified === namespace) {
+        arrived();
         wake();
       } else if (typeof notified !== "string") {
-        const namespace = this.#namespace;
-        writeLog(this.#log, "error", "unknown message in the queue, dropped", { namespace });
+        writeLog(log, "error", "unknown message in the queue, dropped", { namespace });
       }
     });
-  }
-
-  readonly #arrived = (): void => {
-    this.#notifiedAt = -Infinity;
+  return {
+    kind: "enqueue",
+    notify(commit) {
+      const now = performance.now();
+      // The worker of this process is woken directly. And on a full disk, Deno's queue ends the process.
+      if (listens || now - notifiedAt < NOTIFY_PERIOD_MS) return () => {};
+      notifiedAt = now;
+      commit.enqueue({ notifier: namespace });
+      return arrived;
+    },
+    async listen(wake) {
+      listens = true;
+      for (;;) {
+        try {
+          return await listenOnce(wake);
+        } catch (error) {
+          // A newer Deno has written the message, in V8's format. It is a notification, and has ended the listening.
+          if (!isForeign(error)) throw error;
+          wake();
+        }
+      }
+    },
   };
 }
 
-class WatchNotifier implements Notifier {
-  readonly kind = "watch";
-  readonly #kv: Deno.Kv;
-  readonly #key: Deno.KvKey;
-
-  constructor(kv: Deno.Kv, namespace: string) {
-    this.#kv = kv;
-    this.#key = [namespace, "notifier"];
-  }
-
-  notify(commit: Deno.AtomicOperation): () => void {
-    commit.set(this.#key, encodeValue(Date.now()));
-    return () => {};
-  }
-
-  async listen(wake: () => void): Promise<void> {
-    for await (const _ of this.#kv.watch([this.#key])) wake();
-  }
+function watchNotifier(kv: Deno.Kv, namespace: string): Notifier {
+  const key = [namespace, "notifier"];
+  return {
+    kind: "watch",
+    notify(commit) {
+      commit.set(key, encodeValue(Date.now()));
+      return () => {};
+    },
+    async listen(wake) {
+      for await (const _ of kv.watch([key])) wake();
+    },
+  };
 }
