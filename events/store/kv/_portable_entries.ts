@@ -75,22 +75,16 @@ function placeOf(keys: StoreParts["keys"], entry: PortableEntry): Place {
   const now = Date.now();
   switch (entry.kind) {
     case "state": {
-      const { intake = "", key, value, expiresAt } = entry;
-      const state = entryUntil(value, expiresAt, now);
-      return {
-        key: keys.state(intake, key),
-        ...{ value: bytesFromNow(state), expireIn: state.expireIn },
-      };
+      const { intake = "", expiresAt } = entry;
+      const state = entryUntil(entry.value, expiresAt, now);
+      const key = keys.state(intake, entry.key);
+      return { key, value: bytesFromNow(state), expireIn: state.expireIn };
     }
     case "answer": {
       const { name, at, value } = entry;
       // By a clock that was ahead, it would have come in the future.
       const expireIn = Math.min(KEPT_MS, at + KEPT_MS - now);
-      return {
-        key: keys.waiter(name),
-        value: encodeValue(storedAnswer(at, value)),
-        expireIn,
-      };
+      return { key: keys.waiter(name), value: encodeValue(storedAnswer(at, value)), expireIn };
     }
     case "schedule": {
       const { name, plan, at } = entry;
