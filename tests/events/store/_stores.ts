@@ -1,4 +1,9 @@
-import { type EventStore, type EventStoreOptions, openEventStore } from "../../../events/mod.ts";
+import {
+  type EventStore,
+  type EventStoreOptions,
+  type LogRecord,
+  openEventStore,
+} from "../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { FULL_LENGTH } from "../../_length.ts";
 import { perFile } from "../../_per_file.ts";
@@ -131,6 +136,35 @@ function testEngine(
 export async function memoryStore(options: EventStoreOptions = {}): Promise<StoreUnderTest> {
   const opened = await openMemory();
   return { ...opened, store: await openEventStore(opened.kv, options) };
+}
+
+/** A store, and what it logs. */
+export interface LoggedStore {
+  readonly kv: Deno.Kv;
+  readonly store: EventStore;
+  readonly logged: LogRecord[];
+  /** The messages alone. */
+  readonly messages: string[];
+}
+
+/** Opens a store in a KV that keeps what it logs. */
+export async function loggedStore(
+  kv: Deno.Kv,
+  options: EventStoreOptions = {},
+): Promise<LoggedStore> {
+  const [logged, messages]: [LogRecord[], string[]] = [[], []];
+  const log = (record: LogRecord) => {
+    logged.push(record);
+    messages.push(record.message);
+  };
+  const store = await openEventStore(kv, { notifier: "watch", ...options, log });
+  return { kv, store, logged, messages };
+}
+
+/** Does something with a store in memory that keeps what it logs. */
+export async function withLoggedStore(fn: (sut: LoggedStore) => Promise<void>): Promise<void> {
+  using kv = await Deno.openKv(":memory:");
+  await fn(await loggedStore(kv));
 }
 
 async function openMemory(): Promise<OpenedKv> {

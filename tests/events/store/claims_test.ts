@@ -1,29 +1,11 @@
 import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "@std/assert";
-import type { LogRecord } from "../../../middleware/mod.ts";
-import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
+import type { EventStore, Lease } from "../../../events/mod.ts";
 import { claimAll, delivery, idsOf, keysOf, later, recordKey } from "./_events.ts";
+import { withLoggedStore } from "./_stores.ts";
 import { changeValue } from "./_values.ts";
 
 /** Long enough to be taken in, short enough to be waited for. */
 const LEASE_MS = 200;
-
-interface Sut {
-  readonly kv: Deno.Kv;
-  readonly store: EventStore;
-  readonly logged: LogRecord[];
-}
-
-async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
-  using kv = await Deno.openKv(":memory:");
-  const logged: LogRecord[] = [];
-  const store = await openEventStore(kv, {
-    notifier: "watch",
-    log: (record) => void logged.push(record),
-  });
-  await fn({ kv, store, logged });
-}
-
-const messagesOf = (logged: readonly LogRecord[]) => logged.map(({ message }) => message);
 
 /** Fills an event's record up to what a value of a KV holds: no lease fits it. */
 async function fill(kv: Deno.Kv, id: string): Promise<void> {
@@ -52,21 +34,21 @@ const claimNext = (store: EventStore): Promise<Lease[]> =>
   store.claim({ limit: 1, owner: "other", leaseMs: 30_000 });
 
 Deno.test("an event that cannot be leased is put off, logged, and keeps no other waiting", () =>
-  withStore(async ({ kv, store, logged }) => {
+  withLoggedStore(async ({ kv, store, logged, messages }) => {
     const { id } = await store.accept(delivery("d1"));
     await fill(kv, id);
     await later(2);
     const { id: next } = await store.accept(delivery("d2"));
     assertEquals(idsOf(await claimNext(store)), [next]);
     assertEquals(await claimNext(store), []);
-    assertEquals(messagesOf(logged), ["event not leased, put off"]);
+    assertEquals(messages, ["event not leased, put off"]);
     assertEquals(logged[0]!.eventId, id);
     const [due] = (await keysOf(kv, "due")).filter((key) => key.at(-1) === id);
     assertGreater(Number(due!.at(-2)), Date.now() + 200_000);
   }));
 
 Deno.test("an event that cannot be leased lets the others of its key go on", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const { id } = await store.accept(delivery("d1", "{}", "key"));
     const { id: next } = await store.accept(delivery("d2", "{}", "key"));
     await fill(kv, id);
@@ -75,7 +57,7 @@ Deno.test("an event that cannot be leased lets the others of its key go on", () 
   }));
 
 Deno.test("an event that can be leased again after it was put off is leased once", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const { id } = await store.accept(delivery("d1"));
     const key = await recordKey(kv, id);
     const { value } = await kv.get(key);
@@ -93,14 +75,14 @@ Deno.test("an event that can be leased again after it was put off is leased once
   }));
 
 Deno.test("an event of a group that cannot be leased keeps no other waiting", () =>
-  withStore(async ({ kv, store, logged }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = await takeInGroup(store, ["d1", "d2", "d3", "d4"]);
     await fill(kv, ids[1]!);
     const { id: next } = await store.accept(delivery("next"));
     const claimed: string[] = [];
     for (let i = 0; i < 6; i++) claimed.push(...idsOf(await claimNext(store)));
     assertEquals(claimed.toSorted(), [ids[0], ids[2], ids[3], next].toSorted());
-    assertEquals(messagesOf(logged), ["event not leased, put off"]);
+    assertEquals(messages, ["event not leased, put off"]);
     const due = (await keysOf(kv, "due")).map((key) => key.at(-1));
     assertEquals(due.toSorted(), [...ids, next].toSorted());
   }));
@@ -130,7 +112,7 @@ function failFor(kv: Deno.Kv, id: string): void {
 }
 
 Deno.test("an event that fails to be leased three times is put off for a minute", () =>
-  withStore(async ({ kv, store, logged }) => {
+  withLoggedStore(async ({ kv, store, logged, messages }) => {
     const { id } = await store.accept(delivery("d1"));
     await later(2);
     const { id: next } = await store.accept(delivery("d2"));
@@ -138,14 +120,14 @@ Deno.test("an event that fails to be leased three times is put off for a minute"
     for (let i = 0; i < 2; i++) await assertRejects(() => claimNext(store), Error, "odd");
     assertEquals(logged, []);
     assertEquals(idsOf(await claimNext(store)), [next]);
-    assertEquals(messagesOf(logged), ["event not leased, put off"]);
+    assertEquals(messages, ["event not leased, put off"]);
     assertEquals(await claimNext(store), []);
     const [due] = (await keysOf(kv, "due")).filter((key) => key.at(-1) === id);
     assertLess(Number(due!.at(-2)), Date.now() + 61_000);
   }));
 
 Deno.test("an event is leased once by two claims of a worker in the same millisecond", () =>
-  withStore(async ({ store }) => {
+  withLoggedStore(async ({ store }) => {
     const { now } = Date;
     const time = now();
     Date.now = () => time;
@@ -168,7 +150,7 @@ const OVERLOADED = [
 
 Deno.test("an event stays due and in its group while a remote KV refuses requests", async () => {
   for (const message of OVERLOADED) {
-    await withStore(async ({ kv, store, logged }) => {
+    await withLoggedStore(async ({ kv, store, logged }) => {
       const { id } = await store.accept(delivery("d1", "{}", "key"));
       await store.accept(delivery("d2", "{}", "key"));
       let refuses = true;
@@ -199,16 +181,16 @@ function failListAfter(kv: Deno.Kv, entries: number): void {
 }
 
 Deno.test("a claim that fails hands over what it has leased before", () =>
-  withStore(async ({ kv, store, logged }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = await takeInGroup(store, ["d1", "d2"]);
     await store.accept(delivery("next"));
     failListAfter(kv, 1);
     assertEquals(idsOf(await claimAll(store)).toSorted(), ids.toSorted());
-    assertEquals(messagesOf(logged), ["claim failed"]);
+    assertEquals(messages, ["claim failed"]);
   }));
 
 Deno.test("a claim that has leased nothing fails with its cause, and puts nothing off", () =>
-  withStore(async ({ kv, store, logged }) => {
+  withLoggedStore(async ({ kv, store, logged }) => {
     await store.accept(delivery("d1"));
     const before = await keysOf(kv, "due");
     failCommits(kv);

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, exportEvents, openEventStore } from "../../../events/mod.ts";
+import { type EventStore, exportEvents } from "../../../events/mod.ts";
 import { UndecodableError } from "../../../events/store/kv/_layout.ts";
 import { list } from "../../../events/store/kv/_reads.ts";
 import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
@@ -10,16 +10,14 @@ import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "./_events.ts";
+import { type LoggedStore, loggedStore } from "./_stores.ts";
 import { setValue } from "./_values.ts";
 
 /**
  * Values below the namespace of a store that Deno itself cannot read: what another program has written with a newer
  * Deno, in V8's format. The store writes no such value.
  */
-interface Sut {
-  readonly kv: Deno.Kv;
-  readonly store: EventStore;
-  readonly messages: string[];
+interface Sut extends LoggedStore {
   /** Makes values foreign, by a part of their keys and what comes behind it. Returns what writes them back. */
   readonly makeForeign: (kind: string, name: string) => () => void;
 }
@@ -39,11 +37,8 @@ function testFile(name: string, fn: (sut: Sut) => Promise<void>): void {
         for (const { k } of found) change.run(new Uint8Array([255, 99]), 1, k);
         return () => found.forEach(({ k, v }) => change.run(v, 3, k));
       };
-      const messages: string[] = [];
-      const log = ({ message }: { message: string }) => void messages.push(message);
       const keepPayloads = { forMs: 60_000, maxBytes: 1e6 };
-      const store = await openEventStore(kv, { notifier: "watch", log, keepPayloads });
-      await fn({ kv, store, messages, makeForeign });
+      await fn({ ...await loggedStore(kv, { keepPayloads }), makeForeign });
     }));
 }
 

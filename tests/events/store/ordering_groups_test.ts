@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, type Lease, openEventStore } from "../../../events/mod.ts";
+import type { EventStore, Lease } from "../../../events/mod.ts";
 import { UndecodableError } from "../../../events/store/kv/_layout.ts";
 import { testKv } from "../../_kvs.ts";
 import {
@@ -13,6 +13,7 @@ import {
   keysOf,
   recordKey,
 } from "./_events.ts";
+import { loggedStore, withLoggedStore } from "./_stores.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
@@ -21,23 +22,6 @@ const place = (seq: Deno.KvKeyPart): Deno.KvKey => ["events", "place", "key", se
 
 const MENDED = "ordering group damaged, put right";
 const HELD = "ordering group held: a position cannot be read";
-
-interface Sut {
-  readonly kv: Deno.Kv;
-  readonly store: EventStore;
-  readonly messages: string[];
-}
-
-async function sutOn(kv: Deno.Kv): Promise<Sut> {
-  const messages: string[] = [];
-  const log = ({ message }: { message: string }) => void messages.push(message);
-  return { kv, store: await openEventStore(kv, { notifier: "watch", log }), messages };
-}
-
-async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
-  using kv = await Deno.openKv(":memory:");
-  await fn(await sutOn(kv));
-}
 
 /** Takes in events of one key, one after the other. */
 async function accept(store: EventStore, ...names: string[]): Promise<string[]> {
@@ -60,7 +44,7 @@ const UNKNOWN: readonly unknown[] = [
 ];
 
 testKv("a group whose record cannot be read is joined and left once it can", async (kv) => {
-  const { store } = await sutOn(kv);
+  const { store } = await loggedStore(kv);
   const ids = await accept(store, "a", "b");
   const [other] = await acceptWith(store, "other", "o");
   const { value } = await kv.get(GROUP);
@@ -84,7 +68,7 @@ testKv("a group whose record cannot be read is joined and left once it can", asy
 });
 
 Deno.test("an event leaves a group whose record is gone, and the next one goes on", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = await accept(store, "a", "b", "c");
     const first = await claimOne(store);
     await kv.delete(GROUP);
@@ -96,7 +80,7 @@ Deno.test("an event leaves a group whose record is gone, and the next one goes o
   }));
 
 Deno.test("an event that has lost its place lets the next one go on", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = await accept(store, "a", "b", "c");
     await kv.delete(place(0));
     assertEquals(await drain(store), ids);
@@ -105,7 +89,7 @@ Deno.test("an event that has lost its place lets the next one go on", () =>
   }));
 
 Deno.test("a place that cannot be read holds its group, and no other", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = await accept(store, "a", "b", "c");
     const { value } = await kv.get(place(1));
     const unknown = [null, 5, {}, { id: 5, receivedAt: 1 }, { id: "x", receivedAt: "y" }];
@@ -131,7 +115,7 @@ Deno.test("a place that cannot be read holds its group, and no other", () =>
   }));
 
 Deno.test("an event whose own place cannot be read leaves its group once it can", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
     const restore = await setNewer(kv, place(0));
@@ -143,7 +127,7 @@ Deno.test("an event whose own place cannot be read leaves its group once it can"
   }));
 
 Deno.test("places without their event are passed over", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const [first] = await accept(store, "first");
     await setValue(kv, place("x"), null);
     const ids = await accept(store, "gone", "settled", "last");
@@ -158,7 +142,7 @@ Deno.test("places without their event are passed over", () =>
   }));
 
 Deno.test("joining and leaving a group that is as it should be takes few reads", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     await accept(store, "a", "b");
     const first = await claimOne(store);
     const joining = countReads(kv);
@@ -192,7 +176,7 @@ const STUCK: Readonly<Record<string, (kv: Deno.Kv, ids: readonly string[]) => Pr
 
 for (const [name, damage] of Object.entries(STUCK)) {
   Deno.test(`repairSchedule() puts a group right that ${name}`, () =>
-    withStore(async ({ kv, store, messages }) => {
+    withLoggedStore(async ({ kv, store, messages }) => {
       const ids = await accept(store, "a", "b");
       await damage(kv, ids);
       if (name !== "has no record") ids.push(...await accept(store, "c"));
@@ -210,7 +194,7 @@ for (const [name, damage] of Object.entries(STUCK)) {
 }
 
 Deno.test("repairSchedule() leaves groups alone that are as they should be", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     await accept(store, "a", "b", "c");
     const all = () =>
       Array.fromAsync(
@@ -241,7 +225,7 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
   }));
 
 Deno.test("repairSchedule() starts no second event of a key while the first one runs", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
     await kv.delete(GROUP);

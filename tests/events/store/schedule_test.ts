@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
 import { testKv } from "../../_kvs.ts";
 import { claimAll, delivery, idsOf, keysOf } from "./_events.ts";
+import { loggedStore, withLoggedStore } from "./_stores.ts";
 import { setNewer, setValue } from "./_values.ts";
 
 /** Values that no version up to this one has written as an entry of the schedule. */
@@ -32,27 +32,10 @@ async function dump(kv: Deno.Kv, ...prefix: Deno.KvKey): Promise<Deno.KvEntry<un
   return await Array.fromAsync(kv.list({ prefix: ["events", ...prefix] }));
 }
 
-interface Sut {
-  readonly kv: Deno.Kv;
-  readonly store: EventStore;
-  readonly messages: string[];
-}
-
-async function sutOn(kv: Deno.Kv): Promise<Sut> {
-  const messages: string[] = [];
-  const log = ({ message }: { message: string }) => void messages.push(message);
-  return { kv, store: await openEventStore(kv, { notifier: "watch", log }), messages };
-}
-
-async function withStore(fn: (sut: Sut) => Promise<void>): Promise<void> {
-  using kv = await Deno.openKv(":memory:");
-  await fn(await sutOn(kv));
-}
-
 testKv(
   "entries of an unknown shape stop no claim, stay as they are, and are logged once",
   async (kv) => {
-    const { store, messages } = await sutOn(kv);
+    const { store, messages } = await loggedStore(kv);
     for (const [i, value] of UNKNOWN_VALUES.entries()) {
       await setValue(kv, due(1_000, `u${i}`), value);
     }
@@ -78,7 +61,7 @@ testKv(
 );
 
 Deno.test("an event whose entry has an unknown shape is found by its record", () =>
-  withStore(async ({ kv, store, messages }) => {
+  withLoggedStore(async ({ kv, store, messages }) => {
     const ids = [];
     for (let i = 0; i < UNKNOWN_VALUES.length; i++) {
       ids.push((await store.accept(delivery(`d${i}`, "{}", i % 2 ? "key" + i : undefined))).id);
@@ -94,7 +77,7 @@ Deno.test("an event whose entry has an unknown shape is found by its record", ()
   }));
 
 Deno.test("repairSchedule() finds an event whose entry has an unknown shape", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const { now } = Date;
     try {
       Date.now = () => now() + 3_600_000;
@@ -108,7 +91,7 @@ Deno.test("repairSchedule() finds an event whose entry has an unknown shape", ()
   }));
 
 Deno.test("entries whose ids make keys that cannot be read hold nobody up", () =>
-  withStore(async ({ kv, store }) => {
+  withLoggedStore(async ({ kv, store }) => {
     const refs = (id: string, n = 1) => Array.from({ length: n }, () => ({ id, receivedAt: 1 }));
     const shared = [refs("\u00e9".repeat(1_500)), refs("\0".repeat(1_500)), refs("a", 1_200)];
     for (const [i, events] of shared.entries()) {
