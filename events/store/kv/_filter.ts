@@ -9,7 +9,7 @@ import {
 } from "../../../core/check_options.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
 import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
-import { isText, OUTCOMES } from "../record_shape.ts";
+import { isText, oneOf, OUTCOMES } from "../record_shape.ts";
 import { cutKey } from "./_ordering_groups.ts";
 
 /** The form that a value must have, in words, and a check for it. */
@@ -25,8 +25,8 @@ const TIME: Form = ["a time in milliseconds since the epoch", isNumber];
 const CONDITIONS: {
   readonly [Name in keyof Omit<EventFilter, "ids">]-?: Condition<NonNullable<EventFilter[Name]>>;
 } = {
-  state: [oneOf(STORED_STATES), ({ state }: StoredEvent, wanted) => state === wanted],
-  outcome: [oneOf(OUTCOMES), ({ outcome }, wanted) => outcome === wanted],
+  state: [among(STORED_STATES), ({ state }: StoredEvent, wanted) => state === wanted],
+  outcome: [among(OUTCOMES), ({ outcome }, wanted) => outcome === wanted],
   type: [TEXT, ({ type, action }, wanted) => type === wanted || `${type}.${action}` === wanted],
   source: [TEXT, ({ source, intake }, wanted) => source === wanted || intake === wanted],
   repository: [TEXT, ({ repository }, wanted) => repository?.fullName === wanted],
@@ -46,8 +46,8 @@ function isNumber(value: unknown): boolean {
   return typeof value === "number" && !Number.isNaN(value);
 }
 
-function oneOf(values: readonly unknown[]): Form {
-  return [`one of ${values.join(", ")}`, (value) => values.includes(value)];
+function among(values: readonly unknown[]): Form {
+  return [`one of ${values.join(", ")}`, oneOf(values)];
 }
 
 /** Checks whether an event matches a filter, its ids aside. */
