@@ -33,6 +33,9 @@ export const MAX_ID_LENGTH = 600;
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
 export const MAX_ORDERING_KEY_LENGTH = 256;
 
+/** The largest number of parts of a payload: one commit deletes them, and holds 1,000 mutations. */
+export const MAX_CHUNKS = 900;
+
 /** Checks for a string. */
 export function isText(value: unknown): value is string {
   return typeof value === "string";
@@ -41,6 +44,11 @@ export function isText(value: unknown): value is string {
 /** Checks for a number that counts something. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** Checks for a number of parts of a payload. */
+export function isChunkCount(value: unknown): value is number {
+  return isCount(value) && value <= MAX_CHUNKS;
 }
 
 /** Checks for a time or a length of time, in milliseconds. */
@@ -63,7 +71,7 @@ export const isEventRef = shape<EventRef>({ id: isEventId, receivedAt: isTime })
 export const isGroupPosition = shape<GroupPosition>({ key: isText, position: isCount });
 
 /** Checks whether a value names a payload. */
-export const isPayloadRef = shape<PayloadRef>({ id: isText, chunks: isCount, size: isCount });
+export const isPayloadRef = shape<PayloadRef>({ id: isText, chunks: isChunkCount, size: isCount });
 
 /** Members of a delivery that the record of its event takes over. */
 const OF_DELIVERY = {

@@ -7,7 +7,7 @@ import type { KeepPayloads, StoreListener } from "../event_store.ts";
 import { isPayloadRef, isTime, shape } from "../record_shape.ts";
 import { Pool } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
-import { MAX_CHUNKS, type StoreKeys } from "./_layout.ts";
+import type { StoreKeys } from "./_layout.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";
 import { encodeValue } from "../value_codec.ts";
 import { type Entry, list, type ListedEntry, read } from "./_reads.ts";
@@ -55,7 +55,7 @@ type Reason = "age" | "size" | "off";
 
 const isKept = shape<KeptPayload>({
   receivedAt: isTime,
-  payload: (value) => isPayloadRef(value) && value.chunks >= 1 && value.chunks <= MAX_CHUNKS,
+  payload: (value) => isPayloadRef(value) && value.chunks >= 1,
 });
 
 /**

@@ -16,9 +16,6 @@ const DAY_MS = 86_400_000;
  */
 const MARGIN_MS = 2 * DAY_MS;
 
-/** Largest number of parts deleted in the commit that settles an event: a commit holds 1,000 mutations. */
-export const MAX_CHUNKS = 900;
-
 /** Value of keys that only have to be there. */
 export const MARK: Uint8Array<ArrayBuffer> = encodeValue(true);
 
@@ -144,7 +141,7 @@ export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
 
 /** Takes the record from an entry that was read. */
 export function knownOf({ value, versionstamp, body }: Omit<Entry, "key">): Known {
-  if (!isEventRecord(value) || (value.payload?.chunks ?? 0) > MAX_CHUNKS) return { versionstamp };
+  if (!isEventRecord(value)) return { versionstamp };
   if (value.payload?.chunks !== 0) return { versionstamp, record: value };
   return { versionstamp, record: value, body: isPayloadOf(value, body) ? body : undefined };
 }

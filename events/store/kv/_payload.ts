@@ -1,8 +1,8 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { PayloadRef } from "../event_record.ts";
-import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
+import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import { type Known, MAX_CHUNKS, type Mutations, type StoreKeys } from "./_layout.ts";
+import type { Known, Mutations, StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
 import { list, type ReadKeys } from "./_reads.ts";
 
@@ -33,7 +33,7 @@ interface UploadMark {
 
 const isUpload = shape<UploadMark>({
   startedAt: isTime,
-  chunks: (value) => isCount(value) && value <= MAX_CHUNKS,
+  chunks: isChunkCount,
 });
 
 /** Names a payload that is about to be written. Throws a `RangeError` if it is too large. */

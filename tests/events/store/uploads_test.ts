@@ -29,4 +29,6 @@ Deno.test("a record that names more parts than a payload has is one that cannot 
   const { payload } = await valueAt<{ payload: object }>(kv, key!);
   await changeValue(kv, key!, { payload: { ...payload, chunks: 1e12 } });
   assertEquals((await store.stats()).unreadable, 1);
+  // Without the deletion of as many parts.
+  assertEquals((await store.purge({ state: "unreadable" })).changed, 1);
 });
