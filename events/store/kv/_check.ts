@@ -15,6 +15,7 @@ import {
   isUndecodable,
   list,
   type ListedEntry,
+  nameIn,
   read,
   readAll,
 } from "./_reads.ts";
@@ -214,9 +215,7 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }
 
-/** Names the value of an entry: if even its key is unknown, by who can have written it. */
 function nameOf(entry: ListedEntry): { readonly name: string; readonly key: Deno.KvKey } {
   const { key } = entry;
-  const name = isGap(entry) ? "(written by a newer version of Deno)" : key.slice(2).join("/");
-  return { name, key };
+  return { name: isGap(entry) ? nameIn(entry) : key.slice(2).join("/"), key };
 }

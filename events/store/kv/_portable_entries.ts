@@ -5,7 +5,7 @@ import { encodeValue } from "../value_codec.ts";
 import { wakeOf } from "../waits.ts";
 import { MARK } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { list, readAll } from "./_reads.ts";
+import { list, nameIn, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
 import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
 
@@ -35,8 +35,9 @@ export async function* portableEntries(
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
   }
-  for await (const { key, value } of list(parts.kv, parts.keys.schedules)) {
-    const name = String(key.at(-1));
+  for await (const entry of list(parts.kv, parts.keys.schedules)) {
+    const { value } = entry;
+    const name = nameIn(entry);
     yield isPortableNote(value)
       ? { kind: "schedule", name, plan: value.plan, at: value.at }
       : { kind: "unreadable", name: `the note of the schedule ${JSON.stringify(name)}` };

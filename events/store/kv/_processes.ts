@@ -2,7 +2,7 @@ import type { EventOperations } from "../event_operations.ts";
 import { isProcessNote, type ProcessNote } from "../processes.ts";
 import { encodeValue } from "../value_codec.ts";
 import type { StoreParts } from "./_parts.ts";
-import { list } from "./_reads.ts";
+import { list, nameIn } from "./_reads.ts";
 
 /**
  * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
@@ -32,8 +32,9 @@ export async function listProcesses(
 ): ReturnType<EventOperations["processes"]> {
   const found: Awaited<ReturnType<EventOperations["processes"]>> = [];
   const now = Date.now();
-  for await (const { key, value } of list(kv, keys.processes)) {
-    const id = String(key.at(-1));
+  for await (const entry of list(kv, keys.processes)) {
+    const { value } = entry;
+    const id = nameIn(entry);
     if (!isProcessNote(value)) found.push({ id, isUnreadable: true });
     // The KV deletes what has expired only after a while.
     else if (value.seenAt > now - KEPT_MS) found.push({ ...value, id });

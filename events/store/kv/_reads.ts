@@ -51,6 +51,11 @@ export function isGap({ versionstamp }: ListedEntry): boolean {
   return versionstamp === UNKNOWN_VERSION;
 }
 
+/** Names an entry that was listed by the last part of its key; a gap by who can have written it. */
+export function nameIn(entry: ListedEntry): string {
+  return isGap(entry) ? "(written by a newer version of Deno)" : String(entry.key.at(-1));
+}
+
 /** Reads a key. */
 export async function read(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
   return decoded(await readStored(kv, key));

@@ -13,7 +13,7 @@ import {
   valueOf,
 } from "../stored_state.ts";
 import type { StoreParts } from "./_parts.ts";
-import { list, type ListedEntry, read } from "./_reads.ts";
+import { isGap, list, type ListedEntry, nameIn, read } from "./_reads.ts";
 
 /** The number of states that are read at a time: each takes up to 65,536 bytes. */
 const BATCH_SIZE = 50;
@@ -51,8 +51,8 @@ async function* statesOf(
   const isOrdered = intake !== undefined && prefix !== "";
   const selector = isOrdered ? { ...all, start: [...all.prefix, prefix] } : all;
   for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
-    const key = String(entry.key.at(-1));
-    if (key.startsWith(prefix)) {
+    const key = nameIn(entry);
+    if (isGap(entry) || key.startsWith(prefix)) {
       const state = listedOf(parts, key, entry);
       if (state) yield state;
     } else if (isOrdered) return;
@@ -63,13 +63,15 @@ async function* statesOf(
 function listedOf(
   parts: StoreParts,
   key: string,
-  { key: kvKey, value, versionstamp }: ListedEntry,
+  listed: ListedEntry,
 ): ListedState | undefined {
+  const { key: kvKey, value, versionstamp } = listed;
+  const intake = isGap(listed) ? undefined : String(kvKey.at(-2)) || undefined;
   const entry = readEntry(value);
   if (entry && isOver(entry)) return undefined;
   const state = new KvState(parts, kvKey, versionstamp, undefined);
   return {
-    ...{ intake: String(kvKey.at(-2)) || undefined, key, kvKey, versionstamp },
+    ...{ intake, key, kvKey, versionstamp },
     ...{ value: entry?.value, expiresAt: entry?.until ?? undefined, isUnreadable: !entry },
     delete: () => state.delete(),
   };

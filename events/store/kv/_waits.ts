@@ -17,7 +17,7 @@ import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
 import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
-import { type Entry, list, read, readAll } from "./_reads.ts";
+import { type Entry, isGap, list, read, readAll } from "./_reads.ts";
 import { deferEntry } from "./_schedule.ts";
 import { untilDone, Write } from "./_write.ts";
 
@@ -334,7 +334,7 @@ export class Waits {
     }
     const start = prefix === "" ? {} : { start: keys.waiter(prefix) };
     for await (const entry of list(kv, { ...keys.waiters, ...start })) {
-      if (isMeant(String(entry.key.at(-1)))) yield entry;
+      if (isGap(entry) || isMeant(String(entry.key.at(-1)))) yield entry;
       else if (prefix !== "") return;
     }
   }

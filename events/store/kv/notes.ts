@@ -2,7 +2,7 @@ import { CommitMarks } from "../../../core/kv_commits.ts";
 import { encodeValue } from "../value_codec.ts";
 import { withoutGuard } from "./_kv_guard.ts";
 import { storeKeys, UndecodableError } from "./_layout.ts";
-import { isUndecodable, list, read } from "./_reads.ts";
+import { isUndecodable, list, nameIn, read } from "./_reads.ts";
 
 /** A note that was read. */
 export interface StoredNote {
@@ -59,8 +59,8 @@ export function openSlotNotes(view: Deno.Kv, namespace: string): Notes {
       return result.ok ? result.versionstamp : null;
     },
     async *list() {
-      for await (const { key, value } of list(kv, schedules)) {
-        yield { name: String(key.at(-1)), value };
+      for await (const entry of list(kv, schedules)) {
+        yield { name: nameIn(entry), value: entry.value };
       }
     },
   };
