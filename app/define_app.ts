@@ -74,8 +74,8 @@ export interface App<
    * @typeParam TOthers The payloads of its events, by type.
    * @param platform The platform, with a `name` and a `path` that no other one has.
    * @returns The registry of the handlers for its events.
-   * @throws {TypeError} If it is not a platform, another one has its name or path, or the app is open
-   * already.
+   * @throws {TypeError} If it is not a platform, another one has its name, or the app is open already. If another
+   * one has its path or reads its variables, the app does not open.
    */
   from<TOthers extends object>(
     platform: Platform<TOthers>,
@@ -245,34 +245,25 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   from<TOthers extends object>(
     origin: Platform<TOthers> | OwnEvents<TOthers>,
   ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
-    if (isOwnEvents(origin)) return this.#fromOwn(origin);
-    this.checkOpen("add the platform");
-    checkPlatform("add the platform", origin);
-    this.#checkVariables(origin);
-    this.#checkFree("name", origin.name, this.#sources.map(({ origin: { name } }) => name));
-    this.#checkFree("path", origin.path, this.#platforms.map(({ path }) => path));
-    this.#platforms.push(origin);
-    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(origin));
-  }
-
-  #fromOwn<TOthers extends object>(
-    own: OwnEvents<TOthers>,
-  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
-    const doing = "add the source";
+    const isOwn = isOwnEvents(origin);
+    const doing = `add the ${isOwn ? "source" : "platform"}`;
     this.checkOpen(doing);
-    const { name } = own;
-    checkSource(doing, name);
-    const other = this.#sources.find(({ origin }) => origin.name === name);
-    if (other?.origin === own) {
+    if (isOwn) checkSource(doing, origin.name);
+    else checkPlatform(doing, origin);
+    const other = this.#sources.find((each) => each.origin.name === origin.name);
+    if (isOwn && other?.origin === origin) {
       return other as unknown as Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
     }
     if (other) {
       const what = other.origin.kind === OWN ? "source" : "platform";
       throw new TypeError(
-        `Cannot ${doing}: a ${what} of this app has the name ${met(name)}. Give this one its own`,
+        `Cannot ${doing}: a ${what} of this app has the name ${
+          met(origin.name)
+        }. Give this one its own`,
       );
     }
-    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(own));
+    if (!isOwn) this.#platforms.push(origin);
+    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(origin));
   }
 
   #add<TOthers extends object>(
@@ -280,25 +271,6 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   ): Source<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
     this.#sources.push(source as unknown as Source<object, AppParts<EnvOf<TSpec>, TResources>>);
     return source;
-  }
-
-  #checkVariables({ name, variables }: Platform): void {
-    const shared = variables.find((variable) =>
-      this.#platforms.some((other) => other.variables.includes(variable))
-    );
-    if (shared === undefined || this.#platforms.some((other) => other.name === name)) return;
-    throw new TypeError(
-      `Cannot add the platform: another one of this app reads the variable ${shared}. Give this one a ` +
-        "name that makes other variables",
-    );
-  }
-
-  #checkFree(key: "name" | "path", value: string, taken: readonly string[]): void {
-    if (!taken.includes(value)) return;
-    throw new TypeError(
-      `Cannot add the platform: another one of this app has the ${key} ${met(value)}. Give ` +
-        `this one its own: { ${key}: "..." }`,
-    );
   }
 
   get handlesEvents(): boolean {

@@ -11,7 +11,7 @@ import {
 } from "../core/env.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/mod.ts";
 import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
-import { preparePlatform, type ReadyPlatform } from "../webhook/platform.ts";
+import { type Platform, preparePlatform, type ReadyPlatform } from "../webhook/platform.ts";
 import type { App } from "./define_app.ts";
 import type { ReadyMount } from "./mounts.ts";
 
@@ -225,7 +225,7 @@ function refuseProxyHeaders(variables: Variables): void {
   );
 }
 
-/** Refuses a variable that two parts of an app read, and a mount at the path of another part. */
+/** Refuses a variable that two parts of an app read, and a path that two of them answer. */
 function checkCollisions({ platforms, definition: { env = {}, mounts = [] } }: App): void {
   const readers = new Map<string, string>();
   const read = (part: string, variables: readonly string[]) => {
@@ -244,14 +244,21 @@ function checkCollisions({ platforms, definition: { env = {}, mounts = [] } }: A
   for (const { name, variables } of platforms) read(`the platform '${name}'`, variables);
   for (const { name, variables } of mounts) read(`the mount '${name}'`, variables);
   read("'env'", Object.keys(env));
+  platforms.forEach(({ name, path }, i) => {
+    const other = platforms.slice(0, i).find((each) => each.path === path);
+    if (other) refusePath(`platform '${name}'`, path, other);
+  });
   mounts.forEach(({ name, path }, i) => {
     const other = [...platforms, ...mounts.slice(0, i)].find((each) => overlap(path, each.path));
-    if (!other) return;
-    throw new TypeError(
-      `Cannot open the app: the mount '${name}' at "${path}" is in the way of '${other.name}' at ` +
-        `"${other.path}". Give one of them its own: { path: "..." }`,
-    );
+    if (other) refusePath(`mount '${name}'`, path, other);
   });
+}
+
+function refusePath(part: string, path: string, other: Pick<Platform, "name" | "path">): never {
+  throw new TypeError(
+    `Cannot open the app: the ${part} at "${path}" is in the way of '${other.name}' at "${other.path}". ` +
+      'Give one of them its own: { path: "..." }',
+  );
 }
 
 /** Tells whether one path is below the other, or the same. */

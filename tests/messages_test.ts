@@ -305,14 +305,8 @@ const MISTAKES: readonly [string, () => unknown][] = [
     () => defineApp({ ...definition, retentionMs: wrong("7d") }),
   ],
   [
-    'Cannot add the platform: another one of this app has the name "github". Give this one its own: ' +
-    '{ name: "..." }',
+    'Cannot add the platform: a platform of this app has the name "github". Give this one its own',
     () => defineApp(definition).from(github()),
-  ],
-  [
-    'Cannot add the platform: another one of this app has the path "/webhook". Give this one its own: ' +
-    '{ path: "..." }',
-    () => defineApp(definition).from(gitlab()),
   ],
   [
     "Cannot add the middleware: 'middleware' must be a function, got undefined",
@@ -480,6 +474,15 @@ async function stopIdle(options: unknown): Promise<void> {
 
 /** The same of what is asynchronous. */
 const LATE_MISTAKES: readonly [string, () => Promise<unknown>][] = [
+  [
+    "Cannot open the app: the platform 'gitlab' at \"/webhook\" is in the way of 'github' at \"/webhook\". " +
+    'Give one of them its own: { path: "..." }',
+    () => {
+      const bot = defineApp(definition);
+      bot.from(gitlab());
+      return openApp(bot);
+    },
+  ],
   [
     'Cannot open the event store: the KV must be what Deno.openKv() resolves with, got "./bot.db"',
     () => openEventStore(wrong("./bot.db")),

@@ -134,7 +134,7 @@ Deno.test("the name of a source is used once, and by no platform", () => {
     parse: () => new Response(),
   });
   assertThrows(() => bot.from(events("jobs")), TypeError, "a source of this app has the name");
-  assertThrows(() => bot.from(other), TypeError, "another one of this app has the name");
+  assertThrows(() => bot.from(other), TypeError, "a source of this app has the name");
   const mirrored = defineApp({ name: "bot", platform: github({ name: "mirror" }) });
   const mirror = events("mirror");
   assertThrows(() => mirrored.from(mirror), TypeError, "a platform of this app has the name");
