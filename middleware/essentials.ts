@@ -25,6 +25,9 @@ const ERROR_HEADERS = ["X-Error-Code", "WWW-Authenticate", "Retry-After", "Allow
 /** Types of responses that are sent whole, as `c.text()` and the like make them. */
 const WHOLE = /^(?:text\/(?:plain|html)|application\/json)\b/;
 
+/** Place, in the context of a request, of a response that is known to be whole: it is asked for three times. */
+const WHOLE_RESPONSE = Symbol("whole response");
+
 /** Headers of a response that comes from `fetch`, or is written piece by piece. */
 const FROM_ELSEWHERE = ["Transfer-Encoding", "Content-Length", "Date"];
 
@@ -68,7 +71,7 @@ export function catchNonErrors(): MiddlewareHandler {
         : new Error("A non-error was thrown", { cause: thrown });
     }
     if (!c.finalized) throw new Error("A handler returned no response");
-    const flaw = flawOf(c.res);
+    const flaw = flawOf(c);
     if (flaw) throw new Error(`A handler returned a response that cannot be sent: ${flaw}`);
   };
 }
@@ -92,23 +95,23 @@ export function catchNonErrors(): MiddlewareHandler {
  */
 export function createHostCheck(): MiddlewareHandler {
   // Most requests name the same host as the one before, which need not be parsed again.
-  let [validOrigin, validHost]: (string | undefined)[] = ["", ""];
+  let [validOrigin, validHost]: (string | undefined)[] = [];
   return async function hostCheck(c, next) {
-    const [, origin, authority, slash] = ORIGIN.exec(c.req.url) ?? [];
-    const host = c.req.header("Host") ?? sentAs(c, authority);
-    if (origin !== validOrigin || host !== validHost) {
+    const header = c.req.header("Host");
+    const isKnown = validOrigin !== undefined && header === validHost && header !== undefined &&
+      c.req.url.startsWith(validOrigin);
+    if (!isKnown) {
+      const [start, origin, authority, slash] = ORIGIN.exec(c.req.url) ?? [];
+      const host = header ?? sentAs(c, authority);
       // The target of a request may name another host than the header. The URL has the target's.
       const isUrl = origin === undefined || URL.canParse(origin);
-      if (!isUrl || (host !== undefined && !isHost(host, authority))) throw invalidHost();
-      [validOrigin, validHost] = [origin, host];
+      if (slash === "" || !isUrl || (host !== undefined && !isHost(host, authority))) {
+        throw new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
+      }
+      [validOrigin, validHost] = [start, header];
     }
-    if (slash === "") throw invalidHost();
     await next();
   };
-}
-
-function invalidHost(): HttpError {
-  return new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
 }
 
 /**
@@ -126,12 +129,17 @@ export function setResponseHeader(c: Context, name: string, value: string | unde
 }
 
 /**
- * Tells whether the body of a response may be a stream. Reading `body` would not tell, and would turn
+ * Tells whether the body of the response may be a stream. Reading `body` would not tell, and would turn
  * every text into a stream, which takes Deno 3 µs longer to send.
  */
-export function mayStream({ headers }: Response): boolean {
-  return !WHOLE.test(headers.get("Content-Type") ?? "") ||
-    FROM_ELSEWHERE.some((name) => headers.has(name));
+export function mayStream(c: Context): boolean {
+  const { res } = c;
+  if (c.get(WHOLE_RESPONSE) === res) return false;
+  const { headers } = res;
+  if (!WHOLE.test(headers.get("Content-Type") ?? "")) return true;
+  if (FROM_ELSEWHERE.some((name) => headers.has(name))) return true;
+  c.set(WHOLE_RESPONSE, res);
+  return false;
 }
 
 /** Tells whether a URL can have this host. The URL's own host needs no check. */
@@ -146,8 +154,9 @@ function sentAs(c: Context, authority = ""): string | undefined {
 }
 
 /** Finds a reason why the server could not send a response. */
-function flawOf(response: Response): string | undefined {
-  if (response.status === 0) return "it is Response.error()";
-  if (response.bodyUsed) return "its body was read";
-  return mayStream(response) && response.body?.locked ? "its body has a reader" : undefined;
+function flawOf(c: Context): string | undefined {
+  const { res } = c;
+  if (res.status === 0) return "it is Response.error()";
+  if (res.bodyUsed) return "its body was read";
+  return mayStream(c) && res.body?.locked ? "its body has a reader" : undefined;
 }

@@ -20,9 +20,6 @@ const SLOW_MS = 200;
 /** Turns of the event loop for which the end of such a response waits. One was too few on a busy machine. */
 const TURNS = 3;
 
-/** URL up to its path. */
-const TO_PATH = /^[^:/?#]*:\/\/[^/?#]*\//;
-
 /** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
 const { setTimeout, clearTimeout } = globalThis;
 
@@ -148,7 +145,7 @@ export function createLogger(
       if (!skip?.(c)) {
         const record = recordOf(c, threw, durationMs, clientIp(c, ipOptions));
         writeRecord(log, record);
-        if (!threw && (durationMs > SLOW_MS || mayStream(c.res))) {
+        if (!threw && (durationMs > SLOW_MS || mayStream(c))) {
           watchBody(c, (error) => writeUnsent(log, record, performance.now() - start, error));
         }
       }
@@ -254,5 +251,11 @@ function roundMs(ms: number): number {
  * path, where Hono would take a part of the query for it. Such a request is logged as `/`.
  */
 export function pathOf({ req }: Context): string {
-  return TO_PATH.test(req.url) ? req.path : "/";
+  const { url } = req;
+  const slash = url.indexOf("/", url.indexOf("://") + 3);
+  const hasNoPath = ["?", "#"].some((end) => {
+    const at = url.indexOf(end);
+    return at >= 0 && at < slash;
+  });
+  return slash < 0 || hasNoPath ? "/" : req.path;
 }
