@@ -32,7 +32,7 @@ export type { AppDefinition, RouteParts, ScheduleOptions } from "./definition.ts
 export type { AppEventHandler, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
-export type { Mount, MountParts, OpenedMount, ReadyMount } from "./mounts.ts";
+export type { Mount, MountParts, OpenedMount } from "./mounts.ts";
 export { events } from "./own_events.ts";
 export { runApp } from "./run_app.ts";
 export { startApp, type StartAppOptions, type StartedApp } from "./start_app.ts";

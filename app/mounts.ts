@@ -56,21 +56,6 @@ export interface OpenedMount {
 }
 
 /**
- * Mount whose variables have been read, and which is wanted.
- *
- * @category Mounts
- */
-export interface ReadyMount {
-  /**
-   * Opens it.
-   *
-   * @param parts The parts of the app.
-   * @returns The mount, open.
-   */
-  open(parts: MountParts): OpenedMount | Promise<OpenedMount>;
-}
-
-/**
  * Part of an app with routes and variables of its own, such as the console.
  *
  * @category Mounts
@@ -89,7 +74,17 @@ export interface Mount {
    * @returns The mount, ready to be opened; undefined if it is not wanted, and has no routes.
    * @throws {VariableError} If variables are wrong: the message has all of them.
    */
-  prepare(variables: Variables): ReadyMount | undefined;
+  prepare(variables: Variables):
+    | {
+      /**
+       * Opens it.
+       *
+       * @param parts The parts of the app.
+       * @returns The mount, open.
+       */
+      open(parts: MountParts): OpenedMount | Promise<OpenedMount>;
+    }
+    | undefined;
 }
 
 /**

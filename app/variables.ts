@@ -13,7 +13,7 @@ import { consoleSink, type LogSink, writeLog } from "../core/mod.ts";
 import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
 import { type Platform, preparePlatform, type ReadyPlatform } from "../webhook/platform.ts";
 import type { App } from "./define_app.ts";
-import type { ReadyMount } from "./mounts.ts";
+import type { Mount } from "./mounts.ts";
 
 // Variables of an app: those that each app reads, its own, and those of its platforms and mounts. All are read
 // before anything is opened, so that everything that is missing or wrong is reported at once.
@@ -54,7 +54,7 @@ export interface AppPlan<TEnv> {
   /** True if the app runs on Deno Deploy. */
   readonly onDeploy: boolean;
   /** Mounts that are wanted, with their variables read. */
-  readonly mounts: readonly ReadyMount[];
+  readonly mounts: readonly NonNullable<ReturnType<Mount["prepare"]>>[];
 }
 
 /**

@@ -17,7 +17,7 @@ export { consoleMount, type ConsoleMountOptions } from "./console_mount.ts";
 export { type Console, type ConsoleOptions, createConsole } from "./create_console.ts";
 
 // Types from other folders that appear in the exports above.
-export type { Mount, MountParts, OpenedMount, ReadyMount } from "../app/mounts.ts";
+export type { Mount, MountParts, OpenedMount } from "../app/mounts.ts";
 export type { EventStore } from "../events/mod.ts";
 export type { LogSink } from "../core/mod.ts";
 export type { Telemetry } from "../telemetry/mod.ts";

@@ -36,4 +36,4 @@ export * from "./worker/mod.ts";
 // Types from other folders that appear in the exports above.
 export type { JsonObject } from "../core/parse_json.ts";
 export type { LogLevel, LogRecord, LogSink } from "../core/mod.ts";
-export type { Attempt, AttemptedEvent, CountedStep, Telemetry } from "../telemetry/mod.ts";
+export type { Attempt, CountedStep, Telemetry } from "../telemetry/mod.ts";

@@ -6,22 +6,6 @@ import { type OptionCheck, wholeNumber } from "../core/check_options.ts";
 export const MAX_PROXY_HOPS = 100;
 
 /**
- * Options of {@linkcode clientIp}.
- *
- * @category Middleware
- */
-export interface ClientIpOptions {
-  /**
-   * Number of reverse proxies in front of the app. Each one appends the address of its caller to
-   * `X-Forwarded-For`. The client's address is then the entry at this position from the right; anything
-   * further left is claimed by the client itself.
-   *
-   * @default {0} The header is ignored.
-   */
-  readonly trustedProxyHops?: number | undefined;
-}
-
-/**
  * Bindings that the connection adds, see {@linkcode bindEnv}.
  *
  * @category Composing by hand
@@ -36,13 +20,16 @@ export interface ConnectionBindings {
  * is that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
  *
  * @param c The request's context.
- * @param options The number of trusted proxies.
+ * @param options The number of trusted proxies, as {@linkcode LoggerOptions} describes it: 0 by default.
  * @returns The address without port, brackets or zone, an IPv4-mapped one as IPv4; undefined if there is
  * none: over a Unix socket, or where the server's second argument is not handed on, as in
  * `Deno.serve((request) => app.fetch(request))`.
  * @category Middleware
  */
-export function clientIp(c: Context, options: ClientIpOptions = {}): string | undefined {
+export function clientIp(
+  c: Context,
+  options: { readonly trustedProxyHops?: number | undefined } = {},
+): string | undefined {
   const { trustedProxyHops = 0 } = options;
   const address = remoteOf(c)?.address;
   const socket = address === undefined ? undefined : normalizeIp(address);

@@ -8,7 +8,7 @@ import {
   writeLog,
   writeRecord,
 } from "../core/log.ts";
-import { clientIp, type ClientIpOptions, proxyHops } from "./client_ip.ts";
+import { clientIp, proxyHops } from "./client_ip.ts";
 import { mayStream, setResponseHeader } from "./essentials.ts";
 
 /** Form of an inbound `X-Request-Id` that is kept: a UUID has 36 characters, a trace header 55. */
@@ -46,7 +46,7 @@ interface RequestRecord extends LogRecord {
  *
  * @category Middleware
  */
-export interface LoggerOptions extends ClientIpOptions {
+export interface LoggerOptions {
   /**
    * Log that the records go to.
    *
@@ -59,6 +59,14 @@ export interface LoggerOptions extends ClientIpOptions {
    * @default {undefined} Every request is logged.
    */
   readonly skip?: ((c: Context) => boolean) | undefined;
+  /**
+   * Number of reverse proxies in front of the app. Each one appends the address of its caller to
+   * `X-Forwarded-For`. The client's address is then the entry at this position from the right; anything
+   * further left is claimed by the client itself.
+   *
+   * @default {0} The header is ignored.
+   */
+  readonly trustedProxyHops?: number | undefined;
 }
 
 /**

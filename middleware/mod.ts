@@ -20,7 +20,7 @@
  * @module
  */
 export { type AuthOptions, type AuthVariables, createAuth } from "./auth.ts";
-export { clientIp, type ClientIpOptions, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
+export { clientIp, type ConnectionBindings, ipNetwork } from "./client_ip.ts";
 export { errorHandler, methodNotAllowedHandler, notFoundHandler } from "./error_handler.ts";
 export { catchNonErrors, createHostCheck, createResponseHeaders } from "./essentials.ts";
 export { type ErrorCode, HttpError } from "../core/http_error.ts";

@@ -9,8 +9,9 @@ import {
   wholeNumber,
 } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
-import { clientIp, type ClientIpOptions, ipNetwork, proxyHops } from "./client_ip.ts";
+import { clientIp, ipNetwork, proxyHops } from "./client_ip.ts";
 import { setResponseHeader } from "./essentials.ts";
+import type { LoggerOptions } from "./logger.ts";
 import {
   MemoryRateLimitStore,
   type RateLimitCount,
@@ -47,7 +48,7 @@ const CHECKS = {
  *
  * @category Middleware
  */
-export interface RateLimitOptions extends ClientIpOptions {
+export interface RateLimitOptions extends Pick<LoggerOptions, "trustedProxyHops"> {
   /** Number of requests that a client may make in a window. */
   readonly limit: number;
   /** Length of the window, in milliseconds. */

@@ -16,4 +16,4 @@
  */
 export { combineTelemetries } from "./combine_telemetries.ts";
 export { createRequestSpans, openTelemetry } from "./open_telemetry.ts";
-export type { Attempt, AttemptedEvent, CountedStep, Telemetry } from "./telemetry.ts";
+export type { Attempt, CountedStep, Telemetry } from "./telemetry.ts";

@@ -66,35 +66,8 @@ export type CountedStep =
     readonly count: number;
   };
 
-/**
- * Event that is being handled: a part of its record.
- *
- * @category Log and telemetry
- */
-export interface AttemptedEvent {
-  /** Id of the event. */
-  readonly id: string;
-  /** Platform that sent the delivery. */
-  readonly platform: string;
-  /** Name of the intake that accepted it, or of the app's own source. */
-  readonly intake?: string | undefined;
-  /** Type of the event. */
-  readonly type: string;
-  /** Number of times it was put back after it was settled; undefined before the first. */
-  readonly run?: number | undefined;
-  /** Number of the attempt, from 1. */
-  readonly attempt: number;
-  /** Time of receipt, in milliseconds since the epoch. */
-  readonly receivedAt: number;
-  /** Sum of the times for which it was to wait, in milliseconds: these do not count as handling. */
-  readonly plannedMs?: number | undefined;
-  /** Rule of its batch, with the time for which it has waited until its group was quiet. */
-  readonly quiet?: { readonly waitedMs: number } | undefined;
-  /** Batch that is handled together, if it is the first event of one. */
-  readonly batch?: { readonly events: number } | undefined;
-  /** Trace of its delivery, in the form of the header `traceparent` of W3C Trace Context. */
-  readonly traceparent?: string | undefined;
-}
+/** Event that is being handled. */
+export type AttemptedEvent = Parameters<Telemetry["attempt"]>[0];
 
 /** Measures the time since an event was received, in milliseconds, without that for which it was to wait. */
 export function takenMs({ receivedAt, plannedMs = 0, quiet }: AttemptedEvent): number {
@@ -195,10 +168,33 @@ export interface Telemetry {
   /**
    * Begins an attempt to handle an event.
    *
-   * @param event The event.
+   * @param event The event: a part of its record.
    * @returns The attempt.
    */
-  attempt(event: AttemptedEvent): Attempt;
+  attempt(event: {
+    /** Id of the event. */
+    readonly id: string;
+    /** Platform that sent the delivery. */
+    readonly platform: string;
+    /** Name of the intake that accepted it, or of the app's own source. */
+    readonly intake?: string | undefined;
+    /** Type of the event. */
+    readonly type: string;
+    /** Number of times it was put back after it was settled; undefined before the first. */
+    readonly run?: number | undefined;
+    /** Number of the attempt, from 1. */
+    readonly attempt: number;
+    /** Time of receipt, in milliseconds since the epoch. */
+    readonly receivedAt: number;
+    /** Sum of the times for which it was to wait, in milliseconds: these do not count as handling. */
+    readonly plannedMs?: number | undefined;
+    /** Rule of its batch, with the time for which it has waited until its group was quiet. */
+    readonly quiet?: { readonly waitedMs: number } | undefined;
+    /** Batch that is handled together, if it is the first event of one. */
+    readonly batch?: { readonly events: number } | undefined;
+    /** Trace of its delivery, in the form of the header `traceparent` of W3C Trace Context. */
+    readonly traceparent?: string | undefined;
+  }): Attempt;
   /**
    * Reports how long the next event has been due, whenever metrics are collected.
    *

@@ -74,4 +74,4 @@ export type {
   EventSender,
   EventStore,
 } from "../events/store/mod.ts";
-export type { Attempt, AttemptedEvent, Telemetry } from "../telemetry/mod.ts";
+export type { Attempt, Telemetry } from "../telemetry/mod.ts";

@@ -46,7 +46,6 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   "## createBaseApp": ["app/base_app.ts AppOptions"],
   "## Middleware": [
     "middleware/rate_limiter.ts RateLimitOptions",
-    "middleware/client_ip.ts ClientIpOptions",
     "middleware/logger.ts LoggerOptions",
     "middleware/auth.ts AuthOptions",
   ],

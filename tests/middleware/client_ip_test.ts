@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "@hono/hono";
-import { clientIp, type ClientIpOptions, ipNetwork } from "../../middleware/mod.ts";
+import { clientIp, ipNetwork, type LoggerOptions } from "../../middleware/mod.ts";
 
 /** Another end of a connection. */
 const tcp = (hostname: string): Deno.Addr => ({ transport: "tcp", hostname, port: 50_000 });
@@ -11,7 +11,7 @@ const UNIX: Deno.Addr = { transport: "unix", path: "/run/app.sock" };
 async function ipOf(
   remoteAddr?: Deno.Addr,
   forwarded?: string,
-  options?: ClientIpOptions,
+  options?: LoggerOptions,
 ): Promise<string | null> {
   const app = new Hono().get("/", (c) => c.json(clientIp(c, options) ?? null));
   const headers = forwarded === undefined ? {} : { "X-Forwarded-For": forwarded };
@@ -127,7 +127,7 @@ Deno.test("ipNetwork() leaves an IPv4 address as it is", () => {
 });
 
 /** The address that is reported for bindings as another runtime's server makes them. */
-async function ipWith(bindings: object, options?: ClientIpOptions): Promise<string | null> {
+async function ipWith(bindings: object, options?: LoggerOptions): Promise<string | null> {
   const app = new Hono().get("/", (c) => c.json(clientIp(c, options) ?? null));
   const headers = { "X-Forwarded-For": "198.51.100.7" };
   return await (await app.request("/", { headers }, bindings)).json();

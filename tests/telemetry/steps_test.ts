@@ -1,7 +1,7 @@
 /** Steps in the life of events beside deliveries and attempts, as a worker, a scheduler and code count them. */
 import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
 import { type HandlerContext, openEventStore, startWorker } from "../../events/mod.ts";
-import type { AttemptedEvent, CountedStep } from "../../telemetry/mod.ts";
+import type { AttemptedEvent, CountedStep } from "../../telemetry/telemetry.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS } from "../apps/_app.ts";
 import { startCollector, telemetryOf, totalOf } from "../apps/_collector.ts";
