@@ -241,7 +241,10 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   const { name, namespace = name, retentionMs, keepPayloads } = definition;
   const { env, kvUrl, notifier } = plan;
   const { log, onStuck } = options;
-  const opening = openAppTelemetry(name, options.telemetry, log);
+  // If the telemetry cannot be opened, the app runs without.
+  const opening = Promise.resolve(options.telemetry ?? openTelemetry()).catch((error) =>
+    writeLog(log, "error", "telemetry not available", { name, error })
+  );
   const { kv, store } = await openAppStore({
     ...{ kv: options.kv, kvUrl, onDeploy: plan.onDeploy, namespace, notifier, retentionMs, log },
     keepPayloads,
@@ -250,11 +253,15 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   const kvFile = options.kv ? undefined : await watchKvFile(kvUrl, log);
   if (kvFile) closing.add(() => kvFile.close());
   refusePlatforms(store, new Set(app.platforms.map((platform) => platform.name)));
-  const ownTelemetry = await opening;
+  const ownTelemetry = await opening ?? undefined;
   const requestLog = summingUp(log, closing);
+  const defer = (close: () => unknown) => {
+    checkFunction("defer closing", "close", close);
+    closing.add(close);
+  };
   const resources = options.resources !== undefined
     ? options.resources
-    : await openResources(app, { env, kv: store.kv, log, closing });
+    : await definition.resources?.({ env, kv: store.kv, log, defer }) as TResources;
   const { trustedProxyHops, onDeploy: isOnDeploy } = plan;
   const mountParts: MountParts = {
     ...{ name, namespace, platforms: app.platforms, kv: store.kv, store, log, trustedProxyHops },
@@ -303,23 +310,6 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
     ...{ fetch, store, kv: store.kv, worker, scheduler, requestLog, beginStop, close, stop },
     [Symbol.asyncDispose]: () => stop(),
   };
-}
-
-/** Opens the resources of the app. What they defer is closed at the end. */
-async function openResources<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  { definition }: App<TEvents, TSpec, TResources>,
-  { env, kv, log, closing }: {
-    readonly env: EnvOf<TSpec>;
-    readonly kv: Deno.Kv;
-    readonly log: LogSink;
-    readonly closing: Closing;
-  },
-): Promise<TResources> {
-  const defer = (close: () => unknown) => {
-    checkFunction("defer closing", "close", close);
-    closing.add(close);
-  };
-  return await definition.resources?.({ env, kv, log, defer }) as TResources;
 }
 
 /** Parts that requests are answered with. */
@@ -410,20 +400,6 @@ async function readTimes(schedules: readonly Schedule[]): Promise<TimedSchedule[
     const { name, expression, timeZone } = schedule;
     return { ...schedule, times: timesOf(`open the schedule '${name}'`, expression, timeZone) };
   });
-}
-
-/** Opens the telemetry. If that fails, the app runs without. */
-async function openAppTelemetry(
-  name: string,
-  telemetry: Telemetry | undefined,
-  log: LogSink,
-): Promise<Telemetry | undefined> {
-  try {
-    return telemetry ?? await openTelemetry();
-  } catch (error) {
-    writeLog(log, "error", "telemetry not available", { name, error });
-    return undefined;
-  }
 }
 
 /**

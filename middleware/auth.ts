@@ -1,11 +1,13 @@
 import type { Context, MiddlewareHandler } from "@hono/hono";
-import { bearerAuth } from "@hono/hono/bearer-auth";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { checkFunction, checkOptions, type OptionCheck } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
 
-/** Token that Hono's bearer authentication accepts (RFC 6750, section 2.1). */
+/** Bearer token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+/** Scheme before such a token, in any case. */
+const SCHEME = /^bearer +/i;
 
 /** ASCII text that a header can carry unchanged (RFC 9110, section 5.5). */
 const KEY = /^[!-~](?:[\t -~]*[!-~])?$/;
@@ -115,37 +117,26 @@ export function createAuth(options: AuthOptions): MiddlewareHandler<{ Variables:
   const tokens = tokensOf(options);
   const scheme = header === undefined ? "Bearer" : "ApiKey";
   const challenge = `${scheme} realm="${realm.replace(/[\\"]/g, "\\$&")}"`;
-  const refuse = (): never => {
-    throw new HttpError(401, "Unauthorized", {
+  const refusal = () =>
+    new HttpError(401, "Unauthorized", {
       code: "UNAUTHORIZED",
       headers: { "WWW-Authenticate": challenge },
     });
-  };
-  const accept = validate ? acceptWith(validate) : undefined;
-  if (header !== undefined) return bareAuth(header, accept ?? acceptOneOf(tokens), refuse);
-  const refusal = { message: refuse };
-  return bearerAuth<{ Variables: AuthVariables }>({
-    ...(accept ? { verifyToken: accept } : { token: tokens }),
-    noAuthenticationHeader: refusal,
-    invalidAuthenticationHeader: refusal,
-    invalidToken: refusal,
-  });
-}
-
-type Accept = (token: string, c: Context) => Promise<boolean>;
-
-/** Authenticates by a header of its own: Hono's bearer authentication accepts tokens of RFC 6750 only. */
-function bareAuth(
-  header: string,
-  accept: Accept,
-  refuse: () => never,
-): MiddlewareHandler<{ Variables: AuthVariables }> {
-  return async function bareAuth(c, next) {
-    const token = c.req.header(header);
-    if (!token || !(await accept(token, c))) refuse();
+  const accept = validate ? acceptWith(validate) : acceptOneOf(tokens);
+  return async function auth(c, next) {
+    const token = header === undefined ? bearerTokenOf(c) : c.req.header(header);
+    if (!token || !(await accept(token, c))) throw refusal();
     await next();
   };
 }
+
+function bearerTokenOf(c: Context): string | undefined {
+  const value = c.req.header("Authorization") ?? "";
+  const token = value.replace(SCHEME, "");
+  return token !== value && TOKEN.test(token) ? token : undefined;
+}
+
+type Accept = (token: string, c: Context) => Promise<boolean>;
 
 /** Compares digests: they have one length, so that the comparison does not reveal a token's. */
 function acceptOneOf(tokens: readonly string[]): Accept {
