@@ -25,7 +25,12 @@ import {
   telegram,
 } from "../mod.ts";
 import { events } from "../app/mod.ts";
-import { createLogSummary, createStdoutLog, KvRateLimitStore } from "../middleware/mod.ts";
+import {
+  createLogSummary,
+  createStdoutLog,
+  KvRateLimitStore,
+  MemoryRateLimitStore,
+} from "../middleware/mod.ts";
 import { forgeIntake, messengerIntake } from "./webhook/_intakes.ts";
 
 /** Values that types forbid, and JavaScript, `any` and JSON let through. */
@@ -375,6 +380,62 @@ const MISTAKES: readonly [string, () => unknown][] = [
     "Cannot create the rate limiter: 'limit' must be a whole number from 1 to 9007199254740991, " +
     'got "5"',
     () => createRateLimiter({ limit: wrong("5"), window: 1_000 }),
+  ],
+  [
+    "Cannot create the rate limiter: 'limit' must be a whole number from 1 to 9007199254740991, got undefined",
+    () => createRateLimiter(wrong({ window: 1 })),
+  ],
+  [
+    "Cannot create the rate limiter: 'window' must be a whole number from 1 to 9007199254740991, got undefined",
+    () => createRateLimiter(wrong({ limit: 1 })),
+  ],
+  [
+    "Cannot create the rate limiter: 'trustedProxyHops' must be a whole number from 0 to 100, got 101",
+    () => createRateLimiter({ limit: 1, window: 1, trustedProxyHops: 101 }),
+  ],
+  [
+    "Cannot create the rate limiter: 'ipv6Prefix' must be one of 16, 32, 48, 64, 80, 96, 112, 128, got 60",
+    () => createRateLimiter({ limit: 1, window: 1, ipv6Prefix: 60 }),
+  ],
+  [
+    "Cannot create the logger: 'trustedProxyHops' must be a whole number from 0 to 100, got 0.5",
+    () => createLogger({ trustedProxyHops: 0.5 }),
+  ],
+  [
+    "Cannot create the log summary: 'limit' must be a whole number from 1 to 9007199254740991, got 0",
+    () => createLogSummary({ limit: 0 }),
+  ],
+  [
+    "Cannot create the log summary: 'windowMs' must be a whole number from 1 to 9007199254740991, got NaN",
+    () => createLogSummary({ windowMs: NaN }),
+  ],
+  [
+    "Cannot create the log: 'maxWaitingChars' must be a whole number from 1 to 9007199254740991, got 0",
+    () => createStdoutLog({ maxWaitingChars: 0 }),
+  ],
+  [
+    'Cannot create the log: \'format\' must be "json", "text" or "auto", got "JSON"',
+    () => createStdoutLog({ format: wrong("JSON") }),
+  ],
+  [
+    "Cannot create the rate limit store: 'maxKeys' must be a whole number from 1 to 16777216, got 16777217",
+    () => new MemoryRateLimitStore({ maxKeys: 2 ** 24 + 1 }),
+  ],
+  [
+    "Cannot create the rate limit store: 'timeoutMs' must be a whole number from 1 to 2147483647, got 0",
+    () => new KvRateLimitStore(wrong({ atomic: () => {} }), { timeoutMs: 0 }),
+  ],
+  [
+    "Cannot create the rate limit store: 'recoveryMs' must be a whole number from 1 to 2147483647, got NaN",
+    () => new KvRateLimitStore(wrong({ atomic: () => {} }), { recoveryMs: NaN }),
+  ],
+  [
+    "Cannot create the app: 'name' must be a text that is not blank, got undefined",
+    () => createBaseApp(wrong({})),
+  ],
+  [
+    "Cannot create the app: 'name' must be a text that is not blank, got \"\\n\"",
+    () => createBaseApp({ name: "\n" }),
   ],
   [
     "Cannot create the rate limiter: 'key' must be a function, got \"ip\"",

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertGreater, assertLessOrEqual, assertThrows } from "@std/assert";
+import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { repeating } from "../../dev/harness/faulty_kv.ts";
 import { KvRateLimitStore, type LogRecord } from "../../middleware/mod.ts";
@@ -153,13 +153,4 @@ Deno.test("KvRateLimitStore takes under 3 ms for a count in the median", async (
   using kv = await Deno.openKv(":memory:");
   const store = storeIn(kv);
   await assertMedianWithin(3, () => store.increment("a", LONG_MS));
-});
-
-Deno.test("KvRateLimitStore refuses times that make no sense", async () => {
-  using kv = await Deno.openKv(":memory:");
-  for (const ms of [0, -1, NaN, Infinity]) {
-    assertThrows(() => storeIn(kv, { timeoutMs: ms }), RangeError, "'timeoutMs'");
-    assertThrows(() => storeIn(kv, { recoveryMs: ms }), RangeError, "'recoveryMs'");
-  }
-  assert(storeIn(kv));
 });
