@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertMatch, assertRejects, assertStrictEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStrictEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import type { Variables } from "../../core/env.ts";
 import {
   type App,
@@ -29,6 +36,8 @@ import { until } from "../events/worker/_worker.ts";
 const push = (id?: string) =>
   forgeDelivery("push", { ref: "main" }, id === undefined ? {} : { id });
 
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
 /** An app for GitHub whose handlers note what they see. */
 function noting() {
   const seen: string[] = [];
@@ -52,16 +61,6 @@ Deno.test("defineApp() gives handlers the app's variables and resources, with th
   await using test = await startTestBot(bot, { env: { TOKEN: "t" } });
   await test.deliver(push());
   assertEquals(seen, ["t", "t/small", "main", "boolean", "function", "function"]);
-});
-
-Deno.test("defineApp() gives each of several handlers the app's parts", async () => {
-  const bot = defineApp({ name: "bot", platform: github(), resources: () => ({ n: 7 }) });
-  const seen: unknown[] = [];
-  bot.on("push", (_, { resources, checkpoint }) => seen.push(resources.n, typeof checkpoint));
-  bot.onAny((_, { resources, settleWith }) => seen.push(resources.n, typeof settleWith));
-  await using test = await startTestBot(bot);
-  await test.deliver(push());
-  assertEquals(seen, [7, "function", 7, "function"]);
 });
 
 Deno.test("defineApp() names everything that is missing at once, and opens nothing", async () => {
@@ -162,41 +161,13 @@ Deno.test("use() that does not wait for the handlers does not have the event set
   const { bot, seen } = noting();
   bot.use((_event, _context, next) => void next());
   bot.on("push", async () => {
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await wait(30);
     seen.push("push");
   });
   await using test = await startTestBot(bot);
   assertEquals((await test.deliver(push())).event?.state, "done");
   assertEquals(seen, ["push"]);
 });
-
-for (
-  const [how, middleware] of [
-    ["calls next() and goes on", (next: () => Promise<void>) => void next()],
-    ["is done later than the handlers", (next: () => Promise<void>) => {
-      next();
-      return new Promise((resolve) => setTimeout(resolve, 40));
-    }],
-  ] as const
-) {
-  Deno.test(`use() that ${how} does not have a failed event settled as done`, async () => {
-    const { bot } = noting();
-    const thrown = new Error("no");
-    bot.use((_event, _context, next) => middleware(next));
-    bot.use(async (_event, _context, next) => await next());
-    bot.on("push", async () => {
-      await new Promise((resolve) => setTimeout(resolve, 10));
-      throw thrown;
-    });
-    await using test = await startTestBot(bot);
-    const { cause } = await assertRejects(() => test.deliver(push()), Error);
-    assertStrictEquals(cause, thrown);
-    assertEquals(
-      (await test.store.get((await Array.fromAsync(test.store.list()))[0]!.id))?.state,
-      "queued",
-    );
-  });
-}
 
 Deno.test("routes that would never be reached are refused", async () => {
   for (const path of ["/webhook", "/health", "/health/ready"]) {
@@ -254,32 +225,43 @@ Deno.test("use() that does not call next() has a failed event die, and each one 
   assertEquals(event?.state, "dead");
 });
 
-Deno.test("use() that calls next() too late, or twice, fails the event, and runs its handlers once", async () => {
-  const late: ((next: () => Promise<void>) => unknown)[] = [
-    (next) => void setTimeout(next, 5),
-    async (next) => {
+Deno.test("use() that calls next() too late, or twice, fails the event or is reported, and runs no handler twice", async () => {
+  const misuses: [string, (next: () => Promise<void>) => unknown][] = [
+    ["after it had returned", (next) => void setTimeout(next, 5)],
+    ["twice", async (next) => {
       await next();
       next();
-    },
+    }],
+    ["twice", async (next) => {
+      await next();
+      await next();
+    }],
   ];
-  for (const misuse of late) {
+  for (const [how, misuse] of misuses) {
     const { bot, seen } = noting();
-    bot.use(async (_event, _context, next) => {
-      next();
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    });
     bot.use((_event, _context, next) => misuse(next));
     bot.on("push", () => seen.push("push"));
     await using test = await startTestBot(bot);
-    await test.deliver(push(), { expectFailure: true });
-    assert(seen.length <= 1);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    const { event } = await test.deliver(push(), { expectFailure: true });
+    await wait(20);
+    const late = test.logs.find(({ message }) => message === "next() called too late");
+    const told = [String(late?.error), event?.attempts[0]?.error].join();
+    assertStringIncludes(told, `The middleware has called next() ${how}`);
+    assertEquals(seen, how === "twice" ? ["push"] : []);
+    if (late) assertEquals([late.level, late.eventId], ["error", event?.id]);
   }
 });
 
-const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
 const FORGETFUL: Readonly<Record<string, (next: () => Promise<void>) => unknown>> = {
+  "calls next() and goes on": (next) => void next(),
+  "is done later than the handlers": (next) => {
+    next();
+    return wait(40);
+  },
+  "is done before the handlers": (next) => {
+    next();
+    return wait(1);
+  },
   "attaches finally()": (next) => void next().finally(() => {}),
   "attaches then()": (next) => void next().then(() => {}),
   "waits in a function of its own": (next) => void (async () => await next())().catch(() => {}),
@@ -294,28 +276,20 @@ const FORGETFUL: Readonly<Record<string, (next: () => Promise<void>) => unknown>
 for (const [how, middleware] of Object.entries(FORGETFUL)) {
   Deno.test(`use() that ${how} does not hide that a handler has failed`, async () => {
     const { bot } = noting();
+    const thrown = new Error("no");
     bot.use((_event, _context, next) => middleware(next));
+    bot.use(async (_event, _context, next) => await next());
     bot.on("push", async () => {
       await wait(10);
-      throw new Error("no");
+      throw thrown;
     });
     await using test = await startTestBot(bot);
-    const { event } = await test.deliver(push(), { expectFailure: true });
+    const { cause } = await assertRejects(() => test.deliver(push()), Error);
+    assertStrictEquals(cause, thrown);
+    const [event] = await Array.fromAsync(test.store.list());
     assertEquals(event?.state, "queued");
   });
 }
-
-Deno.test("use() that calls next() after it has returned is reported", async () => {
-  const { bot, seen } = noting();
-  bot.use((_event, _context, next) => void setTimeout(next, 5));
-  bot.on("push", () => seen.push("push"));
-  await using test = await startTestBot(bot);
-  await test.deliver(push());
-  await wait(20);
-  assertEquals(seen, []);
-  const record = test.logs.find(({ message }) => message === "next() called too late");
-  assertEquals([record?.level, record?.eventId === undefined], ["error", false]);
-});
 
 Deno.test("use() cannot hide that strict keeps an event", async () => {
   const bot = defineApp({ name: "bot", platform: github(), strict: true });
@@ -323,20 +297,6 @@ Deno.test("use() cannot hide that strict keeps an event", async () => {
   await using test = await startTestBot(bot);
   const { event } = await test.deliver(push(), { expectFailure: true });
   assertEquals(event?.state, "dead");
-});
-
-Deno.test("use() that waits for next() in a race does not hide a failure that comes later", async () => {
-  const { bot } = noting();
-  bot.use((_event, _context, next) => {
-    next();
-    return wait(5);
-  });
-  bot.on("push", async () => {
-    await wait(20);
-    throw new Error("late");
-  });
-  await using test = await startTestBot(bot);
-  await assertRejects(() => test.deliver(push()), Error, "see the cause");
 });
 
 Deno.test("an app refuses a variable of its own that is a platform's", async () => {
@@ -387,20 +347,6 @@ Deno.test("next() can be used as any promise", async () => {
   await using test = await startTestBot(bot);
   await test.deliver(push());
   assertEquals(seen.toSorted(), ["all", "finally", "push", "then"]);
-});
-
-Deno.test("use() cannot run the handlers twice", async () => {
-  const { bot, seen } = noting();
-  bot.use(async (_event, _context, next) => {
-    await next();
-    await next();
-  });
-  bot.on("push", () => seen.push("push"));
-  await using test = await startTestBot(bot);
-  const { cause } = await assertRejects(() => test.deliver(push()), Error);
-  assertEquals([(cause as Error).message, seen], ["The middleware has called next() twice", [
-    "push",
-  ]]);
 });
 
 Deno.test("from() takes a second platform in, each with its own handlers and ids", async () => {

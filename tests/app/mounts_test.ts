@@ -77,7 +77,10 @@ Deno.test("telemetry of a mount counts deliveries and attempts, and names no req
 Deno.test("defineApp() checks its mounts", () => {
   const { mount } = mountAt("/a");
   const cases: [unknown, string][] = [
-    [{ ...mount, path: "a" }, `'mounts[0].path' must be a slash, then letters, digits, _, -, . and slashes, got "a"`],
+    [
+      { ...mount, path: "a" },
+      `'mounts[0].path' must be a slash, then letters, digits, _, -, . and slashes, got "a"`,
+    ],
     [{ ...mount, path: "/:a" }, "'mounts[0].path' must be"],
     [{ ...mount, prepare: 1 }, "'mounts[0].prepare' must be a function, got 1"],
     [1, "'mounts[0]' must be an object, got 1"],
