@@ -6,7 +6,7 @@
  * This module exports what most apps need. The names are in groups: begin with {@linkcode defineApp} and
  * {@linkcode runApp}, a platform such as {@linkcode github} or {@linkcode telegram}, and the
  * {@linkcode HandlerContext} that a handler gets. `@org/edge-base/testing` runs an app in a test. The other
- * entry points have more: `/console` a web page of what came, `/app` events of the app's own and types,
+ * entry points have more: `/console` a web page of what came, `/app` events that handlers emit and types,
  * `/router` the types of payloads, `/webhook` the parts of a platform, `/events` the event store, `/catch-up`
  * what GitHub could not deliver, `/middleware`, `/health` and `/telemetry` parts to compose by hand.
  *

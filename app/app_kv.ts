@@ -58,9 +58,9 @@ const TAKE_OVER =
   "if this app had another name, give defineApp the option 'namespace' with that name";
 
 /**
- * Says if an app's KV holds open events of other namespaces: the app may have been renamed, and nobody would
- * ever handle those. It warns if the app has none of its own: otherwise they are more likely another app's. It
- * reads little, and writes its own failure to the log.
+ * Logs that an app's KV holds open events of other namespaces: if the app was renamed, they are never handled.
+ * It warns if the app itself has none: otherwise they more likely belong to another app. It reads little, and
+ * logs its failure.
  *
  * @param kv The KV.
  * @param app The app.
@@ -140,7 +140,7 @@ const LOOK_MS = 1_000;
 const PUT_BACK =
   "stop the app, put the file back, and start the app: what is stored meanwhile is lost";
 
-/** File of a KV: which one it is. On Windows it may be unknown, but nobody can delete it there while it is open. */
+/** Identity of a file. On Windows it may be unknown, but a file that is open cannot be deleted there. */
 interface FileId {
   readonly dev: number;
   readonly ino: number | null;
@@ -154,9 +154,8 @@ interface Watched {
 }
 
 /**
- * The file that an app's KV is in, and the write-ahead log beside it, which holds what was stored last. If one is
- * deleted or replaced while the app runs, SQLite goes on with the file that nobody sees any more, and what it stores
- * is lost at the next start.
+ * The file that an app's KV is in, and the write-ahead log beside it with the latest changes. If one is deleted
+ * or replaced while the app runs, SQLite goes on with the old file, and what it stores is lost at the next start.
  */
 export class KvFile {
   readonly #files: readonly Watched[];

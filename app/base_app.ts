@@ -106,9 +106,9 @@ export interface AppOptions {
  * @category Composing by hand
  */
 export interface BaseEnv<TEnv extends object, TVariables extends object = object> {
-  /** Type of `c.env`: the app's own values, and the connection's address. */
+  /** Type of `c.env`: the values of the app, and the connection's address. */
   Bindings: TEnv & ConnectionBindings;
-  /** Type of `c.var`: the logger's variables, and those of the app's own middleware. */
+  /** Type of `c.var`: what the logger and other middleware set. */
   Variables: LoggerVariables & TVariables;
 }
 
@@ -120,7 +120,7 @@ export interface BaseEnv<TEnv extends object, TVariables extends object = object
  * come before the limiter, so that a healthy instance always answers 200.
  *
  * @typeParam TEnv The type of the environment bindings, `c.env`.
- * @typeParam TVariables The variables of the app's own middleware, such as {@linkcode AuthVariables}.
+ * @typeParam TVariables What further middleware sets, such as {@linkcode AuthVariables}.
  * @param options The app's name, and its parts.
  * @returns The app. Add routes to it, and serve it with {@linkcode bindEnv}.
  * @throws {TypeError} If `name` is not a text, or blank, or an option has the wrong type.
@@ -171,12 +171,12 @@ export function createBaseApp<
 }
 
 /**
- * Adds the connection's address to an app's environment values, so that both reach `c.env`. By itself,
- * `Deno.serve` passes on only the connection.
+ * Adds the connection's address to an app's environment values, so that both reach `c.env`: `Deno.serve`
+ * alone passes on only the connection.
  *
  * @typeParam TEnv The type of the environment bindings.
  * @param app The app, with a `fetch` that takes the bindings of each request, as every Hono app has.
- * @param env The app's own values.
+ * @param env The values of the app.
  * @returns The handler to serve.
  * @throws {TypeError} If the app has no `fetch`, or `MESSENGER_ALLOWED_USERS` is not a text.
  *

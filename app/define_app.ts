@@ -55,7 +55,7 @@ export interface App<
   readonly definition: AppDefinition<TEvents, TSpec, TResources>;
   /** Platforms that send the app's deliveries. */
   readonly platforms: readonly Platform[];
-  /** True if a handler is told of dead events. */
+  /** True if a handler gets reports of dead events. */
   readonly reportsDead: boolean;
   /**
    * Adds a function around the handlers of every event: for timing, reporting of errors, tracing. The one
@@ -69,7 +69,7 @@ export interface App<
    */
   use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this;
   /**
-   * Adds a further platform that sends deliveries to this app, at a path of its own.
+   * Adds a further platform that sends deliveries to this app, at another path.
    *
    * @typeParam TOthers The payloads of its events, by type.
    * @param platform The platform, with a `name` and a `path` that no other one has.
@@ -81,7 +81,7 @@ export interface App<
     platform: Platform<TOthers>,
   ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
   /**
-   * Adds a source of the app's own, whose events its handlers emit.
+   * Adds a source of events that the app's handlers emit.
    *
    * @typeParam TOthers The payloads of its events, by type.
    * @param source The source, with a `name` that no platform and no other source has. The same one may be
@@ -94,13 +94,12 @@ export interface App<
     source: OwnEvents<TOthers>,
   ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
   /**
-   * Registers a handler that is told of each event that dies because its handler failed: for an alert, a
+   * Registers a handler for a report of each event that dies because its handler failed: for an alert, a
    * message, a ticket. By default an event dies 24 to 30 hours after its first attempt, unless its handler
-   * throws a {@linkcode GiveUpError}: `worker.retry` changes that. The handler gets an event of its own, stored
-   * in the commit of the death, so it is called at least once and tried again if it fails. Its own death is not
-   * reported, nor are those of events that it emits, and of events that somebody cancels. Of the dead event it
-   * gets the facts, and not the payload: `store.load({ record })` reads that from outside of handlers, such as
-   * in a route.
+   * throws a {@linkcode GiveUpError}: `worker.retry` changes that. The report is an event, stored in the
+   * commit of the death, so the handler is called at least once, and tried again if it fails. No report is made
+   * of dead reports, of what they emit, and of cancelled events. A report has the facts of the dead event without
+   * its payload: outside of handlers, such as in a route, `store.load({ record })` reads that.
    *
    * @param handler The handler.
    * @param options Its id and its time limit.
@@ -120,7 +119,7 @@ export interface App<
    * the next. A slot that passed while no instance ran is made up. A new schedule begins now, and so does one
    * whose expression or time zone has changed.
    *
-   * @param name The name, which is the `type` of the events. Do not change it: it tells what is made already.
+   * @param name The name, which is the `type` of the events. Do not change it: it tells which slots are made already.
    * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of
    * the week, or a name such as `@daily`.
    * @param handler The handler.

@@ -37,7 +37,7 @@ const WORKER_KEYS = [
 const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
 /**
- * Parts that an app's own routes work with.
+ * Parts that the routes of a definition work with.
  *
  * @typeParam TEnv The values of its variables.
  * @typeParam TResources The resources that it has opened.
@@ -67,7 +67,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
   /** Platform that sends the app's deliveries: `github()`, `telegram()` or another one. */
   readonly platform: Platform<TEvents>;
   /**
-   * Variables of the app's own. They are read at the start, and everything that is missing is reported at
+   * Variables that the app itself reads. They are read at the start, and all that are missing are reported at
    * once.
    *
    * @default {{}} None.
@@ -92,7 +92,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
     ) => TResources | Promise<TResources>)
     | undefined;
   /**
-   * Adds routes of the app's own. They run behind the rate limiter. It must be synchronous. Write it below
+   * Adds routes. They run behind the rate limiter. It must be synchronous. Write it below
    * `resources`: the compiler infers the members in this order.
    *
    * @default {undefined} None but the health routes and the webhook.
@@ -101,7 +101,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
     | ((app: Hono<BaseEnv<EnvOf<TSpec>>>, parts: RouteParts<EnvOf<TSpec>, TResources>) => unknown)
     | undefined;
   /**
-   * Readiness check of the app's own, for `GET /health/ready`. It throws or rejects while the app should get
+   * Readiness check, for `GET /health/ready`. It throws or rejects while the app should get
    * no requests.
    *
    * @default {undefined} Ready until it is stopped.
@@ -111,7 +111,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
     | undefined;
   /**
    * Limit of the requests of a client that are answered 4xx, in a window in milliseconds, see
-   * {@linkcode createRateLimiter}; false for none. Only such requests count: code hosts do not send again
+   * {@linkcode createRateLimiter}; false for none. Other requests do not count: code hosts do not send again
    * what was refused.
    *
    * @default {{ limit: 100, window: 60_000 }}
@@ -133,7 +133,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
   readonly strict?: boolean | undefined;
   /**
    * Namespace of the app's events in the KV. If you rename an app, set this to its old name: otherwise
-   * nobody handles the events that it still has.
+   * the events that it still has are never handled.
    *
    * @default {name} The app's name.
    */

@@ -17,8 +17,7 @@ export interface AppParts<TEnv extends object = object, TResources = unknown> {
 }
 
 /** Remedy for an event that a middleware has kept from the handlers, for the log. */
-const NEXT =
-  "a middleware has not called next(): if it is not meant to leave events out, have it do so";
+const NEXT = "a middleware has not called next(): call it, unless the event is to be left out";
 
 /**
  * Function around the handlers of an event. The event is handled once it has returned; if it throws, the
@@ -71,19 +70,19 @@ export async function runAround<TParts extends AppParts>(
     try {
       await handle();
     } catch (error) {
-      // An event that nobody wants or that has to wait is no failure, which the middleware might report.
+      // Middleware must not report these as failures: the event has no handler, or has to wait.
       if (error instanceof NoHandler && !error.isStrict) ignored = error;
       else if (error instanceof ParkedError) parked = error;
       else throw error;
     }
   };
   const ended = await Promise.allSettled([call(0)]);
-  // In this order: an inner one may begin while an outer one that nobody waited for goes on.
+  // In this order: an inner one may begin while an outer one that was not awaited goes on.
   for (const next of nexts) ended.push(...await Promise.allSettled([next.end()]));
   const failed = ended.find((each) => each.status === "rejected");
   if (failed) {
     const { reason } = failed;
-    // Perhaps nobody wants the event: then it is ignored later, and not given up.
+    // Perhaps the event has no handler: then it is ignored later, and not given up.
     const isUnbegun = reason instanceof RetryLaterError && (!isBegun || ignored);
     throw isUnbegun ? new PutOffUnbegun(reason) : reason;
   }
@@ -132,14 +131,14 @@ class Next {
     this.#isInTime = this.#isSettled;
   }
 
-  /** Notes whether anybody takes a promise's error. Whoever does not must not end the process with it. */
+  /** Notes whether the promise's error is caught. If it is not, it must not end the process. */
   #noting(running: Promise<void>): Promise<void> {
     const quiet = <T>(promise: Promise<T>): Promise<T> => {
       promise.catch(() => {});
       return promise;
     };
     quiet(running);
-    // Not a promise, whose `then` nobody would notice: `await` does not call it.
+    // Not a promise: `await` would not call its `then`.
     return {
       then: (onEnd, onError) => {
         if (onError) this.#isCaught = true;

@@ -2,7 +2,7 @@
  * Defines apps ({@linkcode defineApp}), and runs them ({@linkcode runApp}), serves them ({@linkcode startApp})
  * or opens them for a server of your own ({@linkcode openApp}).
  *
- * The root exports these as well. You need this entry point for the rest: events of the app's own
+ * The root exports these as well. You need this entry point for the rest: events that handlers emit
  * ({@linkcode events}), running a schedule by hand ({@linkcode runSchedule}), and the types of all parts.
  *
  * @example

@@ -46,7 +46,7 @@ export interface OpenedMount {
   /** Routes, all below the mount's path. */
   readonly app: Hono;
   /**
-   * Receiver of what the app, its intakes and its worker count, beside the app's own telemetry.
+   * Receiver of what the app, its intakes and its worker count, beside the telemetry of the app.
    *
    * @default {undefined} None.
    */

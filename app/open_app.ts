@@ -36,8 +36,8 @@ import { type AppPlan, planOf, readVariables } from "./variables.ts";
  */
 export interface OpenAppOptions<TResources = unknown> {
   /**
-   * Values of the variables: of the app's own, of its platforms, and of `KV_URL` (a path, `:memory:` or the
-   * URL of a remote KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`) and
+   * Values of the variables of the app and its platforms, and of `KV_URL` (a path, `:memory:` or the
+   * URL of a remote KV; by default Deno's database), `NOTIFIER` (`auto`, `enqueue`, `watch`) and
    * `TRUSTED_PROXY_HOPS` (0).
    *
    * @default {Deno.env} The variables of the process.
@@ -50,9 +50,9 @@ export interface OpenAppOptions<TResources = unknown> {
    */
   readonly kv?: Deno.Kv | undefined;
   /**
-   * Resources in the place of those that the app would open, such as fakes for a test.
+   * Resources that replace the app's, such as fakes for a test.
    *
-   * @default {undefined} The app's own.
+   * @default {undefined} The app opens its resources.
    */
   readonly resources?: TResources | undefined;
   /**
@@ -64,7 +64,7 @@ export interface OpenAppOptions<TResources = unknown> {
   /**
    * Telemetry.
    *
-   * @default {undefined} With `OTEL_DENO=true` that of {@linkcode openTelemetry}, else none.
+   * @default {undefined} With `OTEL_DENO=true` what {@linkcode openTelemetry} opens, else none.
    */
   readonly telemetry?: Telemetry | undefined;
   /**
@@ -148,13 +148,13 @@ const RATE_LIMIT = { limit: 100, window: 60_000 };
 
 /**
  * Opens an app: reads its variables, opens the KV, the event store and the resources, and starts the worker.
- * It serves nothing by itself: give its `fetch` to a server, or mount it.
+ * It does not serve: give its `fetch` to a server, or mount it.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log in the place of the app's own.
+ * @param options Variables, KV, resources and log that replace the app's.
  * @returns The app, open.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened.
@@ -325,7 +325,7 @@ interface RequestParts<TEnv extends object, TResources> extends AppParts<TEnv, T
   isStopping: boolean;
 }
 
-/** Makes the Hono app with the routes of the platforms and of the app's own. */
+/** Makes the Hono app with the routes of the platforms, of the mounts and of the definition. */
 function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   { definition }: App<TEvents, TSpec, TResources>,
   { env, platforms, trustedProxyHops }: AppPlan<EnvOf<TSpec>>,

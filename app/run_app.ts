@@ -21,7 +21,7 @@ interface StopSignal {
   readonly markStarted: () => void;
 }
 
-/** Handlers do not end. The app has stopped by itself then. */
+/** Handlers do not end, so the app has stopped without a signal. */
 const STUCK: StopReason = { exitCode: 1 };
 
 /** Frame of a stack: the address, line and column of a module that Deno has loaded. */
@@ -43,8 +43,8 @@ const END_MS = 1_000;
  * Runs an app until it is told to stop: {@linkcode startApp}, with signals, uncaught errors and exit codes.
  *
  * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (a path, `:memory:` or the URL of a remote
- * KV; by default Deno's own database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
- * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and those of the app and its platforms.
+ * KV; by default Deno's database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
+ * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and the variables of the app and its platforms.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end
@@ -57,7 +57,7 @@ const END_MS = 1_000;
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log in the place of the app's own, and the grace.
+ * @param options Variables, KV, resources and log that replace the app's, and the grace.
  * By default the log is {@linkcode createStdoutLog}; with telemetry, and on Deno Deploy, `consoleSink`.
  * @returns A promise that resolves, if at all, once the app is closed and the process is about to end.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened then.
@@ -108,7 +108,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
   if (reason !== STUCK) writeLog(log, "info", "stopping", { name, signal: reason.signal });
   await started.stop();
   await stdout?.drain(DRAIN_LOG_MS);
-  // It may have begun to stop by itself before it was told to.
+  // It may have begun to stop for stuck handlers before the signal.
   end(await started.finished.then(() => reason.exitCode, () => STUCK.exitCode));
 }
 
@@ -121,7 +121,7 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
  */
 function placeOf(error: unknown): string {
   const stack = error instanceof Error ? String(error.stack) : "";
-  // In a bundle this is none, and the frames of the package count as the app's.
+  // Undefined in a bundle, where the frames of the package count as the app's.
   const own = URL.parse("..", import.meta.url)?.href;
   let library = "";
   for (const [, url = ""] of stack.matchAll(FRAME)) {
@@ -134,7 +134,7 @@ function placeOf(error: unknown): string {
 
 /**
  * Ends the process. With Deno's telemetry, a process that calls `Deno.exit()` while metrics are collected
- * hangs for ever (denoland/deno#33157): it ends by itself instead, unless something of the user's goes on.
+ * hangs for ever (denoland/deno#33157): it ends without that instead, unless something of the user's goes on.
  */
 function end(exitCode: number): void {
   if (!isTelemetryOn()) Deno.exit(exitCode);
@@ -156,8 +156,8 @@ function listensToConsole(): boolean {
  * app is starting, and so does a second one.
  *
  * An uncaught error, in a timer or in a promise that a handler did not await, would end the process
- * abruptly. It is logged instead, and the app ends in order. The app cannot go on, since nobody knows what
- * state the error left.
+ * abruptly. It is logged instead, and the app ends in order. The app cannot go on, since the
+ * state that the error left is not known.
  *
  * @param name The app's name, for the log.
  * @param log The log for uncaught errors.

@@ -104,7 +104,7 @@ export function serveApp({ name, answer, log, onListen, ...place }: Place & {
   };
 }
 
-/** Throws if Deno could not send a response. Later, nobody could tell what failed. */
+/** Throws if Deno could not send a response. Later, it could not be told what failed. */
 function sendable(response: Response): Response {
   if (response instanceof Response && response.status !== 0 && !response.bodyUsed) return response;
   throw new TypeError("The app returned no response, or one that cannot be sent");
@@ -116,7 +116,7 @@ function sendable(response: Response): Response {
  * In that case the headers have been sent, and the headers of this response would be added to them.
  */
 function failedOutside(error: unknown, log: LogSink): Response {
-  // Nothing more is sent. The logger has logged the first already, and the second is no failure.
+  // Nothing more is sent. The logger has logged the first already, and the second is expected.
   if (error instanceof BrokenBodyError || error instanceof UnreadBodyError) {
     return new Response(null, { status: 500 });
   }

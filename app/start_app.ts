@@ -46,7 +46,7 @@ export interface StartedApp extends Omit<OpenedApp, "stop"> {
   /** Address that it listens at: `http://localhost:8000`. */
   readonly url: string;
   /**
-   * Promise that resolves once the app has stopped. It rejects if the app has stopped by itself, because as
+   * Promise that resolves once the app has stopped. It rejects if the app had to stop because as
    * many handlers were past their time limit as may run at once.
    */
   readonly finished: Promise<void>;
@@ -78,7 +78,7 @@ const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log in the place of the app's own, and the grace.
+ * @param options Variables, KV, resources and log that replace the app's, and the grace.
  * @returns The app, served.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened.
@@ -226,7 +226,7 @@ class ServedApp implements StartedApp {
  * @param doing The action that fails otherwise, for the message.
  * @param app The app.
  * @param options The options.
- * @throws {TypeError} If the app is none, or an option has the wrong type.
+ * @throws {TypeError} If the app or an option has the wrong type.
  * @throws {RangeError} If the grace is out of range.
  */
 export function checkStartOptions(doing: string, app: unknown, options: StartAppOptions): void {

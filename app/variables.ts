@@ -15,8 +15,8 @@ import { type Platform, preparePlatform, type ReadyPlatform } from "../webhook/p
 import type { App } from "./define_app.ts";
 import type { Mount } from "./mounts.ts";
 
-// Variables of an app: those that each app reads, its own, and those of its platforms and mounts. All are read
-// before anything is opened, so that everything that is missing or wrong is reported at once.
+// Variables that each app reads, and those of its definition, platforms and mounts. All are read before anything
+// is opened, so that everything that is missing or wrong is reported at once.
 
 /** Variables that each app reads when it is opened. */
 const OPENING = {
@@ -41,7 +41,7 @@ export const REMOTE_KV: RegExp = /^https?:\/\//i;
  * @typeParam TEnv The values of its variables.
  */
 export interface AppPlan<TEnv> {
-  /** Values of the app's own variables. */
+  /** Values of the definition's variables. */
   readonly env: TEnv;
   /** Platforms, with their variables read. */
   readonly platforms: readonly ReadyPlatform[];

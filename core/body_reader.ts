@@ -7,9 +7,9 @@ export interface BodyReader {
 }
 
 /**
- * Begins to read a body, with buffers of the caller's size where the stream takes them. Deno's have 64 KiB, and it
- * holds one for each body that it waits for: until the peer goes on or leaves, even if the body was given up. 10,000 bodies
- * over HTTP/2 of which one byte had come held 680 MB, and 180 MB with buffers of 4 KiB.
+ * Begins to read a body, with small buffers if the stream takes them. Deno's have 64 KiB, and it holds one for each
+ * body that it waits for, until the peer goes on or leaves, even if the body was given up. 10,000 bodies over HTTP/2
+ * of which one byte had come held 680 MB, and 180 MB with buffers of 4 KiB.
  *
  * @param body The body.
  * @returns The reader.

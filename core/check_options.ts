@@ -26,8 +26,7 @@ export function met(value: unknown): string {
 export type OptionCheck = (doing: string, name: string, value: unknown) => void;
 
 /**
- * Checks options: they are an object, it has no other names than those of the checks, and each value passes
- * its check.
+ * Checks that options are an object without unknown names, and that each value passes its check.
  *
  * @param doing The action that fails otherwise, for the message, such as `create the app`.
  * @param options The options.
@@ -85,8 +84,8 @@ export function checkKeys(doing: string, options: object, known: readonly string
 }
 
 /**
- * Tells whether a callback that must be synchronous has returned a promise, and takes its error away: nobody
- * else would, and an error that nothing catches ends the process.
+ * Tells whether a callback that must be synchronous has returned a promise, and catches its error, which would
+ * end the process.
  *
  * @param value The value that it has returned.
  * @returns True if it is a promise, or another object with a `then`.

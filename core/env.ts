@@ -1,6 +1,6 @@
 /**
- * Variables: how an app describes those that it reads, and how they are read all at once, so that
- * everything that is missing is reported together.
+ * Descriptions of the variables that an app reads. All are read at once, and everything that is missing is
+ * reported together.
  *
  * @module
  */

@@ -4,7 +4,7 @@ import type { ContentfulStatusCode } from "@hono/hono/utils/http-status";
 /**
  * Machine-readable codes of this package's errors, sent in the `X-Error-Code` header.
  *
- * An app's own errors may use any other code in upper snake case.
+ * The errors of an app may use any other code in upper snake case.
  *
  * @category Errors
  */
@@ -101,7 +101,7 @@ export class HttpError extends HTTPException {
   }
 }
 
-/** Cause of the 503 of an app that is stopping, which is no failure. */
+/** Cause of the 503 of an app that is stopping. It is not logged as a failure. */
 export class StoppingError extends Error {
   /** Creates the error. */
   constructor() {

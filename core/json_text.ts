@@ -10,7 +10,7 @@ export function elementsOf(json: string): string[] {
   return json.trimStart().startsWith("[") ? partsOf(json) : [];
 }
 
-/** Cuts out a member of an object; undefined if there is none. Of several the last counts, as for `JSON.parse`. */
+/** Cuts out a member of an object; undefined if there is none. The last of several counts, as for `JSON.parse`. */
 export function memberOf(json: string | undefined, name: string): string | undefined {
   if (!json?.trimStart().startsWith("{")) return undefined;
   const parts = partsOf(json);

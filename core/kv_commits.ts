@@ -12,7 +12,7 @@ const PAUSE_GROWTH = 1.3;
 
 const DAY_MS = 86_400_000;
 
-/** The time for which a KV keeps a mark that is not written any more, as that of a process that has ended. */
+/** The time for which a KV keeps the marks of a process that has ended. */
 const KEPT_MS = 30 * DAY_MS;
 
 /** Options of a commit. */
@@ -35,14 +35,14 @@ interface Mark {
 }
 
 /**
- * Commits to a KV whose outcome is told truly.
+ * Commits to a KV, with their true outcome.
  *
  * The client of a remote KV repeats a commit that is not answered. If the first try was made, the second one
  * is refused because of it, and that it was refused is all that a caller would hear. So each commit also
  * writes a mark: a key that no other commit writes meanwhile, with a number that this commit alone has. If it
  * is refused, the mark shows whether an earlier try was made, and with which version. What it wrote could not
- * show that: others may have changed or deleted it since. If the mark cannot be read, the commit fails, which
- * says that its outcome is not known.
+ * show that: others may have changed or deleted it since. If the mark cannot be read, the commit fails:
+ * its outcome is not known.
  *
  * A commit that checks only that keys are not there, or nothing at all, could be made by both tries: others
  * may have deleted in between what the first one wrote. Such a commit checks its mark as well.

@@ -14,7 +14,7 @@ import type { Context } from "@hono/hono";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 /**
- * One log record: the fields that every record has, and fields of its own.
+ * One log record: the fields that every record has, and further ones.
  *
  * @category Log and telemetry
  */
@@ -273,7 +273,7 @@ function textOrNone(value: unknown): string {
   try {
     if (value instanceof Error) return `${value.name}: ${value.message}`;
   } catch {
-    // The error's own properties throw.
+    // The error's properties throw.
   }
   return "[not writable]";
 }

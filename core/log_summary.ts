@@ -23,8 +23,8 @@ const MAX_PATH_LENGTH = 200;
  * window are written as they come. The rest are counted and written as one record with `count` and
  * `periodMs`.
  *
- * Anybody can cause a refusal, which is a record with a `code`: its kind is message and code. So they can
- * the records of a request without one, such as a health probe: their kind is message, status and path.
+ * A record with a `code` is a refusal, and anybody can cause one: its kind is message and code. The same
+ * goes for a request without a code, such as a health probe: its kind is message, status and path.
  * The request of a delivery, which has an `eventId`, was verified, and is always written. So are all other
  * records. There are no timers: a window that is over is summed up when the next record comes, or by
  * `flush`.

@@ -55,7 +55,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's own message quotes the body, which belongs in no response and no log.
+    // The parser's message quotes the body, and that belongs in no response and no log.
     throw new SyntaxError("Body is not JSON");
   }
 }

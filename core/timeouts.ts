@@ -76,7 +76,7 @@ export class SharedTimer {
 /**
  * Timeouts of one length. They end in the order in which they start, so one timer serves all of them.
  *
- * With a timer for each timeout, an event had four of them, which took 8 % of the CPU time. Setting a timer
+ * With a timer for each timeout, an event had four of them: 8 % of the CPU time. Setting a timer
  * each time a list became empty took another 3 %, so several lists can share one.
  */
 export class Timeouts {
@@ -181,7 +181,7 @@ export async function withDeadline<T>(
   // Not `Promise.withResolvers`: the intake also runs on Node 20.
   let giveUp!: (reason: Error) => void;
   const given = new Promise<never>((_resolve, reject) => giveUp = reject);
-  // Of a negative time Deno warns.
+  // Deno warns of a negative time.
   const leftMs = Math.max(0, ms);
   const timer = setTimeout(() => giveUp(new Error(`No answer within ${leftMs} ms`)), leftMs);
   const onAbort = () => giveUp(new Error("Stopped waiting"));

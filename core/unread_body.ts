@@ -4,7 +4,7 @@ const UNREAD = Symbol("unread body");
 /** Time that the answer gets to be sent, in milliseconds. */
 const SEND_MS = 100;
 
-/** Error that ends the stream of a request whose body was given up. It is no failure of the app. */
+/** Error that ends the stream of a request whose body was given up. The app has not failed. */
 export class UnreadBodyError extends Error {
   /** Name of the class. */
   override readonly name = "UnreadBodyError";

@@ -16,8 +16,8 @@ export interface ConnectionBindings {
 }
 
 /**
- * Finds the client's IP address: that of the socket, or the one that a trusted proxy has seen. The socket
- * is that of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, or of `Bun.serve`.
+ * Finds the client's IP address: the socket's, or the one that a trusted proxy has seen. It knows the sockets
+ * of `Deno.serve` with {@linkcode bindEnv}, of `@hono/node-server`, and of `Bun.serve`.
  *
  * @param c The request's context.
  * @param options The number of trusted proxies, as {@linkcode LoggerOptions} describes it: 0 by default.

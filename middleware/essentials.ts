@@ -2,7 +2,7 @@ import type { Context, MiddlewareHandler } from "@hono/hono";
 import { HttpError } from "../core/http_error.ts";
 import { remoteOf } from "./client_ip.ts";
 
-// Middleware that every app has and nobody configures.
+// Middleware without options, which every app has.
 
 /** Registered name, IPv4 address or IPv6 address in brackets, with or without a port (RFC 3986, 3.2). */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?$/i;
@@ -54,7 +54,7 @@ export function createResponseHeaders(): MiddlewareHandler {
 
 /**
  * Creates middleware that turns a thrown value that is not an `Error` (a string, `null`, an object) into
- * one, so that it reaches the error handler. Hono would throw such a value out of the app. A handler that
+ * one, so that it reaches the error handler. Hono would throw that value out of the app. A handler that
  * returns no response fails as well, and so does one that returns a response that cannot be sent:
  * `Response.error()`, or one whose body was read.
  *
@@ -116,7 +116,7 @@ export function createHostCheck(): MiddlewareHandler {
 
 /**
  * Sets or removes a header of the finished response. Hono drops headers that were set before a handler
- * returned a `Response` of its own, so headers for every response are set afterwards.
+ * returned a `Response`, so headers for every response are set afterwards.
  */
 export function setResponseHeader(c: Context, name: string, value: string | undefined): void {
   try {
@@ -142,7 +142,7 @@ export function mayStream(c: Context): boolean {
   return false;
 }
 
-/** Tells whether a URL can have this host. The URL's own host needs no check. */
+/** Tells whether a URL can have this host. The host that the URL has needs no check. */
 function isHost(host: string, authority: string | undefined): boolean {
   return HOST.test(host) && (host === authority || URL.canParse(`http://${host}`));
 }

@@ -17,7 +17,7 @@ const REQUEST_ID = /^[\w=-]{1,128}$/;
 /** Time after which a client may have given up: a slower response is watched until it is sent. */
 const SLOW_MS = 200;
 
-/** Turns of the event loop for which the end of such a response waits. One was too few on a busy machine. */
+/** Turns of the event loop for which the end of a slow response waits. One was too few on a busy machine. */
 const TURNS = 3;
 
 /** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
@@ -77,7 +77,7 @@ export interface LoggerOptions {
 export interface LoggerVariables {
   /** Id of the request, as in the response's `X-Request-Id`. */
   requestId: string;
-  /** Log, for a handler's own records. */
+  /** Log, for the records of handlers. */
   log: LogSink;
   /** Further fields for the request's record. Handlers set them. */
   logFields?: Readonly<Record<string, unknown>>;
@@ -145,7 +145,7 @@ export function createLogger(
     let threw = true;
     try {
       await next();
-      // If it were set earlier, Hono would take 2.5 µs longer, and drop it from a handler's own response.
+      // If it were set earlier, Hono would take 2.5 µs longer, and drop it from a `Response` that a handler makes.
       setResponseHeader(c, "X-Request-Id", requestId);
       threw = false;
     } finally {
@@ -190,7 +190,7 @@ function recordOf(
   };
 }
 
-/** An instance that is not ready is no failure: each probe of one that stops would be an error. */
+/** An instance that is not ready has not failed: each probe of one that stops would be an error. */
 function levelOf(status: number, code: string | undefined): LogLevel {
   if (status >= 500) return code === "NOT_READY" ? "warn" : "error";
   return status >= 400 ? "warn" : "info";
@@ -198,7 +198,7 @@ function levelOf(status: number, code: string | undefined): LogLevel {
 
 /**
  * Watches a response on its way to the client. Deno does not report failures: its `completed` resolves for
- * streams that broke (2.9) and for texts that nobody read, and `request.signal` costs 13 µs per request.
+ * streams that broke (2.9) and for texts that were not read, and `request.signal` costs 13 µs per request.
  *
  * @param c The context of the request, whose response is ready.
  * @param onEnd A function that is called once if the response is not sent to its end: with the error of

@@ -35,10 +35,10 @@ const MAX_TYPES = 100;
 /** Most error codes: this package has some 25. */
 const MAX_CODES = 50;
 
-/** Most sources of an app's own events, and most schedules. */
+/** Most sources of events that handlers emit, and most schedules. */
 const MAX_NAMES = 50;
 
-/** Platform of an app's own events, as in their attempts. */
+/** Platform of emitted events, as in their attempts. */
 const OWN = "events";
 
 /** Most classes of errors that handlers throw. */
@@ -61,7 +61,7 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PAT
 
 /**
  * Creates the instruments of the metrics. Names that begin with `messaging.` come from OpenTelemetry's
- * semantic conventions; the others are this package's own.
+ * semantic conventions; the others are the package's.
  */
 function createInstruments(meter: Meter) {
   const counter = (name: string, unit: string, description: string) =>
@@ -127,7 +127,7 @@ function createInstruments(meter: Meter) {
   };
 }
 
-/** Values of a label, up to a largest number: each value makes a time series of its own. */
+/** Values of a label, up to a largest number: each value makes another time series. */
 export class BoundedLabel {
   readonly #max: number;
   readonly #known = new Set<string>();

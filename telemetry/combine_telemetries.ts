@@ -1,8 +1,8 @@
 import type { Attempt, StoredDelivery, Telemetry } from "./telemetry.ts";
 
 /**
- * Makes one telemetry of two. Both are told everything. What one of them throws reaches neither the other nor
- * the app. The trace of a delivery is that of the first one that has a trace.
+ * Makes one telemetry of two. Both get every call. What one of them throws reaches neither the other nor
+ * the app. A delivery gets the trace of the first one that has any.
  *
  * @param first The first telemetry.
  * @param second The second one.
@@ -62,7 +62,7 @@ async function storingWithin<T>(
   try {
     await telemetry.storing(delivery, (traceparent) => storing ??= store(traceparent));
   } catch {
-    // If storing has failed, its own error is thrown below.
+    // If storing has failed, its error is thrown below.
   }
   return await (storing ?? store(undefined));
 }
@@ -83,7 +83,7 @@ function runWithin<T>(attempt: Attempt, part: () => T): T {
   try {
     attempt.run(once);
   } catch {
-    // The part's own error is thrown below.
+    // The part's error is thrown below.
   }
   if (!end) return part();
   if ("error" in end) throw end.error;

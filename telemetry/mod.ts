@@ -1,5 +1,5 @@
 /**
- * Traces and metrics, through `npm:@opentelemetry/api`. An app of `defineApp` opens them by itself: run it with
+ * Traces and metrics, through `npm:@opentelemetry/api`. An app of `defineApp` opens them if it runs with
  * `OTEL_DENO=true`. You need this entry point for an app that is composed by hand. Without a provider nothing
  * is loaded or recorded.
  *

@@ -14,7 +14,7 @@ export type AttemptOutcome = Parameters<Attempt["settled"]>[0];
  */
 export type CountedStep =
   | {
-    /** An event of the app's own was stored. One whose id is known is not. */
+    /** An event that a handler emitted was stored. One whose id is known is not. */
     readonly is: "emitted";
     /** Its source. */
     readonly source: string;
@@ -58,7 +58,7 @@ export type CountedStep =
     readonly is: "put_back";
   }
   | {
-    /** A run of `catchUp` has come to an end. */
+    /** A run of `catchUp` has ended. */
     readonly is: "caught_up";
     /** Kind of deliveries that it has found, as the members of its result are named. */
     readonly outcome: "asked" | "failed" | "stored" | "refused" | "too_old" | "left";
@@ -127,7 +127,7 @@ export interface Telemetry {
    */
   nameRequest(method: string, route: string | undefined): void;
   /**
-   * Stores a delivery within a span of its own.
+   * Stores a delivery within a span.
    *
    * @param delivery The delivery.
    * @param store The function that stores it, with the trace that its handling will be part of.
@@ -176,7 +176,7 @@ export interface Telemetry {
     readonly id: string;
     /** Platform that sent the delivery. */
     readonly platform: string;
-    /** Name of the intake that accepted it, or of the app's own source. */
+    /** Name of the intake that accepted it, or of the source that emitted it. */
     readonly intake?: string | undefined;
     /** Type of the event. */
     readonly type: string;

@@ -37,7 +37,7 @@ export type FakeOf<TResource> = TResource extends (...args: never[]) => unknown 
 export interface TestBotOptions<TResources = unknown> {
   /**
    * Values of the app's variables. Those of the package's platforms are set: they accept what
-   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The process's own are not read.
+   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read.
    *
    * @default {{}} None but those.
    */
@@ -118,7 +118,7 @@ export interface TestBot extends AsyncDisposable {
   /**
    * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
    * the time of day; timers run as usual. Slots of schedules become events on the way, each at its time, and at
-   * no other moment: in a test no schedule runs by itself.
+   * no other moment.
    *
    * @param ms The time to advance by, in milliseconds.
    * @param options `expectFailure` lets handlers fail.
@@ -353,7 +353,7 @@ class LocalBot implements TestBot {
     await new Promise((resolve) => realTimeout(resolve, 0));
   }
 
-  /** Finds the path that a delivery is for: its own, or that of the only platform of its kind. */
+  /** Finds the path of a delivery: its `path`, or the one of the only platform of its kind. */
   #pathOf({ platform: wanted, path }: TestDelivery): string {
     if (path !== undefined) return path;
     const [first, ...others] = this.app.platforms.filter(({ kind, name }) =>
