@@ -36,10 +36,6 @@ async function statusOf(options: AuthOptions, authorization: string): Promise<nu
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
-Deno.test("createAuth() lets an accepted token pass", async () => {
-  assertEquals(await statusOf({ tokens: TOKEN }, `Bearer ${TOKEN}`), 200);
-});
-
 Deno.test("createAuth() takes any case of the scheme and several spaces", async () => {
   for (const scheme of ["Bearer", "bearer", "BEARER", "Bearer  "]) {
     assertEquals(await statusOf({ tokens: TOKEN }, `${scheme} ${TOKEN}`), 200);
@@ -59,19 +55,14 @@ Deno.test("createAuth() answers 401 in one way, whatever is wrong", async () => 
   const values = ["", "Bearer", "Bearer wrong", TOKEN, `Basic ${TOKEN}`, `Bearer${TOKEN}`];
   const near = [TOKEN.slice(1), TOKEN.slice(0, -1), TOKEN.toUpperCase(), `${TOKEN}=`, `x${TOKEN}`];
   const odd = [`${TOKEN} x`, `${TOKEN},`, `${TOKEN}\xe9`, `"${TOKEN}"`, "t".repeat(10_000)];
-  for (const value of [...values, ...[...near, ...odd].map((token) => `Bearer ${token}`)]) {
-    const response = await send({ Authorization: value });
+  const wrong = [...values, ...[...near, ...odd].map((token) => `Bearer ${token}`)];
+  for (const headers of [{}, ...wrong.map((Authorization) => ({ Authorization }))]) {
+    const response = await send(headers);
     assertEquals([response.status, response.headers.get("X-Error-Code")], [401, "UNAUTHORIZED"]);
     assertEquals(response.headers.get("WWW-Authenticate"), 'Bearer realm="api"');
     assertEquals(await response.json(), { error: "Unauthorized" });
   }
   assertEquals(calls.count, 0);
-});
-
-Deno.test("createAuth() answers 401 without the header", async () => {
-  const response = await guarded({ tokens: TOKEN }).send();
-  assertEquals(response.status, 401);
-  assertEquals(response.headers.get("WWW-Authenticate"), 'Bearer realm="api"');
 });
 
 Deno.test("createAuth() answers 401 to two headers, even if one is right", async () => {
@@ -202,22 +193,33 @@ Deno.test("createAuth() answers in the error shape without the error handler", a
   assertEquals([response.status, await response.json()], [401, { error: "Unauthorized" }]);
 });
 
-Deno.test("createAuth() leaves its options as they are", async () => {
-  const options = Object.freeze({ tokens: Object.freeze([TOKEN]), realm: "x" });
-  assertEquals(await statusOf(options, `Bearer ${TOKEN}`), 200);
-});
+const WRONG: readonly [unknown, string][] = [
+  ...[{}, { realm: "x" }, { tokens: TOKEN, validate: () => true }, {
+    tokens: [],
+    validate: () => true,
+  }].map(
+    (options): [unknown, string] => [options, "give either 'tokens' or 'validate'"],
+  ),
+  [{ tokens: [] }, "'tokens' is empty"],
+  ...[undefined, null, 12345].map((
+    token,
+  ): [unknown, string] => [{ tokens: [token] }, "token 1 is empty"]),
+  [{ tokens: null }, "token 1 is empty"],
+  ...["", "X API Key", "X-API-Key:", "ключ"].map((header): [unknown, string] => [
+    { tokens: TOKEN, header },
+    "'header' is empty or has characters",
+  ]),
+  ...["a\nb", "a\0b", "日本"].map((realm): [unknown, string] => [
+    { tokens: TOKEN, realm },
+    "'realm' is empty or has characters",
+  ]),
+];
 
-Deno.test("createAuth() refuses to have neither tokens nor validate, or both", () => {
-  const validate = () => true;
-  for (
-    const options of [{}, { realm: "x" }, { tokens: TOKEN, validate }, { tokens: [], validate }]
-  ) {
-    assertThrows(() => createAuth(options), TypeError, "either 'tokens' or 'validate'");
+Deno.test("createAuth() refuses options that make no sense", () => {
+  for (const [options, message] of WRONG) {
+    const create = () => createAuth(options as AuthOptions);
+    assertThrows(create, Error, `Cannot create the authentication: ${message}`);
   }
-});
-
-Deno.test("createAuth() refuses an empty list of tokens", () => {
-  assertThrows(() => createAuth({ tokens: [] }), TypeError, "'tokens' is empty");
 });
 
 Deno.test("createAuth() refuses a token that no header can bring, without repeating it", () => {
@@ -228,37 +230,5 @@ Deno.test("createAuth() refuses a token that no header can bring, without repeat
       assert(bad.trim().length < 3 || !error.message.includes(bad));
     }
     assertThrows(() => createAuth({ tokens: bad }), SyntaxError, "token 1 ");
-  }
-});
-
-Deno.test("createAuth() refuses a token that is missing", () => {
-  for (const missing of [undefined, null, 12345] as unknown as string[]) {
-    assertThrows(
-      () => createAuth({ tokens: [missing] }),
-      Error,
-      "Cannot create the authentication",
-    );
-  }
-  const tokens = null as unknown as string;
-  assertThrows(() => createAuth({ tokens }), Error, "Cannot create the authentication");
-});
-
-Deno.test("createAuth() refuses a header name that HTTP does not have", () => {
-  for (const header of ["", "X API Key", "X-API-Key:", "ключ"]) {
-    assertThrows(
-      () => createAuth({ tokens: TOKEN, header }),
-      Error,
-      "Cannot create the authentication",
-    );
-  }
-});
-
-Deno.test("createAuth() refuses a realm that no header can carry", () => {
-  for (const realm of ["a\nb", "a\0b", "日本"]) {
-    assertThrows(
-      () => createAuth({ tokens: TOKEN, realm }),
-      Error,
-      "Cannot create the authentication",
-    );
   }
 });
