@@ -132,10 +132,7 @@ export class KvRateLimitStore implements RateLimitStore {
    * @returns The count of the key, this request included.
    */
   increment(key: string, windowMs: number): Promise<RateLimitCount> {
-    return this.#ask(
-      () => this.#counts.increment(key, windowMs),
-      () => this.#memory.increment(key, windowMs),
-    );
+    return this.#ask((store) => store.increment(key, windowMs));
   }
 
   /**
@@ -146,23 +143,21 @@ export class KvRateLimitStore implements RateLimitStore {
    * @returns The count of the key.
    */
   get(key: string, windowMs: number): Promise<RateLimitCount> {
-    return this.#ask(
-      () => this.#counts.get(key, windowMs),
-      () => this.#memory.get(key, windowMs),
-    );
+    return this.#ask((store) => store.get(key, windowMs));
   }
 
+  /** Asks the KV, or the memory while that fails. */
   async #ask(
-    kv: () => Promise<RateLimitCount>,
-    memory: () => RateLimitCount,
+    ask: (store: RateLimitStore) => RateLimitCount | Promise<RateLimitCount>,
   ): Promise<RateLimitCount> {
-    if (performance.now() < this.#failedUntil) return memory();
-    try {
-      return await withDeadline(kv(), this.#timeoutMs);
-    } catch (error) {
-      this.#fail(error);
-      return memory();
+    if (performance.now() >= this.#failedUntil) {
+      try {
+        return await withDeadline(Promise.resolve(ask(this.#counts)), this.#timeoutMs);
+      } catch (error) {
+        this.#fail(error);
+      }
     }
+    return await ask(this.#memory);
   }
 
   #fail(error: unknown): void {
@@ -175,7 +170,7 @@ export class KvRateLimitStore implements RateLimitStore {
 const encoder = new TextEncoder();
 
 /** Counts in a KV, by windows that follow the clock. */
-class KvCounts {
+class KvCounts implements RateLimitStore {
   readonly #kv: Deno.Kv;
   readonly #prefix: Deno.KvKey;
   readonly #marks: CommitMarks;

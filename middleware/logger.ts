@@ -23,24 +23,6 @@ const TURNS = 3;
 /** Real timers, also in a test that fakes them: a slow response would wait for a fake turn forever. */
 const { setTimeout, clearTimeout } = globalThis;
 
-/** Log record of one request. */
-interface RequestRecord extends LogRecord {
-  /** Id of the request, as in the response's `X-Request-Id`. */
-  readonly requestId: string;
-  /** Method. */
-  readonly method: string;
-  /** Path, without the query string. */
-  readonly path: string;
-  /** Status of the response. */
-  readonly status: number;
-  /** Time from the start of the middleware until the response was ready, in milliseconds. */
-  readonly durationMs: number;
-  /** Address of the client, if it is known. */
-  readonly ip?: string | undefined;
-  /** Code of an error response, from status 400 on. */
-  readonly code?: string | undefined;
-}
-
 /**
  * Options of {@linkcode createLogger}.
  *
@@ -171,7 +153,7 @@ function recordOf(
   threw: boolean,
   durationMs: number,
   ip: string | undefined,
-): RequestRecord {
+): LogRecord {
   const status = threw ? 500 : c.res.status;
   const isError = status >= 400 && !threw;
   const code = isError ? c.res.headers.get("X-Error-Code") ?? undefined : undefined;
@@ -241,7 +223,7 @@ function watchBody(c: Context, onEnd: (error?: unknown) => void): void {
 /** Writes the second record of a request whose response was not sent to its end. */
 function writeUnsent(
   log: LogSink,
-  { requestId, method, path, status }: RequestRecord,
+  { requestId, method, path, status }: LogRecord,
   durationMs: number,
   error: unknown,
 ): void {
