@@ -14,19 +14,33 @@ export interface Answer {
   readonly ms: number;
 }
 
-/** Sends a genuine delivery to a forge's app. */
-export async function deliver(
+/** Sends a genuine delivery to a forge's app; `more` adds to its headers. */
+export function deliver(
   app: Pick<RunningApp, "url">,
   id: string,
   body = "{}",
+  more: Readonly<Record<string, string>> = {},
 ): Promise<Answer> {
+  return post(app, forgeDelivery(body, { "X-Forge-Delivery": id, ...more }));
+}
+
+/** Sends a request to an app's webhook. */
+export async function post(app: Pick<RunningApp, "url">, init: RequestInit): Promise<Answer> {
   const url = `${await app.url}/webhook`;
-  const init = forgeDelivery(body, { "X-Forge-Delivery": id });
   const start = performance.now();
   const response = await fetch(url, init);
   const text = await response.text();
   const { status, headers } = response;
   return { status, headers, text, ms: performance.now() - start };
+}
+
+/** Sends a request to an app's webhook, and returns the status and the body of the answer. */
+export async function answerTo(
+  app: Pick<RunningApp, "url">,
+  init: RequestInit,
+): Promise<[number, string]> {
+  const { status, text } = await post(app, init);
+  return [status, text];
 }
 
 /** Fails unless an answer says that the KV does not take the delivery, and when to send it again. */

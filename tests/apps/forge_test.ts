@@ -6,7 +6,8 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
-import { APP_NEEDS, type Line, type RunningApp, runToEnd, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, runToEnd, spawnApp } from "./_app.ts";
+import { answerTo } from "./_deliver.ts";
 import { connect, FORGED } from "./_raw.ts";
 
 const SECRET = "It's a Secret to Everybody";
@@ -14,11 +15,6 @@ const ENV = { FORGE_WEBHOOK_SECRET: SECRET, KV_URL: ":memory:" };
 
 const isHandled = (id: string) => (line: Line) =>
   line.message === "event handled" && line.deliveryId === id;
-
-async function post(app: RunningApp, init: RequestInit): Promise<[number, string]> {
-  const response = await fetch(`${await app.url}/webhook`, init);
-  return [response.status, await response.text()];
-}
 
 const signedWith = (secret: string) =>
   forgeDelivery("{}", { "X-Hub-Signature-256": sign("{}", secret) });
@@ -35,7 +31,7 @@ testWith(
   async () => {
     await using app = spawnApp("forge", { ...ENV, MESSENGER_SECRET_TOKEN: OTHERS_SECRET });
     const delivery = forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
-    assertEquals(await post(app, delivery), [200, "OK"]);
+    assertEquals(await answerTo(app, delivery), [200, "OK"]);
     const { time: _, requestId, durationMs, ...line } = await app.line(isHandled("d1"));
     assertEquals(line, {
       ...{ level: "info", message: "event handled" },
@@ -44,7 +40,7 @@ testWith(
     assertMatch(String(requestId), /^[\w-]{36}$/);
     assertEquals(typeof durationMs, "number");
     const refused = [401, `{"error":"Invalid signature"}`];
-    assertEquals(await post(app, signedWith(OTHERS_SECRET)), refused);
+    assertEquals(await answerTo(app, signedWith(OTHERS_SECRET)), refused);
   },
 );
 
@@ -55,7 +51,7 @@ testWith(
     const rotating = { FORGE_WEBHOOK_SECRET_PREVIOUS: "the old secret's text" };
     await using app = spawnApp("forge", { ...ENV, ...rotating });
     for (const secret of [SECRET, "the old secret's text"]) {
-      assertEquals((await post(app, signedWith(secret)))[0], 200);
+      assertEquals((await answerTo(app, signedWith(secret)))[0], 200);
     }
     await app.line(({ verifiedBy }) => verifiedBy === "secret 2");
     const requests = app.lines.filter(({ message }) => message === "request");
@@ -68,9 +64,9 @@ testWith(APP_NEEDS, "apps/forge.ts takes GitLab's token by its own variable only
   await using app = spawnApp("forge", { KV_URL: ":memory:", FORGE_WEBHOOK_TOKEN: token });
   const headers = { "X-Gitlab-Token": token, "X-Gitlab-Event": "Push Hook" };
   const sent = { method: "POST", headers: { ...headers, "Content-Type": "application/json" } };
-  assertEquals(await post(app, { ...sent, body: "{}" }), [200, "OK"]);
+  assertEquals(await answerTo(app, { ...sent, body: "{}" }), [200, "OK"]);
   await using other = spawnApp("forge", { ...ENV, FORGE_WEBHOOK_SECRET: token });
-  assertEquals((await post(other, { ...sent, body: "{}" }))[0], 401);
+  assertEquals((await answerTo(other, { ...sent, body: "{}" }))[0], 401);
 });
 
 testWith(
@@ -79,11 +75,11 @@ testWith(
   async () => {
     await using app = spawnApp("forge", ENV);
     const forged = forgeDelivery("{}", FORGED);
-    for (let i = 0; i < 100; i++) assertEquals((await post(app, forged))[0], 401);
-    assertEquals(await post(app, forged), [429, `{"error":"Too Many Requests"}`]);
+    for (let i = 0; i < 100; i++) assertEquals((await answerTo(app, forged))[0], 401);
+    assertEquals(await answerTo(app, forged), [429, `{"error":"Too Many Requests"}`]);
     const statuses = new Set<number>();
     for (let i = 0; i < 2_000; i += 50) {
-      const batch = Array.from({ length: 50 }, () => post(app, forgeDelivery("{}")));
+      const batch = Array.from({ length: 50 }, () => answerTo(app, forgeDelivery("{}")));
       for (const [status] of await Promise.all(batch)) statuses.add(status);
     }
     assertEquals([...statuses], [200]);
@@ -100,7 +96,7 @@ testWith(APP_NEEDS, "apps/forge.ts has stored what it acknowledged when it is ki
       const send = async () => {
         // Until the app is gone: several deliveries are acknowledged at once, and none may be the last.
         for (let id = `d${sent++}`;; id = `d${sent++}`) {
-          const [status] = await post(app, forgeDelivery("{}", { "X-Forge-Delivery": id }));
+          const [status] = await answerTo(app, forgeDelivery("{}", { "X-Forge-Delivery": id }));
           if (status === 200) acknowledged.push(id);
           if (acknowledged.length === 50) app.process.kill("SIGKILL");
         }
@@ -121,12 +117,12 @@ testWith(APP_NEEDS, "apps/forge.ts knows a delivery again after a restart", asyn
     const first = forgeDelivery("{}", { "X-Forge-Delivery": "d1" });
     {
       await using app = spawnApp("forge", env);
-      await post(app, first);
+      await answerTo(app, first);
       await app.line(isHandled("d1"));
     }
     await using app = spawnApp("forge", env);
-    assertEquals(await post(app, first), [200, "OK"]);
-    await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d2" }));
+    assertEquals(await answerTo(app, first), [200, "OK"]);
+    await answerTo(app, forgeDelivery("{}", { "X-Forge-Delivery": "d2" }));
     await app.line(isHandled("d2"));
     assertEquals(app.lines.filter(isHandled("d1")), []);
   });
@@ -244,14 +240,14 @@ for (const [when, env, expected] of BAD_PROCESS) {
 testWith(APP_NEEDS, "apps/forge.ts does without queues on Deno Deploy", async () => {
   await using app = spawnApp("forge", { ...ENV, DENO_DEPLOY: "true" });
   assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
-  await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await answerTo(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 
 testDenokv(APP_NEEDS, "apps/forge.ts works on a remote KV", async (url) => {
   await using app = spawnApp("forge", { ...ENV, KV_URL: url });
   assertEquals((await app.line(({ message }) => message === "listening")).notifier, "watch");
-  await post(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
+  await answerTo(app, forgeDelivery("{}", { "X-Forge-Delivery": "d1" }));
   await app.line(isHandled("d1"));
 });
 

@@ -3,7 +3,8 @@ import messenger from "../../apps/messenger.ts";
 import { startApp } from "../../mod.ts";
 import { MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type Line, type RunningApp, spawnApp } from "./_app.ts";
+import { APP_NEEDS, type Line, spawnApp } from "./_app.ts";
+import { answerTo } from "./_deliver.ts";
 
 const ENV = {
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
@@ -16,11 +17,6 @@ const update = (updateId: number, userId: number) =>
 
 const isHandled = (line: Line) => line.message === "event handled";
 
-async function post(app: RunningApp, init: RequestInit): Promise<[number, string]> {
-  const response = await fetch(`${await app.url}/webhook`, init);
-  return [response.status, await response.text()];
-}
-
 Deno.test("apps/messenger.ts starts nothing when it is imported", () => {
   assertEquals(messenger.definition.name, "messenger");
 });
@@ -30,7 +26,7 @@ testWith(
   "apps/messenger.ts hands an allowed user's update to its handler, and logs it, also again",
   async () => {
     await using app = spawnApp("messenger", ENV);
-    for (let i = 0; i < 2; i++) assertEquals(await post(app, update(7, 42)), [200, "OK"]);
+    for (let i = 0; i < 2; i++) assertEquals(await answerTo(app, update(7, 42)), [200, "OK"]);
     const { platform, type, eventId, deliveryId, attempt } = await app.line(isHandled);
     assertEquals([platform, type, eventId, deliveryId, attempt], [
       ...["messenger", "message", "messenger:7", "7", 1],
@@ -49,9 +45,9 @@ testWith(
   "apps/messenger.ts answers 403 to users who are not allowed, logs their ids, and takes others",
   async () => {
     await using app = spawnApp("messenger", ENV);
-    assertEquals(await post(app, update(0, 43)), [403, `{"error":"User not authorized"}`]);
-    for (let i = 1; i < 120; i++) await post(app, update(i, 43));
-    assertEquals(await post(app, update(1_000, 42)), [200, "OK"]);
+    assertEquals(await answerTo(app, update(0, 43)), [403, `{"error":"User not authorized"}`]);
+    for (let i = 1; i < 120; i++) await answerTo(app, update(i, 43));
+    assertEquals(await answerTo(app, update(1_000, 42)), [200, "OK"]);
     const isRefusal = (line: Line) => line.message === "delivery refused: User not authorized";
     const { level, code, userId, chatId } = await app.line(isRefusal);
     assertEquals([level, code, userId, chatId], ["warn", "AUTH_001", 43, undefined]);
@@ -60,7 +56,7 @@ testWith(
 
 testWith(APP_NEEDS, "apps/messenger.ts allows nobody without a list, and says so", async () => {
   await using app = spawnApp("messenger", { ...ENV, MESSENGER_ALLOWED_USERS: " " });
-  assertEquals((await post(app, update(1, 42)))[0], 403);
+  assertEquals((await answerTo(app, update(1, 42)))[0], 403);
   const { message } = await app.line(({ level }) => level === "warn");
   assertEquals(
     message,

@@ -29,12 +29,6 @@ const app = createBaseApp({ name: "process", logger: false });
 const groupBy = groups === undefined ? undefined : (each: Delivery) => groupOf(each, groups);
 app.route("/", forgeIntake({ secrets: [secret], store, groupBy }));
 
-// Linux keeps the most that a process has held.
-app.get("/peak", async (c) => {
-  const status = await Deno.readTextFile("/proc/self/status");
-  return c.text(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? "");
-});
-
 const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 

@@ -1,4 +1,5 @@
 import { openEventStore } from "../../mod.ts";
+import { memoryOf } from "../apps/_memory.ts";
 import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
 import { startProcess } from "./_process.ts";
@@ -26,10 +27,10 @@ export interface Drain {
 export async function drainBacklog(path: string, events: number): Promise<Drain> {
   await fill(path, events);
   await using idle = await startProcess({ kv: ":memory:" }, SMALL_YOUNG_GENERATION);
-  const idleMb = await idle.peakMb();
+  const idleMb = (await memoryOf(idle.process)).peak;
   await using app = await startProcess({ kv: path }, SMALL_YOUNG_GENERATION);
   const ms = await until(() => app.count("end") >= events, DRAIN_TIMEOUT_MS);
-  const mostMb = Math.round(await app.peakMb() - idleMb);
+  const mostMb = Math.round((await memoryOf(app.process)).peak - idleMb);
   return { eventsPerSecond: Math.round(events / (ms / 1_000)), mostMb };
 }
 

@@ -1,5 +1,6 @@
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
-import { FORGE_SECRET, sign } from "../_deliveries.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
+import { deliver } from "../apps/_deliver.ts";
 
 /** Options of the app in `_app.ts`. */
 export interface ProcessOptions {
@@ -31,14 +32,8 @@ export interface ProcessOptions {
 export interface AppProcess extends RunningApp {
   /** Sends a delivery and returns the status of the answer; undefined if there was none. */
   deliver(id: string): Promise<number | undefined>;
-  /** The most memory that it has held so far, in megabytes. */
-  peakMb(): Promise<number>;
   signal(signal: Deno.Signal): void;
 }
-
-const BODY = `{"ref":"refs/heads/main"}`;
-
-const SIGNATURE = sign(BODY);
 
 /** Starts an app, with flags of Deno, and waits until it listens. */
 export async function startProcess(
@@ -50,26 +45,9 @@ export async function startProcess(
     args: [JSON.stringify({ ...options, secret: FORGE_SECRET })],
     flags: ["-A", ...flags],
   });
-  const url = await app.url;
+  await app.url;
   return Object.assign(app, {
-    deliver: (id: string) => deliver(`${url}/webhook`, id),
-    peakMb: async () => Number(await (await fetch(`${url}/peak`)).text()) / 1_024,
+    deliver: (id: string) => deliver(app, id).then(({ status }) => status, () => undefined),
     signal: (signal: Deno.Signal) => app.process.kill(signal),
   });
-}
-
-async function deliver(url: string, id: string): Promise<number | undefined> {
-  const headers = {
-    "Content-Type": "application/json",
-    "X-Forge-Event": "push",
-    "X-Forge-Delivery": id,
-    "X-Hub-Signature-256": SIGNATURE,
-  };
-  try {
-    const response = await fetch(url, { method: "POST", headers, body: BODY });
-    await response.body?.cancel();
-    return response.status;
-  } catch {
-    return undefined;
-  }
 }

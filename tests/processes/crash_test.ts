@@ -4,7 +4,7 @@ import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
 import { testWith } from "../_permissions.ts";
 import { until } from "../../dev/harness/until.ts";
-import { killSending, untilSettled } from "./_kills.ts";
+import { killSending, lostAndInvented } from "./_kills.ts";
 import { startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
@@ -26,17 +26,11 @@ async function killUnderLoad(kills: number, atLeast: number, groups?: number): P
     await using _app = await startProcess(options);
     using kv = await Deno.openKv(kvPath);
     const store = await openEventStore(kv, { notifier: "watch" });
-    await untilSettled(store);
-    const done = new Set<string>();
-    let together = 0;
-    for await (const { deliveryId, handledWith } of store.list({ state: "done" })) {
-      done.add(deliveryId!);
-      if (handledWith !== undefined) together++;
-    }
-    assertEquals(together > 0, groups !== undefined);
-    assertEquals([...acknowledged].filter((id) => !done.has(id)), []);
-    assertEquals([...done].filter((id) => !sent.has(id)), []);
-    assertGreaterOrEqual(done.size, atLeast);
+    const { lost, invented, done } = await lostAndInvented(store, sent, acknowledged);
+    assertEquals([lost, invented], [[], []]);
+    assertGreaterOrEqual(done.length, atLeast);
+    const together = done.some(({ handledWith }) => handledWith !== undefined);
+    assertEquals(together, groups !== undefined);
   });
 }
 

@@ -7,8 +7,9 @@
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { drainBacklog } from "./_backlog.ts";
-import { until } from "../../dev/harness/until.ts";
-import { type AppProcess, startProcess } from "./_process.ts";
+import { pause } from "../../dev/harness/until.ts";
+import { lostAndInvented, sendUntilGone } from "./_kills.ts";
+import { startProcess } from "./_process.ts";
 
 const BACKLOG = 100_000;
 const CONNECTIONS = 16;
@@ -33,12 +34,15 @@ async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
     await using victim = await startProcess({ kv: path, leaseMs: LEASE_MS });
     const over = new AbortController();
     const load = [steady, victim].flatMap((app) =>
-      Array.from({ length: CONNECTIONS / 2 }, () => sendUntil(app, over.signal, sent, acknowledged))
+      Array.from(
+        { length: CONNECTIONS / 2 },
+        () => sendUntilGone(app, sent, acknowledged, over.signal),
+      )
     );
-    await later(500 + Math.random() * 3_000);
+    await pause(500 + Math.random() * 3_000);
     if (Math.random() < 0.3) {
       victim.signal("SIGSTOP");
-      await later(LEASE_MS * 1.5);
+      await pause(LEASE_MS * 1.5);
       victim.signal("SIGCONT");
       freezes++;
     }
@@ -49,36 +53,10 @@ async function crashUnderLoad(path: string, endsAt: number): Promise<void> {
   }
   using kv = await Deno.openKv(path);
   const store = await openEventStore(kv, { notifier: "watch" });
-  await until(async () => {
-    const { queued, running } = await store.stats();
-    return queued + running === 0;
-  }, 600_000);
-  const done = new Set<string>();
-  for await (const { deliveryId } of store.list({ state: "done" })) done.add(deliveryId!);
-  const lost = [...acknowledged].filter((id) => !done.has(id)).length;
-  const invented = [...done].filter((id) => !sent.has(id)).length;
+  const { lost, invented } = await lostAndInvented(store, sent, acknowledged);
   console.log(
     `${acknowledged.size} acknowledged over ${kills} kills and ${freezes} freezes: ` +
-      `${lost} lost, ${invented} invented`,
+      `${lost.length} lost, ${invented.length} invented`,
   );
-  if (lost + invented > 0) Deno.exitCode = 1;
-}
-
-async function sendUntil(
-  app: AppProcess,
-  over: AbortSignal,
-  sent: Set<string>,
-  acknowledged: Set<string>,
-): Promise<void> {
-  while (!over.aborted) {
-    const id = crypto.randomUUID();
-    sent.add(id);
-    const status = await app.deliver(id);
-    if (status === undefined) return;
-    if (status === 200) acknowledged.add(id);
-  }
-}
-
-function later(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  if (lost.length + invented.length > 0) Deno.exitCode = 1;
 }

@@ -1,5 +1,5 @@
 import { assertEquals, assertGreaterOrEqual, assertStringIncludes } from "@std/assert";
-import { type EventStore, openEventStore } from "../../mod.ts";
+import { openEventStore } from "../../mod.ts";
 import {
   appCommand,
   type AppOptions,
@@ -7,11 +7,13 @@ import {
   startApp,
 } from "../../dev/harness/start_app.ts";
 import { until } from "../../dev/harness/until.ts";
-import { FORGE_SECRET, sign } from "../_deliveries.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
 import { testTwoDenos } from "../_other_deno.ts";
+import { deliver } from "../apps/_deliver.ts";
 import { ACCESS_TOKEN, denokvPath, startDenokv } from "../events/store/_denokv.ts";
+import { untilSettled } from "./_kills.ts";
 import type { Work } from "./_two_denos.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
@@ -37,22 +39,10 @@ function start(deno: string, kv: string): RunningApp {
 
 /** Sends a delivery until one of the apps that run takes it. */
 async function send(apps: readonly RunningApp[], id: string, work: Work): Promise<void> {
-  const body = JSON.stringify(work);
-  const headers = {
-    "Content-Type": "application/json",
-    "X-Forge-Event": "push",
-    "X-Forge-Delivery": id,
-    "X-Hub-Signature-256": sign(body),
-  };
   await until(async () => {
     const app = apps[Math.floor(Math.random() * apps.length)]!;
-    try {
-      const response = await fetch(`${await app.url}/webhook`, { method: "POST", headers, body });
-      await response.body?.cancel();
-      return response.status === 200;
-    } catch {
-      return false;
-    }
+    const answer = await deliver(app, id, JSON.stringify(work)).catch(() => undefined);
+    return answer?.status === 200;
   }, 60_000);
 }
 
@@ -92,13 +82,6 @@ function assertInOrder(handled: readonly Handled[], group: string, count: number
     }
   }
   assertEquals(next, count, group);
-}
-
-async function untilSettled(store: EventStore): Promise<void> {
-  await until(async () => {
-    const { queued, running, parked } = await store.stats();
-    return queued + running + parked === 0;
-  }, 120_000);
 }
 
 const groupsOf = (kind: string) => Array.from({ length: GROUPS }, (_, i) => `${kind}${i}`);

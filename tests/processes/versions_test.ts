@@ -3,9 +3,10 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../mod.ts";
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { until } from "../../dev/harness/until.ts";
-import { FORGE_SECRET, sign } from "../_deliveries.ts";
+import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { deliver } from "../apps/_deliver.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
@@ -17,16 +18,9 @@ function start(path: string, ...types: string[]): RunningApp {
   return startApp({ script, args: types, env });
 }
 
-async function deliver(app: RunningApp, id: string): Promise<void> {
-  const body = "{}";
-  const headers = {
-    "Content-Type": "application/json",
-    "X-GitHub-Event": "star",
-    "X-GitHub-Delivery": id,
-    "X-Hub-Signature-256": sign(body),
-  };
-  const response = await fetch(`${await app.url}/webhook`, { method: "POST", headers, body });
-  assertEquals([response.status, await response.text()], [200, "OK"]);
+async function deliverStar(app: RunningApp, id: string): Promise<void> {
+  const { status, text } = await deliver(app, id, "{}", { "X-Forge-Event": "star" });
+  assertEquals([status, text], [200, "OK"]);
 }
 
 const handledBy = (app: RunningApp) =>
@@ -42,7 +36,7 @@ testWith(NEEDS, "two versions side by side leave events to the one that handles 
     await older.url;
     await using newer = start(path, "push", "star");
     await newer.url;
-    for (const id of IDS) await deliver(older, id);
+    for (const id of IDS) await deliverStar(older, id);
     await until(() => handledBy(newer).length === IDS.length, 60_000);
     assertEquals([handledBy(older), handledBy(newer)], [[], firstAttempts(IDS)]);
     using kv = await Deno.openKv(path);
@@ -66,7 +60,7 @@ testWith(NEEDS, "a version that was killed gets its events when it is started ag
     newer.process.kill("SIGKILL");
     await newer.process.status;
     await using older = start(path, "push");
-    for (const id of IDS) await deliver(older, id);
+    for (const id of IDS) await deliverStar(older, id);
     await until(() => older.count("event put off") >= IDS.length, 30_000);
     older.process.kill("SIGTERM");
     await older.process.status;
