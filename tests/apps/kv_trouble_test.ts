@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
 import { testDenokv } from "../events/store/_denokv.ts";
 import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnApp, spawnOwnApp } from "./_app.ts";
@@ -25,10 +25,6 @@ async function assertHandles(app: RunningApp, id: string): Promise<void> {
 
 for (const notifier of ["enqueue", "watch"]) {
   const fullDisk = `an app whose disk is full answers 503, and recovers, with notifier ${notifier}`;
-  if (Deno.build.os !== "linux") {
-    Deno.test({ name: `${fullDisk} (skipped: needs Linux)`, ignore: true, fn: () => {} });
-    continue;
-  }
   testWith(APP_NEEDS, fullDisk, async () => {
     await withFolder(async (folder) => {
       const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, NOTIFIER: notifier };
@@ -44,7 +40,7 @@ for (const notifier of ["enqueue", "watch"]) {
       await prlimit(app.process.pid, "unlimited");
       await assertHandles(app, "after");
     });
-  });
+  }, UNLESS_LINUX);
 }
 
 /** Runs an app whose remote KV is behind a proxy, until `fn` takes less than the limit. */

@@ -4,7 +4,7 @@ import { killNow } from "../../dev/harness/follow_app.ts";
 import { until } from "../../dev/harness/until.ts";
 import { startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { isGranted, testWith } from "../_permissions.ts";
+import { testWith, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS, type OwnAppOptions } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
@@ -17,18 +17,6 @@ const ENV = {
 /** Tells the shell's process, which becomes the app: signals to `script` do not reach it. */
 const RUN =
   'echo "pid $$"; exec "$DENO" run --cached-only --quiet --no-prompt -A "$SCRIPT" "$GIVEN"';
-
-/** True if `script` of util-linux is here, which runs a command in a terminal. */
-const hasScript = Deno.build.os === "linux" && isGranted(["run"]) && canRunScript();
-
-function canRunScript(): boolean {
-  try {
-    const { stdout } = new Deno.Command("script", { args: ["--version"] }).outputSync();
-    return new TextDecoder().decode(stdout).includes("util-linux");
-  } catch {
-    return false;
-  }
-}
 
 /** Runs the app in a terminal until it has written what is waited for, and returns it, with ␛ for ESC. */
 async function writtenToTerminal(
@@ -68,10 +56,9 @@ async function writtenToTerminal(
   return text.replace(/^pid \d+\r\n/, "");
 }
 
+/** Registers a test in a terminal, which `script` gives a command. */
 function testInTerminal(name: string, fn: () => Promise<void>): void {
-  if (hasScript) return testWith(APP_NEEDS, name, fn);
-  const why = isGranted(["run"]) ? "script of util-linux" : "--allow-run";
-  Deno.test({ name: `${name} (skipped: needs ${why})`, ignore: true, fn: () => {} });
+  testWith(APP_NEEDS, name, fn, unlessInstalled("script"));
 }
 
 testInTerminal(

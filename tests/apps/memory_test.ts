@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { testWith } from "../_permissions.ts";
+import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
 import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
-import { MEMORY_MISSING, memoryOf } from "./_memory.ts";
+import { memoryOf } from "./_memory.ts";
 import { connect, FORGED, pour, statusOf } from "./_raw.ts";
 
 const MIB = 1024 * 1024;
@@ -12,15 +12,11 @@ const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
 
 /** Tests what an app's memory comes to, which only Linux tells. */
 function testMemory(name: string, fn: (app: RunningApp) => Promise<void>): void {
-  if (MEMORY_MISSING) {
-    Deno.test({ name: `${name} (skipped: ${MEMORY_MISSING})`, ignore: true, fn: () => {} });
-    return;
-  }
   testWith(APP_NEEDS, name, async () => {
     await using app = spawnApp("forge", ENV);
     assertEquals((await deliver(app, "first")).status, 200);
     await fn(app);
-  });
+  }, UNLESS_LINUX);
 }
 
 /** A chunk of 1 MiB, as chunked transfer encoding has it. */

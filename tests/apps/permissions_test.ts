@@ -1,6 +1,5 @@
-import { fileURLToPath } from "node:url";
 import { assertEquals, assertMatch } from "@std/assert";
-import { environmentOf } from "../../dev/harness/environment.ts";
+import { runToEnd } from "../../dev/harness/start_app.ts";
 import { forgeDelivery, messengerUpdate, type SignedRequest } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -78,14 +77,10 @@ testWith(["read"], "no variable but the shared ones is allowed to both apps", as
 
 /** Starts the forge app with permissions of its own, and returns the line that tells why it does not start. */
 async function refusalOf(flags: readonly string[], env: Record<string, string>): Promise<string> {
-  const script = fileURLToPath(new URL("../../apps/forge.ts", import.meta.url));
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--quiet", "--cached-only", "--no-prompt", ...flags, script],
-    env: environmentOf({ ...SECRETS, ...env }),
-    clearEnv: true,
-  }).output();
+  const script = new URL("../../apps/forge.ts", import.meta.url);
+  const { code, stderr } = await runToEnd({ script, flags, env: { ...SECRETS, ...env } });
   assertEquals(code, 1);
-  return new TextDecoder().decode(stderr).trim();
+  return stderr;
 }
 
 testWith(APP_NEEDS, "an app that may not read its variables names them all", async () => {

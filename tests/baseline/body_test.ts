@@ -1,5 +1,6 @@
 /** Bodies: too large, too slow, cut off, or not what they ought to be. See `_rows.ts`. */
-import { MEMORY_MISSING, memoryOf } from "../apps/_memory.ts";
+import { memoryOf } from "../apps/_memory.ts";
+import { UNLESS_LINUX } from "../_permissions.ts";
 import { forgeDelivery } from "../_deliveries.ts";
 import { connect, FORGED, pour, statusOf } from "../apps/_raw.ts";
 import { exchange } from "../webhook/_served.ts";
@@ -37,7 +38,7 @@ const inChunks = running(async (subject) => {
   ];
 });
 
-if (MEMORY_MISSING === undefined) {
+if (UNLESS_LINUX === undefined) {
   testRow({
     what: "a body in chunks costs no more than the limit",
     probe: inChunks,

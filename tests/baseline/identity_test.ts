@@ -1,4 +1,5 @@
 /** Identity and limits: who is counted, and who is not kept out. See `_rows.ts`. */
+import { runDeno } from "../../dev/harness/run.ts";
 import { forgeDelivery } from "../_deliveries.ts";
 import { FORGED } from "../apps/_raw.ts";
 import { running, testRow } from "./_rows.ts";
@@ -37,10 +38,9 @@ testRow({
     const subject = start === startEdgeBase ? "edge-base" : "baseline";
     const script = new URL("../../dev/bench/baseline/addresses.ts", import.meta.url).href;
     const flags = ["--cached-only", "--quiet", "-A", "--v8-flags=--expose-gc"];
-    const command = new Deno.Command(Deno.execPath(), { args: ["run", ...flags, script, subject] });
-    const { success, stdout, stderr } = await command.output();
-    if (!success) throw new Error(new TextDecoder().decode(stderr));
-    const mib = Number(new TextDecoder().decode(stdout));
+    const { code, stdout, stderr } = await runDeno(["run", ...flags, script, subject]);
+    if (code !== 0) throw new Error(stderr);
+    const mib = Number(stdout);
     return mib <= 20 ? "at most 20 MiB" : mib > 60 ? "over 60 MiB" : `${mib} MiB`;
   },
   wanted: "at most 20 MiB",

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { testWith } from "../_permissions.ts";
+import { testWith, unlessInstalled } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
@@ -11,8 +11,8 @@ const NEEDS = ["read", "write", "run", "env", "net"] as const;
 /** So many that work on them takes a while. */
 const MANY = 6_000;
 
-/** Reason why a test of the terminal is skipped. */
-const NO_SCRIPT = "(skipped: needs script, of util-linux)";
+/** Reason why a test of the terminal is skipped: `script` gives a command one of its own. */
+const NO_TERMINAL = unlessInstalled("script");
 
 /** The file of a KV with many events, as it is after it was closed; filled once for all tests. */
 let filled: Promise<Uint8Array> | undefined;
@@ -28,10 +28,15 @@ async function fill(): Promise<Uint8Array> {
   return file!;
 }
 
-function testFilledKv(name: string, fn: (path: string, kv: Deno.Kv) => Promise<void>): void {
+function testFilledKv(
+  name: string,
+  fn: (path: string, kv: Deno.Kv) => Promise<void>,
+  missing?: string,
+): void {
   testKv(
     name,
     (kv, path) => fn(path, kv),
+    missing,
     async (path) => await Deno.writeFile(path, await (filled ??= fill())),
   );
 }
@@ -39,6 +44,7 @@ function testFilledKv(name: string, fn: (path: string, kv: Deno.Kv) => Promise<v
 function testKv(
   name: string,
   fn: (kv: Deno.Kv, path: string) => Promise<void>,
+  missing?: string,
   prepare: (path: string) => Promise<void> = () => Promise.resolve(),
 ): void {
   testWith(NEEDS, name, () =>
@@ -46,19 +52,7 @@ function testKv(
       await prepare(`${folder}/kv.db`);
       using kv = await Deno.openKv(`${folder}/kv.db`);
       await fn(kv, `${folder}/kv.db`);
-    }));
-}
-
-/** Tells whether a command can be given a terminal of its own. */
-function hasScript(): boolean {
-  if (Deno.build.os !== "linux") return false;
-  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
-  try {
-    const { stdout } = new Deno.Command("script", { args: ["--version"] }).outputSync();
-    return new TextDecoder().decode(stdout).includes("util-linux");
-  } catch {
-    return false;
-  }
+    }), missing);
 }
 
 testFilledKv("the tool writes its result, and nothing else where no terminal is", async (path) => {
@@ -150,42 +144,38 @@ async function onTerminal(args: readonly string[], typed: string) {
   return { code: (await process.status).code, shown };
 }
 
-if (hasScript()) {
-  testKv("the tool asks at a terminal, and does what it is told", async (kv, path) => {
-    await writeDone(kv, "bot", 2);
-    const store = await openEventStore(kv, { namespace: "bot" });
-    const args = commandLine("purge", "--all", "--kv", path);
-    const question = "Delete 2 events for good? [y/N] ";
-    for (
-      const [typed, code, answer] of [["n\n", 1, "Nothing was done"], ["\x03", 130, ""]] as const
-    ) {
-      const asked = await onTerminal(args, typed);
-      assertEquals(asked.code, code);
-      assertStringIncludes(asked.shown, question);
-      assertStringIncludes(asked.shown, answer);
-      assertEquals((await store.stats()).done, 2);
-    }
-    const { code, shown } = await onTerminal(args, "y\n");
-    assertEquals(code, 0);
-    assertStringIncludes(shown, question);
-    assertStringIncludes(shown, "2 purged");
-    assertEquals((await store.stats()).done, 0);
-  });
+testKv("the tool asks at a terminal, and does what it is told", async (kv, path) => {
+  await writeDone(kv, "bot", 2);
+  const store = await openEventStore(kv, { namespace: "bot" });
+  const args = commandLine("purge", "--all", "--kv", path);
+  const question = "Delete 2 events for good? [y/N] ";
+  for (
+    const [typed, code, answer] of [["n\n", 1, "Nothing was done"], ["\x03", 130, ""]] as const
+  ) {
+    const asked = await onTerminal(args, typed);
+    assertEquals(asked.code, code);
+    assertStringIncludes(asked.shown, question);
+    assertStringIncludes(asked.shown, answer);
+    assertEquals((await store.stats()).done, 2);
+  }
+  const { code, shown } = await onTerminal(args, "y\n");
+  assertEquals(code, 0);
+  assertStringIncludes(shown, question);
+  assertStringIncludes(shown, "2 purged");
+  assertEquals((await store.stats()).done, 0);
+}, NO_TERMINAL);
 
-  testFilledKv(
-    "the tool shows on a terminal how far it has come, and clears that",
-    async (path) => {
-      const line = commandLine("purge", "--all", "--yes", "--kv", path).join(" ");
-      const args = ["--quiet", "--return", "--command", line, "/dev/null"];
-      const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
-      const shown = new TextDecoder().decode(stdout);
-      assertEquals(code, 0);
-      assertStringIncludes(shown, " read, ");
-      assert(shown.endsWith(`\r\x1b[K${MANY} purged\r\n`), shown.slice(-80));
-      assertLess(shown.split(" read, ").length, 100);
-    },
-  );
-} else {
-  const name = `the tool shows on a terminal how far it has come ${NO_SCRIPT}`;
-  Deno.test({ name, ignore: true, fn: () => {} });
-}
+testFilledKv(
+  "the tool shows on a terminal how far it has come, and clears that",
+  async (path) => {
+    const line = commandLine("purge", "--all", "--yes", "--kv", path).join(" ");
+    const args = ["--quiet", "--return", "--command", line, "/dev/null"];
+    const { code, stdout } = await new Deno.Command("script", { args, stdin: "null" }).output();
+    const shown = new TextDecoder().decode(stdout);
+    assertEquals(code, 0);
+    assertStringIncludes(shown, " read, ");
+    assert(shown.endsWith(`\r\x1b[K${MANY} purged\r\n`), shown.slice(-80));
+    assertLess(shown.split(" read, ").length, 100);
+  },
+  NO_TERMINAL,
+);

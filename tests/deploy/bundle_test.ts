@@ -1,3 +1,4 @@
+import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
 import { startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
@@ -11,14 +12,9 @@ const ROOT = new URL("../../", import.meta.url);
 testWith(APP_NEEDS, "an app that was made one file takes deliveries and handles them", async () => {
   await withFolder(async (folder) => {
     const file = `${folder}/forge.js`;
-    const bundling = new Deno.Command(Deno.execPath(), {
-      args: ["bundle", "--quiet", "--minify", "--output", file, "apps/forge.ts"],
-      cwd: ROOT,
-      stdout: "null",
-      stderr: "piped",
-    });
-    const { code, stderr } = await bundling.output();
-    assertEquals(code, 0, new TextDecoder().decode(stderr));
+    const args = ["bundle", "--quiet", "--minify", "--output", file, "apps/forge.ts"];
+    const { code, stderr } = await runDeno(args, { cwd: ROOT });
+    assertEquals(code, 0, stderr);
     await using app = startApp({
       script: file,
       flags: ["--unstable-kv", "-A"],

@@ -1,3 +1,4 @@
+import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
@@ -7,14 +8,10 @@ import { APP_NEEDS, spawnApp } from "../apps/_app.ts";
 async function check(url: string, ...expected: string[]): Promise<[number, string]> {
   const script = new URL("../../deploy/health.ts", import.meta.url).href;
   const { host } = new URL(url);
-  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--cached-only", "--quiet", "--no-config", `--allow-net=${host}`],
-      ...[script, url, ...expected],
-    ],
-    env: { NO_COLOR: "1" },
-  }).output();
-  return [code, new TextDecoder().decode(stderr).trim()];
+  const flags = ["--cached-only", "--quiet", "--no-config", `--allow-net=${host}`];
+  const args = ["run", ...flags, script, url, ...expected];
+  const { code, stderr } = await runDeno(args, { env: { NO_COLOR: "1" } });
+  return [code, stderr];
 }
 
 testWith(

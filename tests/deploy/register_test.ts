@@ -1,3 +1,4 @@
+import { run } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -66,24 +67,21 @@ async function commands(): Promise<Map<string, string>> {
 const HAS_SHELL = Deno.build.os !== "windows";
 
 /** Runs a command where its host is this machine. `curl` is one that notes its arguments. */
-async function run(command: string, host: string, server: string): Promise<string> {
-  let seen = "";
-  await withFolder(async (folder) => {
+async function register(command: string, host: string, server: string): Promise<string> {
+  return await withFolder(async (folder) => {
     await Deno.mkdir(`${folder}/bin`);
     const env = Object.entries(BOT).map(([name, secret]) => `${name}=${secret}\n`).join("");
     await Deno.writeTextFile(`${folder}/bot.env`, env);
     const path = Deno.env.get("PATH");
     const curl = `#!/bin/sh\necho "$@" > '${folder}/seen'\nPATH='${path}' exec curl "$@"\n`;
     await Deno.writeTextFile(`${folder}/bin/curl`, curl, { mode: 0o755 });
-    const { code, stderr } = await new Deno.Command("sh", {
-      args: ["-euc", command.replace(`https://${host}`, server)],
+    const { code, stderr } = await run("sh", ["-euc", command.replace(`https://${host}`, server)], {
       cwd: folder,
       env: { ...TOKENS, HOME: folder, PATH: `${folder}/bin:${path}` },
-    }).output();
-    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
-    seen = await Deno.readTextFile(`${folder}/seen`);
+    });
+    assertEquals([code, stderr], [0, ""]);
+    return await Deno.readTextFile(`${folder}/seen`);
   });
-  return seen;
 }
 
 testWith(["read"], "docs/deploying.md registers with all senders", async () => {
@@ -109,7 +107,7 @@ for (const [host, { path, token, body }] of Object.entries(HAS_SHELL ? EXPECTED 
         return new Response("{}", { status: 201 });
       });
       const command = (await commands()).get(host)!;
-      const seen = await run(command, host, `http://127.0.0.1:${server.addr.port}`);
+      const seen = await register(command, host, `http://127.0.0.1:${server.addr.port}`);
       assertEquals(got.map(({ headers: _, ...request }) => request), [{
         method: "POST",
         path,

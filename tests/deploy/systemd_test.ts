@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
+import { run } from "../../dev/harness/run.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { findProgram, testWith } from "../_permissions.ts";
 import { readImage } from "./_dockerfile.ts";
 
 const UNIT = new URL("../../deploy/edge-base@.service", import.meta.url);
@@ -8,14 +9,7 @@ const UNIT = new URL("../../deploy/edge-base@.service", import.meta.url);
 /** The most that a unit may be exposed to by its service, from 0 to 10; 2 and below is called OK. */
 const MAX_EXPOSURE = 1.5;
 
-const HAS_SYSTEMD = (() => {
-  if (Deno.permissions.querySync({ name: "read" }).state !== "granted") return false;
-  try {
-    return Deno.statSync("/usr/bin/systemd-analyze").isFile;
-  } catch {
-    return false;
-  }
-})();
+const ANALYZE = findProgram("systemd-analyze", "/usr/bin");
 
 /** The values of a setting, for an instance. */
 async function settings(name: string, instance: string): Promise<string[]> {
@@ -46,21 +40,21 @@ for (const app of ["forge", "messenger"] as const) {
 
 /** Runs systemd-analyze on a unit; its command is Deno where it is installed here. */
 async function analyze(unit: string, ...args: string[]): Promise<{ code: number; output: string }> {
-  let result = { code: -1, output: "" };
-  await withFolder(async (folder) => {
+  return await withFolder(async (folder) => {
     const path = `${folder}/edge-base@forge.service`;
     await Deno.writeTextFile(path, unit.replace("/usr/local/bin/deno", Deno.execPath()));
-    const command = new Deno.Command("/usr/bin/systemd-analyze", { args: [...args, path] });
-    const { code, stdout, stderr } = await command.output();
-    const decoder = new TextDecoder();
-    result = { code, output: decoder.decode(stdout) + decoder.decode(stderr) };
+    const { code, stdout, stderr } = await run(ANALYZE!, [...args, path]);
+    return { code, output: stdout + stderr };
   });
-  return result;
 }
 
 function testSystemd(name: string, fn: () => Promise<void>): void {
-  if (HAS_SYSTEMD) return testWith(["read", "write", "run"], name, fn);
-  Deno.test({ name: `${name} (skipped: needs systemd-analyze)`, ignore: true, fn });
+  testWith(
+    ["read", "write", "run", "env"],
+    name,
+    fn,
+    ANALYZE ? undefined : "needs systemd-analyze",
+  );
 }
 
 testSystemd("deploy/edge-base@.service is a unit that systemd understands", async () => {

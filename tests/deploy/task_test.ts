@@ -1,3 +1,4 @@
+import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -6,34 +7,21 @@ const NEEDS = ["read", "write", "run", "env"] as const;
 const ROOT = new URL("../../", import.meta.url);
 const FORGE = ["--org", "my-org", "--app", "my-forge-bot"];
 
-interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** Runs a task of `deno.json` where the checks are the ones given, and short. */
 async function runTask(
   task: string,
   checks: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-): Promise<Result> {
-  let result: Result = { code: -1, stdout: "", stderr: "" };
-  await withFolder(async (folder) => {
+): Promise<Ended> {
+  return await withFolder(async (folder) => {
     const { tasks } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
     const command = tasks[task].command.replace("dev/tools/", new URL("dev/tools/", ROOT).href);
     const json = { tasks: { [task]: command, ok: checks } };
     await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(json));
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["task", "--quiet", task, ...args],
-      cwd: folder,
-      env: { NO_COLOR: "1", ...env },
-    }).output();
-    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes).trim();
-    result = { code, stdout: text(stdout), stderr: text(stderr) };
+    const options = { cwd: folder, env: { NO_COLOR: "1", ...env } };
+    return await runDeno(["task", "--quiet", task, ...args], options);
   });
-  return result;
 }
 
 testWith(NEEDS, "deno task deploy:forge runs the checks, and then deno deploy", async () => {

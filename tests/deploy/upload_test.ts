@@ -1,3 +1,4 @@
+import { run, runDeno } from "../../dev/harness/run.ts";
 import { assert, assertEquals } from "@std/assert";
 import json from "../../deno.json" with { type: "json" };
 import { testWith } from "../_permissions.ts";
@@ -14,12 +15,8 @@ const read = (path: string) => Deno.readTextFile(new URL(path, ROOT));
 
 /** The files of this repository that a module needs when it runs. */
 async function filesOf(module: string): Promise<string[]> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", module],
-    cwd: ROOT,
-    stderr: "null",
-  }).output();
-  const { modules } = JSON.parse(new TextDecoder().decode(stdout));
+  const { stdout } = await runDeno(["info", "--json", module], { cwd: ROOT });
+  const { modules } = JSON.parse(stdout);
   const specifiers = modules.map(({ specifier }: { specifier: string }) => specifier);
   const local = specifiers.filter((specifier: string) => specifier.startsWith(ROOT.href));
   assert(local.length > 20);
@@ -75,9 +72,6 @@ testWith(["read"], "deno.json has no 'deploy', which would hold for both apps", 
 });
 
 testWith(["read", "run"], ".gitignore keeps secrets and events from deno deploy", async () => {
-  const { stdout } = await new Deno.Command("git", {
-    args: ["check-ignore", "--no-index", ...PRIVATE],
-    cwd: ROOT,
-  }).output();
-  assertEquals(new TextDecoder().decode(stdout).trim().split("\n"), PRIVATE);
+  const { stdout } = await run("git", ["check-ignore", "--no-index", ...PRIVATE], { cwd: ROOT });
+  assertEquals(stdout.split("\n"), PRIVATE);
 });

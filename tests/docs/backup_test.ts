@@ -1,18 +1,18 @@
 import { assertEquals } from "@std/assert";
+import { run } from "../../dev/harness/run.ts";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { testWith, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { blocks, read } from "./_documents.ts";
 
 /** Runs the commands that the guide shows, and tells what they print. */
-async function run(kind: "backup" | "restore", cwd: string): Promise<string> {
+async function follow(kind: "backup" | "restore", cwd: string): Promise<string> {
   const [commands] = blocks(await read("docs/operating.md"), `sh ${kind}`);
-  const { code, stdout, stderr } = await new Deno.Command("sh", { args: ["-euc", commands!], cwd })
-    .output();
-  assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
-  return new TextDecoder().decode(stdout);
+  const { code, stdout, stderr } = await run("sh", ["-euc", commands!], { cwd });
+  assertEquals([code, stderr], [0, ""]);
+  return stdout;
 }
 
 /** The ids of the events in a KV, each with its payload. */
@@ -40,42 +40,24 @@ function keepDelivering(app: RunningApp): () => Promise<void> {
   };
 }
 
-async function isInstalled(): Promise<boolean> {
-  if (Deno.build.os === "windows") return false;
-  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
-  try {
-    return (await new Deno.Command("sqlite3", { args: ["--version"] }).output()).success;
-  } catch {
-    return false;
-  }
-}
-
 const backsUp = "docs/operating.md backs a KV up that is written to, and goes back to it";
-if (!await isInstalled()) {
-  Deno.test({
-    name: `${backsUp} (skipped: needs sqlite3 and a shell)`,
-    ignore: true,
-    fn: () => {},
+testWith(APP_NEEDS, backsUp, async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/data/kv.db`;
+    await Deno.mkdir(`${folder}/data`, { recursive: true });
+    {
+      const retry = { minDelayMs: 3_600_000 };
+      await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });
+      assertEquals((await deliver(app, "before")).status, 200);
+      const stop = keepDelivering(app);
+      assertEquals(await follow("backup", folder), "ok");
+      assertEquals((await deliver(app, "after")).status, 200);
+      await stop();
+    }
+    const all = await idsIn(path);
+    await follow("restore", folder);
+    const restored = await idsIn(path);
+    assertEquals([restored.has("before"), restored.has("after")], [true, false]);
+    assertEquals([all.has("after"), restored.isSubsetOf(all)], [true, true]);
   });
-} else {
-  testWith(APP_NEEDS, backsUp, async () => {
-    await withFolder(async (folder) => {
-      const path = `${folder}/data/kv.db`;
-      await Deno.mkdir(`${folder}/data`, { recursive: true });
-      {
-        const retry = { minDelayMs: 3_600_000 };
-        await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });
-        assertEquals((await deliver(app, "before")).status, 200);
-        const stop = keepDelivering(app);
-        assertEquals(await run("backup", folder), "ok\n");
-        assertEquals((await deliver(app, "after")).status, 200);
-        await stop();
-      }
-      const all = await idsIn(path);
-      await run("restore", folder);
-      const restored = await idsIn(path);
-      assertEquals([restored.has("before"), restored.has("after")], [true, false]);
-      assertEquals([all.has("after"), restored.isSubsetOf(all)], [true, true]);
-    });
-  });
-}
+}, unlessInstalled("sqlite3"));

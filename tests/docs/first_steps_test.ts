@@ -1,3 +1,4 @@
+import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
@@ -92,31 +93,27 @@ for (const file of ["bot.ts", "echo.ts"] as const) {
 }
 
 /** Runs the test of a document on a bot, as the document tells. */
-async function runTest(document: string, code: string): Promise<Deno.CommandOutput> {
+async function runTest(document: string, code: string): Promise<Ended> {
   return await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/bot.ts`, code);
     const [test] = blocks(await read(document), "ts ignore");
     await Deno.writeTextFile(`${folder}/bot_test.ts`, test!);
     const args = ["test", "--cached-only", "--no-check", "--allow-net=127.0.0.1", CONFIG];
-    return await new Deno.Command(Deno.execPath(), {
-      args: [...args, "bot_test.ts"],
-      cwd: folder,
-      env: { NO_COLOR: "1" },
-    }).output();
+    return await runDeno([...args, "bot_test.ts"], { cwd: folder, env: { NO_COLOR: "1" } });
   });
 }
 
 for (const document of ["README.md", "docs/tutorial.md"]) {
   testWith(NEEDS, `${document}: the test passes with the bot of the README`, async () => {
     const { code, stdout } = await runTest(document, (await stepsOf("bot.ts")).code);
-    assertEquals(code, 0, new TextDecoder().decode(stdout));
+    assertEquals(code, 0, stdout);
   });
 
   testWith(NEEDS, `${document}: the test fails with a bot that has no handler for it`, async () => {
     const bot = (await stepsOf("bot.ts")).code;
     const { code, stdout } = await runTest(document, bot.replace("issues.opened", "issues.closed"));
     assertEquals(code, 1);
-    assertMatch(new TextDecoder().decode(stdout), /AssertionError[^]*\b1 failed/);
+    assertMatch(stdout, /AssertionError[^]*\b1 failed/);
   });
 }
 

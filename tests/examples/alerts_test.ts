@@ -1,7 +1,8 @@
+import { run } from "../../dev/harness/run.ts";
 import { assert, assertEquals } from "@std/assert";
 import { parse } from "yaml";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { testWith, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS } from "../apps/_app.ts";
 import { missingFrom, usesOf } from "./_series.ts";
 
@@ -35,32 +36,20 @@ testWith(
   },
 );
 
-/** Prometheus' own tool, where it is installed. */
-function promtool(...args: string[]): Deno.Command {
-  return new Deno.Command("promtool", { args, stdout: "piped", stderr: "piped" });
-}
-
-async function isInstalled(): Promise<boolean> {
-  if (Deno.permissions.querySync({ name: "run" }).state !== "granted") return true;
-  try {
-    return (await promtool("--version").output()).success;
-  } catch {
-    return false;
-  }
-}
-
-const fires = "the alerts fire when they should, and else do not";
-if (!await isInstalled()) {
-  Deno.test({ name: `${fires} (skipped: needs promtool)`, ignore: true, fn: () => {} });
-} else {
-  testWith(["read", "write", "run"], fires, async () => {
+testWith(
+  ["read", "write", "run", "env"],
+  "the alerts fire when they should, and else do not",
+  async () => {
     await withFolder(async (folder) => {
       await Deno.copyFile(ALERTS, `${folder}/alerts.yml`);
       await Deno.copyFile(CASES, `${folder}/cases.yml`);
-      const { code, stdout, stderr } = await promtool("test", "rules", `${folder}/cases.yml`)
-        .output();
-      const text = [stdout, stderr].map((each) => new TextDecoder().decode(each)).join("\n");
-      assertEquals(code, 0, text);
+      const { code, stdout, stderr } = await run("promtool", [
+        "test",
+        "rules",
+        `${folder}/cases.yml`,
+      ]);
+      assertEquals(code, 0, `${stdout}\n${stderr}`);
     });
-  });
-}
+  },
+  unlessInstalled("promtool"),
+);

@@ -3,7 +3,7 @@ import { freePort, listens } from "../../dev/harness/free_port.ts";
 import { pause } from "../../dev/harness/until.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { findProgram, testWith } from "../_permissions.ts";
 import { APP_NEEDS, type RunningApp, spawnApp } from "../apps/_app.ts";
 
 /** A reverse proxy that runs in front of an app. */
@@ -85,12 +85,7 @@ export function testFront(
     env: {},
   },
 ): void {
-  const path = programOf(name);
-  if (path === undefined) {
-    const skipped = `${name}: ${what} (skipped: needs ${name}, and the permission to run it)`;
-    Deno.test({ name: skipped, ignore: true, fn: () => {} });
-    return;
-  }
+  const path = findProgram(name, ...FOLDERS);
   testWith(APP_NEEDS, `${name}: ${what}`, async () => {
     await withFolder(async (folder) => {
       const env = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, TRUSTED_PROXY_HOPS: "1" };
@@ -98,7 +93,7 @@ export function testFront(
       const port = freePort();
       const file = `${folder}/settings`;
       await Deno.writeTextFile(file, await settingsOf(name, shown, folder, port, await app.url));
-      const process = new Deno.Command(path, {
+      const process = new Deno.Command(path!, {
         args: FRONTS[name].args(file),
         env: { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
         stdout: "null",
@@ -115,7 +110,7 @@ export function testFront(
         await Promise.all([process.status, errors]);
       }
     });
-  });
+  }, path === undefined ? `needs ${name}` : undefined);
 }
 
 /** The settings in a document, but for where it listens, what it is in front of, and how long it waits. */
@@ -134,21 +129,6 @@ async function settingsOf(
     settings = settings.replace(shown, used);
   }
   return FRONTS[name].whole(server(settings, port), folder);
-}
-
-function programOf(name: FrontName): string | undefined {
-  const granted = (["run", "env", "read"] as const).every((each) =>
-    Deno.permissions.querySync({ name: each }).state === "granted"
-  );
-  if (!granted) return undefined;
-  const folders = [...(Deno.env.get("PATH") ?? "").split(":"), ...FOLDERS];
-  return folders.map((folder) => `${folder}/${name}`).find((path) => {
-    try {
-      return Deno.statSync(path).isFile;
-    } catch {
-      return false;
-    }
-  });
 }
 
 /** Waits until the proxy listens; false if it ends instead. */

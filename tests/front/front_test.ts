@@ -1,3 +1,4 @@
+import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertLess } from "@std/assert";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { forgeDelivery } from "../_deliveries.ts";
@@ -40,8 +41,7 @@ async function deliverFrom(localAddress: string, port: number, forwarded: string
   const sent = JSON.stringify({ ...options, headers: Object.fromEntries(headers) });
   // The tests may connect to 127.0.0.1, and be nobody else.
   const args = ["run", "--cached-only", "--quiet", "-A", script, sent, String(body)];
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args }).output();
-  return Number(new TextDecoder().decode(stdout));
+  return Number((await runDeno(args)).stdout);
 }
 
 // The sender is a process of Deno, and that of 2.5 cannot choose its own address.

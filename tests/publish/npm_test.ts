@@ -12,11 +12,6 @@ const missing = await missingForNpm();
 const hasBun = missing === undefined && await succeeds("bun", "--version");
 const runtimes = missing === undefined ? ["node", ...hasBun ? ["bun"] : []] : [];
 
-for (const [name, why] of [["Node", missing], ["Bun", hasBun ? undefined : "there is no bun"]]) {
-  if (why === undefined) continue;
-  Deno.test({ name: `${NAME} ${name} (skipped: ${why})`, ignore: true, fn: () => {} });
-}
-
 if (runtimes.length > 0) {
   testWith(NEEDS, `${NAME} ${runtimes.join(" and ")}`, async () => {
     await publishHere((published) =>

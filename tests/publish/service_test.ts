@@ -1,3 +1,4 @@
+import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
 import { publishHere } from "../../dev/tools/_publish_here.ts";
 import { blocks, read } from "../docs/_documents.ts";
@@ -33,8 +34,7 @@ async function stepsIn(root: string) {
 
 /** Folder of Deno's cache in this process's environment. */
 async function denoDir(): Promise<string> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).output();
-  return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
+  return JSON.parse((await runDeno(["info", "--json"])).stdout).denoDir;
 }
 
 async function copyAll(from: string, to: string): Promise<void> {
@@ -76,38 +76,33 @@ async function startAndStop(
   return code === 0 && written.includes('"message":"listening"') ? "listened" : written + error;
 }
 
-if (Deno.build.os === "windows") {
-  const name = "docs/deploying.md: a bot starts again after the tool (skipped: needs a shell)";
-  Deno.test({ name, ignore: true, fn: () => {} });
-} else {
-  testWith(NEEDS, "docs/deploying.md: a bot starts again after the tool was run", async () => {
-    await publishHere(({ url }) =>
-      withFolder(async (root) => {
-        const steps = await stepsIn(root);
-        const bot = `${root}/opt/my-bot`;
-        await Deno.mkdir(bot, { recursive: true });
-        await Deno.mkdir(`${root}/var/lib/my-bot`, { recursive: true });
-        const readme = await read("README.md");
-        await Deno.writeTextFile(`${bot}/deno.json`, blocks(readme, "json")[0]!);
-        const code = blocks(readme, "ts").find((block) => block.includes("platform: github("))!;
-        await Deno.writeTextFile(`${bot}/bot.ts`, code);
-        const world = { JSR_URL: url, NO_COLOR: "1" };
-        const sh = (command: string) => run(root, world, "sh", "-euc", command);
+testWith(NEEDS, "docs/deploying.md: a bot starts again after the tool was run", async () => {
+  await publishHere(({ url }) =>
+    withFolder(async (root) => {
+      const steps = await stepsIn(root);
+      const bot = `${root}/opt/my-bot`;
+      await Deno.mkdir(bot, { recursive: true });
+      await Deno.mkdir(`${root}/var/lib/my-bot`, { recursive: true });
+      const readme = await read("README.md");
+      await Deno.writeTextFile(`${bot}/deno.json`, blocks(readme, "json")[0]!);
+      const code = blocks(readme, "ts").find((block) => block.includes("platform: github("))!;
+      await Deno.writeTextFile(`${bot}/bot.ts`, code);
+      const world = { JSR_URL: url, NO_COLOR: "1" };
+      const sh = (command: string) => run(root, world, "sh", "-euc", command);
 
-        // In the cache of this machine, which has all that the tests need.
-        await sh(steps.install.replace(/DENO_DIR=\S+/, ""));
-        await fillCache(`${bot}/.deno`, `${bot}/deno.lock`);
-        await sh(steps.install);
-        const lock = await Deno.readTextFile(`${bot}/deno.lock`);
-        const start = () => startAndStop(steps, bot, { ...OFFLINE, ...world });
-        assertEquals(await start(), "listened");
+      // In the cache of this machine, which has all that the tests need.
+      await sh(steps.install.replace(/DENO_DIR=\S+/, ""));
+      await fillCache(`${bot}/.deno`, `${bot}/deno.lock`);
+      await sh(steps.install);
+      const lock = await Deno.readTextFile(`${bot}/deno.lock`);
+      const start = () => startAndStop(steps, bot, { ...OFFLINE, ...world });
+      assertEquals(await start(), "listened");
 
-        await sh(steps.list);
-        assertEquals(await start(), "listened");
-        // As somebody does who has forgotten the variable.
-        await sh(steps.list.replace(/DENO_DIR=\S+/, ""));
-        assertEquals(await start(), "listened");
-        assertEquals(await Deno.readTextFile(`${bot}/deno.lock`), lock);
-      }), QUICKLY);
-  });
-}
+      await sh(steps.list);
+      assertEquals(await start(), "listened");
+      // As somebody does who has forgotten the variable.
+      await sh(steps.list.replace(/DENO_DIR=\S+/, ""));
+      assertEquals(await start(), "listened");
+      assertEquals(await Deno.readTextFile(`${bot}/deno.lock`), lock);
+    }), QUICKLY);
+}, Deno.build.os === "windows" ? "needs a shell" : undefined);

@@ -1,3 +1,4 @@
+import { runDeno } from "../../../dev/harness/run.ts";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import config from "../../../deno.json" with { type: "json" };
 import { testWith } from "../../_permissions.ts";
@@ -13,12 +14,8 @@ testWith(
     }
     const environment = async (env: Record<string, string>) => {
       const code = 'console.log(Deno.env.get("CONSOLE_ENVIRONMENT"))';
-      const { stdout } = await new Deno.Command(Deno.execPath(), {
-        args: ["eval", `--env-file=${FILE}`, code],
-        cwd: new URL("../../../", import.meta.url),
-        env,
-      }).output();
-      return new TextDecoder().decode(stdout).trim();
+      const cwd = new URL("../../../", import.meta.url);
+      return (await runDeno(["eval", `--env-file=${FILE}`, code], { cwd, env })).stdout;
     };
     assertEquals(await environment({}), "development");
     assertEquals(await environment({ CONSOLE_ENVIRONMENT: "staging" }), "staging");

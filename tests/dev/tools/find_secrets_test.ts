@@ -1,3 +1,4 @@
+import { runDeno } from "../../../dev/harness/run.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import { CANARIES } from "../../apps/_canary_requests.ts";
 import { FORGE_SECRET } from "../../_deliveries.ts";
@@ -6,22 +7,19 @@ import { testWith } from "../../_permissions.ts";
 
 const NEEDS = ["read", "write", "run", "env"] as const;
 const root = new URL("../../../", import.meta.url);
-const decoder = new TextDecoder();
 
 /** Looks for secrets in a folder that has a file with a content. */
 async function find(path: string, content: string): Promise<[code: number, output: string]> {
-  let found: [number, string] = [0, ""];
-  await withFolder(async (folder) => {
+  return await withFolder(async (folder) => {
     // The secrets that are sought here are those of this run, too: only the tool is to see them.
     await Deno.mkdir(`${folder}/kvs`);
     await Deno.writeTextFile(`${folder}/${path}`, content);
     const tool = new URL("dev/tools/find_secrets.ts", root).href;
     const args = ["run", "--cached-only", "--quiet", "--allow-read", tool, folder];
-    const { code, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
+    const { code, stderr } = await runDeno(args);
     await Deno.writeTextFile(`${folder}/${path}`, "");
-    found = [code, decoder.decode(stderr).trim().split("\n")[0]!];
+    return [code, stderr.split("\n")[0]!];
   });
-  return found;
 }
 
 testWith(NEEDS, "find_secrets.ts names a secret that is stored in base64", async () => {
@@ -51,8 +49,7 @@ testWith(NEEDS, "_record.ts keeps what is answered, written and stored", async (
       ...["tests/health/health_routes_test.ts", "tests/webhook/enqueue_test.ts"],
     ];
     const env = { RECORD_FOLDER: folder };
-    const command = new Deno.Command(Deno.execPath(), { args, env, cwd: root });
-    assertEquals((await command.output()).code, 0);
+    assertEquals((await runDeno(args, { env, cwd: root })).code, 0);
     const kept = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
     const answers = kept.filter((name) => name.startsWith("answers-"));
     const texts = await Promise.all(answers.map((name) => Deno.readTextFile(`${folder}/${name}`)));

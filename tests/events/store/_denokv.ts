@@ -1,6 +1,6 @@
 import { freePort, listens } from "../../../dev/harness/free_port.ts";
 import { until } from "../../../dev/harness/until.ts";
-import { type Need, testWith } from "../../_permissions.ts";
+import { findProgram, isGranted, type Need, testWith } from "../../_permissions.ts";
 
 /**
  * The access token of the servers under test, which is in `DENO_KV_ACCESS_TOKEN`. No test sets another
@@ -9,23 +9,11 @@ import { type Need, testWith } from "../../_permissions.ts";
 export const ACCESS_TOKEN = "token-s3cret";
 
 /** Reason for skipping a test that needs the server. */
-export const DENOKV_MISSING = "needs denokv, and the permission to run it";
+export const DENOKV_MISSING = "needs denokv";
 
 /** Finds the `denokv` server, if it is installed and may be run. */
 export function denokvPath(): string | undefined {
-  const granted = (["run", "env", "read"] as const).every((name) =>
-    Deno.permissions.querySync({ name }).state === "granted"
-  );
-  if (!granted) return undefined;
-  const folders = (Deno.env.get("PATH") ?? "").split(Deno.build.os === "windows" ? ";" : ":");
-  folders.push(`${Deno.env.get("HOME") ?? ""}/.cargo/bin`);
-  return folders.map((folder) => `${folder}/denokv`).find((path) => {
-    try {
-      return Deno.statSync(path).isFile;
-    } catch {
-      return false;
-    }
-  });
+  return findProgram("denokv", `${isGranted(["env"]) ? Deno.env.get("HOME") : ""}/.cargo/bin`);
 }
 
 /** Registers a test that needs a `denokv` server. Without one its name says why it was skipped. */
@@ -33,15 +21,12 @@ export function testDenokv(
   needs: readonly Need[],
   name: string,
   fn: (url: string) => Promise<void>,
+  missing: string | undefined = denokvPath() === undefined ? DENOKV_MISSING : undefined,
 ): void {
-  if (denokvPath() === undefined) {
-    Deno.test({ name: `${name} (skipped: ${DENOKV_MISSING})`, ignore: true, fn: () => {} });
-    return;
-  }
   testWith(needs, name, async () => {
     await using server = await startDenokv();
     await fn(server.url);
-  });
+  }, missing);
 }
 
 /** A server that does not listen by then never will. */

@@ -117,10 +117,6 @@ function testEngine(
   if (isUsable && engine.open === openRemote) denokvOfFile ??= perFile(startDenokv);
   const { notifier } = engine;
   const title = `${name} [${engine.name}, ${notifier}]`;
-  if (engine.missing) {
-    Deno.test({ name: `${title} (skipped: ${engine.missing})`, ignore: true, fn: () => {} });
-    return;
-  }
   testWith(engine.needs, title, async () => {
     await using opened = await engine.open();
     const { kv, url } = opened;
@@ -129,7 +125,7 @@ function testEngine(
     if (engine.processes === 1) return await fn({ kv, store: own, [Symbol.asyncDispose]: end });
     await using shared = await inTwoProcesses(own, peerOfFile!(), url, { ...options, notifier });
     await fn({ kv, store: shared.store, [Symbol.asyncDispose]: end });
-  });
+  }, engine.missing);
 }
 
 /** Opens a store in memory. */
