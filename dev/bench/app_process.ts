@@ -3,7 +3,7 @@ import { freePort, listens } from "../harness/free_port.ts";
 import { appCommand } from "../harness/start_app.ts";
 import { pause } from "../harness/until.ts";
 import { bodyOf, SECRET, type Sign } from "./delivery.ts";
-import type { Handled } from "./servers/_handled.ts";
+import type { Handled } from "./servers/_server.ts";
 import { cpuMs, type Memory, memoryOf } from "./proc.ts";
 import type { Subject } from "./subjects.ts";
 

@@ -2,8 +2,8 @@ import { type AppProcess, startApp } from "./app_process.ts";
 import { pause } from "../harness/until.ts";
 import { MEDIAN_BODY } from "./delivery.ts";
 import { runLoad } from "./load/load.ts";
-import type { LoadOptions, LoadResult } from "./load/load_options.ts";
-import type { Handled } from "./servers/_handled.ts";
+import type { LoadOptions, LoadResult } from "./load/load.ts";
+import type { Handled } from "./servers/_server.ts";
 import type { Subject } from "./subjects.ts";
 
 /** Options of a server that is loaded. */

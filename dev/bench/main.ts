@@ -11,7 +11,6 @@ import { formatReport } from "./report/report.ts";
 import { measureAll } from "./rounds.ts";
 import { against } from "./scenarios/against.ts";
 import { SCENARIOS } from "./scenarios/mod.ts";
-import { withTempFolder } from "./temp_folder.ts";
 
 const options = readOptions(Deno.args);
 if (options.help) {
@@ -34,4 +33,24 @@ await withTempFolder(async () => {
 
 function fileOf(name: string): URL {
   return new URL(name, import.meta.url);
+}
+
+/**
+ * Runs something with a folder for all temporary files, its own and those of the processes it starts:
+ * stores of hundreds of megabytes must not be left behind when it is interrupted.
+ */
+async function withTempFolder(fn: () => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "edge-base-bench-" });
+  Deno.env.set("TMPDIR", folder);
+  const interrupted = () => {
+    Deno.removeSync(folder, { recursive: true });
+    Deno.exit(130);
+  };
+  Deno.addSignalListener("SIGINT", interrupted);
+  try {
+    await fn();
+  } finally {
+    Deno.removeSignalListener("SIGINT", interrupted);
+    await Deno.remove(folder, { recursive: true });
+  }
 }

@@ -21,7 +21,11 @@ export const EDGE_BASE: Subject = subject("edge-base", "edge_base");
 export const BARE: Subject = subject("bare write", "bare_write");
 
 /** The same, once a request is verified and parsed. */
-export const VERIFIED_WRITE: Subject = subject("bare write, verified", "verified_write");
+export const VERIFIED_WRITE: Subject = {
+  ...BARE,
+  name: "bare write, verified",
+  args: ["verified"],
+};
 
 /** A server that verifies and parses a request, and does nothing else. */
 export const NO_STORE: Subject = subject("stores nothing", "no_store");

@@ -1,5 +1,6 @@
 import type { AppProcess } from "../app_process.ts";
-import { createBacklog } from "../backlog.ts";
+import { openEventStore } from "../../../mod.ts";
+import { parseForgeDelivery } from "../../../webhook/mod.ts";
 import { MEDIAN_BODY } from "../delivery.ts";
 import { runArrivals } from "../load/open_loop.ts";
 import { untilHandled, withApp } from "../loaded_app.ts";
@@ -11,6 +12,9 @@ const ARRIVALS_PER_SECOND = 500;
 
 /** Time that the backlog is given, in lengths of the arrivals. */
 const PATIENCE = 3;
+
+/** Number of events that are taken in at the same time. */
+const AT_ONCE = 256;
 
 /** Stores in which events wait when the app starts. */
 export const backlog: Scenario = {
@@ -90,4 +94,46 @@ function whileWaiting(perSecond: readonly number[], count: number): readonly num
   let handled = 0;
   const last = perSecond.slice(0, -1).findIndex((each) => (handled += each) >= count);
   return perSecond.slice(0, Math.max(1, last < 0 ? perSecond.length - 1 : last));
+}
+
+/** Takes one event in, under a number of its own. */
+type TakeIn = (number: number) => Promise<unknown>;
+
+/**
+ * Makes a store in which events wait, as the subject's own intake would have left it. It is made once,
+ * and copied for each run.
+ *
+ * @returns The folder it is in; undefined for no events.
+ */
+function createBacklog(
+  subject: Subject,
+  count: number,
+): () => Promise<string | undefined> {
+  let folder: Promise<string> | undefined;
+  return () => count === 0 ? Promise.resolve(undefined) : folder ??= fill(subject, count);
+}
+
+async function fill(subject: Subject, count: number): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "backlog-" });
+  using kv = await Deno.openKv(`${folder}/kv.db`);
+  const takeIn = subject === EDGE_BASE ? await storeEvents(kv) : enqueueEvents(kv);
+  let next = 0;
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    while (next < count) await takeIn(next++);
+  }));
+  return folder;
+}
+
+async function storeEvents(kv: Deno.Kv): Promise<TakeIn> {
+  const store = await openEventStore(kv, { namespace: "forge" });
+  const { headers } = EDGE_BASE.sign(MEDIAN_BODY);
+  return (number) => {
+    const all = new Headers({ ...headers, "X-GitHub-Delivery": `backlog-${number}` });
+    return store.accept(parseForgeDelivery(all, MEDIAN_BODY));
+  };
+}
+
+function enqueueEvents(kv: Deno.Kv): TakeIn {
+  const event = JSON.parse(new TextDecoder().decode(MEDIAN_BODY));
+  return () => kv.enqueue({ ...event, receivedAt: Date.now() });
 }

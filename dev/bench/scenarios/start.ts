@@ -1,5 +1,4 @@
 import { withApp } from "../loaded_app.ts";
-import { bundled } from "../bundle.ts";
 import type { Scenario, Values } from "../scenario.ts";
 import { EDGE_BASE, type Subject, SUBJECTS } from "../subjects.ts";
 
@@ -7,6 +6,9 @@ import { EDGE_BASE, type Subject, SUBJECTS } from "../subjects.ts";
 const STARTS = 5;
 
 const ROW = "empty store";
+
+/** Bundles so far, by the script that they were made of. */
+const made = new Map<URL, Promise<URL>>();
 
 /** Time from the start of the process to its first `OK`. */
 export const start: Scenario = {
@@ -47,4 +49,23 @@ async function measure(subject: Subject): Promise<Values> {
 
 function medianOf(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1]!;
+}
+
+/** The subject as one file, which `deno bundle` makes of its modules the first time it is asked for. */
+async function bundled(subject: Subject): Promise<Subject> {
+  const script = made.get(subject.script) ?? bundle(subject.script);
+  made.set(subject.script, script);
+  return { ...subject, script: await script };
+}
+
+async function bundle(script: URL): Promise<URL> {
+  const file = `${await Deno.makeTempDir({ prefix: "edge-base-bundle-" })}/server.js`;
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["bundle", "--quiet", "--minify", "--output", file, script.href],
+    cwd: new URL("..", import.meta.url),
+    stdout: "null",
+    stderr: "piped",
+  }).output();
+  if (!success) throw new Error(`Cannot bundle ${script}: ${new TextDecoder().decode(stderr)}`);
+  return new URL(`file://${file}`);
 }

@@ -1,13 +1,9 @@
 /** The baseline: the server that a careful developer writes by hand. */
 import { Hono } from "@hono/hono";
 import { verify } from "@octokit/webhooks-methods";
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
-const { port, hostname, kvUrl, secret, worker } = readServerSettings();
-const handled = countHandled();
-endWithBenchmark();
+const { port, hostname, kvUrl, secret, worker, handled } = startServer();
 const kv = await Deno.openKv(kvUrl);
 
 const app = new Hono();

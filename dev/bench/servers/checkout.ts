@@ -2,12 +2,10 @@
  * The app of any checkout since 1cdc988, whose folder is the argument: its `mod.ts`, and a handler that
  * counts. It logs one line for each request and one for each event.
  */
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
+import { startServer } from "./_server.ts";
 
+const { handled } = startServer();
 const mod = await import(`file://${Deno.args[0]}/mod.ts`);
-const handled = countHandled();
-endWithBenchmark();
 
 if (mod.defineApp) {
   const app = mod.defineApp({ name: "forge", platform: mod.forge() });

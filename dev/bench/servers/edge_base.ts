@@ -5,18 +5,14 @@ import {
   createIntake,
   defineApp,
   forge,
+  type GroupBy,
   openEventStore,
   runApp,
 } from "../../../mod.ts";
 import { createLogSummary } from "../../../middleware/mod.ts";
-import { countHandled } from "./_handled.ts";
-import { orderByNumber } from "./_ordering.ts";
-import { endWithBenchmark } from "./_parent.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
-const { port, hostname, kvUrl, secret, worker, orderingKeys } = readServerSettings();
-const handled = countHandled();
-endWithBenchmark();
+const { port, hostname, kvUrl, secret, worker, orderingKeys, handled } = startServer();
 const groupBy = orderByNumber(orderingKeys);
 
 /** The intake alone, for what is measured without a worker. */
@@ -38,4 +34,14 @@ if (worker) {
   await runApp(app);
 } else {
   await serveWithoutWorker();
+}
+
+/**
+ * Spreads deliveries over a number of ordering keys, by the number at the end of their ids.
+ *
+ * @param keys How many; 0 for no ordering.
+ */
+function orderByNumber(keys: number): GroupBy | undefined {
+  if (keys === 0) return undefined;
+  return ({ deliveryId }) => String(Number(/\d+$/.exec(deliveryId ?? "")?.[0] ?? 0) % keys);
 }

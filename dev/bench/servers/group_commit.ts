@@ -5,10 +5,8 @@
  * find what is left.
  */
 import { Hono } from "@hono/hono";
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
 import { verified } from "./_verified.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
 interface Event {
   readonly id: string;
@@ -28,9 +26,7 @@ const LEASE_MS = 30_000;
 
 const WEEK_MS = 604_800_000;
 
-const { port, hostname, kvUrl, secret } = readServerSettings();
-const handled = countHandled();
-endWithBenchmark();
+const { port, hostname, kvUrl, secret, handled } = startServer();
 const kv = await Deno.openKv(kvUrl);
 
 const received: Event[] = [];

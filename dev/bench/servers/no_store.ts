@@ -3,14 +3,10 @@
  * document, and the answer. Nothing is stored, logged or handled.
  */
 import { Hono } from "@hono/hono";
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
 import { verified } from "./_verified.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
-const { port, hostname, secret } = readServerSettings();
-countHandled();
-endWithBenchmark();
+const { port, hostname, secret } = startServer();
 
 const app = new Hono();
 app.post(

@@ -1,12 +1,8 @@
 /** `@octokit/webhooks` as its README shows it for Deno, over the same queue as the baseline. */
 import { createWebMiddleware, Webhooks } from "@octokit/webhooks";
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
-const { port, hostname, kvUrl, secret } = readServerSettings();
-const handled = countHandled();
-endWithBenchmark();
+const { port, hostname, kvUrl, secret, handled } = startServer();
 const kv = await Deno.openKv(kvUrl);
 
 const webhooks = new Webhooks({ secret });

@@ -1,13 +1,9 @@
 /** `standardwebhooks` as its README shows it, over the same queue as the baseline. */
 import { Hono } from "@hono/hono";
 import { Webhook } from "standardwebhooks";
-import { countHandled } from "./_handled.ts";
-import { endWithBenchmark } from "./_parent.ts";
-import { readServerSettings } from "./_settings.ts";
+import { startServer } from "./_server.ts";
 
-const { port, hostname, kvUrl, secret } = readServerSettings();
-const handled = countHandled();
-endWithBenchmark();
+const { port, hostname, kvUrl, secret, handled } = startServer();
 const kv = await Deno.openKv(kvUrl);
 const webhook = new Webhook(btoa(secret));
 

@@ -10,16 +10,55 @@ export interface Handled {
   readonly lagMs: { readonly p50: number; readonly p99: number; readonly max: number };
 }
 
+/** Settings of a server of the benchmark, from its environment. */
+export interface ServerSettings {
+  readonly port: number;
+  readonly hostname: string;
+  readonly kvUrl: string;
+  readonly secret: string;
+  /** Makes it handle events, and not only take them in. */
+  readonly worker: boolean;
+  /** Over how many ordering keys the deliveries are spread; 0 for none. */
+  readonly orderingKeys: number;
+  /** Called by the handler with when the event was received. */
+  readonly handled: (receivedAt: number) => void;
+}
+
+/** Reads a server's settings, serves its counts, and ends it when the benchmark has ended. */
+export function startServer(): ServerSettings {
+  endWithBenchmark();
+  return {
+    handled: countHandled(),
+    port: Number(variable("PORT")),
+    hostname: variable("HOST"),
+    kvUrl: variable("KV_URL"),
+    secret: variable("FORGE_WEBHOOK_SECRET"),
+    worker: Deno.env.get("BENCH_WORKER") !== "off",
+    orderingKeys: Number(Deno.env.get("BENCH_ORDERING_KEYS") ?? 0),
+  };
+}
+
+function variable(name: string): string {
+  const value = Deno.env.get(name);
+  if (value === undefined) throw new Error(`Cannot run the server: ${name} is not set`);
+  return value;
+}
+
+/** Ends the server when the benchmark has ended, however that came: it holds the other end of stdin. */
+async function endWithBenchmark(): Promise<void> {
+  const buffer = new Uint8Array(1);
+  while (await Deno.stdin.read(buffer) !== null);
+  Deno.exit(0);
+}
+
 /** A lag beyond this counts as this. */
 const MAX_LAG_MS = 120_000;
 
 /**
  * Handles an event as every server does: counts it, and notes how long it has waited. The counts
  * are served on a port of their own, so that nobody's middleware takes part.
- *
- * @returns To be called by the handler, with when the event was received.
  */
-export function countHandled(): (receivedAt: number) => void {
+function countHandled(): (receivedAt: number) => void {
   let count = 0;
   let firstMs: number | undefined;
   const perSecond: number[] = [];
