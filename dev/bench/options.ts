@@ -27,7 +27,7 @@ deno task bench --against FOLDER [OPTIONS]
   --against FOLDER  compare this checkout with the one in FOLDER, and nothing else
   --rounds N        how often both are measured, by turns (5)
   --seconds N       how long each load lasts (5)
-  --quick           2 rounds of 1 s`;
+  --quick           1 round of 2 s`;
 
 /** Reads the command line. */
 export function readOptions(args: readonly string[]): BenchOptions {
@@ -46,7 +46,7 @@ export function readOptions(args: readonly string[]): BenchOptions {
     },
   });
   const { against } = values;
-  const [rounds, seconds] = values.quick ? ["2", "1"] : against ? ["5", "5"] : ["3", "10"];
+  const [rounds, seconds] = values.quick ? ["1", "2"] : against ? ["5", "5"] : ["3", "10"];
   return {
     against,
     rounds: countOf("rounds", values.rounds ?? rounds),
