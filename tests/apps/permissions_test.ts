@@ -4,6 +4,7 @@ import { forgeDelivery, messengerUpdate, type SignedRequest } from "../_deliveri
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS } from "./_app.ts";
+import { post } from "./_deliver.ts";
 import { type AppName, confine, permissionsOf, SECRETS } from "./_confined.ts";
 
 /** Deno itself reads it, and for a remote KV only. */
@@ -19,31 +20,17 @@ const APPS: readonly [AppName, number, () => SignedRequest][] = [
 for (const [name, port, delivery] of APPS) {
   testWith(
     APP_NEEDS,
-    `apps/${name}.ts runs under its own permissions, from start to end`,
-    async () => {
-      await withFolder(async (folder) => {
-        const { start } = await confine(name, folder);
-        await using app = start();
-        const response = await fetch(`${await app.url}/webhook`, delivery());
-        assertEquals([response.status, await response.text()], [200, "OK"]);
-        await app.line(({ message }) => message === "event handled");
-        app.process.kill("SIGTERM");
-        assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
-        assertEquals(app.lines.filter(({ level }) => level === "error"), []);
-      });
-    },
-  );
-
-  testWith(
-    APP_NEEDS,
-    `apps/${name}.ts reads each variable that it is allowed to, and no other`,
+    `apps/${name}.ts runs under its permissions, and reads each variable that they name`,
     async () => {
       await withFolder(async (folder) => {
         const { start } = await confine(name, folder);
         await using app = start({ DENO_AUDIT_PERMISSIONS: `${folder}/audit.jsonl` });
-        await app.url;
+        const { status, text } = await post(app, delivery());
+        assertEquals([status, text], [200, "OK"]);
+        await app.line(({ message }) => message === "event handled");
         app.process.kill("SIGTERM");
-        await app.ended;
+        assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+        assertEquals(app.lines.filter(({ level }) => level === "error"), []);
         const lines = (await Deno.readTextFile(`${folder}/audit.jsonl`)).trim().split("\n");
         const asked = lines.map((line) => JSON.parse(line)).filter(({ permission }) =>
           permission === "env"

@@ -1,5 +1,5 @@
-import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
+import { runDeno } from "../../dev/harness/run.ts";
 import { startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";

@@ -1,5 +1,5 @@
-import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertMatch } from "@std/assert";
+import { runDeno } from "../../dev/harness/run.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { testWith } from "../_permissions.ts";
 import { APP_NEEDS, spawnApp } from "../apps/_app.ts";

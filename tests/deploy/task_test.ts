@@ -1,5 +1,5 @@
-import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
+import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 

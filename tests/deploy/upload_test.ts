@@ -1,5 +1,5 @@
-import { run, runDeno } from "../../dev/harness/run.ts";
 import { assert, assertEquals } from "@std/assert";
+import { run, runDeno } from "../../dev/harness/run.ts";
 import json from "../../deno.json" with { type: "json" };
 import { testWith } from "../_permissions.ts";
 

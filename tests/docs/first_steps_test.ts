@@ -1,5 +1,5 @@
-import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { runHere } from "../cli/_cli.ts";

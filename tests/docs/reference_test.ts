@@ -1,5 +1,5 @@
-import { runDeno } from "../../dev/harness/run.ts";
 import { assert, assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
+import { runDeno } from "../../dev/harness/run.ts";
 import config from "../../deno.json" with { type: "json" };
 import { testWith } from "../_permissions.ts";
 import { ROOT } from "./_documents.ts";

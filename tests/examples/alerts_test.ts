@@ -1,6 +1,6 @@
-import { run } from "../../dev/harness/run.ts";
 import { assert, assertEquals } from "@std/assert";
 import { parse } from "yaml";
+import { run } from "../../dev/harness/run.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS } from "../apps/_app.ts";

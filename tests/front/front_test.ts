@@ -1,5 +1,5 @@
-import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals, assertLess } from "@std/assert";
+import { runDeno } from "../../dev/harness/run.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { forgeDelivery } from "../_deliveries.ts";
 import { until } from "../../dev/harness/until.ts";

@@ -1,5 +1,5 @@
-import { runDeno } from "../../dev/harness/run.ts";
 import { assertEquals } from "@std/assert";
+import { runDeno } from "../../dev/harness/run.ts";
 import { publishHere } from "../../dev/tools/_publish_here.ts";
 import { blocks, read } from "../docs/_documents.ts";
 import { withFolder } from "../_folder.ts";

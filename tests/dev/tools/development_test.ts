@@ -1,5 +1,5 @@
-import { runDeno } from "../../../dev/harness/run.ts";
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { runDeno } from "../../../dev/harness/run.ts";
 import config from "../../../deno.json" with { type: "json" };
 import { testWith } from "../../_permissions.ts";
 

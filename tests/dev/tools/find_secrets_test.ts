@@ -1,5 +1,5 @@
-import { runDeno } from "../../../dev/harness/run.ts";
 import { assertEquals, assertMatch } from "@std/assert";
+import { runDeno } from "../../../dev/harness/run.ts";
 import { CANARIES } from "../../apps/_canary_requests.ts";
 import { FORGE_SECRET } from "../../_deliveries.ts";
 import { withFolder } from "../../_folder.ts";
