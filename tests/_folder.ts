@@ -1,4 +1,4 @@
-/** Runs a test with a folder of its own, and returns what it returns. */
+/** Runs a function with a temporary folder, and returns its result. */
 export async function withFolder<T>(fn: (folder: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir();
   try {

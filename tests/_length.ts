@@ -1,6 +1,6 @@
 /**
- * Tells whether tests run at full length: more kills, longer floods and backlogs. `deno task test:long`
- * does so, and `deno task test`, which is run after each change, has the same tests in short.
+ * True if tests run at full length, with more kills, longer floods and backlogs, as in `deno task test:long`.
+ * `deno task test`, which is run after each change, has the same tests in short.
  */
 export const FULL_LENGTH = isGranted() && Deno.env.get("TEST_LENGTH") === "full";
 

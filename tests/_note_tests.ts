@@ -5,8 +5,8 @@ const LIMIT_MS = 300_000;
 const { setTimeout, clearTimeout } = globalThis;
 
 /**
- * Has a test fail that takes too long: Deno waits for it for ever. Notes which tests begin and end, a line each:
- * a test that holds up the event loop can only be named from outside.
+ * Fails each test that takes too long, for which Deno would wait for ever. Notes which tests begin and end, a line
+ * each: a test that blocks the event loop can only be named from outside.
  */
 export function noteTests(path: string): void {
   const { test } = Deno;

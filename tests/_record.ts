@@ -1,7 +1,7 @@
 /**
- * Keeps what the tests' apps have answered, written and stored, for `dev/tools/find_secrets.ts`. Deno loads it
- * before each module of tests, `deno task test --preload tests/_record.ts`; without `RECORD_FOLDER` it does
- * nothing. No test knows of it: what leads out of an app is wrapped where Deno provides it.
+ * Keeps all answers, output and stored values of the tests' apps for `dev/tools/find_secrets.ts`. Deno loads it
+ * before each test module (`deno task test --preload tests/_record.ts`); without `RECORD_FOLDER` it does
+ * nothing. Tests need no change: it wraps the functions of Deno that an app writes with.
  *
  * @module
  */

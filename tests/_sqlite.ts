@@ -1,6 +1,6 @@
 import { DatabaseSync, type DatabaseSyncOptions } from "node:sqlite";
 
-/** Opens the file of a KV beside Deno. `using` closes it: databases of Deno 2.5 cannot do that alone. */
+/** Opens the file of a KV with SQLite. `using` closes it, which a database of Deno 2.5 does not support. */
 export function openSqlite(
   path: string,
   options: DatabaseSyncOptions = {},

@@ -4,8 +4,8 @@ import { assertLess } from "@std/assert";
 const TRIES = 3;
 
 /**
- * Fails unless something takes less than its limit in at least one of several tries. What a product
- * promises of its own time holds in each; the other tests of a machine with two cores add to it.
+ * Fails unless something takes less than its limit in at least one of several tries: on a machine with two
+ * cores, the tests that run beside it add to each time.
  *
  * @param limitMs The limit, which is also named when it fails.
  * @param measure A function that does it once, and returns the milliseconds that count.

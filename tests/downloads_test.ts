@@ -48,7 +48,7 @@ Deno.test("environmentOf() hands on caches, certificates, proxy and registry", (
   assertEquals(environmentOf({}, needed), { NO_COLOR: "1", ...needed });
 });
 
-Deno.test("environmentOf() hands on nothing else, and one's own before what is inherited", () => {
+Deno.test("environmentOf() hands on nothing else, and prefers the given variables to inherited ones", () => {
   const all = {
     FORGE_WEBHOOK_SECRET: "of the user",
     PORT: "1",

@@ -502,7 +502,7 @@ testMistakes<void>({
   },
 }, (call) => messageOf(call as () => unknown));
 
-/** With a filter that is misspelled, these would mean all events. */
+/** Options of every filter. A misspelled one that was ignored would select all events. */
 const FILTER =
   "There are ids, state, outcome, type, source, repository, chat, orderingKey, receivedAfter, " +
   "receivedBefore, settledBefore";

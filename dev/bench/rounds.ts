@@ -1,7 +1,7 @@
 import type { BenchSettings, Run, Sample, Scenario } from "./scenario.ts";
 
 /**
- * Measures everything once a round, and says on the standard error what it is at.
+ * Measures everything once a round, and writes its progress to the standard error.
  *
  * @param scenarios What to measure.
  * @param settings How much.

@@ -1,7 +1,7 @@
 /**
- * Variables that Deno and npm need to run, to find their caches, and to reach a registry as the
- * user's machine does: through its proxy, and with its certificates. Windows does not tell small
- * letters from capitals, and proxies are set in both.
+ * Variables that Deno and npm need to run, to find their caches, and to reach a registry through the
+ * user's proxy and with the user's certificates. Windows ignores the case of names, and proxies are set in
+ * both cases.
  */
 const NEEDED = [
   ...["PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"],
@@ -19,11 +19,11 @@ const NPM_SETTING = "NPM_CONFIG_";
 const COVERAGE = "DENO_COVERAGE_DIR";
 
 /**
- * Makes the environment of a process that is to have none but its own variables. One that is traced is
- * not covered: Deno 2.9 does not always come to its end when it collects both.
+ * Makes the environment of a process that gets only the given variables and those that Deno needs. A process
+ * that is traced collects no coverage: Deno 2.9 does not always end when it collects both.
  *
- * @param own Its own variables.
- * @param all Those of this process.
+ * @param own The variables.
+ * @param all The variables of this process.
  */
 export function environmentOf(
   own: Readonly<Record<string, string>>,

@@ -1,7 +1,7 @@
 /** Methods of a KV that are replaced by others. */
 export type KvChanges = { readonly [Name in keyof Deno.Kv]?: unknown };
 
-/** Makes a view of a KV in which some methods are replaced; all else is that of the KV itself. */
+/** Makes a view of a KV in which some methods are replaced. */
 export function changedKv(kv: Deno.Kv, changes: KvChanges): Deno.Kv {
   const get = (_: Deno.Kv, name: keyof Deno.Kv) => changes[name] ?? kv[name].bind(kv);
   return new Proxy(kv, { get } as ProxyHandler<Deno.Kv>);
@@ -21,8 +21,8 @@ export function withOperations(
 }
 
 /**
- * Makes a view of a KV whose commits are repeated, as Deno's client of a remote KV does without an answer: what
- * was made is refused the second time.
+ * Makes a view of a KV whose commits are repeated, as Deno's client of a remote KV does if it gets no answer:
+ * the second one is refused because of the first.
  *
  * @param kv The KV.
  * @param meanwhile Called between the two, for what others do then.
@@ -46,8 +46,8 @@ export function repeating(
 }
 
 /**
- * Point at which a commit fails: before anything is written, or after all is. Or it is made and then repeated,
- * as Deno's client of a remote KV does without an answer: the second one is refused because of the first.
+ * Way in which a commit fails: before anything is written, after all is, or by being repeated, as with
+ * {@linkcode repeating}.
  */
 export type Fault = "before" | "after" | "repeated";
 

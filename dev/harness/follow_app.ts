@@ -1,7 +1,7 @@
 /** A record that an app has logged. */
 export type Line = Readonly<Record<string, unknown>>;
 
-/** An app in a process of its own, and what it has written so far. */
+/** An app in another process, and its output so far. */
 export interface RunningApp extends AsyncDisposable {
   readonly process: Deno.ChildProcess;
   /** Its address, once it listens; it rejects if the app ends instead. */
@@ -14,7 +14,7 @@ export interface RunningApp extends AsyncDisposable {
   line(matches: (line: Line) => boolean): Promise<Line>;
   /** The number of records with a message, of one event or of all. */
   count(message: string, id?: string): number;
-  /** Resolves once all it wrote is read, with what came on the standard error. */
+  /** Resolves with its standard error, once all of its output is read. */
   readonly ended: Promise<string>;
   /** Asks it to stop, waits until it has, and returns its exit code; it is killed after 20 s. */
   stop(): Promise<number>;

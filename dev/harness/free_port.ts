@@ -2,8 +2,8 @@
 const [FIRST, COUNT] = [12_000, 18_000];
 
 /**
- * Finds a port that is free. A port that the system has chosen, and that is given back, may at once be
- * chosen for another test that runs beside this one: so it is one of those that the system does not choose.
+ * Finds a free port among those that the system does not choose: a port that the system chose and got back may
+ * be given to another test at once.
  */
 export function freePort(): number {
   for (;;) {

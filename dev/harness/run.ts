@@ -1,4 +1,4 @@
-/** A program that has ended, and what it wrote, without white space around it. */
+/** A program that has ended, and its output, trimmed. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;

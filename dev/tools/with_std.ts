@@ -1,5 +1,5 @@
 /**
- * Puts a clone of `denoland/std` in the place of the stand-ins for it, in a copy of this repository:
+ * Links a clone of `denoland/std` instead of the stand-ins for it, in a copy of this repository:
  * `with_std.ts FOLDER STD`. So the tests can run on the originals where JSR cannot be reached.
  *
  * @module

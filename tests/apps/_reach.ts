@@ -1,4 +1,4 @@
-/** Tries what an app should not be able to do, and prints what it could. */
+/** Tries things that an app may not do, and prints those that worked. */
 const attempts: Readonly<Record<string, () => unknown>> = {
   "its own secret": () => Deno.env.get("FORGE_WEBHOOK_SECRET"),
   "the other app's secret": () => Deno.env.get("MESSENGER_SECRET_TOKEN"),

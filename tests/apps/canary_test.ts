@@ -33,7 +33,7 @@ async function sendAll(app: RunningApp, name: keyof typeof REQUESTS): Promise<st
 for (const name of ["forge", "messenger"] as const) {
   testWith(
     APP_NEEDS,
-    `apps/${name}.ts shows no secret, signature, payload or query to anybody`,
+    `apps/${name}.ts shows no secret, signature, payload or query`,
     async () => {
       await withFolder(async (folder) => {
         await using app = spawnApp(name, { ...SECRETS[name], KV_URL: `${folder}/kv.db` });

@@ -20,7 +20,7 @@ const ENV = {
   KV_URL: ":memory:",
 };
 
-/** Runs an app, takes an event in from here, and tells what the app makes of it within a time. */
+/** Runs an app, stores an event from this process, and tells whether the app handles it within a time. */
 async function isHandled(env: Record<string, string>, withinMs: number): Promise<boolean> {
   let handled = false;
   await withFolder(async (folder) => {

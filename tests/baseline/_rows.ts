@@ -10,11 +10,11 @@ import {
   type SubjectOptions,
 } from "./_subject.ts";
 
-/** Something that is done to both subjects alike, and what comes of it. */
+/** Something that is done to both subjects alike, and its results. */
 export interface Row {
   /** The package's answer to it. */
   readonly what: string;
-  /** Does it, and tells what came of it. */
+  /** Does it, and returns the result. */
   readonly probe: (start: Start) => Promise<unknown>;
   /** Result that has to come of it. */
   readonly wanted: unknown;

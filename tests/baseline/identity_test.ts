@@ -48,7 +48,7 @@ testRow({
 });
 
 testRow({
-  what: "it is not started where a header of anybody's can end the process",
+  what: "it does not start if a header that anyone can send would end the process",
   probe: async (start) => {
     await using subject = await start({ env: { DENO_TRUST_PROXY_HEADERS: "1" } });
     if (subject === undefined) return "it does not start";

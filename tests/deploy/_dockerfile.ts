@@ -1,7 +1,7 @@
 /** An instruction of a Dockerfile, and what follows it. */
 export type Instruction = readonly [name: string, value: string];
 
-/** An image of `deploy/Dockerfile`, with what it has from the stages below it. */
+/** An image of `deploy/Dockerfile`, with the instructions of the stages that it is built on. */
 export interface Image {
   readonly from: string;
   readonly user: string;

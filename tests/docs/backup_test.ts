@@ -7,7 +7,7 @@ import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { blocks, read } from "./_documents.ts";
 
-/** Runs the commands that the guide shows, and tells what they print. */
+/** Runs the commands that the guide shows, and returns their output. */
 async function follow(kind: "backup" | "restore", cwd: string): Promise<string> {
   const [commands] = blocks(await read("docs/operating.md"), `sh ${kind}`);
   const { code, stdout, stderr } = await run("sh", ["-euc", commands!], { cwd });

@@ -39,7 +39,7 @@ function codesIn(text: string): string[] {
   return unique([...text.matchAll(CODE)].map(([, code]) => code!));
 }
 
-/** The codes of what is thrown or answered, and those by the status of what others throw. */
+/** The codes in errors that are thrown, and the codes that stand for a status. */
 const THROWN = [/\bcode: "([A-Z]\w+)"/g];
 const BY_STATUS = /^ {2}\d{3}: \["([A-Z]\w+)"/gm;
 

@@ -67,7 +67,7 @@ export interface ShownSettings {
   readonly page: string;
   /** Differences of the settings in the tests. */
   readonly replacements: (port: number, upstream: number) => Replacements;
-  /** Makes the settings of a server of what is shown. */
+  /** Makes the settings of a whole server from those that are shown. */
   readonly server: (settings: string, port: number) => string;
   /** Variables of the app. */
   readonly env: Readonly<Record<string, string>>;
@@ -113,7 +113,7 @@ export function testFront(
   }, path === undefined ? `needs ${name}` : undefined);
 }
 
-/** The settings in a document, but for where it listens, what it is in front of, and how long it waits. */
+/** The settings in a document, with other addresses and shorter times. */
 async function settingsOf(
   name: FrontName,
   { page, replacements, server }: ShownSettings,

@@ -17,7 +17,7 @@ function signed(): string {
   return [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
 }
 
-/** A genuine delivery as text: what it says of its body, and the body. */
+/** A genuine delivery as text: the header that describes its body, and the body. */
 function post(framing: string, body: string, target = "/webhook", host = HOST) {
   const headers = `${host}Connection: close\r\n${signed()}${framing}`;
   return `POST ${target} HTTP/1.1\r\n${headers}\r\n${body}`;
@@ -194,7 +194,7 @@ for (const name of FRONTS) {
     // The proxy may find the connection closed before it finds the answer.
     const cutOff = name === "caddy" && ON_DENO_2_5 && statuses[1] === 502;
     assertEquals(statuses, [200, cutOff ? 502 : 413]);
-    // nginx refuses it itself, by what it declares.
+    // nginx itself refuses it, by its declared size.
     await reached(front);
     const answered = front.app.lines.filter(({ path }) => path === "/webhook");
     assertEquals(answered.map(({ status }) => status), name === "nginx" ? [200] : [200, 413]);

@@ -100,7 +100,7 @@ testWith(NEEDS, "docs/deploying.md: a bot starts again after the tool was run", 
 
       await sh(steps.list);
       assertEquals(await start(), "listened");
-      // As somebody does who has forgotten the variable.
+      // As a user who forgets the variable.
       await sh(steps.list.replace(/DENO_DIR=\S+/, ""));
       assertEquals(await start(), "listened");
       assertEquals(await Deno.readTextFile(`${bot}/deno.lock`), lock);

@@ -10,7 +10,7 @@ const PACKAGES = [
   "standardwebhooks",
 ] as const;
 
-/** Says on what and of what the figures are: machine, disk, versions, commit, time. */
+/** Describes the machine, its disk, the versions, the commit and the time. */
 export async function describeMachine(): Promise<string> {
   const cpu = /model name\s*: (.*)/.exec(await read("/proc/cpuinfo"))?.[1] ?? "unknown CPU";
   const cores = navigator.hardwareConcurrency;

@@ -4,7 +4,7 @@ import { distinct, ratioOf, type Spread, spreadOf } from "./samples.ts";
 /**
  * Formats what was measured in a scenario as a table in Markdown that a terminal shows well: a row for
  * each figure, a column for each thing compared. A cell is the median of the rounds, the least and the
- * most where they differ, and the ratio to what it is compared with: the median over the rounds.
+ * most where they differ, and the ratio to the figure it is compared with.
  */
 export function formatScenario(scenario: Scenario, samples: readonly Sample[]): string {
   const { title, what, measures } = scenario;

@@ -56,7 +56,7 @@ const MAX_LAG_MS = 120_000;
 
 /**
  * Handles an event as every server does: counts it, and notes how long it has waited. The counts
- * are served on a port of their own, so that nobody's middleware takes part.
+ * are served on another port, so that no middleware takes part.
  */
 function countHandled(): (receivedAt: number) => void {
   let count = 0;

@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
  *
  * @param c The request's context.
  * @param secret The secret.
- * @returns The body, and what it says; null if it is not genuine, or no document.
+ * @returns The body and the document in it; null if it is not genuine, or not a document.
  */
 export async function verified(
   c: Context,

@@ -7,7 +7,7 @@ const FILE = "dev/development.vars";
 
 testWith(
   ["run"],
-  "on one's own machine the apps run in development, unless told else",
+  "the tasks run the apps in development, unless a variable says otherwise",
   async () => {
     for (const name of ["forge", "messenger"] as const) {
       assertStringIncludes(config.tasks[name].command, ` --env-file=${FILE} -P=${name} `);

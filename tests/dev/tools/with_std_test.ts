@@ -6,7 +6,7 @@ import { testWith } from "../../_permissions.ts";
 
 const NAMES = ["deno.json", "dev/bench/deno.json"];
 
-testWith(["read", "write"], "linkStd() links a clone in the place of the stand-ins", async () => {
+testWith(["read", "write"], "linkStd() links a clone instead of the stand-ins", async () => {
   await withFolder(async (folder) => {
     const there = pathToFileURL(`${folder}/copy/`);
     await Deno.mkdir(new URL("dev/bench/", there), { recursive: true });

@@ -34,7 +34,7 @@ interface Engine {
   open(): Promise<OpenedKv>;
 }
 
-/** A notifier's message is part of the commits, and matters to nothing else but `listen()`: each engine has one. */
+/** Each engine has one notifier: its message is part of the commits, and matters to `listen()` alone. */
 const MEMORY: Engine = {
   name: "memory",
   needs: [],
@@ -71,8 +71,8 @@ const ON_FILE: Engine = {
 const ON_DENOKV: Engine = { ...DENOKV, name: "two processes on denokv", processes: 2 };
 
 /**
- * What two processes do to each other is the store's: so they share a remote KV in the long tests only, and with
- * the oldest Deno, whose time is short, the same tests run in one process.
+ * Engines that two processes share. How they affect each other depends on the store and not on its KV: so they
+ * share a remote KV in the long tests only, and none with the oldest Deno, whose time is short.
  */
 const SHARED = ON_DENO_2_5 ? [] : FULL_LENGTH ? [ON_FILE, ON_DENOKV] : [ON_FILE];
 
