@@ -193,8 +193,7 @@ testWith(
         await deliver(app, "d1");
         await app.line(isMessage("start"));
         const start = performance.now();
-        app.process.kill("SIGTERM");
-        assertEquals((await app.process.status).code, 0);
+        assertEquals(await app.stop(), 0);
         const ms = performance.now() - start;
         assert(ms >= 400, `It took ${ms} ms`);
         assertEquals(await stateOf(kvPath, "forge:d1"), "queued");
@@ -258,8 +257,7 @@ const marked = { mark: "own", fails: true };
 testOwnApp("runApp() reports where it was told to", marked, async (app) => {
   await deliver(app, "d1");
   await app.line(isMessage("event failed, to be tried again"));
-  app.process.kill("SIGTERM");
-  await app.process.status;
+  await app.stop();
   const written = app.lines.filter(({ mark }) => mark === "own").map(({ message }) => message);
   assertEquals(written.toSorted(), [
     ...["event failed, to be tried again", "listening", "request", "stopping"],

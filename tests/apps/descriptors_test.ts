@@ -56,8 +56,7 @@ if (Deno.build.os !== "windows") {
       }
       assertEquals((await deliver(app, "d1")).status, 200);
       assertEquals(app.count(SAID), 1);
-      app.process.kill("SIGTERM");
-      assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+      assertEquals([await app.stop(), await app.ended], [0, ""]);
     },
   );
 }

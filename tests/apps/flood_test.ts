@@ -38,9 +38,7 @@ testWith(APP_NEEDS, `an app sums up ${FORGED} bad signatures, and loses none of 
   const counts = await forge(app, FORGED);
   assertEquals(Object.values(counts).reduce((sum, count) => sum + count), FORGED);
   assert(app.count("request") >= 1, "the first ones are written at once");
-  app.process.kill("SIGTERM");
-  assertEquals((await app.process.status).code, 0);
-  assertEquals(await app.ended, "");
+  assertEquals([await app.stop(), await app.ended], [0, ""]);
   assertLess(app.lines.length, FORGED / 5);
   assertEquals(loggedRefusals(app, "INVALID_SIG"), counts[401]);
   assertEquals(loggedRefusals(app, "RATE_LIMITED"), counts[429]);
@@ -57,9 +55,7 @@ testWith(APP_NEEDS, "an app sums up 2,000 health probes, and loses none of them"
       assertEquals(status, 200);
     }
   }
-  app.process.kill("SIGTERM");
-  assertEquals((await app.process.status).code, 0);
-  assertEquals(await app.ended, "");
+  assertEquals([await app.stop(), await app.ended], [0, ""]);
   assertLess(app.lines.length, 1_500);
   const probes = app.lines.filter(({ path }) => String(path).startsWith("/health"));
   const counts = probes.map(({ message, count }) => message === "request" ? 1 : Number(count));

@@ -38,8 +38,7 @@ testWith(APP_NEEDS, "a host that no URL can have is refused in the one error sha
     const line = await app.line((each) => each.requestId === requestId);
     assertEquals([line.level, line.status, line.code], ["warn", 400, "INVALID_HOST"]);
   }
-  app.process.kill("SIGTERM");
-  assertEquals(await app.ended, "");
+  assertEquals([await app.stop(), await app.ended], [0, ""]);
   assert(!JSON.stringify(app.lines).includes("in-the-query"));
 });
 
@@ -48,7 +47,6 @@ testWith(APP_NEEDS, "hosts that no URL can have are summed up in the log", async
   // At once: the log writes the first hundred of a time out in full, and then begins anew.
   const answers = await Promise.all(Array.from({ length: 150 }, () => ask(app, "a b")));
   assertEquals(new Set(answers.map(({ status }) => status)), new Set([400]));
-  app.process.kill("SIGTERM");
-  await app.ended;
+  await app.stop();
   assertEquals(app.lines.filter(({ code }) => code === "INVALID_HOST").length, 101);
 });

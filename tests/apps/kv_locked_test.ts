@@ -88,8 +88,7 @@ function slowestWhileLocked(): Promise<number> {
     for (const id of answers.keys()) assertEquals((await deliver(app, id, bodyOf(id))).status, 200);
     const all = [...Object.keys(BEFORE), ...answers.keys()];
     await until(() => all.every((id) => app.count("end", id) > 0), 10_000);
-    app.process.kill("SIGTERM");
-    assertEquals((await app.process.status).code, 0);
+    assertEquals(await app.stop(), 0);
     const wrong = all.filter((id) => app.count("start", id) !== 1 || app.count("aborted", id) > 0);
     assertEquals(wrong, []);
     await assertAllDone(kvPath, all.length);

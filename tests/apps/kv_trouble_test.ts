@@ -92,8 +92,7 @@ testRemote(inTime, ENDED_WITHIN_MS, renewing, async (proxy, app) => {
   proxy.mode = "swallow";
   await until(() => proxy.swallowed > 0, renewing.leaseMs);
   const start = performance.now();
-  app.process.kill("SIGTERM");
-  assertEquals((await app.process.status).code, 0);
+  assertEquals(await app.stop(), 0);
   const ms = performance.now() - start;
   assertEquals(app.count("aborted"), 10);
   return ms;

@@ -140,7 +140,6 @@ testMemory("clients that are gone in mid-body leave no error and no memory", asy
   } while (growth.length < 10 && growth.at(-1)! > 40);
   assertLess(growth.at(-1)!, 40, `It grew by ${growth} MiB`);
   assertEquals((await deliver(app, "last")).status, 200);
-  app.process.kill("SIGTERM");
-  assertEquals(await app.ended, "");
+  assertEquals([await app.stop(), await app.ended], [0, ""]);
   assertEquals(app.lines.filter(({ level, error }) => level === "error" || error), []);
 });

@@ -28,8 +28,7 @@ for (const [name, port, delivery] of APPS) {
         const { status, text } = await post(app, delivery());
         assertEquals([status, text], [200, "OK"]);
         await app.line(({ message }) => message === "event handled");
-        app.process.kill("SIGTERM");
-        assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+        assertEquals([await app.stop(), await app.ended], [0, ""]);
         assertEquals(app.lines.filter(({ level }) => level === "error"), []);
         const lines = (await Deno.readTextFile(`${folder}/audit.jsonl`)).trim().split("\n");
         const asked = lines.map((line) => JSON.parse(line)).filter(({ permission }) =>

@@ -93,41 +93,32 @@ testWith(APP_NEEDS, silent + (ON_DENO_2_5 ? " (Deno 2.5 does not)" : ""), async 
     await using app = spawnOwnApp({ graceMs: 1_000 }, env);
     await startHandling(app, "d1");
     const start = performance.now();
-    app.process.kill("SIGTERM");
-    assertEquals((await app.process.status).code, 0);
+    assertEquals(await app.stop(), 0);
     return performance.now() - start;
   });
 });
 
-testWith(
-  APP_NEEDS,
-  "runApp() ends with 1 when no handler ends any more",
-  () =>
-    withFolder(async (folder) => {
-      const options = { handlerMs: 60_000, concurrency: 2, timeoutMs: 100, graceMs: 600 };
-      await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
-      for (const id of ["d1", "d2"]) await deliver(app, id);
-      await app.line(isMessage("handlers do not end, stopping"));
-      assertEquals((await app.process.status).code, 1);
-      const messages = ["handler still running", "event failed, to be tried again"];
-      assertEquals(messages.map((message) => app.count(message)), [2, 2]);
-    }),
-);
-
-testWith(
-  APP_NEEDS,
-  "runApp() that stops by itself ends with 1, whatever signal comes",
-  () =>
-    withFolder(async (folder) => {
-      const options = { handlerMs: 60_000, concurrency: 1, timeoutMs: 100, graceMs: 1_500 };
-      await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
-      await deliver(app, "d1");
-      await app.line(isMessage("handlers do not end, stopping"));
-      app.process.kill("SIGTERM");
-      await app.line(isMessage("stopping"));
-      assertEquals((await app.process.status).code, 1);
-    }),
-);
+for (const signal of [undefined, "SIGTERM"] as const) {
+  const whatever = signal ? ", also if it is told to stop meanwhile" : "";
+  testWith(
+    APP_NEEDS,
+    `runApp() ends with 1 when no handler ends any more${whatever}`,
+    () =>
+      withFolder(async (folder) => {
+        const options = { handlerMs: 60_000, concurrency: 2, timeoutMs: 100, graceMs: 1_000 };
+        await using app = spawnOwnApp(options, { KV_URL: `${folder}/kv.db` });
+        for (const id of ["d1", "d2"]) await deliver(app, id);
+        await app.line(isMessage("handlers do not end, stopping"));
+        if (signal) {
+          app.process.kill(signal);
+          await app.line(isMessage("stopping"));
+        }
+        assertEquals((await app.process.status).code, 1);
+        const messages = ["handler still running", "event failed, to be tried again"];
+        assertEquals(messages.map((message) => app.count(message)), [2, 2]);
+      }),
+  );
+}
 
 const gives = "runApp() gives back what a handler holds past the grace";
 testEnd(gives, 5_000, async (app, stateOf) => {

@@ -246,8 +246,7 @@ testWith(APP_NEEDS, "an app reports under its own permissions, to its end", asyn
     await app.line(({ message }) => message === "event handled");
     // Deno 2.5 does not export what is reported right before the end.
     if (ON_DENO_2_5) await new Promise((resolve) => setTimeout(resolve, 1_500));
-    app.process.kill("SIGTERM");
-    assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+    assertEquals([await app.stop(), await app.ended], [0, ""]);
     await collector.until(() => ofKind(collector, CONSUMER).length === 1);
     await collector.until(() => totalOf(collector, "edge_base.deliveries") === 1);
   });

@@ -22,7 +22,6 @@ testWith(APP_NEEDS, "an app that was made one file takes deliveries and handles 
     });
     assertEquals((await deliver(app, "d1")).status, 200);
     await app.line(({ message, deliveryId }) => message === "event handled" && deliveryId === "d1");
-    app.process.kill("SIGTERM");
-    assertEquals([(await app.process.status).code, await app.ended], [0, ""]);
+    assertEquals([await app.stop(), await app.ended], [0, ""]);
   });
 });

@@ -46,8 +46,7 @@ testWith(NEEDS, "two versions side by side leave events to the one that handles 
       processes.map((each) => "isUnreadable" in each ? null : each.version).sort(),
       ["push", "push+star"],
     );
-    older.process.kill("SIGTERM");
-    await older.process.status;
+    await older.stop();
     assertEquals((await store.processes()).length, 1);
   });
 });
@@ -62,8 +61,7 @@ testWith(NEEDS, "a version that was killed gets its events when it is started ag
     await using older = start(path, "push");
     for (const id of IDS) await deliverStar(older, id);
     await until(() => older.count("event put off") >= IDS.length, 30_000);
-    older.process.kill("SIGTERM");
-    await older.process.status;
+    await older.stop();
     await using next = start(path, "push", "star");
     await until(() => handledBy(next).length === IDS.length, 60_000);
     assertEquals([handledBy(older), handledBy(next)], [[], firstAttempts(IDS)]);
