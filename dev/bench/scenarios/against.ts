@@ -51,6 +51,8 @@ export async function against(folder: string): Promise<Scenario> {
 }
 
 async function install(cwd: string): Promise<void> {
+  const isCheckout = await Deno.stat(`${cwd}/mod.ts`).then(() => true, () => false);
+  if (!isCheckout) throw new Error(`Cannot compare: ${cwd} is not a checkout of this repository`);
   const args = ["install", "--quiet", "--frozen"];
   const { success } = await new Deno.Command(Deno.execPath(), { args, cwd }).spawn().status;
   if (!success) throw new Error(`Cannot install the packages of ${cwd}`);
