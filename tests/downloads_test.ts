@@ -62,17 +62,18 @@ Deno.test("environmentOf() hands on nothing else, and prefers the given variable
   });
 });
 
-for (
-  const task of [
-    "test",
-    "test:around",
-    "test:browser",
-    "test:long",
-    "coverage",
-    "baseline",
-    "baseline:slow",
-  ] as const
-) {
+/** Tasks that run tests. */
+const TASKS = [
+  "test",
+  "test:around",
+  "test:browser",
+  "test:long",
+  "coverage",
+  "baseline",
+  "baseline:slow",
+] as const;
+
+for (const task of TASKS) {
   Deno.test(`deno task ${task} installs what it needs before it starts`, () => {
     const [first, ...rest] = config.tasks[task].command.split(" && ");
     assertEquals(first, "deno task install");
@@ -80,18 +81,7 @@ for (
   });
 }
 
-for (
-  const task of [
-    "demo",
-    "test",
-    "test:around",
-    "test:browser",
-    "test:long",
-    "coverage",
-    "baseline",
-    "baseline:slow",
-  ] as const
-) {
+for (const task of ["demo", ...TASKS] as const) {
   Deno.test(`deno task ${task} reaches its own servers without the user's proxy`, () => {
     assert(config.tasks[task].command.includes('&& NO_PROXY="127.0.0.1,$NO_PROXY" '));
   });
