@@ -3,10 +3,10 @@ import type { Scenario } from "../scenario.ts";
 import { backlog } from "./backlog.ts";
 import { connections } from "./connections.ts";
 import { openLoop } from "./open_loop.ts";
+import { orderingKeys } from "./ordering_keys.ts";
 import { payloads } from "./payloads.ts";
 import { processes } from "./processes.ts";
 import { redeliveries } from "./redeliveries.ts";
-import { connectionCount, orderingKeys, payloadSize } from "./scaling.ts";
 import { slowDiskLoad } from "./slow_disk.ts";
 import { start } from "./start.ts";
 
@@ -20,7 +20,5 @@ export const SCENARIOS: readonly Scenario[] = [
   payloads,
   start,
   processes,
-  payloadSize,
-  connectionCount,
   orderingKeys,
 ];
