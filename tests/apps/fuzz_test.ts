@@ -11,7 +11,7 @@ import { byLength } from "../_length.ts";
 import { forgeRequest, type Fuzzed, messengerRequest } from "./_fuzz.ts";
 
 /** 100,000 take a minute and a half: `deno task fuzz`. */
-const RUNS = fuzzRuns(byLength(10_000, 2_000));
+const RUNS = fuzzRuns(byLength(10_000, 1_000));
 
 const SECRETS = { FORGE_SECRET, MESSENGER_SECRET };
 

@@ -185,16 +185,16 @@ Deno.test("an event is found whose id an out-of-date entry of the schedule names
 const keeping = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 
 Deno.test("the store does what its model does, whatever the operations", async () => {
-  await forAll(byLength(400, 60), (_sut, model) => model.compare());
+  await forAll(byLength(400, 40), (_sut, model) => model.compare());
 });
 
 Deno.test("the store tells what it does, whatever the operations and repeated commits", async () => {
-  await forAll(byLength(400, 60), (_sut, model) => model.compare(), {}, SOME);
-  await forAll(byLength(200, 30), (_sut, model) => model.compare(), keeping, SOME);
+  await forAll(byLength(400, 40), (_sut, model) => model.compare(), {}, SOME);
+  await forAll(byLength(200, 20), (_sut, model) => model.compare(), keeping, SOME);
 });
 
 Deno.test("a store that keeps payloads does what its model does", async () => {
-  await forAll(byLength(400, 60), async ({ kv, store }, model) => {
+  await forAll(byLength(400, 40), async ({ kv, store }, model) => {
     await model.compare();
     let chunks = (await keysOf(kv, "kept")).length;
     for await (const event of store.list()) {
@@ -205,11 +205,11 @@ Deno.test("a store that keeps payloads does what its model does", async () => {
 });
 
 Deno.test("the store keeps nothing of events that are settled and purged", async () => {
-  await forAll(byLength(200, 30), keepsNothing);
+  await forAll(byLength(200, 20), keepsNothing);
 });
 
 Deno.test("a store that keeps payloads keeps none of events that are purged", async () => {
-  await forAll(byLength(200, 30), async (sut, model, time) => {
+  await forAll(byLength(200, 20), async (sut, model, time) => {
     await keepsNothing(sut, model, time);
     const { value } = await sut.kv.get<Deno.KvU64>(["events", "keptBytes"]);
     assertEquals(value?.value ?? 0n, 0n);
@@ -249,7 +249,7 @@ function waitingIn(records: readonly EventRecord[]): string[] {
 }
 
 Deno.test("an import makes what an export has read, whatever the operations", async () => {
-  await forAll(byLength(300, 40), async ({ store }) => {
+  await forAll(byLength(300, 30), async ({ store }) => {
     await using other = await repeatingStore([true]);
     const before = await recordsIn(store);
     const result = await importEvents(other.store, exportEvents(store));
