@@ -1,3 +1,9 @@
+/**
+ * The events of an act on many: how they are counted for the question before it, and found for the act.
+ *
+ * @module
+ */
+import { sleep } from "../core/timeouts.ts";
 import type {
   EventFilter,
   EventList,
@@ -6,25 +12,29 @@ import type {
   StoredEvent,
 } from "../events/store/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import { askedAtOf } from "./_act_record.ts";
-import type { Act, DeliveryQuery } from "./_console_data.ts";
-import { actFiltersOf } from "./_search.ts";
+import { within } from "./_counts.ts";
+import { type ActKind, type ActQuery, askedAtOf, newActId } from "./_query.ts";
+import { filterOf } from "./_search.ts";
 
 /** Pace of the steps. */
-export interface Pace {
+interface Pace {
   /** Most events of a step. */
   readonly events: number;
-  /** Most records read in a step. */
-  readonly reads: number;
   /** Pause after a step that took a time, in milliseconds. */
   readonly pauseMs: (tookMs: number) => number;
 }
 
 /** Pace of an act: 200 events a second. */
-const ACT_PACE: Pace = { events: 50, reads: 1_000, pauseMs: (tookMs) => Math.max(0, 250 - tookMs) };
+const ACT_PACE: Pace = { events: 50, pauseMs: (tookMs) => Math.max(0, 250 - tookMs) };
+
+/** Pace of a count: it takes half of a processor at most, beside the app's deliveries. */
+const COUNT_PACE: Pace = { events: 500, pauseMs: (tookMs) => Math.min(1_000, tookMs) };
+
+/** Most records read in a step. */
+const MAX_READS = 1_000;
 
 /** Events that are to be changed together. */
-export interface ActStep {
+interface ActStep {
   /** Filter that they must still match. */
   readonly filter: EventFilter & { readonly ids: readonly string[] };
   /** Number of events found, with those that cannot be changed. */
@@ -34,52 +44,43 @@ export interface ActStep {
 }
 
 /** Parts that the steps of an act are found with. */
-export interface SteppingParts {
+interface SteppingParts {
   readonly store: EventStore;
   readonly inspector: StoreInspector;
-  readonly signal: AbortSignal;
 }
 
 /**
- * Finds the events of an act on many, or of the question before it, step by step, with pauses in between. They are those that it was asked
- * about: received by the time of the question and, as far as is known, in the state that they are in.
+ * Finds the events of an act on many, or of the question before it, step by step, with pauses in between. They are
+ * those that it was asked about: received by the time of the question and, as far as is known, in the state that they
+ * are in. A replay leaves out what somebody has cancelled: that is put back one by one.
  */
 export async function* stepsOf(
-  { store, inspector, signal }: SteppingParts,
-  { id, kind, at }: Pick<Act, "id" | "kind" | "at">,
-  query: DeliveryQuery,
-  pace: Pace = ACT_PACE,
+  { store, inspector }: SteppingParts,
+  { id, kind, query }: { readonly id: string; readonly kind: ActKind; readonly query: ActQuery },
+  signal: AbortSignal,
+  { events: limit, pauseMs }: Pace = ACT_PACE,
 ): AsyncGenerator<ActStep> {
-  const { events: limit, reads: maxReads } = pace;
-  const askedAt = Math.min(askedAtOf(id) ?? at, at);
-  for (const wanted of actFiltersOf(kind, query)) {
-    const filter = filterThen(wanted, askedAt);
-    let cursor: string | undefined = "";
-    while (cursor !== undefined && !signal.aborted) {
-      const start = performance.now();
-      const list: EventList = store.list({ ...filter, limit, maxReads, cursor });
-      const events = (await Array.fromAsync(list))
-        .filter((event) => query.state === undefined || wasSoThen(event, askedAt));
-      const needsPayload = kind === "replay" && wanted.state === "done";
-      const kept = needsPayload ? await inspector.keptAmong(events) : undefined;
-      const ids = events.map(({ id }) => id).filter((id) => !kept || kept.has(id));
-      const { length: seen } = events;
-      yield { filter: { ...filter, ids }, seen, notKept: seen - ids.length };
-      cursor = list.cursor;
-      await pause(pace.pauseMs(performance.now() - start), signal);
-    }
-  }
-}
-
-/** Narrows a filter to what it matched at a time, as far as the store can tell. */
-function filterThen(filter: EventFilter, at: number): EventFilter {
-  const { state, receivedBefore = Infinity } = filter;
-  const isSettled = state === "done" || state === "dead";
-  return {
-    ...filter,
-    receivedBefore: Math.min(receivedBefore, at + 1),
-    ...(isSettled && { settledBefore: at + 1 }),
+  const { state, before = Infinity } = query;
+  const askedAt = Math.min(askedAtOf(id)!, Date.now());
+  const filter: EventFilter = {
+    ...filterOf(query),
+    ...(kind === "replay" && state === "dead" && { outcome: "failed" }),
+    ...((state === "done" || state === "dead") && { settledBefore: askedAt + 1 }),
+    receivedBefore: Math.min(before, askedAt + 1),
   };
+  let cursor: string | undefined = "";
+  while (cursor !== undefined && !signal.aborted) {
+    const start = performance.now();
+    const list: EventList = store.list({ ...filter, limit, maxReads: MAX_READS, cursor });
+    const events = (await Array.fromAsync(list)).filter((event) => wasSoThen(event, askedAt));
+    const needsPayload = kind === "replay" && state === "done";
+    const kept = needsPayload ? await inspector.keptAmong(events) : undefined;
+    const ids = events.map(({ id }) => id).filter((id) => !kept || kept.has(id));
+    const { length: seen } = events;
+    yield { filter: { ...filter, ids }, seen, notKept: seen - ids.length };
+    cursor = list.cursor;
+    await sleep(pauseMs(performance.now() - start), signal).catch(() => {});
+  }
 }
 
 /** Checks whether an open event was in its state at a time already, as far as its record tells. */
@@ -94,14 +95,105 @@ function wasSoThen(event: StoredEvent, at: number): boolean {
 const ranAt = ({ attempts }: EventRecord, at: number): boolean =>
   attempts.some(({ startedAt, endedAt }) => startedAt <= at && endedAt > at);
 
-/** Waits, or until the signal is aborted. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const end = () => resolve();
-  signal.addEventListener("abort", end);
-  const timer = setTimeout(end, ms);
-  await promise;
-  clearTimeout(timer);
-  signal.removeEventListener("abort", end);
+/** Longest time for which a page waits for a count, in milliseconds: it is answered within 100. */
+const MAX_WAIT_MS = 60;
+
+/** Time after which a count ends that nobody looks at any more. */
+const FORGOTTEN_MS = 10_000;
+
+/** Most counts at the same time. */
+const MAX_COUNTS = 4;
+
+/** Number of events that an act would change: the exact one, or how far the count has come. */
+export interface ActCount {
+  /** Number of events. */
+  readonly count: number;
+  /** True while it is being counted. */
+  readonly isMore: boolean;
+  /** Time of the question, to which the act keeps: it has begun with the count. */
+  readonly askedAt: number;
+  /** Number of further events that match and cannot be replayed, since their payloads are not kept. */
+  readonly notKept: number;
+}
+
+/** Count under way. */
+interface Counting {
+  readonly ending: AbortController;
+  readonly ended: Promise<void>;
+  progress: ActCount;
+  error?: unknown;
+  timer?: ReturnType<typeof setTimeout>;
+}
+
+/**
+ * Exact counts of the events that acts on many would change, made before the acts begin. A count goes through the
+ * same events as the act would, in the background as long as somebody looks. One that has ended is for the page that
+ * waits for it: who asks anew gets a new one.
+ */
+export class ActCounts {
+  readonly #parts: SteppingParts;
+  /** Counts by kind and choice, in the order in which they were looked at. */
+  readonly #counts = new Map<string, Counting>();
+
+  constructor(parts: SteppingParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads how far the count of a choice has come, which begins with the first look. */
+  async look(kind: ActKind, query: ActQuery, isPoll: boolean): Promise<ActCount> {
+    const key = JSON.stringify([kind, query]);
+    const known = this.#counts.get(key);
+    const isUsed = known && (known.progress.isMore || isPoll);
+    const counting = isUsed ? known : this.#begin(kind, query);
+    this.#keep(key, counting);
+    await within(MAX_WAIT_MS, counting.ended);
+    if (!("error" in counting)) return counting.progress;
+    this.#forget(key, counting);
+    throw counting.error;
+  }
+
+  /** Ends all counts. */
+  async stop(): Promise<void> {
+    const all = [...this.#counts];
+    for (const [key, counting] of all) this.#forget(key, counting);
+    await Promise.all(all.map(([, { ended }]) => ended));
+  }
+
+  #begin(kind: ActKind, query: ActQuery): Counting {
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const progress = { count: 0, isMore: true, askedAt: Date.now(), notKept: 0 };
+    const counting: Counting = { ending: new AbortController(), ended, progress };
+    this.#count(counting, kind, query).catch((error) => counting.error = error).then(() =>
+      resolve()
+    );
+    return counting;
+  }
+
+  async #count(counting: Counting, kind: ActKind, query: ActQuery): Promise<void> {
+    const { ending: { signal }, progress: { askedAt } } = counting;
+    const question = { id: newActId(askedAt), kind, query };
+    for await (const { filter, notKept } of stepsOf(this.#parts, question, signal, COUNT_PACE)) {
+      const { progress } = counting;
+      const count = progress.count + filter.ids.length;
+      counting.progress = { ...progress, count, notKept: progress.notKept + notKept };
+    }
+    if (!signal.aborted) counting.progress = { ...counting.progress, isMore: false };
+  }
+
+  /** Keeps a count for some more time, and makes room for it. */
+  #keep(key: string, counting: Counting): void {
+    clearTimeout(this.#counts.get(key)?.timer);
+    counting.timer = setTimeout(() => this.#forget(key, counting), FORGOTTEN_MS);
+    Deno.unrefTimer(counting.timer);
+    this.#counts.delete(key);
+    this.#counts.set(key, counting);
+    const [oldest] = this.#counts;
+    if (this.#counts.size > MAX_COUNTS) this.#forget(...oldest!);
+  }
+
+  #forget(key: string, counting: Counting): void {
+    clearTimeout(counting.timer);
+    counting.ending.abort();
+    if (this.#counts.get(key) === counting) this.#counts.delete(key);
+  }
 }

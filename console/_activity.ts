@@ -1,31 +1,50 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import type { ConsoleRecords, NewConsoleRecord } from "../events/store/kv/console_records.ts";
 import {
-  type Attempt,
   type AttemptedEvent,
   type AttemptOutcome,
   type CountedDelivery,
   takenMs,
   type Telemetry,
 } from "../telemetry/telemetry.ts";
-import type { Activity, ActivitySlot, Period, TypeNumbers } from "./_console_data.ts";
 import { within } from "./_counts.ts";
-import { isTallyRecord, percentile, recordOf, sumOf, Tally, tallyOf } from "./_tally.ts";
+import {
+  isTallyRecord,
+  MAX_TYPES,
+  numbersOf,
+  recordOf,
+  sumOf,
+  Tally,
+  totalOf,
+  type TypeNumbers,
+} from "./_tally.ts";
 
-/** Lengths of the spans that records are of, in milliseconds. */
 const MINUTE_MS = 60_000;
-const QUARTER_MS = 900_000;
-const MINUTES = QUARTER_MS / MINUTE_MS;
+const HOUR_MS = 3_600_000;
 
-/** Times for which records are kept: those that a chart shows, and some more. */
-const MINUTE_KEPT_MS = 2 * 3_600_000;
-const QUARTER_KEPT_MS = 26 * 3_600_000;
+/**
+ * Periods of the charts: the kind of their records, the length of a slot, the number of slots, and the time for
+ * which a record is kept.
+ */
+const CHARTS = {
+  hour: { kind: "minute", slotMs: MINUTE_MS, slots: 60, expireIn: 2 * HOUR_MS },
+  day: { kind: "quarter", slotMs: HOUR_MS / 4, slots: 96, expireIn: 26 * HOUR_MS },
+} as const;
+
+/** Period of the charts. */
+export type Period = keyof typeof CHARTS;
+
+/** Periods of the charts, the default first. */
+export const PERIODS = Object.keys(CHARTS) as readonly Period[];
 
 /** Minutes that stay in memory: those of the chart of an hour, which include two quarters. */
 const MAX_MINUTES = 62;
 
 /** Latest delay of writing a record behind the end of its minute: instances take turns so. */
 const MAX_DELAY_MS = 2_000;
+
+/** Most records of a commit, which holds 819,200 bytes: a record takes 20 KB at most. */
+const WRITTEN_AT_ONCE = 20;
 
 /** Time after which a worker without a record counts as gone. */
 const WORKER_MS = 130_000;
@@ -48,22 +67,38 @@ const SHOWN_TYPES = 20;
 /** Most records that one reading takes. */
 const MAX_RECORDS = 20_000;
 
-/** Kinds of charts: their records, the length of a slot, and the number of slots. */
-const CHARTS = {
-  hour: { kind: "minute", slotMs: MINUTE_MS, slots: 60 },
-  day: { kind: "quarter", slotMs: QUARTER_MS, slots: 96 },
-} as const satisfies Record<Period, unknown>;
+/** Counts of all instances during a span of time, for one bar of a chart. */
+export interface ActivitySlot extends TypeNumbers {
+  /** Beginning, milliseconds since the epoch. */
+  readonly at: number;
+  /** Number of deliveries refused. */
+  readonly refused: number;
+}
 
-/** Activity as the first page shows it. */
-export interface ReadActivity {
-  /** Number of instances that run a worker; null as long as nothing was read. */
-  readonly workers: number | null;
-  /** Counts and times; null as long as nothing was read. */
-  readonly activity: Activity | null;
+/** Activity of all instances, from their records of each minute. */
+export interface Activity {
+  /** Length of a slot, in milliseconds: a minute for an hour, 15 minutes for a day. */
+  readonly slotMs: number;
+  /** Slots in their order, those without activity among them. */
+  readonly slots: readonly ActivitySlot[];
+  /** Numbers of refused deliveries by error code, the largest first. */
+  readonly refusedBy: readonly { readonly code: string; readonly count: number }[];
+  /**
+   * Numbers by source and type of event, those with most received first, at most 20. The source is the name of a
+   * platform or one of the app. It is empty for the rest, whose type is `other`.
+   */
+  readonly types: readonly ({ readonly source: string; readonly type: string } & TypeNumbers)[];
+  /** Number of the types that are not among those, and their sums; undefined if all are. */
+  readonly moreTypes?: ({ readonly count: number } & TypeNumbers) | undefined;
+  /**
+   * Times from the receipt of an event until it was handled, without planned waits, in milliseconds; null
+   * without any. They are right to 9 %.
+   */
+  readonly latency: { readonly p50: number; readonly p99: number } | null;
 }
 
 /**
- * Counts what happens in this process, keeps it, and adds it up with that of others.
+ * Counts what happens in this process, keeps it, and adds it up with what the others have counted.
  *
  * Each process has a record for each minute, written once when the minute is over, and one for each quarter
  * of an hour, written anew with each of these: so an hour takes 60 records of a process and a day 96. What
@@ -82,7 +117,7 @@ export class ActivityCounter {
   readonly #minutes = new Map<number, Tally>();
   /** Minutes with counts that are not written. */
   readonly #unwritten = new Set<number>();
-  readonly #read = { hour: new Chart("hour"), day: new Chart("day") };
+  readonly #charts = { hour: new Chart("hour"), day: new Chart("day") };
   #minute = NaN;
   #tally = new Tally();
   #workers = 0;
@@ -91,7 +126,7 @@ export class ActivityCounter {
   #writing = Promise.resolve();
 
   /** @param onCount Called whenever something is counted. */
-  constructor(records: ConsoleRecords, log: LogSink, onCount: () => void = () => {}) {
+  constructor(records: ConsoleRecords, log: LogSink, onCount: () => void) {
     this.#records = records;
     this.#log = log;
     this.#onCount = onCount;
@@ -101,12 +136,11 @@ export class ActivityCounter {
   /** Begins to write a record each minute. The timer does not keep the process alive. */
   start(): void {
     const untilNextMs = MINUTE_MS - Date.now() % MINUTE_MS + this.#delayMs;
-    const timer = setTimeout(() => {
+    this.#timer = setTimeout(() => {
       this.start();
-      this.#writeNext(minuteOf(Date.now()) - 1);
+      this.#writeNext(spanOf(Date.now()) - 1);
     }, untilNextMs);
-    Deno.unrefTimer(timer);
-    this.#timer = timer;
+    Deno.unrefTimer(this.#timer);
   }
 
   /** Writes what is not written yet, and ends the timer. */
@@ -115,16 +149,24 @@ export class ActivityCounter {
     await this.#writing;
     const isKnown = this.#hadWorker || this.#unwritten.size > 0;
     this.#workers = 0;
-    if (isKnown) await this.#write(minuteOf(Date.now()), true);
+    if (isKnown) await this.#write(spanOf(Date.now()), true);
   }
 
-  /** Adds up the activity of all instances. */
-  async read(period: Period): Promise<ReadActivity> {
-    const chart = this.#read[period];
+  /**
+   * Adds up the activity of all instances.
+   *
+   * @returns The number of instances that run a worker, and what was counted; null as long as nothing was read.
+   */
+  async read(period: Period): Promise<{ workers: number | null; activity: Activity | null }> {
+    const chart = this.#charts[period];
     const now = Date.now();
     const isFresh = chart.readAt !== undefined && Math.abs(now - chart.readAt) < READ_MS;
     if (!isFresh) await within(MAX_WAIT_MS, chart.reading ??= this.#readInto(chart, now));
-    return this.#shown(chart, Date.now());
+    if (!chart.isRead) return { workers: null, activity: null };
+    return {
+      workers: chart.workers + (this.#workers > 0 ? 1 : 0),
+      activity: this.#activityOf(chart, Date.now()),
+    };
   }
 
   #counting(): Telemetry {
@@ -134,11 +176,15 @@ export class ActivityCounter {
       storing: (_, store) => store(undefined),
       countDelivery: (delivery) => countDelivery(count(), delivery),
       countStep: () => {},
-      attempt: (event) => new CountedAttempt(count, event),
+      attempt: (event) => ({
+        run: (part) => part(),
+        handlerEnded: () => {},
+        settled: (outcome) => countAttempt(count, event, outcome),
+      }),
       watchOldestDue: () => {
         this.#workers++;
         this.#hadWorker = true;
-        this.#writeNext(minuteOf(Date.now()));
+        this.#writeNext(spanOf(Date.now()));
         let isWatched = true;
         return () => {
           if (isWatched) this.#workers--;
@@ -151,16 +197,13 @@ export class ActivityCounter {
   /** Finds the counts of the current minute. */
   #current(): Tally {
     this.#onCount();
-    const minute = minuteOf(Date.now());
-    if (minute === this.#minute) {
-      this.#unwritten.add(minute);
-      return this.#tally;
-    }
+    const minute = spanOf(Date.now());
+    this.#unwritten.add(minute);
+    if (minute === this.#minute) return this.#tally;
     this.#minute = minute;
     // Known if the clock was set back.
     this.#tally = this.#minutes.get(minute) ?? new Tally();
     this.#minutes.set(minute, this.#tally);
-    this.#unwritten.add(minute);
     while (this.#minutes.size > MAX_MINUTES) {
       const [first] = this.#minutes.keys();
       this.#minutes.delete(first!);
@@ -176,20 +219,17 @@ export class ActivityCounter {
 
   /** Writes the counts up to a minute, and that a worker runs. */
   async #write(last: number, isEnd = false): Promise<void> {
-    const now = Date.now();
-    const minutes = [...this.#unwritten].filter((minute) => isEnd || minute <= last);
-    const quarters = new Set(minutes.map(quarterOf));
-    if (this.#workers > 0 || isEnd) minutes.push(last);
-    if (minutes.length === 0) return;
+    const minutes = new Set([...this.#unwritten].filter((minute) => isEnd || minute <= last));
+    const quarters = new Set([...minutes].map(quarterOf));
+    if (this.#workers > 0 || isEnd) minutes.add(last);
     const records = [
-      ...[...new Set(minutes)].map((minute) => this.#minuteRecord(minute, now)),
-      ...[...quarters].map((quarter) => this.#quarterRecord(quarter, now)),
+      ...[...minutes].map((minute) => this.#record("hour", minute)),
+      ...[...quarters].map((quarter) => this.#record("day", quarter)),
     ];
     for (const minute of minutes) this.#unwritten.delete(minute);
     try {
-      // A commit holds 819,200 bytes, and a record takes 20 KB at most.
-      for (let i = 0; i < records.length; i += 20) {
-        await this.#records.write(records.slice(i, i + 20));
+      for (let i = 0; i < records.length; i += WRITTEN_AT_ONCE) {
+        await this.#records.write(records.slice(i, i + WRITTEN_AT_ONCE));
       }
     } catch (error) {
       for (const minute of minutes) if (this.#minutes.has(minute)) this.#unwritten.add(minute);
@@ -197,34 +237,41 @@ export class ActivityCounter {
     }
   }
 
-  #minuteRecord(number: number, now: number): NewConsoleRecord {
-    const tally = this.#minutes.get(number) ?? new Tally();
-    const value = recordOf(tally, now, this.#workers > 0);
-    return { kind: "minute", number, id: this.#id, value, expireIn: MINUTE_KEPT_MS };
+  /** Makes the record of what this process has counted in a span. */
+  #record(period: Period, number: number): NewConsoleRecord {
+    const { kind, expireIn, slotMs } = CHARTS[period];
+    const value = recordOf(
+      sumOf(this.#own(slotMs).get(number) ?? [], MAX_TYPES),
+      this.#workers > 0,
+    );
+    return { kind, number, id: this.#id, value, expireIn };
   }
 
-  #quarterRecord(number: number, now: number): NewConsoleRecord {
-    const sum = new Tally();
-    for (const [minute, tally] of this.#minutes) if (quarterOf(minute) === number) sum.add(tally);
-    const value = recordOf(sum, now, this.#workers > 0);
-    return { kind: "quarter", number, id: this.#id, value, expireIn: QUARTER_KEPT_MS };
+  /** Groups what this process has counted by the spans of a length. */
+  #own(slotMs: number): Map<number, Tally[]> {
+    const own = new Map<number, Tally[]>();
+    for (const [minute, tally] of this.#minutes) {
+      const number = spanOf(minute * MINUTE_MS, slotMs);
+      own.set(number, [...own.get(number) ?? [], tally]);
+    }
+    return own;
   }
 
   /** Reads the records that are not known, or may have changed. */
   async #readInto(chart: Chart, now: number): Promise<void> {
     try {
       const { kind, slotMs } = CHARTS[chart.period];
-      const last = Math.floor(now / slotMs);
+      const last = spanOf(now, slotMs);
       chart.forget(last);
-      const spans = new Map<number, Tally[]>();
+      const spans = new Map<number, Tally>();
       chart.workers = await this.#countWorkers(now);
       const from = chart.firstOpen(last);
       for await (const { number, id, value } of this.#between(kind, from, last + 1 + AHEAD)) {
         const isOwn = id === this.#id && this.#holds(chart.period, number, now);
         if (isOwn || !isTallyRecord(value)) continue;
-        const tallies = spans.get(number);
-        if (tallies) tallies.push(tallyOf(value));
-        else spans.set(number, [tallyOf(value)]);
+        const sum = spans.get(number) ?? sumOf([]);
+        sum.add(value);
+        spans.set(number, sum);
       }
       chart.take(from, last, spans);
     } catch (error) {
@@ -238,11 +285,11 @@ export class ActivityCounter {
   /** Counts the other instances whose latest record says that a worker runs. */
   async #countWorkers(now: number): Promise<number> {
     const running = new Map<string, boolean>();
-    const minute = minuteOf(now);
+    const minute = spanOf(now);
     for await (const { id, value } of this.#between("minute", minute - 3, minute + 1 + AHEAD)) {
       if (id === this.#id || !isTallyRecord(value)) continue;
       // A clock that is a little ahead makes no difference.
-      running.set(id, value.worker === true && Math.abs(now - value.at) < WORKER_MS);
+      running.set(id, value.worker && Math.abs(now - value.at) < WORKER_MS);
     }
     return [...running.values()].filter((isRunning) => isRunning).length;
   }
@@ -258,28 +305,21 @@ export class ActivityCounter {
   /** Checks whether all that this process has counted in a span is in memory. */
   #holds(period: Period, number: number, now: number): boolean {
     if (period === "hour") return this.#minutes.has(number);
-    return number >= quarterOf(minuteOf(now)) - 1;
+    return number >= quarterOf(spanOf(now)) - 1;
   }
 
-  #shown(chart: Chart, now: number): ReadActivity {
-    if (!chart.isRead) return { workers: null, activity: null };
-    const { slotMs, slots } = CHARTS[chart.period];
-    const last = Math.floor(now / slotMs);
-    const own = Map.groupBy(
-      [...this.#minutes].filter(([minute]) =>
-        this.#holds(chart.period, Math.floor(minute * MINUTE_MS / slotMs), now)
-      ),
-      ([minute]) => Math.floor(minute * MINUTE_MS / slotMs),
-    );
+  /** Adds up what was read and what this process holds, slot by slot. */
+  #activityOf({ period, spans }: Chart, now: number): Activity {
+    const { slotMs, slots } = CHARTS[period];
+    const last = spanOf(now, slotMs);
+    const own = this.#own(slotMs);
     const tallies = Array.from({ length: slots }, (_, i) => {
       const number = last - slots + 1 + i;
-      const parts = (own.get(number) ?? []).map(([, tally]) => tally);
-      return [number, sumOf([...chart.spans.get(number) ?? [], ...parts])] as const;
+      const read = spans.get(number);
+      const held = this.#holds(period, number, now) ? own.get(number) ?? [] : [];
+      return [number * slotMs, sumOf(read ? [read, ...held] : held)] as const;
     });
-    return {
-      workers: chart.workers + (this.#workers > 0 ? 1 : 0),
-      activity: activityOf(slotMs, tallies),
-    };
+    return activityOf(slotMs, tallies);
   }
 }
 
@@ -287,7 +327,7 @@ export class ActivityCounter {
 class Chart {
   readonly period: Period;
   /** Counts of the other instances by span. */
-  readonly spans = new Map<number, Tally[]>();
+  readonly spans = new Map<number, Tally>();
   reading: Promise<void> | undefined;
   readAt: number | undefined;
   /** True if a reading has succeeded. */
@@ -316,91 +356,53 @@ class Chart {
   }
 
   /** Takes what was read from a span on. */
-  take(from: number, last: number, spans: ReadonlyMap<number, readonly Tally[]>): void {
+  take(from: number, last: number, spans: ReadonlyMap<number, Tally>): void {
     for (let number = from; number <= last; number++) this.spans.delete(number);
-    for (const [number, tallies] of spans) this.spans.set(number, [sumOf(tallies)]);
+    for (const [number, tally] of spans) this.spans.set(number, tally);
     this.#open = last - OPEN_SPANS;
     this.isRead = true;
   }
 }
 
-/** Attempt whose end is counted. */
-class CountedAttempt implements Attempt {
-  readonly #current: () => Tally;
-  readonly #event: AttemptedEvent;
-
-  constructor(current: () => Tally, event: AttemptedEvent) {
-    this.#current = current;
-    this.#event = event;
-  }
-
-  run<T>(part: () => T): T {
-    return part();
-  }
-
-  handlerEnded(): void {}
-
-  settled(outcome: AttemptOutcome): void {
-    const { platform, intake = platform, type, batch } = this.#event;
-    const isFailed = outcome === "retried" || outcome === "dead";
-    if (outcome !== "handled" && !isFailed) return;
-    const tally = this.#current();
-    const ofType = tally.of(intake, type);
-    const events = batch?.events ?? 1;
-    if (isFailed) {
-      tally.failed += events;
-      ofType.failed += events;
-      return;
-    }
-    tally.handled += events;
-    ofType.handled += events;
-    tally.time(takenMs(this.#event));
-  }
-}
-
 function countDelivery(tally: Tally, delivery: CountedDelivery): void {
-  const { platform, intake = platform, outcome, type, code = "INTERNAL" } = delivery;
+  const { platform, intake = platform, outcome, type = "", code = "INTERNAL" } = delivery;
   if (outcome === "rejected") tally.refuse(code);
-  if (outcome !== "accepted") return;
-  tally.received++;
-  if (type !== undefined) tally.of(intake, type).received++;
+  if (outcome === "accepted") tally.count(intake, type, { received: 1 });
 }
 
-function activityOf(
-  slotMs: number,
-  tallies: readonly (readonly [number, Tally])[],
-): Activity {
+/** Counts the end of an attempt. */
+function countAttempt(count: () => Tally, event: AttemptedEvent, outcome: AttemptOutcome): void {
+  const { platform, intake = platform, type, batch } = event;
+  const isFailed = outcome === "retried" || outcome === "dead";
+  if (outcome !== "handled" && !isFailed) return;
+  const tally = count();
+  tally.count(intake, type, { [isFailed ? "failed" : "handled"]: batch?.events ?? 1 });
+  if (!isFailed) tally.time(takenMs(event));
+}
+
+function activityOf(slotMs: number, tallies: readonly (readonly [number, Tally])[]): Activity {
   const sum = sumOf(tallies.map(([, tally]) => tally));
-  const [p50, p99] = [percentile(sum, 0.5), percentile(sum, 0.99)];
+  const [p50, p99] = [sum.percentile(0.5), sum.percentile(0.99)];
   const types = [...sum.types]
-    .sort((a, b) => b.received - a.received || b.handled - a.handled)
-    .map((type) => ({ ...type }));
+    .sort(([, a], [, b]) => b[0]! - a[0]! || b[1]! - a[1]!);
+  const more = types.slice(SHOWN_TYPES);
   return {
     slotMs,
-    slots: tallies.map(([number, tally]): ActivitySlot => {
-      const { received, refused, handled, failed } = tally;
-      return { at: number * slotMs, received, refused, handled, failed };
-    }),
-    refusedBy: [...sum.codes].map(([code, count]) => ({ code, count }))
+    slots: tallies.map(([at, { types, refused }]) => ({ at, refused, ...totalOf(types) })),
+    refusedBy: [...sum.codes].map(([code, [count]]) => ({ code, count: count! }))
       .sort((a, b) => b.count - a.count),
-    types: types.slice(0, SHOWN_TYPES),
-    moreTypes: moreOf(types.slice(SHOWN_TYPES)),
-    latency: p50 === null || p99 === null ? null : { p50, p99 },
+    types: types.slice(0, SHOWN_TYPES).map(([name, numbers]) => {
+      const [source = "", ...type] = name.split(":");
+      return { source, type: type.join(":"), ...numbersOf(numbers) };
+    }),
+    moreTypes: more.length === 0 ? undefined : { count: more.length, ...totalOf(more) },
+    latency: p50 === undefined || p99 === undefined ? null : { p50, p99 },
   };
 }
 
-/** Adds up the numbers of the types that are not shown; undefined if all are. */
-function moreOf(types: readonly TypeNumbers[]): Activity["moreTypes"] {
-  if (types.length === 0) return undefined;
-  const total = (name: keyof TypeNumbers) => types.reduce((sum, each) => sum + each[name], 0);
-  const [received, handled] = [total("received"), total("handled")];
-  return { count: types.length, received, handled, failed: total("failed") };
+/** Numbers the span of a time: the minutes, or the spans of another length, since the epoch. */
+function spanOf(time: number, slotMs: number = MINUTE_MS): number {
+  return Math.floor(time / slotMs);
 }
 
-function minuteOf(time: number): number {
-  return Math.floor(time / MINUTE_MS);
-}
-
-function quarterOf(minute: number): number {
-  return Math.floor(minute / MINUTES);
-}
+const quarterOf = (minute: number) => spanOf(minute * MINUTE_MS, CHARTS.day.slotMs);

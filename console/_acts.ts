@@ -1,25 +1,17 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
-import type { ConsoleRecordKey, ConsoleRecords } from "../events/store/kv/console_records.ts";
-import type { EventFilter, EventRecord, EventStore, StoredEvent } from "../events/store/mod.ts";
+import { STORED_STATES } from "../events/store/event_record.ts";
+import type {
+  ConsoleRecordKey,
+  ConsoleRecords,
+  NewConsoleRecord,
+} from "../events/store/kv/console_records.ts";
+import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import { ActProgress } from "./_act_progress.ts";
-import {
-  actOf,
-  askedAtOf,
-  boundedQuery,
-  boundedText,
-  keyOfAct,
-  keyOfStop,
-  MAX_TEXT_LENGTH,
-  newActId,
-  recordOfAct,
-  recordOfStop,
-  stoppedBy,
-} from "./_act_record.ts";
+import { isCount, isText, isTime, orNone, shape } from "../events/store/record_shape.ts";
 import { stepsOf } from "./_act_steps.ts";
-import type { Act, ActKind, ActPage, DeliveryQuery } from "./_console_data.ts";
-import { aboutOf } from "./_event_names.ts";
-import { kindsFor } from "./_query.ts";
+import { aboutOf, eventsIn, recordOf } from "./_format.ts";
+import { type ActKind, type ActQuery, askedAtOf, KINDS, kindsFor } from "./_query.ts";
+import { findEvent } from "./_search.ts";
 
 /** Most records, and the number of acts after which those beyond are deleted. */
 const MAX_ACTS = 2_000;
@@ -27,6 +19,66 @@ const TRIM_EACH = 100;
 
 /** Most acts of a page. */
 const SHOWN = 50;
+
+/** Time for which a record is kept, and the wish to stop an act. */
+const KEPT_MS = 90 * 86_400_000;
+const STOP_KEPT_MS = 86_400_000;
+
+/** Longest time between two signs of life of an act that runs. */
+const ALIVE_MS = 1_000;
+
+/** Time without a sign of life after which an act counts as interrupted. */
+const INTERRUPTED_MS = 10_000;
+
+const ACT_STATES = ["running", "finished", "failed", "interrupted", "stopped"] as const;
+
+/** Kept record of an act: who did what, when, and to how many. */
+export interface Act {
+  /** Id, which begins with the time of the question that was asked before. */
+  readonly id: string;
+  /** Kind. */
+  readonly kind: ActKind;
+  /** Time at which it began, milliseconds since the epoch. */
+  readonly at: number;
+  /** Session and address of who did it, for people: `operator 3f2a from 203.0.113.7`. */
+  readonly by: string;
+  /** Event that it was done to; undefined for all that match. */
+  readonly eventId?: string | undefined;
+  /** Type of that event, and the repository or chat that it belongs to, for people. */
+  readonly about?: string | undefined;
+  /** Choice of events, of an act on many. */
+  readonly query?: ActQuery | undefined;
+  /** Number of events changed so far. */
+  readonly changed: number;
+  /** Number of events in the batch that was cancelled with its first one, which is the one that was changed. */
+  readonly batch: number;
+  /**
+   * Number of further events that are being changed. Of an act that failed or was interrupted, they may be
+   * changed or not.
+   */
+  readonly underway: number;
+  /** Number of events that cannot be replayed, since they are done and their payloads are not kept. */
+  readonly notKept: number;
+  /** Number of events read so far: those that the question was about. */
+  readonly seen: number;
+  /** State: an act whose process has died is `interrupted`. */
+  readonly state: typeof ACT_STATES[number];
+  /** Session and address of who stopped it. */
+  readonly stoppedBy?: string | undefined;
+  /** Error, if it failed. */
+  readonly error?: string | undefined;
+}
+
+/** Question that an act answers: its id, its kind, who answers, and an event or a choice of events. */
+type Question = Pick<Act, "id" | "kind" | "by" | "eventId" | "query">;
+
+/** Page of acts, the newest first. */
+export interface ActPage {
+  /** Acts, at most 50. */
+  readonly acts: readonly Act[];
+  /** Cursor for the next page: the id of the last act. Undefined if there is none. */
+  readonly cursor: string | undefined;
+}
 
 /** Parts that acts are done with. */
 export interface ActParts {
@@ -47,8 +99,6 @@ export class Acts {
   readonly #parts: ActParts;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, ActProgress>();
-  /** Controllers that stop the acts on many of this process, by the ids of the acts. */
-  readonly #stops = new Map<string, AbortController>();
   readonly #ends = new Set<Promise<void>>();
   #begun = 0;
 
@@ -56,45 +106,42 @@ export class Acts {
     this.#parts = parts;
   }
 
-  /** Acts on one event. */
-  async one(kind: ActKind, eventId: string, by: string, id: string = newActId()): Promise<Act> {
-    const begun = begin({ id, kind, by, eventId: boundedText(eventId) });
-    const isKnown = await this.get(id) !== null;
-    const act = isKnown ? undefined : await this.#runOne(begun, await this.#find(eventId));
+  /**
+   * Acts on one event, unless it has come or ended after the question. If an act with the id has begun before, it is
+   * returned.
+   */
+  async one(question: Question & { readonly eventId: string }): Promise<Act> {
+    const begun = begin(question);
+    const act = await this.get(begun.id) ? undefined : await this.#runOne(begun);
     if (!act) return await this.#again(begun);
-    const isFailed = act.state === "failed";
-    const { changed, error } = act;
-    const { batch } = act;
+    const { kind, eventId, changed, by, batch, error } = act;
     const data = {
-      ...{ kind, eventId: act.eventId, changed, by: act.by },
-      ...batch !== undefined && { batch },
-      ...isFailed && { error },
+      ...{ kind, eventId, changed, by },
+      ...(batch > 0 && { batch }),
+      ...(error !== undefined && { error }),
     };
-    writeLog(this.#parts.log, isFailed ? "error" : "info", "console act", data);
+    writeLog(this.#parts.log, error === undefined ? "info" : "error", "console act", data);
     return act;
   }
 
-  /** Begins to act on all events of a choice, unless the act with this id has begun already. */
-  async all(
-    kind: ActKind,
-    query: DeliveryQuery,
-    by: string,
-    id: string = newActId(),
-  ): Promise<Act> {
-    const begun = begin({ id, kind, by, query: boundedQuery(query) });
+  /**
+   * Begins to act on all events of a choice, paced. Those that came after the question, or were settled after it, are
+   * left alone. If an act with the id has begun before, it is returned.
+   */
+  async all(question: Question & { readonly query: ActQuery }): Promise<Act> {
+    const begun = begin(question);
     const progress = await this.#start(begun);
     if (!progress) return await this.#again(begun);
-    const data = { kind, actId: id, query: begun.query, by: begun.by };
-    writeLog(this.#parts.log, "info", "console act", data);
-    this.#track(
-      this.#run(progress, () => this.#changeAll(progress, query)).then((end) => this.#logEnd(end)),
-    );
+    const { id: actId, kind, query, by } = begun;
+    writeLog(this.#parts.log, "info", "console act", { kind, actId, query, by });
+    const run = this.#run(progress, () => this.#changeAll(progress, question));
+    this.#track(run.then((end) => this.#logEnd(end)));
     return begun;
   }
 
-  /** Reads an act; null if there is none. */
+  /** Reads an act, with its progress; null if there is none. */
   async get(id: string): Promise<Act | null> {
-    const key = keyOfAct(id);
+    const key = keyOf("act", id);
     if (!key) return null;
     return this.#running.get(id)?.act ?? actOf(await this.#parts.records.read(key), key);
   }
@@ -102,10 +149,7 @@ export class Acts {
   /** Lists acts, the newest first: the latest, or those before another one. */
   async list(cursor?: string): Promise<ActPage> {
     const acts: Act[] = [];
-    let before = cursor === undefined ? undefined : keyOfAct(cursor);
-    if (cursor !== undefined && !before) {
-      throw new TypeError("Cannot list the acts: 'cursor' must be the cursor of another list");
-    }
+    let before = cursor === undefined ? undefined : keyOf("act", cursor);
     for (let isMore = true; isMore;) {
       isMore = false;
       for await (const { value, ...key } of this.#parts.records.last("act", SHOWN + 1, before)) {
@@ -119,13 +163,14 @@ export class Acts {
     return { acts, cursor: undefined };
   }
 
-  /** Has an act on many stop: at once if it runs in this process, and otherwise at its next step. */
-  async stopOne(id: string, by: string): Promise<void> {
+  /** Stops an act on many: at once if it runs in this process, and otherwise at its next step. */
+  async end(id: string, by: string): Promise<void> {
     const act = await this.get(id);
     if (act?.state !== "running" || act.eventId !== undefined) return;
-    await this.#parts.records.create(recordOfStop(keyOfAct(id)!, by));
+    const value = { v: 1, by };
+    await this.#parts.records.create({ ...keyOf("stop", id)!, value, expireIn: STOP_KEPT_MS });
     writeLog(this.#parts.log, "info", "console act stopped", { kind: act.kind, actId: id, by });
-    this.#stops.get(id)?.abort();
+    this.#running.get(id)?.stop.abort();
   }
 
   /** Ends the acts that run, as interrupted. */
@@ -135,26 +180,20 @@ export class Acts {
   }
 
   /** Acts on an event; undefined if the act with this id has begun already. */
-  async #runOne(begun: Act, event: StoredEvent | undefined): Promise<Act | undefined> {
+  async #runOne(begun: Act): Promise<Act | undefined> {
+    const event = await findEvent(this.#parts.store, begun.eventId!);
     const isMeant = event && kindsFor(event.state).includes(begun.kind) &&
       !hasChangedSince(event, askedAtOf(begun.id)!);
     if (!isMeant) return { ...begun, state: "finished" };
-    const about = event.state === "unreadable" ? undefined : aboutOf(event as EventRecord);
-    const named = about === undefined ? begun : { ...begun, about: boundedText(about) };
-    const progress = await this.#start(named);
+    const record = recordOf(event);
+    const progress = await this.#start(record ? { ...begun, about: aboutOf(record) } : begun);
     return progress && await this.#run(progress, () => this.#changeOne(progress, event));
-  }
-
-  async #find(id: string): Promise<StoredEvent | undefined> {
-    if (id.length > MAX_TEXT_LENGTH || !id.isWellFormed()) return undefined;
-    const [event] = await Array.fromAsync(this.#parts.store.list({ ids: [id] }));
-    return event;
   }
 
   /** Writes the first record of an act; undefined if it has one already. */
   async #start(act: Act): Promise<ActProgress | undefined> {
     const { records } = this.#parts;
-    if (!await records.create(recordOfAct(act))) return undefined;
+    if (!await records.create(actRecord(act))) return undefined;
     const progress = new ActProgress(records, act);
     this.#running.set(act.id, progress);
     if (this.#begun++ % TRIM_EACH === 0) this.#track(this.#trim());
@@ -180,12 +219,12 @@ export class Acts {
         progress.note({ state: isCut ? "interrupted" : "finished" });
       }
     } catch (error) {
-      progress.note({ state: "failed", error: boundedText(reasonOf(error)) });
+      progress.note({ state: "failed", error: reasonOf(error) });
     }
     const { act } = progress;
     const isEmpty = act.eventId !== undefined && act.changed === 0 && act.state !== "failed";
     try {
-      if (isEmpty) await this.#parts.records.delete(keyOfAct(act.id)!);
+      if (isEmpty) await this.#parts.records.delete(keyOf("act", act.id)!);
       else await progress.write();
     } catch (error) {
       // The events are changed all the same. The record, which was not ended, shows an interruption.
@@ -195,18 +234,10 @@ export class Acts {
     return act;
   }
 
-  #logEnd({ id, kind, by, state, changed, seen, error }: Act): void {
+  #logEnd({ id: actId, kind, by, state, changed, seen, error }: Act): void {
     const isMeant = state === "finished" || state === "stopped";
     const level = isMeant ? "info" : state === "failed" ? "error" : "warn";
-    const data = {
-      kind,
-      actId: id,
-      state,
-      changed,
-      seen,
-      by,
-      ...(error !== undefined && { error }),
-    };
+    const data = { kind, actId, state, changed, seen, by, ...(error !== undefined && { error }) };
     writeLog(this.#parts.log, level, "console act ended", data);
   }
 
@@ -220,69 +251,59 @@ export class Acts {
   async #changeOne(progress: ActProgress, event: StoredEvent): Promise<void> {
     const { kind } = progress.act;
     const { id, state } = event;
-    const { store } = this.#parts;
     progress.note({ seen: 1, underway: 1 });
     const wasCancelled = "cancelRequestedAt" in event && event.cancelRequestedAt !== undefined;
-    const changed = kind === "replay"
-      ? await store.replay(id)
-      : kind === "cancel"
-      ? await store.cancel(id) && !wasCancelled
-      : (await store.purge({ ids: [id], state })).changed > 0;
-    const batch = changed && kind === "cancel" ? batchOf(event) : undefined;
-    progress.note({ changed: changed ? 1 : 0, underway: 0, ...(batch !== undefined && { batch }) });
+    // A cancellation is for the event in any open state: it may have been leased meanwhile.
+    const filter = { ids: [id], ...(kind !== "cancel" && { state }) };
+    const found = await this.#change(kind, filter);
+    const changed = kind === "cancel" && wasCancelled ? 0 : found;
+    const events = changed > 0 && kind === "cancel" ? eventsIn(event) : 1;
+    progress.note({ changed, underway: 0, batch: events > 1 ? events : 0 });
   }
 
-  async #changeAll(progress: ActProgress, query: DeliveryQuery): Promise<void> {
-    const { id } = progress.act;
-    const stop = new AbortController();
-    const signal = AbortSignal.any([this.#ending.signal, stop.signal]);
-    this.#stops.set(id, stop);
-    try {
-      await this.#changeSteps(progress, query, signal);
-      const by = stoppedBy(await this.#parts.records.read(keyOfStop(keyOfAct(id)!)));
-      const isStopped = by !== undefined && signal.aborted && !this.#ending.signal.aborted;
-      if (isStopped) progress.note({ state: "stopped", stoppedBy: by });
-    } finally {
-      this.#stops.delete(id);
-    }
-  }
-
-  async #changeSteps(
+  async #changeAll(
     progress: ActProgress,
-    query: DeliveryQuery,
-    signal: AbortSignal,
+    question: Question & { readonly query: ActQuery },
   ): Promise<void> {
+    const { id, kind } = question;
     const { records } = this.#parts;
-    const { id } = progress.act;
-    for await (const step of stepsOf({ ...this.#parts, signal }, progress.act, query)) {
+    const signal = AbortSignal.any([this.#ending.signal, progress.stop.signal]);
+    const stoppedBy = async () => byOf(await records.read(keyOf("stop", id)!));
+    for await (const step of stepsOf(this.#parts, question, signal)) {
       // Another instance may have been told.
-      if (await records.read(keyOfStop(keyOfAct(id)!)) !== undefined) this.#stops.get(id)?.abort();
-      if (signal.aborted) return;
-      const { changed, seen, notKept = 0 } = progress.act;
-      const all = notKept + step.notKept;
-      progress.note({ seen: seen + step.seen, ...(all > 0 && { notKept: all }) });
+      if (await stoppedBy() !== undefined) progress.stop.abort();
+      if (signal.aborted) break;
+      const { changed, seen, notKept } = progress.act;
+      progress.note({ seen: seen + step.seen, notKept: notKept + step.notKept });
       const { ids } = step.filter;
       if (ids.length === 0) continue;
       // First: if the process dies, the record says how many may be changed besides.
       await progress.write({ underway: ids.length });
-      if (signal.aborted) return progress.note({ underway: 0 });
+      if (signal.aborted) {
+        progress.note({ underway: 0 });
+        break;
+      }
       const note = (more: number) =>
         progress.note({ changed: changed + more, underway: ids.length - more });
-      note(await this.#changeSome(progress.act.kind, step.filter, note, signal));
+      note(
+        await this.#change(kind, step.filter, {
+          signal,
+          onProgress: ({ changed }) => note(changed),
+        }),
+      );
       await progress.write({ underway: 0 });
     }
+    const by = progress.stop.signal.aborted && !this.#ending.signal.aborted && await stoppedBy();
+    if (by) progress.note({ state: "stopped", stoppedBy: by });
   }
 
-  /** Changes events of one step, as far as they still match. */
-  async #changeSome(
+  /** Changes the events of a filter, as far as they match it. */
+  async #change(
     kind: ActKind,
     filter: EventFilter,
-    note: (changed: number) => void,
-    signal: AbortSignal,
+    options: Parameters<EventStore["purge"]>[1] = {},
   ): Promise<number> {
     const { store } = this.#parts;
-    const onProgress = ({ changed }: { changed: number }) => note(changed);
-    const options = { signal, onProgress };
     if (kind === "replay") return (await store.replayAll(filter, options)).changed;
     if (kind === "cancel") return (await store.cancelAll(filter, options)).changed;
     return (await store.purge(filter, options)).changed;
@@ -310,19 +331,109 @@ export class Acts {
   }
 }
 
-/** Reads the number of events that are cancelled with the first one of a batch; undefined if only that one is. */
-function batchOf(event: StoredEvent): number | undefined {
-  const events = "batch" in event ? event.batch?.events ?? 1 : 1;
-  return events > 1 ? events : undefined;
+/** Progress of an act that runs, and its record. Writings of the record come one after the other. */
+class ActProgress {
+  /** Stops an act on many. */
+  readonly stop = new AbortController();
+  readonly #records: ConsoleRecords;
+  #act: Act;
+  #written: Promise<void> = Promise.resolve();
+  #isWriting = false;
+
+  constructor(records: ConsoleRecords, act: Act) {
+    this.#records = records;
+    this.#act = act;
+  }
+
+  /** The act, as it is now. */
+  get act(): Act {
+    return this.#act;
+  }
+
+  /** Notes progress, which the next writing records. */
+  note(progress: Partial<Act>): void {
+    this.#act = { ...this.#act, ...progress };
+  }
+
+  /** Notes progress, and records it. */
+  async write(progress: Partial<Act> = {}): Promise<void> {
+    this.note(progress);
+    const writing = this.#written.then(async () => {
+      this.#isWriting = true;
+      await this.#records.write([actRecord(this.#act)]);
+    }).finally(() => this.#isWriting = false);
+    this.#written = writing.catch(() => {});
+    await writing;
+  }
+
+  /** Runs something, and gives signs of life meanwhile. */
+  async during(run: () => Promise<void>): Promise<void> {
+    const timer = setInterval(() => {
+      // One that fails changes nothing: what the act itself writes fails as well then, or follows.
+      if (!this.#isWriting) this.write().catch(() => {});
+    }, ALIVE_MS);
+    try {
+      await run();
+    } finally {
+      clearInterval(timer);
+      await this.#written;
+    }
+  }
 }
 
-function begin(act: Pick<Act, "id" | "kind" | "by" | "eventId" | "query">): Act {
-  const by = boundedText(act.by);
-  return { ...act, by, at: Date.now(), changed: 0, seen: 0, state: "running" };
+function begin(question: Question): Act {
+  const none = { changed: 0, batch: 0, underway: 0, notKept: 0, seen: 0 };
+  return { ...question, at: Date.now(), ...none, state: "running" };
 }
 
 /** Checks whether an event has come, or ended, after the question about it: it is another one, or ended anew. */
 function hasChangedSince(event: StoredEvent, askedAt: number): boolean {
-  const settledAt = event.state === "unreadable" ? null : event.settledAt;
-  return event.receivedAt > askedAt || (settledAt ?? 0) > askedAt;
+  return event.receivedAt > askedAt || (recordOf(event)?.settledAt ?? 0) > askedAt;
+}
+
+const isOneOf = (words: readonly unknown[]) => (value: unknown) => words.includes(value);
+
+const isQuery = shape({
+  state: isOneOf(STORED_STATES),
+  ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },
+  ...{ from: orNone(isTime), before: orNone(isTime) },
+});
+
+const isActShape = shape({
+  v: isOneOf([1]),
+  id: isText,
+  kind: isOneOf(KINDS),
+  ...{ at: isTime, aliveAt: isTime, by: isText },
+  ...{ eventId: orNone(isText), about: orNone(isText), query: orNone(isQuery) },
+  ...{ changed: isCount, batch: isCount, underway: isCount, notKept: isCount, seen: isCount },
+  state: isOneOf(ACT_STATES),
+  ...{ stoppedBy: orNone(isText), error: orNone(isText) },
+});
+
+const isStopShape = shape({ v: isOneOf([1]), by: isText });
+
+/** Finds the place of an act, or of the wish to stop it, by the id of the act; undefined if it is none. */
+function keyOf(kind: "act" | "stop", id: string): ConsoleRecordKey | undefined {
+  const number = askedAtOf(id);
+  return number === undefined ? undefined : { kind, number, id };
+}
+
+/** Makes the record of an act that is alive. */
+function actRecord(act: Act): NewConsoleRecord {
+  const value = { v: 1, ...act, aliveAt: Date.now() };
+  return { ...keyOf("act", act.id)!, value, expireIn: KEPT_MS };
+}
+
+/** Reads a record; null if it is of another version, or damaged. */
+function actOf(value: unknown, { id, number }: ConsoleRecordKey): Act | null {
+  if (!isActShape(value)) return null;
+  const { v: _, aliveAt, ...act } = value as Act & { readonly v: 1; readonly aliveAt: number };
+  if (act.id !== id || askedAtOf(id) !== number) return null;
+  const isSilent = Date.now() - aliveAt > INTERRUPTED_MS;
+  return act.state === "running" && isSilent ? { ...act, state: "interrupted" } : act;
+}
+
+/** Reads who wishes to stop an act; undefined if nobody does. */
+function byOf(value: unknown): string | undefined {
+  return isStopShape(value) ? (value as { readonly by: string }).by : undefined;
 }

@@ -1,19 +1,31 @@
 import { type Context, Hono } from "@hono/hono";
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
-import { actAnswers } from "./_act_answers.ts";
-import { ASSETS } from "./_assets.ts";
+import { clientIp } from "../middleware/mod.ts";
+import { act, acts, progress, question, stop } from "./_act_pages.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import type { ExampleSender } from "./_examples.ts";
-import { Forms } from "./_forms.ts";
-import { assetResponse, type Front, isFromHere, pageResponse, redirect } from "./_http.ts";
-import { layout, messagePage, type PageContext } from "./_layout.ts";
-import { Login } from "./_login.ts";
-import { lookAnswers } from "./_look_answers.ts";
-import { ParameterError } from "./_query.ts";
-import { MAX_EXAMPLE_BYTES, sendAnswers } from "./_send_page.ts";
-import type { Session, Tokens } from "./_session.ts";
-import { type Answering, checkOperator, Refusal, type Visit } from "./_visit.ts";
+import { deliveries } from "./_deliveries_page.ts";
+import { delivery, payload } from "./_delivery_page.ts";
+import {
+  assetResponse,
+  Forms,
+  type Front,
+  isFromHere,
+  pageResponse,
+  redirect,
+  Refusal,
+} from "./_http.ts";
+import {
+  type Answering,
+  isOperator,
+  layout,
+  messagePage,
+  type Page,
+  type PageContext,
+  type SendAnswers,
+} from "./_layout.ts";
+import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
+import { overview } from "./_overview_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -31,8 +43,8 @@ export interface ConsoleAppOptions extends Tokens {
   readonly front: Front;
   /** Data of the pages. */
   readonly data: ConsoleData;
-  /** Sender of examples, in development; undefined for none. */
-  readonly examples: ExampleSender | undefined;
+  /** Answers to an operator who sends examples, in development; undefined for none. */
+  readonly sending: SendAnswers | undefined;
   /** Log. */
   readonly log: LogSink;
 }
@@ -52,36 +64,24 @@ export function consoleApp(options: ConsoleAppOptions): Hono {
   return app.all(path, answer).all(`${path}/*`, answer);
 }
 
-/** Pages that refresh themselves. */
-const REFRESHED: ReadonlySet<string> = new Set([
-  "",
-  "deliveries",
-  "delivery",
-  "acts",
-  "act",
-  "progress",
-]);
+/** Answers by the names of pages and forms. */
+type Answers = ReadonlyMap<string, Answering>;
 
 class Board {
   readonly #options: ConsoleAppOptions;
   readonly #login: Login;
-  readonly #pages: Readonly<Record<string, Answering>>;
-  /** Answers to the forms of operators, by their names. */
-  readonly #acts: Readonly<Record<string, Answering>>;
+  readonly #pages: Answers;
+  /** Answers to the forms of operators. */
+  readonly #acts: Answers;
   readonly #forms = new Forms();
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
-    this.#login = new Login(options, this.#contextOf(undefined));
-    const { data, examples } = options;
-    const acting = actAnswers(options);
-    const sending = examples && sendAnswers(examples);
-    this.#pages = {
-      ...lookAnswers(data),
-      act: acting.page,
-      ...sending && { send: sending.page },
-    };
-    this.#acts = { act: acting.form, stop: acting.stop, ...sending && { send: sending.form } };
+    this.#login = new Login(options, (...page) => this.#respond(undefined, ...page));
+    const pages = { "": overview, deliveries, delivery, payload, acts, act: question, progress };
+    const { sending } = options;
+    this.#pages = new Map(Object.entries({ ...pages, ...sending && { send: sending.page } }));
+    this.#acts = new Map(Object.entries({ act, stop, ...sending && { send: sending.form } }));
   }
 
   /** Answers a request, also one that fails. */
@@ -89,16 +89,18 @@ class Board {
     try {
       return await withDeadline(this.#route(c), STORE_TIMEOUT_MS);
     } catch (error) {
-      if (error instanceof ParameterError) {
-        return this.#message(c, 400, "Wrong parameter", `Cannot show the page: ${error.message}.`);
-      }
-      if (error instanceof Refusal) {
-        return this.#message(c, error.status, error.title, error.message, error.headers);
-      }
-      const page = this.#pageOf(c)?.slice(0, 20);
-      writeLog(this.#options.log, "error", "console page failed", { page, error });
-      return this.#message(c, 503, "Not available", "The event store gave no answer. Try again.");
+      const refusal = error instanceof Refusal ? error : this.#failure(c, error);
+      const session = this.#login.sessionOf(c);
+      const { status, title, headers } = refusal;
+      const body = messagePage(refusal, session !== undefined);
+      return this.#respond(session, { title, body }, status, headers);
     }
+  }
+
+  #failure(c: Context, error: unknown): Refusal {
+    const page = this.#pageOf(c)?.slice(0, 20);
+    writeLog(this.#options.log, "error", "console page failed", { page, error });
+    return new Refusal(503, "Not available", "The event store gave no answer. Try again.");
   }
 
   /**
@@ -118,29 +120,42 @@ class Board {
     // All pages lie beside each other below the path, so their links work below any prefix.
     if (page === undefined) return redirect(`${this.#options.path.split("/").at(-1)}/`);
     if (isRead && page.includes("/")) return redirect("../".repeat(page.split("/").length - 1));
-    const asset = Object.values(ASSETS).find(({ name }) => name === page);
-    if (asset && isRead) return assetResponse(asset);
+    const asset = isRead ? assetResponse(page) : undefined;
+    if (asset) return asset;
+    const read = this.#readerOf(c, page);
     const form = this.#formOf(c, page);
-    if (isRead && page === "login") return this.#login.show(c);
-    if (isRead && Object.hasOwn(this.#pages, page)) return await this.#visit(c, this.#pages[page]!);
+    if (isRead && read) return await read();
     if (method === "POST" && form) return await this.#receive(c, form);
-    const allowed = [
-      ...Object.hasOwn(this.#pages, page) || page === "login" ? ["GET", "HEAD"] : [],
-      ...form ? ["POST"] : [],
-    ];
-    if (allowed.length > 0) {
-      const headers = { Allow: allowed.join(", ") };
+    if (read || form) {
+      const headers = {
+        Allow: [...read ? ["GET", "HEAD"] : [], ...form ? ["POST"] : []].join(", "),
+      };
       throw new Refusal(405, "Not possible", "This page cannot be asked for that way.", headers);
     }
     if (!this.#login.sessionOf(c)) return this.#login.lead(c, page);
     throw new Refusal(404, "Not found", "There is no such page.");
   }
 
+  /** Finds the answer with a page; undefined if there is no such page. */
+  #readerOf(c: Context, page: string): (() => Promise<Response> | Response) | undefined {
+    if (page === "login") return () => this.#login.show(c);
+    const answering = this.#pages.get(page);
+    if (!answering) return undefined;
+    return () => {
+      const isPoll = REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
+      const parameters = () => Promise.resolve(new URL(c.req.url).searchParams);
+      return this.#visit(c, page, answering, parameters, isPoll);
+    };
+  }
+
   /** Finds the answer to a form; undefined if there is no such form. */
   #formOf(c: Context, page: string): (() => Promise<Response> | Response) | undefined {
     if (page === "login") return () => this.#login.answer(c);
     if (page === "logout") return () => this.#login.logout(c);
-    return Object.hasOwn(this.#acts, page) ? () => this.#act(c, page) : undefined;
+    const answering = this.#acts.get(page);
+    if (!answering) return undefined;
+    const maxBytes = page === "send" ? this.#options.sending!.maxBytes : MAX_ACT_BYTES;
+    return () => this.#visit(c, page, answering, () => this.#forms.read(c, maxBytes));
   }
 
   /** Answers a form, if a page of the console has sent it. */
@@ -154,47 +169,47 @@ class Board {
     );
   }
 
-  /** Answers a request of a reader who has logged in; others are led to the login. */
-  async #visit(c: Context, answering: Answering): Promise<Response> {
+  /**
+   * Answers a request of a reader who has logged in; others are led to the login. Pages with a form are an operator's:
+   * of anybody else's forms nothing is read.
+   */
+  async #visit(
+    c: Context,
+    page: string,
+    answering: Answering,
+    parameters: () => Promise<URLSearchParams>,
+    isPoll = false,
+  ): Promise<Response> {
     const session = this.#login.sessionOf(c);
-    const page = this.#pageOf(c)!;
     if (!session) return this.#login.lead(c, page);
-    const isPoll = REFRESHED.has(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
-    const parameters = new URL(c.req.url).searchParams;
-    return await this.#shown(answering, { c, session, parameters, isPoll });
+    const context = { ...this.#contextOf(session), session };
+    if (this.#acts.has(page) && !isOperator(context)) {
+      throw new Refusal(
+        403,
+        "Not allowed",
+        "Viewers look. Log in with an operator's token to act.",
+      );
+    }
+    const { data, trustedProxyHops } = this.#options;
+    const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
+    const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
+    const visit = { data, context, parameters: await parameters(), isPoll, by };
+    const answer = await answering(visit);
+    return answer instanceof Response ? answer : this.#respond(session, answer);
   }
 
-  /** Answers an operator's form. Of anybody else's nothing is read. */
-  async #act(c: Context, page: string): Promise<Response> {
-    const session = this.#login.sessionOf(c);
-    if (!session) return this.#login.lead(c, page);
-    checkOperator(session);
-    const maxBytes = page === "send" ? MAX_EXAMPLE_BYTES : MAX_ACT_BYTES;
-    const parameters = await this.#forms.read(c, maxBytes);
-    return await this.#shown(this.#acts[page]!, { c, session, parameters, isPoll: false });
-  }
-
-  async #shown(answering: Answering, visit: Omit<Visit, "context">): Promise<Response> {
-    const context = this.#contextOf(visit.session);
-    const answer = await answering({ ...visit, context });
-    return answer instanceof Response ? answer : pageResponse(layout(context, answer));
+  #respond(
+    session: Session | undefined,
+    page: Page,
+    status?: number,
+    headers?: Readonly<Record<string, string>>,
+  ): Response {
+    return pageResponse(layout(this.#contextOf(session), page), status, headers);
   }
 
   #contextOf(session: Session | undefined): PageContext {
-    const { name, environment, hidesPayloads, examples } = this.#options;
-    return { name, environment, session, hidesPayloads, sendsExamples: examples !== undefined };
-  }
-
-  #message(
-    c: Context,
-    status: number,
-    title: string,
-    text: string,
-    headers: Readonly<Record<string, string>> = {},
-  ): Response {
-    const session = this.#login.sessionOf(c);
-    const body = messagePage(title, text, session !== undefined);
-    return pageResponse(layout(this.#contextOf(session), { title, body }), status, headers);
+    const { name, environment, hidesPayloads, sending } = this.#options;
+    return { name, environment, session, hidesPayloads, sendsExamples: sending !== undefined };
   }
 }

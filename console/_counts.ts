@@ -1,7 +1,7 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import type { EventState, EventStore } from "../events/store/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import type { Count } from "./_console_data.ts";
+import type { BoundedCount, StoreInspector } from "../events/store/kv/store_inspector.ts";
 
 /** Largest number that is counted. */
 export const MAX_COUNT = 10_000;
@@ -12,8 +12,8 @@ const MAX_OPEN_READS = 2 * MAX_COUNT;
 /** Most records that are read to count those that are done, in three seconds: a backlog may lie before them. */
 const MAX_READS = 20 * MAX_COUNT;
 
-/** Count that has not come to any event. */
-const NOT_COUNTED: Count = { count: 0, isMore: true };
+/** Count that has not found any event yet. */
+const NOT_COUNTED: BoundedCount = { count: 0, isMore: true };
 
 /** Shortest time from a count to the next one: below the period of a page that looks again. */
 const PERIOD_MS = 1_500;
@@ -29,11 +29,13 @@ const MAX_WAIT_MS = 40;
 
 /** Counts by state, and when they were made. */
 export interface StateCounts {
-  readonly counts: Readonly<Record<EventState, Count>>;
+  /** Numbers of events by state, at most 10,000 each. */
+  readonly counts: Readonly<Record<EventState, BoundedCount>>;
+  /** Time at which they were counted, milliseconds since the epoch. */
   readonly countedAt: number;
-  /** Time at which those that are done were counted; null while that is done for the first time. */
+  /** Time at which those that are done were counted, which takes longer; null while that is done first. */
   readonly doneCountedAt: number | null;
-  /** Time at which the longest-waiting due event had become due then; null if none was due. */
+  /** Time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
 }
 
@@ -50,17 +52,16 @@ export class StateCounter {
   readonly #inspector: StoreInspector;
   readonly #log: LogSink;
   readonly #ending = new AbortController();
-  #last: StateCounts | null = null;
+  #last: StateCounts | undefined;
   #counting: Promise<void> | undefined;
   #nextAt = 0;
   /** The pause after a count that changed nothing, when it ends, and what it was. */
   #idleMs = PERIOD_MS;
   #idleUntil = 0;
   #shown = "";
-  #done: Count | undefined;
-  #doneCountedAt: number | null = null;
+  /** The last count of those that are done, and when the next one may begin. */
+  #done = { ...NOT_COUNTED, at: null as number | null, nextAt: 0 };
   #newestDoneAt: number | undefined;
-  #nextDoneAt = 0;
 
   constructor(store: EventStore, inspector: StoreInspector, log: LogSink) {
     this.#store = store;
@@ -73,8 +74,8 @@ export class StateCounter {
     return this.#newestDoneAt;
   }
 
-  /** Returns the last counts, after a new one if it is due and quick. Null while there are none. */
-  async look(): Promise<StateCounts | null> {
+  /** Returns the last counts, after a new one if it is due and quick; undefined while there are none. */
+  async look(): Promise<StateCounts | undefined> {
     const isDue = performance.now() >= Math.max(this.#nextAt, this.#idleUntil);
     if (!this.#counting && isDue && !this.#ending.signal.aborted) {
       this.#counting = this.#count();
@@ -100,20 +101,21 @@ export class StateCounter {
     const countedAt = Date.now();
     const { signal } = this.#ending;
     try {
-      const open = await this.#inspector.countOpen(MAX_OPEN_READS, signal);
-      const [queued, running, parked] = [open.queued, open.running, open.parked].map(bounded);
+      const { oldestDueAt, ...open } = await this.#inspector.countOpen(MAX_OPEN_READS, signal);
       const dead = await this.#inspector.countDead(MAX_COUNT);
-      this.#nextAt = nextAfter(start);
-      const { oldestDueAt } = open;
-      const show = (done: Count) => {
-        const counts = { queued: queued!, running: running!, parked: parked!, dead, done };
-        this.#last = { counts, countedAt, oldestDueAt, doneCountedAt: this.#doneCountedAt };
+      const show = () => {
+        const { at: doneCountedAt, count, isMore } = this.#done;
+        const { queued, running, parked } = open;
+        const counts = {
+          ...{ queued: bounded(queued), running: bounded(running), parked: bounded(parked) },
+          ...{ dead, done: { count, isMore } },
+        };
+        if (!signal.aborted) this.#last = { counts, countedAt, oldestDueAt, doneCountedAt };
       };
-      if (signal.aborted) return;
-      show(this.#done ?? NOT_COUNTED);
-      const done = await this.#countDone();
-      if (signal.aborted) return;
-      show(done);
+      this.#nextAt = nextAfter(start);
+      show();
+      await this.#countDone();
+      show();
       this.#noteIdle();
     } catch (error) {
       this.#nextAt = nextAfter(start);
@@ -125,7 +127,7 @@ export class StateCounter {
 
   /** Waits longer and longer while the counts stay the same. */
   #noteIdle(): void {
-    const { counts, oldestDueAt } = this.#last!;
+    const { counts, oldestDueAt } = this.#last ?? {};
     const shown = JSON.stringify([counts, oldestDueAt]);
     this.#idleMs = shown === this.#shown ? Math.min(2 * this.#idleMs, IDLE_PERIOD_MS) : PERIOD_MS;
     this.#idleUntil = performance.now() + this.#idleMs;
@@ -133,10 +135,10 @@ export class StateCounter {
   }
 
   /** Counts those that are done, unless their last count rests. */
-  async #countDone(): Promise<Count> {
+  async #countDone(): Promise<void> {
     const start = performance.now();
-    if (this.#done && start < this.#nextDoneAt) return this.#done;
-    const countedAt = Date.now();
+    if (start < this.#done.nextAt) return;
+    const at = Date.now();
     let count = 0;
     let newestAt: number | undefined;
     const list = this.#store.list({ state: "done", order: "newest", maxReads: MAX_READS });
@@ -144,15 +146,14 @@ export class StateCounter {
       newestAt ??= receivedAt;
       if (this.#ending.signal.aborted || ++count > MAX_COUNT) break;
     }
-    this.#nextDoneAt = nextAfter(start);
-    this.#doneCountedAt = countedAt;
+    const isMore = list.cursor !== undefined;
+    this.#done = { ...bounded({ count, isMore }), at, nextAt: nextAfter(start) };
     this.#newestDoneAt = newestAt;
-    return this.#done = bounded({ count, isMore: list.cursor !== undefined });
   }
 }
 
 /** Bounds a count to the largest number that is counted. */
-function bounded({ count, isMore }: Count): Count {
+function bounded({ count, isMore }: BoundedCount): BoundedCount {
   return { count: Math.min(count, MAX_COUNT), isMore: isMore || count > MAX_COUNT };
 }
 
@@ -163,8 +164,5 @@ function nextAfter(start: number): number {
 }
 
 /** Waits for a task that does not reject, for a time at most. */
-export async function within(ms: number, task: Promise<void>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([task, promise]).finally(() => clearTimeout(timer));
-}
+export const within = (ms: number, task: Promise<void>): Promise<void> =>
+  withDeadline(task, ms).catch(() => {});

@@ -1,49 +1,138 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import type { DeliveryDetails } from "./_console_data.ts";
-import { aboutOf, nameOf, placeOf, senderOf } from "./_event_names.ts";
+import type { ConsoleData } from "./_console_data.ts";
 import {
+  aboutOf,
   countText,
   duration,
+  eventsIn,
   type Html,
   link,
+  nameOf,
   number,
+  placeOf,
+  recordOf,
+  senderOf,
   shown,
   stateBadge,
   time,
+  waitOf,
 } from "./_format.ts";
+import { payloadResponse, redirect, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
-import { KIND_NAMES, type PageContext } from "./_layout.ts";
-import { kindsFor } from "./_query.ts";
-import { waitOf } from "./_waiting.ts";
+import {
+  actLinks,
+  type Content,
+  facts,
+  isOperator,
+  type Page,
+  type PageContext,
+  type Visit,
+} from "./_layout.ts";
+import { kindsFor, text } from "./_query.ts";
+import type { DeliveryDetails } from "./_search.ts";
 
 /** Most names of parts and of other events that are shown. */
 const MAX_NAMES = 50;
 
-/** Makes the body of the page of one delivery; without its payload if that is undefined, and null if it is not kept. */
-export function deliveryPage(
+/** Answers with the page of a delivery. */
+export async function delivery(visit: Visit): Promise<Page | Response> {
+  const { data, parameters, context, isPoll } = visit;
+  const id = text(parameters, "id");
+  const details = id === undefined ? null : await data.details(id);
+  // The page of an event that is gone does not turn into that of another one.
+  const meant = details || isPoll || id === undefined ? undefined : await meantBy(data, id);
+  if (meant !== undefined) return redirect(link("delivery", { id: meant }));
+  if (!details) throw noSuchEvent();
+  const { event } = details;
+  const record = recordOf(event);
+  const body = record
+    ? deliveryPage(record, details, await payloadFor(record, visit), context)
+    : unreadable(event, context);
+  const title = record ? aboutOf(record) : "Delivery";
+  return { title, at: "deliveries", body, isLive: record !== undefined };
+}
+
+/** Answers with the bytes of a payload. */
+export async function payload({ data, parameters, context }: Visit): Promise<Response> {
+  const record = recordOf((await found(data, text(parameters, "id"))).event);
+  if (context.hidesPayloads) throw new Refusal(403, "Hidden", "Payloads are not shown here.");
+  const payload = record && await data.payload(record);
+  if (payload) return payloadResponse(payload);
+  throw new Refusal(404, "Not kept", "The payload of this event is not kept.");
+}
+
+/**
+ * Reads a delivery.
+ *
+ * @throws {Refusal} If there is none of this id.
+ */
+export async function found(data: ConsoleData, id: string | undefined): Promise<DeliveryDetails> {
+  const details = id === undefined ? null : await data.details(id);
+  if (details) return details;
+  throw noSuchEvent();
+}
+
+const noSuchEvent = () =>
+  new Refusal(
+    404,
+    "No such event",
+    "No event with this id is stored. Ids begin with the platform's name, as in github:72d3162e-…. " +
+      "Done ones are forgotten after the retention.",
+  );
+
+/**
+ * Finds the id of the event that a text means: an id with blanks around it, or a delivery id, as the platforms' pages
+ * show it.
+ *
+ * @returns The id; undefined if there is no such event.
+ * @throws {Refusal} If several events have the delivery id.
+ */
+async function meantBy(data: ConsoleData, text: string): Promise<string | undefined> {
+  const id = text.trim();
+  if (id.includes(":")) return await data.details(id) ? id : undefined;
+  const found = await data.withDeliveryId(id);
+  if (found.length < 2) return found[0];
+  throw new Refusal(
+    409,
+    "Several events",
+    "Several events have this delivery id. Put the name of the platform before it, as in github:72d3162e-….",
+  );
+}
+
+/**
+ * Reads the payload that a page shows: null if it is not kept, undefined if the page refreshes and keeps the one that
+ * it has.
+ */
+async function payloadFor(
+  record: EventRecord,
+  { data, context, isPoll }: Visit,
+): Promise<Uint8Array | null | undefined> {
+  if (isPoll && record.state !== "done") return undefined;
+  if (context.hidesPayloads) return null;
+  const payload = await data.payload(record);
+  return isPoll && payload ? undefined : payload;
+}
+
+/** Makes the page of a delivery; without its payload if that is undefined, and null if it is not kept. */
+function deliveryPage(
+  record: EventRecord,
   details: DeliveryDetails,
   payload: Uint8Array | null | undefined,
   context: PageContext,
-  now: number = Date.now(),
 ): Html {
-  const { event } = details;
-  if (event.state === "unreadable") return unreadable(event, context);
-  const record = event as EventRecord;
-  const ended = record.state === "done" || record.state === "dead";
+  const { id, state, outcome } = record;
+  const ended = state === "done" || state === "dead";
+  const isGone = state === "done" && payload === null && !context.hidesPayloads;
   return html`
     <div data-live="${ended ? "rest" : ""}">
-      <div class="head"><h1>${nameOf(record)}</h1>${stateBadge(record.state)}${record.outcome &&
-        html`<span class="dim">${record.outcome}</span>`}${actions(
-          record,
-          payload !== null || context.hidesPayloads,
-          context,
-        )}</div>
+      <div class="head"><h1>${nameOf(record)}</h1>${stateBadge(state)}${outcome &&
+        html`<span class="dim">${outcome}</span>`}${actions(state, id, context, isGone)}</div>
       <div class="cols">
-        <section><h2 class="first">Timeline</h2>${timeline(record, context, now)}</section>
+        <section><h2 class="first">Timeline</h2>${timeline(record, context, Date.now())}</section>
         <section>
           <h2 class="first">Facts</h2>
-          <dl>${facts(record, details, context)}</dl>
+          ${facts(factsOf(record, details, context))}
         </section>
       </div>
     </div>
@@ -54,7 +143,7 @@ export function deliveryPage(
 
 function unreadable({ id, receivedAt }: StoredEvent, context: PageContext): Html {
   return html`
-    <div class="head"><h1>Event of another version</h1>${stateBadge("unreadable")}${buttons(
+    <div class="head"><h1>Event of another version</h1>${stateBadge("unreadable")}${actions(
       "unreadable",
       id,
       context,
@@ -63,91 +152,74 @@ function unreadable({ id, receivedAt }: StoredEvent, context: PageContext): Html
       <p>This version cannot read its record: a newer one wrote it, or it is damaged. It is left
     as it is until a version that can read it comes, or somebody purges it.</p>
     </div>
-    <dl>
-      <dt>id</dt>
-      <dd class="mono">${shown(id, 1_000)}</dd>
-      <dt>received</dt>
-      <dd>${time(receivedAt)}</dd>
-    </dl>
+    ${facts([["id", shown(id, 1_000), "mono"], ["received", time(receivedAt)]])}
   `;
 }
 
-function actions(record: EventRecord, isKept: boolean, context: PageContext): Html | undefined {
-  return buttons(record.state, record.id, context, record.state === "done" && !isKept);
-}
-
-function buttons(
+/** Shows the acts that an operator can do; an event whose payload is gone cannot be replayed. */
+function actions(
   state: StoredEvent["state"],
   id: string,
-  { session }: PageContext,
+  context: PageContext,
   isGone = false,
 ): Html | undefined {
-  if (session?.role !== "operator") return undefined;
+  if (!isOperator(context)) return undefined;
   const kinds = kindsFor(state).filter((kind) => kind !== "replay" || !isGone);
-  return html`<div class="row">${
-    kinds.map((kind) =>
-      html`<a class="button" href="${link("act", { kind, id })}">${KIND_NAMES[kind]}…</a>`
-    )
-  }</div>`;
+  return html`<div class="row">${actLinks(kinds, { id })}</div>`;
 }
+
+/** Makes an item of the timeline: its style, its title, what is beside the title, and what is below. */
+const item = (
+  style: string,
+  title: string,
+  beside: Content,
+  below: Content,
+  more?: Content,
+): Html =>
+  html`
+    <li
+      class="${style}"><b>${title}</b>${beside && html`
+        <span class="dim">${beside}</span>
+      `}<div class="dim">${below}</div>${more}</li>
+  `;
 
 function timeline(record: EventRecord, context: PageContext, now: number): Html {
-  const { attempts, attempt, lease, waitingFor, putOff, settledAt, state } = record;
+  const { attempts, attempt, lease, settledAt, state, handledWith, cancelRequestedAt } = record;
   const missing = attempt - (lease ? 1 : 0) - attempts.length;
-  return html`
-    <ol
-      class="line">${state === "queued" && upcoming(record, now)}${waitingFor &&
-        html`
-          <li
-            class="parked"><b>Waits to be woken</b> <div>${!context.hidesPayloads &&
-              html`
-                for <span class="mono">${shown(waitingFor.name)}</span>,
-              `}until ${time(waitingFor.until)}</div></li>
-        `}${lease &&
-        html`
-          <li
-            class="running"><b>Attempt ${attempt} is running</b> <span class="dim">for ${duration(
-              now - lease.startedAt,
-            )}</span><div class="dim">since ${time(lease.startedAt)}; leased until ${time(
-              lease.until,
-            )} by ${shown(lease.owner, 60)}</div></li>
-        `}${record.cancelRequestedAt !== undefined &&
-        html`<li class="dead"><b>Cancelled</b>${
-          record.batch && record.batch.events > 1 &&
-          html`
-            <span class="dim">with all ${number(record.batch.events)} of its batch</span>
-          `
-        }<div class="dim">${time(record.cancelRequestedAt)}</div></li>`}${settledAt !== null &&
-        attempts.at(-1)?.endedAt !== settledAt &&
-        html`<li class="${state}"><b>${state === "done" ? "Done" : "Dead"}</b><div class="dim">${
-          time(settledAt)
-        }${
-          record.handledWith &&
-          html`, with <a href="${
-            link("delivery", { id: record.handledWith })
-          }">the first of its batch</a>`
-        }</div></li>`}${putOff && putOffItem(putOff, context)}${attempts.toReversed().map((each) =>
-          attemptItem(each, context)
-        )}${missing > 0 &&
-        html`<li class="dim"><span class="dim">${
-          number(missing)
-        } earlier attempts are not kept</span></li>`}<li class="dim"><b>Received</b><div class="dim">${time(
-          record.receivedAt,
-        )}</div></li></ol>
-  `;
-}
-
-function putOffItem(
-  { at, times, reason }: NonNullable<EventRecord["putOff"]>,
-  { hidesPayloads }: PageContext,
-): Html {
-  const often = times === 1 ? "Put off" : `Put off ${number(times)} times`;
-  return html`
-    <li
-      class="queued"><b>${often}</b> <span class="dim">without counting</span><div class="dim">${time(
-        at,
-      )}</div>${!hidesPayloads && html`<pre>${shown(reason, 1_000)}</pre>`}</li>
-  `;
+  const isSettledOtherwise = settledAt !== null && attempts.at(-1)?.endedAt !== settledAt;
+  return html`<ol class="line">${[
+    state === "queued" && upcoming(record, now),
+    parked(record, context),
+    lease && item(
+      "running",
+      `Attempt ${attempt} is running`,
+      `for ${duration(now - lease.startedAt)}`,
+      html`since ${time(lease.startedAt)}; leased until ${time(lease.until)} by ${
+        shown(lease.owner, 60)
+      }`,
+    ),
+    cancelRequestedAt !== undefined && item(
+      "dead",
+      "Cancelled",
+      eventsIn(record) > 1 && `with all ${number(eventsIn(record))} of its batch`,
+      time(cancelRequestedAt),
+    ),
+    isSettledOtherwise && item(
+      state,
+      state === "done" ? "Done" : "Dead",
+      undefined,
+      html`${time(settledAt)}${
+        handledWith && html`, with ${linkTo(handledWith, "the first of its batch")}`
+      }`,
+    ),
+    putOff(record, context),
+    ...attempts.toReversed().map((each) => attemptItem(each, context)),
+    missing > 0 &&
+    html`<li class="dim"><span class="dim">${
+      number(missing)
+    } earlier attempts are not kept</span></li>`,
+    item("dim", "Received", undefined, time(record.receivedAt)),
+  ]}</ol>`;
 }
 
 function upcoming(record: EventRecord, now: number): Html {
@@ -155,59 +227,69 @@ function upcoming(record: EventRecord, now: number): Html {
   if (dueAt === null) {
     return html`<li class="queued"><b>Waits for the others of its ordering group</b></li>`;
   }
-  const name = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
-  return html`
-    <li
-      class="queued"><b>${name}</b> <span class="dim">${waitOf(
-        record,
-        now,
-      )}</span><div class="dim">${time(
-        dueAt,
-      )}</div></li>
+  const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
+  return item("queued", title, waitOf(record, now), time(dueAt));
+}
+
+function parked({ waitingFor }: EventRecord, { hidesPayloads }: PageContext): Content {
+  if (!waitingFor) return undefined;
+  const name = !hidesPayloads && html`
+    for <span class="mono">${shown(waitingFor.name)}</span>,
   `;
+  return item(
+    "parked",
+    "Waits to be woken",
+    undefined,
+    html`${name}until ${time(waitingFor.until)}`,
+  );
+}
+
+function putOff({ putOff }: EventRecord, { hidesPayloads }: PageContext): Content {
+  if (!putOff) return undefined;
+  const { at, times, reason } = putOff;
+  const often = times === 1 ? "Put off" : `Put off ${number(times)} times`;
+  const why = !hidesPayloads && html`<pre>${shown(reason, 1_000)}</pre>`;
+  return item("queued", often, "without counting", time(at), why);
 }
 
 function attemptItem(
   { attempt, startedAt, endedAt, outcome, error }: EventRecord["attempts"][number],
   { hidesPayloads }: PageContext,
 ): Html {
-  const state = outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead";
-  return html`
-    <li
-      class="${state}"><b>Attempt ${attempt} ${outcome === "expired"
-        ? "never ended"
-        : outcome}</b> <span class="dim">after ${duration(
-          endedAt - startedAt,
-        )}</span><div class="dim">${time(startedAt)}</div>${error !== undefined &&
-        html`<pre>${hidesPayloads ? nameOfError(error) : shown(error, 2_000)}</pre>`}</li>
-  `;
-}
-
-/** Says in which batch an event is handled, or was; undefined if in none, as far as is known by now. */
-function batchOf(
-  { batch, group, handledWith }: EventRecord,
-  first: EventRecord | undefined,
-): Html | string | undefined {
-  if (batch) return `first of ${number(batch.events)} events`;
-  const isIn = first?.batch && group && group.position <= first.batch.last;
-  const id = handledWith ?? (isIn ? first.id : undefined);
-  return id === undefined
-    ? undefined
-    : html`handled together with <a href="${link("delivery", { id })}">the first one</a>`;
+  const style = outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead";
+  const title = `Attempt ${attempt} ${outcome === "expired" ? "never ended" : outcome}`;
+  const why = error !== undefined &&
+    html`<pre>${hidesPayloads ? nameOfError(error) : shown(error, 2_000)}</pre>`;
+  return item(style, title, `after ${duration(endedAt - startedAt)}`, time(startedAt), why);
 }
 
 /** Names the kind of an error, and nothing that a handler has put into it. */
 const nameOfError = (error: string): string =>
   /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
-function facts(
+const linkTo = (id: string, text: string): Html =>
+  html`<a href="${link("delivery", { id })}">${text}</a>`;
+
+/** Says in which batch an event is handled, or was; undefined if in none, as far as is known by now. */
+function batchOf(
+  { batch, group, handledWith }: EventRecord,
+  first: EventRecord | undefined,
+): Content {
+  if (batch) return `first of ${number(batch.events)} events`;
+  const isIn = first?.batch && group && group.position <= first.batch.last;
+  const id = handledWith ?? (isIn ? first.id : undefined);
+  return id !== undefined && html`handled together with ${linkTo(id, "the first one")}`;
+}
+
+const mono = (text: string): Html => html`<span class="mono">${shown(text, 1_000)}</span>`;
+
+function factsOf(
   record: EventRecord,
   { before, first, emitted, related }: DeliveryDetails,
   { hidesPayloads }: PageContext,
-): Html[] {
-  const { id, intake, source, deliveryId, requestId, orderingKey, progress } = record;
+): [string, Content][] {
+  const { id, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
-  const place = placeOf(record);
   const names = first ? new Map([...related, [first.id, first]]) : related;
   const one = (id: string) =>
     html`${
@@ -216,19 +298,15 @@ function facts(
       `
     }<a class="mono" href="${link("delivery", { id })}">${shown(id, 120)}</a>`;
   const events = (ids: readonly string[]) =>
-    ids.slice(0, MAX_NAMES).map((each) => html`<div>${one(each)}</div>`);
-  const mono = (text: string) => html`<span class="mono">${shown(text, 1_000)}</span>`;
-  const list: readonly (readonly [string, unknown])[] = [
+    ids.length > 0 && html`${ids.slice(0, MAX_NAMES).map((each) => html`<div>${one(each)}</div>`)}`;
+  return [
     ["id", mono(id)],
     [
       "source",
       intake && intake !== source ? `${shown(source)}, at ${shown(intake)}` : shown(source),
     ],
-    [record.chat ? "chat" : "repository", place],
-    [
-      "sender",
-      !hidesPayloads && senderOf(record),
-    ],
+    [record.chat ? "chat" : "repository", placeOf(record)],
+    ["sender", !hidesPayloads && senderOf(record)],
     ["delivery id", deliveryId !== undefined && mono(deliveryId)],
     ["request id", requestId !== null && mono(requestId)],
     ["trace id", traceId !== undefined && mono(traceId)],
@@ -238,36 +316,29 @@ function facts(
       html`<a class="mono" href="${link("deliveries", { group: orderingKey })}">${
         shown(orderingKey, 300)
       }</a>${before && html`<br>${countText(before)} before it`}${
-        first &&
-        html`, first ${one(first.id)} ${stateBadge(first.state)}`
+        first && html`, first ${one(first.id)} ${stateBadge(first.state)}`
       }`,
     ],
     ["attempts", number(record.attempt)],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
-    [
-      "done parts",
-      progress && progress.length > 0 && hidesPayloads
-        ? number(progress.length)
-        : progress && progress.length > 0 && html`${
-          progress.slice(0, MAX_NAMES).map((each) =>
-            html`
-              ${mono(each)}
-            `
-          )
-        }${progress.length > MAX_NAMES && `and ${number(progress.length - MAX_NAMES)} more`}`,
-    ],
+    ["done parts", doneParts(record, hidesPayloads)],
     ["batch", batchOf(record, first)],
-    ["caused by", record.causedBy !== undefined && events([record.causedBy])],
-    ["emitted", emitted.length > 0 && events(emitted)],
+    ["caused by", causedBy !== undefined && events([causedBy])],
+    ["emitted", events(emitted)],
     ["size", record.payload && `${number(record.payload.size)} bytes`],
   ];
-  return list.filter(([, value]) => value !== undefined && value !== false && value !== null)
-    .map(([name, value]) =>
+}
+
+function doneParts({ progress = [] }: EventRecord, hidesPayloads: boolean): Content {
+  if (progress.length === 0 || hidesPayloads) return progress.length > 0 && number(progress.length);
+  const more = progress.length - MAX_NAMES;
+  return html`${
+    progress.slice(0, MAX_NAMES).map((each) =>
       html`
-        <dt>${name}</dt>
-        <dd>${value as Html}</dd>
+        ${mono(each)}
       `
-    );
+    )
+  }${more > 0 && `and ${number(more)} more`}`;
 }
 
 function payloadOf(

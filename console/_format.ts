@@ -1,7 +1,13 @@
+/**
+ * Values and events as pages show them, in a few characters.
+ *
+ * @module
+ */
 import { html } from "@hono/hono/html";
-import type { EventState, StoredEvent } from "../events/mod.ts";
-import type { Count } from "./_console_data.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
 import { MAX_COUNT } from "./_counts.ts";
+import type { State } from "./_query.ts";
 
 /** Part of a page, with everything in it escaped. */
 export type Html = ReturnType<typeof html>;
@@ -31,7 +37,7 @@ export function shown(text: string, max = 200): string {
 export const number = (value: number): string => value.toLocaleString("en-US");
 
 /** Formats a count: `10,000+` beyond the largest one, and `at least 980` if it was cut short. */
-export function countText({ count, isMore }: Count): string {
+export function countText({ count, isMore }: BoundedCount): string {
   if (!isMore) return number(count);
   return count < MAX_COUNT ? `at least ${number(count)}` : `${number(count)}+`;
 }
@@ -67,24 +73,80 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
   return html`<time datetime="${iso}" data-form="${form}" title="${iso}">${text}</time>`;
 }
 
-/** States in the order of an event's life. */
-export const STATES: readonly EventState[] = ["queued", "running", "parked", "done", "dead"];
-
-/** Names of states for people. */
-export const STATE_NAMES: Readonly<Record<StoredEvent["state"], string>> = {
-  ...{ queued: "waiting", running: "running", parked: "parked", done: "done", dead: "dead" },
-  unreadable: "unreadable",
-};
+/** Names a state for people. */
+export const stateName = (state: State): string => state === "queued" ? "waiting" : state;
 
 /** Shows a state, by its colour and its name. */
-export function stateBadge(state: StoredEvent["state"]): Html {
-  return html`<span class="state ${state}">${STATE_NAMES[state] ?? "unknown"}</span>`;
+export function stateBadge(state: State): Html {
+  return html`<span class="state ${state}">${stateName(state)}</span>`;
 }
 
 /** Makes a relative URL of a page: all pages lie beside each other, so it works below any prefix. */
-export function link(page: string, parameters: Readonly<Record<string, unknown>> = {}): string {
-  const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined)
-    .map(([name, value]) => [name, String(value)]);
+export function link(page: string, parameters: object = {}): string {
+  const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined);
   const query = new URLSearchParams(pairs).toString();
-  return query === "" ? page || "./" : `${page || "./"}?${query}`;
+  return `${page || "./"}${query && `?${query}`}`;
+}
+
+/** Returns the record of an event; undefined if this version cannot read it. */
+export const recordOf = (event: StoredEvent): EventRecord | undefined =>
+  event.state === "unreadable" ? undefined : event as EventRecord;
+
+/** Counts the events that are handled together, if an event is the first one of a batch. */
+export const eventsIn = (event: StoredEvent): number => recordOf(event)?.batch?.events ?? 1;
+
+/** Names an event by its type and action. */
+export const nameOf = ({ type, action }: EventRecord): string =>
+  shown(action === undefined ? type : `${type}.${action}`, 120);
+
+/** Names the repository or the chat of an event; undefined without one. */
+export const placeOf = ({ repository, chat }: EventRecord): string | undefined =>
+  repository ? shown(repository.fullName, 150) : chat ? `chat ${chat.id}` : undefined;
+
+/** Names the user who caused an event; undefined without one. */
+export const senderOf = ({ sender }: EventRecord): string | undefined =>
+  sender && `${shown(sender.name ?? String(sender.id))}${sender.isBot ? " (bot)" : ""}`;
+
+/** Names an event so that a person recognizes it, without who caused it: some readers may not see that. */
+export function aboutOf(record: EventRecord): string {
+  const place = placeOf(record);
+  return place === undefined ? nameOf(record) : `${nameOf(record)} in ${place}`;
+}
+
+/** Time for which an event may be due before its page says for how long it has been. */
+const SOON_MS = 5_000;
+
+/**
+ * Says what an open event waits for, in a few words: a retry, a time, others of its ordering group, an answer.
+ * Only its record is read.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The words; undefined if the state alone says it.
+ */
+export function waitOf(record: EventRecord, now: number): string | undefined {
+  const { state, lease, waitingFor, cancelRequestedAt } = record;
+  if (state === "queued") return nextOf(record, now);
+  if (state === "parked" && waitingFor) {
+    const left = waitingFor.until - now;
+    return left > 0 ? `${duration(left)} at most` : "its time is over";
+  }
+  if (state !== "running") return undefined;
+  if (lease && lease.until < now - SOON_MS) return `lease over for ${duration(now - lease.until)}`;
+  return cancelRequestedAt === undefined ? undefined : "cancelled";
+}
+
+function nextOf(
+  { dueAt, quiet, batch, attempt, putOff, attempts }: EventRecord,
+  now: number,
+): string {
+  if (dueAt === null) return "behind others";
+  const left = dueAt - now;
+  if (left <= -SOON_MS) return `due for ${duration(-left)}`;
+  if (left <= 0) return "due";
+  const time = `in ${duration(left)}`;
+  // Its handler has put it off since its last attempt ended.
+  if (putOff && putOff.at >= (attempts.at(-1)?.endedAt ?? -Infinity)) return `put off, ${time}`;
+  if (attempt > 0) return `retry ${time}`;
+  return quiet && !batch ? `until quiet, ${time}` : `planned ${time}`;
 }

@@ -1,6 +1,15 @@
+/**
+ * Answers of the console and forms that it takes: the headers of all responses, the files that pages load, the check
+ * where a form comes from, and its reading.
+ *
+ * @module
+ */
 import type { Context } from "@hono/hono";
-import type { Asset } from "./_assets.ts";
+import { createHash } from "node:crypto";
+import { type BodyReader, bodyReader } from "../core/body_reader.ts";
 import type { Html } from "./_format.ts";
+import { SCRIPT } from "./_script.ts";
+import { STYLE } from "./_style.ts";
 
 /**
  * Policy of all pages: they load their own style and script, and nothing else; nobody frames them; forms
@@ -22,6 +31,25 @@ const HEADERS: Readonly<Record<string, string>> = {
   "Cache-Control": "no-store",
 };
 
+/** Refusal of a request, as a page. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** Refusal of a parameter that has a value it may not have. The message never has the value. */
+export class ParameterError extends Refusal {
+  constructor(flaw: string) {
+    super(400, "Wrong parameter", `Cannot show the page: ${flaw}.`);
+  }
+}
+
 /** Makes an answer with a page. */
 export function pageResponse(
   page: Html,
@@ -39,12 +67,6 @@ export function redirect(to: string, cookies: readonly string[] = []): Response 
   return new Response(null, { status: 303, headers });
 }
 
-/** Makes an answer with a file that pages load. */
-export function assetResponse({ type, content }: Asset): Response {
-  const caching = { "Cache-Control": "public, max-age=31536000, immutable" };
-  return new Response(content, { headers: { ...HEADERS, ...caching, "Content-Type": type } });
-}
-
 /** Makes an answer with a payload: as plain text that no browser opens, since others have written it. */
 export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
   return new Response(payload, {
@@ -57,6 +79,32 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
   });
 }
 
+const ICON =
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" ` +
+  `rx="3.5" fill="#2b5fd9"/><path d="M3.5 11V8.5M8 11V4.5M12.5 11V7" stroke="#fff" stroke-width="2.2"/></svg>`;
+
+/** Files that pages load. */
+export const ASSETS = {
+  style: asset("style", "css", "text/css", STYLE),
+  script: asset("script", "js", "text/javascript", SCRIPT),
+  icon: asset("icon", "svg", "image/svg+xml", ICON),
+} as const;
+
+/** Makes a file. Its name has a hash of its content, so it may be cached for good. */
+function asset(name: string, extension: string, type: string, content: string) {
+  const hash = createHash("sha256").update(content).digest("hex").slice(0, 12);
+  return { name: `${name}-${hash}.${extension}`, type: `${type}; charset=utf-8`, content };
+}
+
+/** Makes the answer with a file that pages load; undefined if there is none with this name. */
+export function assetResponse(name: string): Response | undefined {
+  const asset = Object.values(ASSETS).find((each) => each.name === name);
+  if (!asset) return undefined;
+  const caching = { "Cache-Control": "public, max-age=31536000, immutable" };
+  const headers = { ...HEADERS, ...caching, "Content-Type": asset.type };
+  return new Response(asset.content, { headers });
+}
+
 /**
  * Part in front of the app: nothing, a trusted reverse proxy, which names scheme and host in headers, or Deno
  * Deploy, which ends TLS and does not say so.
@@ -65,12 +113,8 @@ export type Front = "nothing" | "proxy" | "deploy";
 
 /**
  * Tells whether a form was sent by a page of the console. Browsers send `Origin` with every form, and no page
- * of another site can choose it. Its host must be that of `Host` and, where a proxy names one, that of
+ * of another site can choose it. Its host must be the one in `Host` and, where a proxy names one, the one in
  * `X-Forwarded-Host`: so a header that a client has sent, and a proxy has passed on, allows nothing.
- *
- * @param c The context.
- * @param front The part in front of the app.
- * @returns True if so.
  */
 export function isFromHere(c: Context, front: Front): boolean {
   const site = c.req.header("Sec-Fetch-Site");
@@ -99,7 +143,90 @@ function schemeOf(c: Context, front: Front): string | undefined {
   return told ?? (front === "deploy" && own === "http" ? undefined : own);
 }
 
-/** Reads the last value of a header, which is that of the nearest proxy. */
+/** Reads the last value of a header, which the nearest proxy has written. */
 function lastOf(c: Context, name: string): string | undefined {
   return c.req.header(name)?.split(",").at(-1)?.trim();
+}
+
+/** Time for a form to arrive, in milliseconds. */
+export const FORM_TIMEOUT_MS = 10_000;
+
+/** Most forms that are read at the same time. */
+const MAX_READ = 32;
+
+/** Bytes that are read at a time. */
+const BUFFER_BYTES = 4_096;
+
+/**
+ * Reader of forms, a few at a time. A form that is being read takes memory, however little of it has come. One
+ * beyond the largest number takes the place of the oldest, so that forms that stand still keep nobody else's out:
+ * a browser's arrives within milliseconds.
+ */
+export class Forms {
+  /** Functions that give up a form that is being read, the oldest first. */
+  readonly #read = new Set<(why: Refusal) => void>();
+
+  /**
+   * Reads a form.
+   *
+   * @param c The context.
+   * @param maxBytes The largest size.
+   * @returns The fields.
+   * @throws {Refusal} 400 if it is no form, too large or ends early, 408 if it does not arrive in time, 503 if it
+   * has to make room.
+   */
+  async read(c: Context, maxBytes: number): Promise<URLSearchParams> {
+    const type = c.req.header("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
+    if (type !== "application/x-www-form-urlencoded") {
+      throw new ParameterError("the body is no form");
+    }
+    const { body } = c.req.raw;
+    if (!body) return new URLSearchParams();
+    const reader = bodyReader(body);
+    let why: Refusal | undefined;
+    const giveUp = (reason: Refusal) => {
+      why = reason;
+      reader.cancel();
+    };
+    this.#makeRoom();
+    this.#read.add(giveUp);
+    const timer = setTimeout(
+      () => giveUp(new Refusal(408, "Too slow", "The form did not arrive in time. Try again.")),
+      FORM_TIMEOUT_MS,
+    );
+    try {
+      const bytes = await collect(reader, maxBytes);
+      if (why) throw why;
+      return new URLSearchParams(new TextDecoder().decode(bytes));
+    } catch (error) {
+      if (error instanceof Refusal) throw error;
+      throw why ?? new Refusal(400, "Cut off", "The form ended early. Try again.");
+    } finally {
+      clearTimeout(timer);
+      this.#read.delete(giveUp);
+      reader.cancel();
+    }
+  }
+
+  #makeRoom(): void {
+    if (this.#read.size < MAX_READ) return;
+    const [oldest] = this.#read;
+    this.#read.delete(oldest!);
+    const headers = { "Retry-After": "1" };
+    oldest!(new Refusal(503, "Too busy", "Too many forms arrive at once. Try again.", headers));
+  }
+}
+
+async function collect(reader: BodyReader, maxBytes: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(maxBytes);
+  let size = 0;
+  for (;;) {
+    const chunk = await reader.read(BUFFER_BYTES);
+    if (!chunk) return bytes.subarray(0, size);
+    if (size + chunk.length > maxBytes) {
+      throw new ParameterError(`the form has more than ${maxBytes} bytes`);
+    }
+    bytes.set(chunk, size);
+    size += chunk.length;
+  }
 }

@@ -1,11 +1,16 @@
+/**
+ * The frame of all pages, and the parts that several of them have.
+ *
+ * @module
+ */
 import { html, raw } from "@hono/hono/html";
-import { ASSETS } from "./_assets.ts";
-import type { ActKind } from "./_console_data.ts";
-import { type Html, shown } from "./_format.ts";
-import type { Session } from "./_session.ts";
-import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { type Html, link, shown } from "./_format.ts";
+import { ASSETS, type Refusal } from "./_http.ts";
+import type { Session } from "./_login.ts";
+import type { ActKind } from "./_query.ts";
 
-/** Parts that every page shows. */
+/** App and reader that a page is made for. */
 export interface PageContext {
   /** Name of the app. */
   readonly name: string;
@@ -31,16 +36,42 @@ export interface Page {
   readonly isLive?: boolean | undefined;
 }
 
+/** Request of a reader whose session is valid. */
+export interface Visit {
+  readonly data: ConsoleData;
+  readonly context: PageContext & { readonly session: Session };
+  /** Parameters of the page, or fields of the form. */
+  readonly parameters: URLSearchParams;
+  /** True if the page only refreshes itself. */
+  readonly isPoll: boolean;
+  /** Session and address of the reader, for people: `operator 3f2a from 203.0.113.7`. */
+  readonly by: string;
+}
+
+/** Answer to a visit: a page, or a response that is none. */
+export type Answering = (visit: Visit) => Promise<Page | Response> | Page | Response;
+
+/** Answers to an operator who sends examples: the page, and what follows its form. */
+export interface SendAnswers {
+  readonly page: Answering;
+  readonly form: Answering;
+  /** Largest form. */
+  readonly maxBytes: number;
+}
+
 /** Names of the kinds of acts for people. */
 export const KIND_NAMES: Readonly<Record<ActKind, string>> = {
   ...{ replay: "Replay", cancel: "Cancel", purge: "Purge" },
 };
 
+/** Tells whether a reader may act. */
+export const isOperator = ({ session }: PageContext): boolean => session?.role === "operator";
+
 /** Makes a whole page. */
 export function layout(context: PageContext, { title, at, body, isLive }: Page): Html {
   const { name, environment, session, sendsExamples } = context;
-  const pages = [["", "Overview"], ["deliveries", "Deliveries"], ["acts", "Acts"]];
-  if (sendsExamples && session?.role === "operator") pages.push(["send", "Send"]);
+  const pages = [["", "Overview"], ["deliveries", "Deliveries"], ["acts", "Acts"]] as const;
+  const all = sendsExamples && isOperator(context) ? [...pages, ["send", "Send"] as const] : pages;
   const shownName = shown(name, 60);
   return html`
     <!doctype html>
@@ -60,11 +91,9 @@ export function layout(context: PageContext, { title, at, body, isLive }: Page):
       html`
         <header class="top">
           <div><span class="brand">${shownName}${environment &&
-            html`<span class="badge">${shown(environment, 40)}</span>`}</span>
-        <nav aria-label="Pages">${pages.map(([page, text]) =>
-          html`
-            <a href="${page || "./"}" ${raw(page === at ? ' aria-current="page"' : "")}>${text}</a>
-          `
+            html`<span class="badge">${shown(environment)}</span>`}</span>
+        <nav aria-label="Pages">${all.map(([page, text]) =>
+          html`<a href="${link(page)}" ${current(page === at, "page")}>${text}</a>`
         )}</nav>
         <div class="who">${isLive &&
           html`<button class="text" type="button" data-pause aria-pressed="false" hidden>Pause</button>
@@ -77,37 +106,84 @@ export function layout(context: PageContext, { title, at, body, isLive }: Page):
   `;
 }
 
-/** Makes the body of a page that says what is wrong. */
-export function messagePage(title: string, text: string, isKnown = true): Html {
+/** Marks the current one of several links. */
+export const current = (isCurrent: boolean, value = "true"): Html =>
+  raw(isCurrent ? `aria-current="${value}"` : "");
+
+/** Makes the attribute with the class of an element, if it has one. */
+const classed = (style = ""): Html => raw(style && ` class="${style}"`);
+
+/** Content of a part of a page: nothing if it is undefined, false or null. */
+export type Content = Html | string | undefined | false | null;
+
+/** Makes a list of facts, each with its name and perhaps a class, without those that have no content. */
+export function facts(list: readonly (readonly [string, Content, style?: string])[]): Html {
+  const known = list.filter(([, value]) => (value ?? false) !== false);
+  return html`<dl>${
+    known.map(([name, value, style]) =>
+      html`
+        <dt>${name}</dt>
+        <dd${classed(style)}>${value}</dd>
+      `
+    )
+  }</dl>`;
+}
+
+/** Makes a cell of a table, which may be as wide as several. */
+export const td = (content: Content, style?: string, span = 1): Html =>
+  html`<td${classed(style)}${raw(span > 1 ? ` colspan="${span}"` : "")}>${content}</td>`;
+
+/**
+ * Makes a table that scrolls in itself, also by keyboard. Its rows have no end tags, as HTML allows: a page may have a
+ * hundred.
+ *
+ * @param label Name of the table.
+ * @param columns The columns by their names, each with its class.
+ * @param rows The cells of each row.
+ * @param parts The class, and what to say without rows.
+ * @returns The table.
+ */
+export function table(
+  label: string,
+  columns: Readonly<Record<string, string>>,
+  rows: readonly (readonly Html[])[],
+  { style, empty }: { readonly style?: string; readonly empty?: string } = {},
+): Html {
+  const names = Object.entries(columns);
+  const headings = names.map(([name, style]) =>
+    html`
+      <th scope="col" ${classed(style)}>${name}</th>
+    `
+  );
+  const nothing = [td(empty, "dim", names.length)];
   return html`
-    <h1>${title}</h1>
-    <div class="note bad" role="alert"><p>${text}</p>${isKnown &&
-      html`<p><a href="./">Overview</a></p>`}</div>
+    <div class="scroll" tabindex="0" role="group" aria-label="${label}">
+      <table${classed(style)}>
+        <thead>
+          <tr>${headings}</tr>
+        </thead>
+        <tbody>${(rows.length === 0 ? [nothing] : rows).map((cells) => html`<tr>${cells}`)}</tbody>
+        </table>
+        </div>
   `;
 }
 
-/** Makes the body of the login page. */
-export function loginPage(
-  name: string,
-  next: string | undefined,
-  flaw: string | undefined,
-): Html {
-  return html`<div class="login"><h1>${shown(name, 60)}</h1>
-${
-    flaw && html`
-      <div class="note bad" role="alert">
-        <p>${flaw}</p>
-      </div>
-    `
-  }
-${
-    next && !flaw &&
-    html`<p class="dim">Logged in already? <a data-next href="${next}">Go on to the page</a></p>`
-  }
-<form method="post" action="login">
-<input type="text" autocomplete="username" value="${name}" hidden>
-<label for="token">Token of a viewer or an operator</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="${MAX_TOKEN_LENGTH}">
-${next && html`<input type="hidden" name="next" value="${next}">`}
-<button class="go">Log in</button></form></div>`;
+/** Makes the body of a page that says what is wrong. */
+export function messagePage({ title, message }: Refusal, isKnown: boolean): Html {
+  return html`<h1>${title}</h1>
+<div class="note bad" role="alert"><p>${message}</p>${
+    isKnown && html`<p><a href="./">Overview</a></p>`
+  }</div>`;
 }
+
+/** Makes a box for something to read, or to be told. */
+export const note = (content: Content, style = "", role?: "alert" | "status"): Html =>
+  html`
+    <div class="note${style && ` ${style}`}" ${raw(role ? ` role="${role}"` : "")}>${content}</div>
+  `;
+
+/** Makes buttons for acts, or for what asks about them. */
+export const actLinks = (kinds: readonly ActKind[], choice: object): Html[] =>
+  kinds.map((kind) =>
+    html`<a class="button" href="${link("act", { kind, ...choice })}">${KIND_NAMES[kind]}…</a>`
+  );

@@ -1,23 +1,175 @@
+/**
+ * Sessions of readers, and the login that begins them.
+ *
+ * @module
+ */
 import type { Context } from "@hono/hono";
+import { html } from "@hono/hono/html";
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { type LogSink, writeLog } from "../core/mod.ts";
-import { clientIp } from "../middleware/mod.ts";
-import { link } from "./_format.ts";
-import { Forms } from "./_forms.ts";
-import { type Front, isSecure, pageResponse, redirect } from "./_http.ts";
-import { layout, loginPage, type PageContext } from "./_layout.ts";
-import {
-  LoginTries,
-  type Role,
-  type Session,
-  SESSION_MS,
-  Sessions,
-  type Tokens,
-} from "./_session.ts";
+import { clientIp, ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
+import { type Html, link, shown } from "./_format.ts";
+import { FORM_TIMEOUT_MS, Forms, type Front, isSecure, redirect } from "./_http.ts";
+import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
+
+/** Role of a reader: a viewer looks, an operator acts as well. */
+export type Role = "viewer" | "operator";
+
+/** Session of a reader. */
+export interface Session {
+  /** Role. */
+  readonly role: Role;
+  /** Id, for the records of acts. */
+  readonly id: string;
+  /** Time at which it ends, milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** Tokens that readers log in with. */
+export interface Tokens {
+  /** Token of viewers. */
+  readonly viewerToken?: string | undefined;
+  /** Token of operators. */
+  readonly operatorToken?: string | undefined;
+}
+
+/** Longest time until a session ends: a working day. */
+const SESSION_MS = 12 * 3_600_000;
+
+/** Part of that which a session begins with less: the clock of the instance that reads it may be behind. */
+const CLOCKS_MS = 60_000;
+
+/** Form of a cookie's value: role, end, id, signature. */
+const VALUE = /^(viewer|operator)\.([0-9a-z]{8,9})\.([0-9a-f]{16})\.([\w-]{43})$/;
+
+/** Secrets of a role. */
+interface RoleKeys {
+  readonly role: Role;
+  /** Digest of its token. */
+  readonly digest: Uint8Array;
+  /** Key that its sessions are signed with. */
+  readonly key: Uint8Array;
+}
+
+/**
+ * Sessions, which are in signed cookies and not in the KV: every instance of an app knows them.
+ *
+ * Each role has a key of its own, made of its token and of nothing else: whoever knows the token of one role
+ * cannot sign sessions of another, and they end when that token changes.
+ */
+export class Sessions {
+  readonly #roles: readonly RoleKeys[];
+  /**
+   * Id of all sessions together, for the name of their cookie. It is made of the key of the lowest role: if it
+   * depended on an operator's token, viewers could test guesses of that without being counted.
+   */
+  readonly id: string;
+
+  /**
+   * @param name The name of the app, so that no cookie is valid for another one.
+   * @param tokens The tokens.
+   */
+  constructor(name: string, { viewerToken, operatorToken }: Tokens) {
+    const tokens = [["operator", operatorToken], ["viewer", viewerToken]] as const;
+    this.#roles = tokens.flatMap(([role, token]) => {
+      if (token === undefined) return [];
+      const key = digestOf(JSON.stringify(["console session", name, role, token]));
+      return [{ role, digest: digestOf(token), key }];
+    });
+    const lowest = this.#roles.at(-1);
+    this.id = lowest
+      ? createHmac("sha256", lowest.key).update("cookie").digest("hex").slice(0, 8)
+      : "";
+  }
+
+  /** Finds the role that a token gives, in a time that does not depend on it; undefined for none. */
+  roleOf(token: string): Role | undefined {
+    const given = digestOf(token);
+    const [found] = this.#roles.filter(({ digest }) => timingSafeEqual(digest, given));
+    return found?.role;
+  }
+
+  /** Begins a session of a role that has a token, and makes the value of its cookie. */
+  begin(role: Role, now: number = Date.now()): string {
+    const id = randomBytes(8).toString("hex");
+    const content = `${role}.${(now + SESSION_MS - CLOCKS_MS).toString(36)}.${id}`;
+    return `${content}.${sign(this.#keyOf(role)!, content)}`;
+  }
+
+  /**
+   * Reads the value of a cookie; undefined if it is not valid, its role has no token, or it does not end within
+   * the length of a session.
+   */
+  read(value: string | undefined, now: number = Date.now()): Session | undefined {
+    const [, role, end, id, signature] = VALUE.exec(value ?? "") ?? [];
+    const key = this.#keyOf(role);
+    if (signature === undefined || !key) return undefined;
+    const expected = sign(key, `${role}.${end}.${id}`);
+    if (!timingSafeEqual(bytesOf(expected), bytesOf(signature))) return undefined;
+    const expiresAt = parseInt(end!, 36);
+    const isValid = expiresAt > now && expiresAt <= now + SESSION_MS;
+    return isValid ? { role: role as Role, id: id!, expiresAt } : undefined;
+  }
+
+  #keyOf(role: string | undefined): Uint8Array | undefined {
+    return this.#roles.find((each) => each.role === role)?.key;
+  }
+}
+
+const sign = (key: Uint8Array, content: string) =>
+  createHmac("sha256", key).update(content).digest("base64url");
+
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+const digestOf = (text: string): Uint8Array =>
+  new Uint8Array(createHash("sha256").update(text).digest());
+
+/** Tries that one address has in a minute, but for those with a right token. */
+const MAX_TRIES = 10;
+
+const WINDOW_MS = 60_000;
+
+/**
+ * Counts of tries, for each address by itself: by a limit for all together, anybody could keep operators from
+ * logging in. Nobody guesses a token of 32 random characters. A try counts from its beginning, so an address has
+ * no more forms under way than it has tries left.
+ */
+class LoginTries {
+  readonly #failed = new MemoryRateLimitStore({ maxKeys: 10_000 });
+  readonly #underWay = new Map<string, number>();
+
+  /**
+   * Begins a try, before anything of it is read.
+   *
+   * @returns 0 if the address may try; otherwise for how long it may not, in milliseconds.
+   */
+  begin(ip: string | undefined): number {
+    const key = keyOf(ip);
+    const { count, resetMs } = this.#failed.get(key, WINDOW_MS);
+    const underWay = this.#underWay.get(key) ?? 0;
+    if (count + underWay >= MAX_TRIES) return count >= MAX_TRIES ? resetMs : FORM_TIMEOUT_MS;
+    this.#underWay.set(key, underWay + 1);
+    return 0;
+  }
+
+  /** Ends a try. One without a right token has failed, whatever came of its form. */
+  end(ip: string | undefined, isRight: boolean): void {
+    const key = keyOf(ip);
+    const underWay = this.#underWay.get(key)! - 1;
+    if (underWay > 0) this.#underWay.set(key, underWay);
+    else this.#underWay.delete(key);
+    if (!isRight) this.#failed.increment(key, WINDOW_MS);
+  }
+}
+
+const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwork(ip);
+
+/** Pages that refresh themselves. */
+export const REFRESHED = ["", "deliveries", "delivery", "acts", "act", "progress"];
 
 /** Pages that are shown after a login, as they are linked. */
-const PAGES: ReadonlySet<string> = new Set([
-  ...["./", "deliveries", "delivery", "acts", "act", "progress", "send"],
-]);
+const PAGES = ["./", "send", ...REFRESHED.slice(1)];
 
 /** Largest form: a token and the page to go on to, as forms encode them. */
 const MAX_FORM_BYTES = 4_096;
@@ -33,19 +185,25 @@ interface LoginOptions extends Tokens {
   readonly log: LogSink;
 }
 
+/** Answers with a page for somebody who has not logged in. */
+type Respond = (
+  page: { readonly title: string; readonly body: Html },
+  status?: number,
+  headers?: Readonly<Record<string, string>>,
+) => Response;
+
 /** Login of a console: the form, the session's cookie, and the limit of tries. */
 export class Login {
   readonly #options: LoginOptions;
-  readonly #context: PageContext;
+  readonly #respond: Respond;
   readonly #sessions: Sessions;
   readonly #tries = new LoginTries();
   readonly #forms = new Forms();
   readonly #cookie: string;
 
-  /** Creates it, with what its page shows. */
-  constructor(options: LoginOptions, context: PageContext) {
+  constructor(options: LoginOptions, respond: Respond) {
     this.#options = options;
-    this.#context = context;
+    this.#respond = respond;
     this.#sessions = new Sessions(options.name, options);
     const name = options.name.replace(/[^\w-]/g, "-").slice(0, 40);
     this.#cookie = `console-${name}-${this.#sessions.id}`;
@@ -83,8 +241,7 @@ export class Login {
     headers: Readonly<Record<string, string>> = {},
   ): Response {
     const body = loginPage(this.#options.name, next, flaw);
-    const page = { title: "Log in", body };
-    return pageResponse(layout(this.#context, page), status, headers);
+    return this.#respond({ title: "Log in", body }, status, headers);
   }
 
   /** Answers the form. Of an address that has tried too often nothing is read. */
@@ -137,9 +294,31 @@ export class Login {
 /** Reads where a login leads to: one of the console's own pages, beside the login. */
 function pageBeside(next: string | undefined): string | undefined {
   const [, page, query] = /^(\.\/|[a-z]+)(\?[^\s#\\]{0,1000})?$/.exec(next ?? "") ?? [];
-  if (page === undefined || !PAGES.has(page)) return undefined;
+  if (page === undefined || !PAGES.includes(page)) return undefined;
   const beside = `${page}${query === undefined ? "" : `?${new URLSearchParams(query)}`}`;
   return new URLSearchParams({ next: beside }).toString().length <= MAX_NEXT_BYTES
     ? beside
     : undefined;
+}
+
+/** Makes the body of the login page. */
+function loginPage(name: string, next: string | undefined, flaw: string | undefined): Html {
+  return html`<div class="login"><h1>${shown(name, 60)}</h1>
+${
+    flaw && html`
+      <div class="note bad" role="alert">
+        <p>${flaw}</p>
+      </div>
+    `
+  }
+${
+    next && !flaw &&
+    html`<p class="dim">Logged in already? <a data-next href="${next}">Go on to the page</a></p>`
+  }
+<form method="post" action="login">
+<input type="text" autocomplete="username" value="${name}" hidden>
+<label for="token">Token of a viewer or an operator</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="${MAX_TOKEN_LENGTH}">
+${next && html`<input type="hidden" name="next" value="${next}">`}
+<button class="go">Log in</button></form></div>`;
 }

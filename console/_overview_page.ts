@@ -1,41 +1,43 @@
 import { html, raw } from "@hono/hono/html";
-import { barChart, valuesTable } from "./_chart.ts";
-import type { EventState } from "../events/mod.ts";
-import type { Activity, Count, Overview, Period, TypeNumbers } from "./_console_data.ts";
+import { EVENT_STATES, type EventState } from "../events/store/event_record.ts";
+import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
+import { type Activity, type Period, PERIODS } from "./_activity.ts";
+import type { Overview } from "./_console_data.ts";
 import { MAX_COUNT } from "./_counts.ts";
+import { countText, duration, type Html, link, number, shown, stateName, time } from "./_format.ts";
 import {
-  countText,
-  duration,
-  type Html,
-  link,
-  number,
-  shown,
-  STATE_NAMES,
-  STATES,
-  time,
-} from "./_format.ts";
-import type { PageContext } from "./_layout.ts";
+  current,
+  isOperator,
+  type Page,
+  type PageContext,
+  table,
+  td,
+  type Visit,
+} from "./_layout.ts";
+import { word } from "./_query.ts";
+import type { TypeNumbers } from "./_tally.ts";
 
-/** Makes the body of the first page. */
-export function overviewPage(
-  overview: Overview,
-  period: Period,
-  context: PageContext,
-  now: number = Date.now(),
-): Html {
+/** Answers with the first page. */
+export async function overview({ data, parameters, context }: Visit): Promise<Page> {
+  const period = word(parameters, "period", PERIODS) ?? "hour";
+  const body = overviewPage(await data.overview(period), period, context);
+  return { title: "Overview", at: "", body, isLive: true };
+}
+
+function overviewPage(overview: Overview, period: Period, context: PageContext): Html {
   const { activity, workers } = overview;
   return html`<div data-live><div class="head"><h1>Overview</h1>
 ${workers === 0 && html`<span class="badge bad" role="status">no worker is running</span>`}
 <div class="tabs" role="group" aria-label="Period">${
-    (["hour", "day"] as const).map((each) =>
+    PERIODS.map((each) =>
       html`
-        <a href="${link("", { period: each })}" ${raw(
-          each === period ? ' aria-current="true"' : "",
-        )}>${each === "hour" ? "Hour" : "Day"}</a>
+        <a href="${link("", { period: each })}" ${current(each === period)}>${each === "hour"
+          ? "Hour"
+          : "Day"}</a>
       `
     )
   }</div></div>
-${tiles(overview, now)}${isEmpty(overview) && start(context)}
+${tiles(overview, Date.now())}${isEmpty(overview) && start(context)}
 ${
     activity
       ? activityOf(activity, period)
@@ -44,18 +46,32 @@ ${
 }
 
 function activityOf(activity: Activity, period: Period): Html {
+  const { refusedBy, types, moreTypes } = activity;
   const span = period === "hour" ? "last hour" : "last 24 hours";
-  const series = (name: "received" | "refused" | "handled" | "failed") => (
-    { name, values: activity.slots.map((slot) => slot[name]) }
+  const [received, refused] = [seriesOf(activity, "received"), seriesOf(activity, "refused")];
+  const [handled, failed] = [seriesOf(activity, "handled"), seriesOf(activity, "failed")];
+  const codes = refusedBy.map((
+    { code, count },
+  ) => [td(shown(code, 60), "mono"), numberCell(count)]);
+  const rows = types.map(({ source, type, ...numbers }) =>
+    typeRow(typeCell(source, type), numbers)
   );
-  const [received, refused] = [series("received"), series("refused")];
-  const [handled, failed] = [series("handled"), series("failed")];
-  return html`<div class="charts">${
-    barChart(activity, `Deliveries, ${span}`, [received, refused])
-  }${barChart(activity, `Attempts, ${span}`, [handled, failed])}</div>${
-    valuesTable(activity, [received, refused, handled, failed])
-  }
-<div class="cols">${types(activity)}${refusals(activity)}</div>`;
+  if (moreTypes) rows.push(typeRow(moreCell(moreTypes.count), moreTypes));
+  const columns = { type: "", received: "num", handled: "num", failed: "num" };
+  return html`
+    <div class="charts">${barChart(activity, `Deliveries, ${span}`, [received, refused])}${barChart(
+      activity,
+      `Attempts, ${span}`,
+      [handled, failed],
+    )}</div>${valuesTable(activity, [received, refused, handled, failed])}<div class="cols">
+      <section><h2>By type</h2>${table("By type", columns, rows, {
+        empty: "Nothing in this time.",
+      })}</section>
+      <section><h2>Refused, by code</h2>${table("Refused", { code: "", deliveries: "num" }, codes, {
+        empty: "None in this time.",
+      })}</section>
+    </div>
+  `;
 }
 
 /** Age from which on the time of a count is shown, in milliseconds. */
@@ -69,28 +85,27 @@ function tiles(overview: Overview, now: number): Html {
   };
   const age = oldestDueAt === null ? "none" : duration(Math.max(0, now - oldestDueAt));
   return html`<div class="tiles">${
-    STATES.map((state) => stateTile(state, counts?.[state]))
+    EVENT_STATES.map((state) => stateTile(state, counts?.[state]))
   }<div><span class="dim">oldest due</span><b>${age}</b></div>
 <div><span class="dim">handled in, p50</span><b>${handledIn("p50")}</b></div>
 <div><span class="dim">handled in, p99</span><b>${handledIn("p99")}</b></div></div>
 <p class="dim">${agesOf(overview, now)}</p>`;
 }
 
-/** Shows the number of events in a state: what was cut short is at least that, and nothing if that is none. */
-function stateTile(state: EventState, count: Count | undefined): Html {
+/** Shows the number of events in a state: at least a count that was cut short, and nothing while it is 0. */
+function stateTile(state: EventState, count: BoundedCount | undefined): Html {
   const isKnown = count !== undefined && (count.count > 0 || !count.isMore);
   const isCut = isKnown && count.isMore && count.count < MAX_COUNT;
   const text = isCut ? number(count.count) : isKnown ? countText(count) : "…";
   return html`
     <a
-      href="${link("deliveries", {
+      href="${link("deliveries", { state })}"><span class="state ${state}">${stateName(
         state,
-      })}"><span class="state ${state}">${STATE_NAMES[state]}${isCut &&
-        ", at least"}</span><b>${text}</b></a>
+      )}${isCut && ", at least"}</span><b>${text}</b></a>
   `;
 }
 
-/** Says when was counted what is old. The line stays if nothing is, so that the page does not jump. */
+/** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
 function agesOf({ counts, countedAt, doneCountedAt }: Overview, now: number): Html {
   const isOld = (at: number | null): at is number => at !== null && now - at >= OLD_MS;
   if (!counts || (!isOld(countedAt) && !isOld(doneCountedAt))) return html`&nbsp;`;
@@ -101,98 +116,120 @@ function agesOf({ counts, countedAt, doneCountedAt }: Overview, now: number): Ht
 
 function isEmpty({ counts, activity }: Overview): boolean {
   return counts !== null && activity !== null &&
-    STATES.every((state) => counts[state].count === 0 && !counts[state].isMore) &&
+    EVENT_STATES.every((state) => counts[state].count === 0 && !counts[state].isMore) &&
     activity.slots.every(({ received, refused }) => received + refused === 0);
 }
 
 /** Says what to do next, as long as nothing has come. */
-function start({ sendsExamples, session }: PageContext): Html {
+function start(context: PageContext): Html {
   return html`<div class="note"><h2 class="first">No delivery yet</h2>
 <p>Set the address of this app's webhook and its secret at the sender, then cause an event there. It shows here
 within two seconds.</p>${
-    sendsExamples && session?.role === "operator"
+    context.sendsExamples && isOperator(context)
       ? html`<p>Or <a href="send">send an example</a>, signed as the sender does.</p>`
       : html`<p>On your own machine, <code>deno task send</code> sends a signed example.</p>`
   }</div>`;
 }
 
-function types({ types, moreTypes }: Activity): Html {
-  return html`
-    <section>
-      <h2>By type</h2>
-      <div class="scroll" tabindex="0" role="group" aria-label="By type">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">type</th>
-              <th scope="col" class="num">received</th>
-              <th scope="col" class="num">handled</th>
-              <th scope="col" class="num">failed</th>
-            </tr>
-          </thead>
-          <tbody>${types.length === 0
-            ? html`
-              <tr>
-                <td colspan="4" class="dim">Nothing in this time.</td>
-              </tr>
-            `
-            : types.map(({ source, type, ...numbers }) =>
-              typeRow(typeCell(source, type), numbers)
-            )}${moreTypes && typeRow(moreCell(moreTypes.count), moreTypes)}</tbody>
-        </table>
-      </div>
-    </section>
-  `;
+function typeRow(cell: Html, { received, handled, failed }: TypeNumbers): Html[] {
+  const style = failed > 0 ? "num error" : "num";
+  return [cell, numberCell(received), numberCell(handled), numberCell(failed, style)];
 }
 
-function typeRow(cell: Html, { received, handled, failed }: TypeNumbers): Html {
-  return html`<tr>${cell}${numberCell(received)}${numberCell(handled)}${
-    numberCell(failed, failed > 0 ? "num error" : "num")
-  }</tr>`;
-}
+const moreCell = (count: number) =>
+  td(`${number(count)} more ${count === 1 ? "type" : "types"}`, "dim");
 
-const moreCell = (count: number): Html =>
-  html`<td class="dim">${number(count)} more ${count === 1 ? "type" : "types"}</td>`;
-
-/** Names a type; those beyond the limit of a record have no source, and are not to be found by their name. */
+/** Names a type. The others, which are counted together, have no source, and cannot be found by their name. */
 function typeCell(source: string, type: string): Html {
-  if (source === "") return html`<td class="dim">${shown(type, 60)}</td>`;
+  if (source === "") return td(shown(type, 60), "dim");
   const name = html`<a href="${link("deliveries", { source, type })}">${shown(type, 60)}</a>`;
-  return html`<td>${name} <span class="dim">${shown(source, 40)}</span></td>`;
+  return td(html`${name} <span class="dim">${shown(source, 40)}</span>`);
 }
 
-function numberCell(value: number, style = "num"): Html {
-  return html`<td class="${style}">${number(value)}</td>`;
+const numberCell = (value: number, style = "num"): Html => td(number(value), style);
+
+/** Numbers that a chart shows as bars on top of each other. */
+interface Series {
+  /** Name, for people. */
+  readonly name: string;
+  /** Values, one for each slot. */
+  readonly values: readonly number[];
+  /** Sum of the values. */
+  readonly total: number;
 }
 
-function refusals({ refusedBy }: Activity): Html {
+function seriesOf(
+  { slots }: Activity,
+  name: Exclude<keyof Activity["slots"][number], "at">,
+): Series {
+  const values = slots.map((slot) => slot[name]);
+  return { name, values, total: values.reduce((sum, each) => sum + each, 0) };
+}
+
+/** Height of a chart in its own units. */
+const HEIGHT = 100;
+
+/** Number of times below a chart, beside the first one. */
+const TICKS = 4;
+
+/** Draws bars over time, two series on top of each other. */
+function barChart(
+  { slots, slotMs }: Activity,
+  title: string,
+  series: readonly [Series, Series],
+): Html {
+  const [lower, upper] = series;
+  const max = Math.max(1, ...lower.values.map((value, i) => value + upper.values[i]!));
+  const first = slots[0]?.at ?? 0;
+  const summary = `${title}: ${lower.name} ${number(lower.total)}, ${upper.name} ` +
+    `${number(upper.total)}, at most ${number(max)} in ${slotMs / 60_000} min`;
+  const ticks = Array.from(
+    { length: TICKS + 1 },
+    (_, i) => time(first + Math.round(slots.length * i / TICKS) * slotMs, "minute"),
+  );
   return html`
-    <section>
-      <h2>Refused, by code</h2>
-      <div class="scroll" tabindex="0" role="group" aria-label="Refused">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">code</th>
-              <th scope="col" class="num">deliveries</th>
-            </tr>
-          </thead>
-          <tbody>${refusedBy.length === 0
-            ? html`
-              <tr>
-                <td colspan="2" class="dim">None in this time.</td>
-              </tr>
-            `
-            : refusedBy.map(({ code, count }) =>
-              html`
-                <tr>
-                  <td class="mono">${shown(code, 60)}</td>
-                  <td class="num">${number(count)}</td>
-                </tr>
-              `
-            )}</tbody>
-        </table>
-      </div>
-    </section>
+    <figure class="chart" data-from="${first}" data-slot="${slotMs}" data-slots="${slots.length}">
+      <figcaption><b>${title}</b>
+    ${series.map(({ name, total }, i) =>
+      html`<span class="key s${i}">${name} <b>${number(total)}</b></span>`
+    )}<output></output></figcaption>
+      <div class="plot"><span class="max">${number(max)}</span>
+    <svg viewBox="0 0 ${slots.length *
+      4} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${summary}">
+    <path class="s0" d="${raw(bars(lower.values, slots.map(() => 0), max))}"/>
+    <path class="s1" d="${raw(bars(upper.values, lower.values, max))}"/></svg></div>
+      <div class="axis" aria-hidden="true">${ticks}</div>
+    </figure>
   `;
+}
+
+/** Writes the path of bars that stand on others: lines, as wide as the style draws them. */
+function bars(values: readonly number[], below: readonly number[], max: number): string {
+  const scale = HEIGHT / max;
+  const round = (value: number) => Math.round(value * 10) / 10;
+  return values.map((value, i) =>
+    value === 0
+      ? ""
+      : `M${i * 4 + 1.5} ${round((max - below[i]!) * scale)}v${-Math.max(1, round(value * scale))}`
+  ).join("");
+}
+
+/**
+ * Makes the table of the values that charts show, for keyboards, touch and screen readers. Empty slots are left out,
+ * and the end tags of its cells as well, as HTML allows: a page may have a hundred rows.
+ */
+function valuesTable({ slots }: Activity, series: readonly Series[]): Html {
+  const rows = slots.map(({ at }, i) => ({ at, values: series.map(({ values }) => values[i]!) }))
+    .filter(({ values }) => values.some((value) => value > 0))
+    .map(({ at, values }) => {
+      const minute = new Date(at).toISOString().slice(11, 16);
+      const cells = values.map((value) => `<td>${number(value)}`).join("");
+      return [raw(`<th data-at=${at / 60_000}>${minute}${cells}`)];
+    });
+  const columns = Object.fromEntries(series.map(({ name }) => [name, "num"]));
+  return html`<details class="values"><summary>Values of the charts</summary>${
+    table("Values of the charts", { from: "", ...columns }, rows.toReversed(), {
+      empty: "Nothing in this time.",
+    })
+  }</details>`;
 }

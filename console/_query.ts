@@ -1,22 +1,59 @@
-import { askedAtOf } from "./_act_record.ts";
-import type { ActKind, DeliveryQuery, Period } from "./_console_data.ts";
-import type { StoredEvent } from "../events/mod.ts";
+/**
+ * Parameters of the console's pages and forms: what they may be, and how they are read.
+ *
+ * @module
+ */
+import { STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
+import { MAX_ID_LENGTH } from "../events/store/record_shape.ts";
+import { ParameterError } from "./_http.ts";
 
-/** Parameter that has a value it may not have. The message never has the value. */
-export class ParameterError extends Error {
-  /** Name of the class. */
-  override readonly name = "ParameterError";
+/** State of a stored event. */
+export type State = StoredEvent["state"];
+
+/** Choice of deliveries. All conditions that are given must hold. */
+export interface DeliveryQuery {
+  /** State. */
+  readonly state?: State | undefined;
+  /** Type of event. */
+  readonly type?: string | undefined;
+  /** Name of the source: of a platform, or one of the app. */
+  readonly source?: string | undefined;
+  /** Full name of the repository, or id of the chat. */
+  readonly place?: string | undefined;
+  /** Ordering key. */
+  readonly group?: string | undefined;
+  /** Earliest time of receipt, milliseconds since the epoch. */
+  readonly from?: number | undefined;
+  /** Time of receipt before which they came. */
+  readonly before?: number | undefined;
 }
 
-/** Parameters of a page or a form. */
-export type Parameters = Pick<URLSearchParams, "getAll">;
+/** Choice of deliveries for an act. */
+export interface ActQuery extends DeliveryQuery {
+  readonly state: State;
+}
 
-/** Longest value of each text. An event's id has at most 600 bytes. */
-const MAX_LENGTHS = { type: 100, source: 100, place: 300, group: 600, id: 1_000, cursor: 2_000 };
+/** States of the events that an act can change, by its kind. */
+const CHANGED = {
+  replay: ["done", "dead"],
+  cancel: ["queued", "running", "parked"],
+  purge: ["done", "dead", "unreadable"],
+} as const satisfies Record<string, readonly State[]>;
 
-const STATES = ["queued", "running", "parked", "done", "dead", "unreadable"] as const;
+/** Kind of act. */
+export type ActKind = keyof typeof CHANGED;
 
-const KINDS = ["replay", "cancel", "purge"] as const;
+/** Kinds of acts. */
+export const KINDS = Object.keys(CHANGED) as readonly ActKind[];
+
+/** Lists the kinds of acts that a state allows; none for deliveries of any state. */
+export const kindsFor = (state: State | undefined): readonly ActKind[] =>
+  KINDS.filter((kind) => (CHANGED[kind] as readonly unknown[]).includes(state));
+
+/** Longest value of each text. */
+export const MAX_LENGTHS = {
+  ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
+};
 
 // deno-lint-ignore no-control-regex -- it finds control characters
 const CONTROLS = /[\u0000-\u001f\u007f]/;
@@ -25,7 +62,7 @@ const CONTROLS = /[\u0000-\u001f\u007f]/;
 const AS_STORED: ReadonlySet<string> = new Set(["place", "group", "id"]);
 
 /** Reads a parameter that may be given once. A blank one, of an empty field, is not given. */
-function one(parameters: Parameters, name: string): string | undefined {
+function one(parameters: URLSearchParams, name: string): string | undefined {
   const values = parameters.getAll(name);
   if (values.length > 1) throw new ParameterError(`'${name}' is given more than once`);
   const trimmed = values[0]?.trim() || undefined;
@@ -38,7 +75,7 @@ function one(parameters: Parameters, name: string): string | undefined {
  * @throws {ParameterError} If it is something else.
  */
 export function word<TWord extends string>(
-  parameters: Parameters,
+  parameters: URLSearchParams,
   name: string,
   words: readonly TWord[],
 ): TWord | undefined {
@@ -53,7 +90,7 @@ export function word<TWord extends string>(
  * @throws {ParameterError} If it is too long, or has control characters.
  */
 export function text(
-  parameters: Parameters,
+  parameters: URLSearchParams,
   name: keyof typeof MAX_LENGTHS,
 ): string | undefined {
   const value = one(parameters, name);
@@ -66,12 +103,8 @@ export function text(
 /** Time as a form writes it, in UTC, or with a zone; or milliseconds since the epoch. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/;
 
-/**
- * Reads a time.
- *
- * @throws {ParameterError} If it is none.
- */
-export function timeOf(parameters: Parameters, name: string): number | undefined {
+/** Reads a time. */
+function timeOf(parameters: URLSearchParams, name: string): number | undefined {
   const value = one(parameters, name);
   if (value === undefined) return undefined;
   if (/^\d{1,14}$/.test(value)) return Number(value);
@@ -82,42 +115,21 @@ export function timeOf(parameters: Parameters, name: string): number | undefined
   throw new ParameterError(`'${name}' must be a time such as 2026-01-31T14:03, in UTC`);
 }
 
-/** Reads the period of the charts. */
-export const periodOf = (parameters: Parameters): Period =>
-  word(parameters, "period", ["hour", "day"]) ?? "hour";
-
 /** Reads the kind of an act. */
-export function kindOf(parameters: Parameters): ActKind {
+export function kindOf(parameters: URLSearchParams): ActKind {
   const kind = word(parameters, "kind", KINDS);
   if (kind === undefined) throw new ParameterError(`'kind' must be one of ${KINDS.join(", ")}`);
   return kind;
 }
 
-/** Longest time from a question to its answer, and how far the clock of another instance may be ahead. */
-const MAX_ANSWER_MS = 3_600_000;
-const MAX_AHEAD_MS = 60_000;
-
-/**
- * Reads the id of an act, which its question has made; undefined if there is none.
- *
- * @throws {ParameterError} If it is none, or the question is too old.
- */
-export function actIdOf(parameters: Parameters): string | undefined {
-  const id = one(parameters, "act");
-  if (id === undefined) return undefined;
-  const age = Date.now() - (askedAtOf(id) ?? NaN);
-  if (age >= -MAX_AHEAD_MS && age <= MAX_ANSWER_MS) return id;
-  throw new ParameterError("'act' must be of a question of the last hour: ask again");
-}
-
 /** Reads a choice of deliveries. */
-export function queryOf(parameters: Parameters): DeliveryQuery {
+export function queryOf(parameters: URLSearchParams): DeliveryQuery {
   const [from, before] = [timeOf(parameters, "from"), timeOf(parameters, "before")];
   if (from !== undefined && before !== undefined && from > before) {
     throw new ParameterError("'from' must not be later than 'before'");
   }
   return {
-    state: word<StoredEvent["state"]>(parameters, "state", STATES),
+    state: word(parameters, "state", STORED_STATES),
     type: text(parameters, "type"),
     source: text(parameters, "source"),
     // No name of a repository and no id of a chat has blanks around it, but a copied one may.
@@ -127,12 +139,42 @@ export function queryOf(parameters: Parameters): DeliveryQuery {
   };
 }
 
-/** Kinds of acts that the state of an event allows. */
-const ALLOWED: Readonly<Record<StoredEvent["state"], readonly ActKind[]>> = {
-  ...{ queued: ["cancel"], running: ["cancel"], parked: ["cancel"] },
-  ...{ done: ["replay", "purge"], dead: ["replay", "purge"], unreadable: ["purge"] },
-};
+/**
+ * Reads the choice of deliveries that an act is about.
+ *
+ * @throws {ParameterError} If it has no state, or one that does not allow the act.
+ */
+export function actQueryOf(parameters: URLSearchParams, kind: ActKind): ActQuery {
+  const { state, ...query } = queryOf(parameters);
+  if (state && kindsFor(state).includes(kind)) return { state, ...query };
+  throw new ParameterError("'state' must be one that allows this act");
+}
 
-/** Lists the kinds of acts that a state allows; none for deliveries of any state. */
-export const kindsFor = (state: StoredEvent["state"] | undefined): readonly ActKind[] =>
-  state === undefined ? [] : ALLOWED[state] ?? [];
+/** Longest time from a question to its answer, and how far the clock of another instance may be ahead. */
+const MAX_ANSWER_MS = 3_600_000;
+const MAX_AHEAD_MS = 60_000;
+
+/**
+ * Makes the id of an act, with the question that asks for it. It begins with the time of the question: what an
+ * act may change depends on it, and an act is done once, however often the answer is sent.
+ */
+export const newActId = (askedAt: number = Date.now()): string =>
+  `${askedAt.toString(36)}-${crypto.randomUUID().slice(0, 8)}`;
+
+/** Reads the time of the question from the id of an act; undefined if it is none. */
+export function askedAtOf(id: string): number | undefined {
+  const [, at] = /^([0-9a-z]{1,9})-[0-9a-f]{8}$/.exec(id) ?? [];
+  return at === undefined ? undefined : parseInt(at, 36);
+}
+
+/**
+ * Reads the id of an act, which its question has made.
+ *
+ * @throws {ParameterError} If it is none, or the question is too old.
+ */
+export function actIdOf(parameters: URLSearchParams): string {
+  const id = one(parameters, "act") ?? "";
+  const age = Date.now() - (askedAtOf(id) ?? NaN);
+  if (age >= -MAX_AHEAD_MS && age <= MAX_ANSWER_MS) return id;
+  throw new ParameterError("'act' must be of a question of the last hour: ask again");
+}

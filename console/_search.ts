@@ -1,8 +1,8 @@
-import type { EventFilter, EventRecord, EventStore } from "../events/store/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import { isEventId } from "../events/store/record_shape.ts";
-import type { ActKind, DeliveryDetails, DeliveryPage, DeliveryQuery } from "./_console_data.ts";
+import type { EventFilter, EventRecord, EventStore, StoredEvent } from "../events/store/mod.ts";
+import type { BoundedCount, StoreInspector } from "../events/store/kv/store_inspector.ts";
 import { MAX_COUNT } from "./_counts.ts";
+import { recordOf } from "./_format.ts";
+import type { DeliveryQuery } from "./_query.ts";
 
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
@@ -26,22 +26,39 @@ const EMITTED_MS = 5_000;
 /** Most records read for that. */
 const EMITTED_READS = 300;
 
+/** Page of deliveries, the newest first. */
+export interface DeliveryPage {
+  /** Events found, at most 50. */
+  readonly events: readonly StoredEvent[];
+  /** Cursor for the next page; undefined if everything was searched. */
+  readonly cursor: string | undefined;
+  /** True if the search ended before the last event, and has found fewer than a page shows. */
+  readonly isCut: boolean;
+  /** Time of receipt back to which was searched then; undefined where events do not come in that order. */
+  readonly searchedTo: number | undefined;
+  /** False if more events are open than a page sorts: they come in the order of the store's indexes. */
+  readonly isSorted: boolean;
+}
+
+/** Delivery with what surrounds it. */
+export interface DeliveryDetails {
+  /** Record of the event. */
+  readonly event: StoredEvent;
+  /** Number of events that wait before it in its ordering group, if it waits in one. */
+  readonly before?: BoundedCount | undefined;
+  /** First event of that group. */
+  readonly first?: EventRecord | undefined;
+  /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
+  readonly emitted: readonly string[];
+  /** Records of the first ones of those and of the one that caused it, by their ids, to name them. */
+  readonly related: ReadonlyMap<string, EventRecord>;
+}
+
 /** Tells whether a place is the id of a chat. */
 const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInteger(+place);
 
-/** States of the events that an act can change. Those that it changes without a choice of state come first. */
-const CHANGED = {
-  replay: ["dead", "done"],
-  // In the order in which events go through them, so that none is missed that is claimed meanwhile.
-  cancel: ["queued", "parked", "running"],
-  purge: ["dead", "done", "unreadable"],
-} as const satisfies Record<ActKind, readonly DeliveryQuery["state"][]>;
-
-/** Numbers of states that an act changes without a choice of state. */
-const MEANT = { replay: 1, cancel: 3, purge: 2 } as const satisfies Record<ActKind, number>;
-
 /** Makes the filter of a choice. */
-function filterOf(query: DeliveryQuery): EventFilter {
+export function filterOf(query: DeliveryQuery): EventFilter {
   const { state, type, source, place, group, from, before } = query;
   return {
     ...{ state, type, source, orderingKey: group, receivedAfter: from, receivedBefore: before },
@@ -51,26 +68,20 @@ function filterOf(query: DeliveryQuery): EventFilter {
 }
 
 /**
- * Makes the filters of the events that an act on a choice changes, one for each state; none if it changes none. A
- * replay leaves out what somebody has cancelled: that is put back one by one.
+ * Searches deliveries, the newest first. If the newest records are of another state, the newest done one is known
+ * from the count of those, and the search goes on there.
+ *
+ * @param store The store.
+ * @param query The choice.
+ * @param cursor The cursor of the page before.
+ * @param newestDoneAt The time at which the newest done event was received, if it is known.
+ * @returns The page.
  */
-export function actFiltersOf(kind: ActKind, query: DeliveryQuery): EventFilter[] {
-  const { state } = query;
-  const states: readonly DeliveryQuery["state"][] = CHANGED[kind];
-  if (state !== undefined && !states.includes(state)) return [];
-  const meant = state === undefined ? states.slice(0, MEANT[kind]) : [state];
-  return meant.map((each) => ({
-    ...filterOf(query),
-    state: each,
-    ...(kind === "replay" && each === "dead" && { outcome: "failed" }),
-  }));
-}
-
-/** Searches deliveries, the newest first. */
 export async function searchDeliveries(
   store: EventStore,
   query: DeliveryQuery,
-  cursor?: string,
+  cursor: string | undefined,
+  newestDoneAt: number | undefined,
 ): Promise<DeliveryPage> {
   const filter = { ...filterOf(query), order: "newest" } as const;
   let list = store.list({ ...filter, limit: SHOWN, maxReads: MIN_READS, cursor });
@@ -80,53 +91,39 @@ export async function searchDeliveries(
     list = store.list({ ...filter, ...limits, cursor: list.cursor });
     events.push(...await Array.fromAsync(list));
   }
-  const isCut = list.cursor !== undefined && events.length < SHOWN;
   const { cursor: next, reachedAt } = list;
+  const isCut = next !== undefined && events.length < SHOWN;
+  const isNothing = isCut && events.length === 0 && query.state === "done";
+  if (isNothing && newestDoneAt !== undefined && newestDoneAt < (reachedAt ?? -Infinity)) {
+    const before = newestDoneAt + 1;
+    return await searchDeliveries(store, { ...query, before }, undefined, undefined);
+  }
   return {
     ...{ events, cursor: next, isCut, searchedTo: isCut ? reachedAt : undefined },
     isSorted: events.length === 0 || reachedAt !== undefined,
   };
 }
 
-/**
- * Searches deliveries as {@linkcode searchDeliveries} does. If the newest records are of another state, the newest
- * done one is known from the count of those, and the search goes on there.
- */
-export async function searchFrom(
-  store: EventStore,
-  query: DeliveryQuery,
-  cursor: string | undefined,
-  newestDoneAt: number | undefined,
-): Promise<DeliveryPage> {
-  const page = await searchDeliveries(store, query, cursor);
-  const { isCut, events, searchedTo = -Infinity } = page;
-  const isBehind = query.state === "done" && newestDoneAt !== undefined &&
-    newestDoneAt < searchedTo;
-  if (!isCut || events.length > 0 || !isBehind) return page;
-  return await searchDeliveries(store, { ...query, before: newestDoneAt + 1 });
+/** Reads an event; undefined if there is none of this id. */
+export async function findEvent(store: EventStore, id: string): Promise<StoredEvent | undefined> {
+  return (await Array.fromAsync(store.list({ ids: [id] })))[0];
 }
-
-/** Checks whether an event can have an id. */
-export const isFit = (id: string): boolean => isEventId(id) && id.isWellFormed();
 
 /** Reads a delivery with what surrounds it; null if there is none. */
 export async function readDetails(
-  { store, inspector }: { readonly store: EventStore; readonly inspector: StoreInspector },
+  store: EventStore,
+  inspector: StoreInspector,
   id: string,
 ): Promise<DeliveryDetails | null> {
-  if (!isFit(id)) return null;
-  const [event] = await Array.fromAsync(store.list({ ids: [id] }));
-  if (!event || event.state === "unreadable") {
-    return event
-      ? { event, before: undefined, first: undefined, emitted: [], related: new Map() }
-      : null;
-  }
+  const event = await findEvent(store, id);
+  const record = event && recordOf(event);
+  if (!record) return event ? { event, emitted: [], related: new Map() } : null;
   const [before, first, emitted] = await Promise.all([
-    inspector.countBefore(event, MAX_COUNT),
-    inspector.firstBefore(event),
-    emittedBy(store, inspector, event),
+    inspector.countBefore(record, MAX_COUNT),
+    inspector.firstBefore(record),
+    emittedBy(store, inspector, record),
   ]);
-  const ids = [...event.causedBy === undefined ? [] : [event.causedBy], ...emitted];
+  const ids = [...record.causedBy === undefined ? [] : [record.causedBy], ...emitted];
   return { event, before, first, emitted, related: await namedOf(store, ids.slice(0, MAX_NAMED)) };
 }
 
@@ -135,15 +132,12 @@ async function namedOf(
   store: EventStore,
   ids: readonly string[],
 ): Promise<Map<string, EventRecord>> {
-  if (ids.length === 0) return new Map();
-  const found = await Array.fromAsync(store.list({ ids }));
-  return new Map(
-    found.flatMap((each) => each.state === "unreadable" ? [] : [[each.id, each as EventRecord]]),
-  );
+  const found = ids.length === 0 ? [] : await Array.fromAsync(store.list({ ids }));
+  return new Map(found.map(recordOf).flatMap((each) => each ? [[each.id, each]] : []));
 }
 
 /**
- * Finds the events that another one has emitted: by their generated ids, and those with ids of their own
+ * Finds the events that another one has emitted: by their generated ids, and those with ids that its handler chose
  * among those that were stored just after it was settled.
  */
 async function emittedBy(
@@ -159,7 +153,7 @@ async function emittedBy(
     maxReads: EMITTED_READS,
   });
   for await (const each of list) {
-    if (each.state !== "unreadable" && each.causedBy === id) found.add(each.id);
+    if (recordOf(each)?.causedBy === id) found.add(each.id);
     if (found.size >= MAX_EMITTED) break;
   }
   return [...found];

@@ -1,122 +1,219 @@
-import { html, raw } from "@hono/hono/html";
+import { html } from "@hono/hono/html";
 import type { Platform } from "../webhook/mod.ts";
-import { exampleOf, type ExampleSender, exampleTypes } from "./_examples.ts";
+import { forgeDelivery, type ForgeSender, messengerUpdate } from "../testing/deliveries.ts";
 import { type Html, link, shown } from "./_format.ts";
-import type { Page } from "./_layout.ts";
+import { ParameterError } from "./_http.ts";
+import { current, note, type Page, type SendAnswers, type Visit } from "./_layout.ts";
 import { text, word } from "./_query.ts";
-import { type Answering, checkOperator, type Visit } from "./_visit.ts";
 
 /** Largest form with an example. */
-export const MAX_EXAMPLE_BYTES = 262_144;
+const MAX_EXAMPLE_BYTES = 262_144;
 
 /** Longest payload as a form encodes it: the other fields take the rest. */
 const MAX_ENCODED = MAX_EXAMPLE_BYTES - 1_144;
 
-/** Example that is shown for sending. */
-interface ExampleChoice {
-  /** Platform; undefined if there is none. */
-  readonly platform: Platform | undefined;
-  /** Type of the event. */
-  readonly type: string | undefined;
-  /** Payload that was sent last; undefined for the example. */
-  readonly payload?: string | undefined;
+/** Parts of an app that examples are sent with, in development. */
+export interface ExampleParts {
+  /** Platforms of the app. */
+  readonly platforms: readonly Platform[];
+  /** Reads a variable, for the secrets that deliveries are signed with. */
+  readonly variable: (name: string) => string | undefined;
+  /** Answers a request as the app does. */
+  readonly fetch: (request: Request) => Promise<Response>;
+}
+
+const REPOSITORY = {
+  ...{ id: 1_296_269, name: "hello-world", full_name: "octocat/hello-world", private: false },
+  owner: { id: 583_231, login: "octocat", type: "User" },
+};
+
+const SENDER = { id: 583_231, login: "octocat", type: "User" };
+
+const USER = { id: 42, is_bot: false, first_name: "Ada", username: "ada" };
+
+const CHAT = { id: 42, type: "private" };
+
+const COMMIT = { id: "6dcb09b5b57875f334f61aebed695e2e4193db5e", message: "Fix all the bugs" };
+
+/** Examples for code hosts, by type. */
+const FORGE: Readonly<Record<string, object>> = {
+  push: { ref: "refs/heads/main", after: COMMIT.id, commits: [COMMIT], head_commit: COMMIT },
+  issues: {
+    action: "opened",
+    issue: { id: 1, number: 1_347, title: "Found a bug", body: "Help!" },
+  },
+  issue_comment: {
+    ...{ action: "created", issue: { id: 1, number: 1_347, title: "Found a bug" } },
+    comment: { id: 1, body: "Me too" },
+  },
+  pull_request: {
+    ...{ action: "opened", number: 1_347 },
+    pull_request: { id: 1, number: 1_347, title: "Amazing new feature", draft: false },
+  },
+  release: { action: "published", release: { id: 1, tag_name: "v1.0.0", name: "v1.0.0" } },
+};
+
+const MESSAGE = { message_id: 1, date: 1_767_225_600, chat: CHAT, from: USER, text: "hello" };
+
+/** Examples for messengers, by type. */
+const MESSENGER: Readonly<Record<string, object>> = {
+  message: { message: MESSAGE },
+  edited_message: { edited_message: { ...MESSAGE, edit_date: MESSAGE.date + 60 } },
+  callback_query: {
+    callback_query: { id: "1", from: USER, message: MESSAGE, chat_instance: "1", data: "yes" },
+  },
+};
+
+/** Examples for a platform, by type. */
+const examplesOf = ({ kind }: Platform): Readonly<Record<string, object>> =>
+  kind === "messenger" ? MESSENGER : FORGE;
+
+/** Writes an example. */
+function exampleOf(platform: Platform, type: string): string {
+  const example = examplesOf(platform)[type];
+  const from = platform.kind === "messenger" ? {} : { repository: REPOSITORY, sender: SENDER };
+  return JSON.stringify({ ...example, ...from }, null, 2);
 }
 
 /** Result of sending an example. */
 interface SentExample {
-  /** Status of the answer. */
-  readonly status: number;
-  /** Text of the answer. */
-  readonly text: string;
-  /** Id of the event, if the delivery made one. */
-  readonly eventId: string | undefined;
+  /** Answer of the app. */
+  readonly response: Response;
+  /** Id that the event of the delivery has, if it is stored. */
+  readonly eventId: string;
+}
+
+/** Sender of example deliveries to the app itself, on the platforms whose secrets are in variables. */
+export class ExampleSender {
+  readonly #parts: ExampleParts;
+  /** Platforms that it can send to. */
+  readonly platforms: readonly Platform[];
+
+  constructor(parts: ExampleParts) {
+    this.#parts = parts;
+    this.platforms = parts.platforms.filter((platform) =>
+      (platform.kind === "forge" || platform.kind === "messenger") && this.#secretOf(platform)
+    );
+  }
+
+  #secretOf({ testSecrets }: Platform) {
+    const { variable } = this.#parts;
+    const found = Object.entries(testSecrets).find(([name]) => variable(name)?.trim());
+    return found && { kind: found[1], secret: variable(found[0])! };
+  }
+
+  /** Signs and sends a delivery of a type, whose payload is a JSON document. */
+  async send(name: string, type: string, payload: string): Promise<SentExample> {
+    const platform = this.platforms.find((each) => each.name === name);
+    if (!platform) throw new ParameterError("'platform' must be one of the app's");
+    if (!Object.hasOwn(examplesOf(platform), type)) {
+      throw new ParameterError("'type' must be one of the examples'");
+    }
+    const { kind, secret } = this.#secretOf(platform)!;
+    const id = kind === "messenger" ? numberOf(payload) : crypto.randomUUID();
+    const { method, headers, body } = kind === "messenger"
+      ? messengerUpdate(numbered(payload, id), { from: messengerOf(platform), secret })
+      : forgeDelivery(type, payload, { from: forgeOf(platform, kind, secret), secret, id });
+    const url = new URL(platform.path, "http://localhost");
+    const response = await this.#parts.fetch(new Request(url, { method, headers, body }));
+    return { response, eventId: `${name}:${id}` };
+  }
+}
+
+/** Finds the sender whose headers and signature a platform takes. */
+function forgeOf({ name }: Platform, kind: string, secret: string): ForgeSender {
+  if (name === "gitea" || name === "forgejo") return name;
+  if (kind === "signing") return "github";
+  return kind === "gitlab" && secret.startsWith("whsec_") ? "gitlab" : "gitlab-token";
+}
+
+const messengerOf = ({ name }: Platform) => name === "telegram" ? "telegram" : "messenger";
+
+/** Finds the number of an update, or makes one. */
+function numberOf(payload: string): string {
+  const [, own] = UPDATE_ID.exec(payload) ?? [];
+  return own ?? String(Date.now() % 2 ** 31);
+}
+
+const UPDATE_ID = /^\s*\{\s*"update_id"\s*:\s*(\d{1,15})\s*[,}]/;
+
+/** Puts the number into an update that has none. */
+function numbered(payload: string, id: string): string {
+  if (UPDATE_ID.test(payload)) return payload;
+  return payload.replace(/^\s*\{(\s*\})?/, (_, end) => `{"update_id":${id}${end ?? ","}`);
 }
 
 /** Makes the answers to an operator who sends examples: the form, and what follows it. */
-export function sendAnswers(
-  examples: ExampleSender,
-): { readonly page: Answering; readonly form: Answering } {
-  return { page: (visit) => show(examples, visit), form: (visit) => sendOne(examples, visit) };
+export function sendAnswers(parts: ExampleParts): SendAnswers {
+  const sender = new ExampleSender(parts);
+  return {
+    maxBytes: MAX_EXAMPLE_BYTES,
+    page: (visit) => show(sender, visit),
+    async form(visit) {
+      const { parameters } = visit;
+      const [platform, type] = [parameters.get("platform") ?? "", text(parameters, "type") ?? ""];
+      const payload = parameters.get("payload") ?? "";
+      const { response, eventId } = await sender.send(platform, type, payload);
+      const { status, ok } = response;
+      const answer = html`<p>Answered ${status}: ${shown(await response.text(), 300)}${
+        ok && html`
+          · <a href="${link("delivery", { id: eventId })}">Open it</a>
+        `
+      }</p>`;
+      return show(sender, visit, payload, note(answer, status < 300 ? "" : "bad", "status"));
+    },
+  };
 }
 
-function show(
-  examples: ExampleSender,
-  { parameters, session }: Visit,
-  sent?: SentExample,
-  payload?: string,
-): Page {
-  checkOperator(session);
-  const { platforms } = examples;
-  const name = word(parameters, "platform", platforms.map((each) => each.name));
-  const platform = platforms.find((each) => each.name === name);
-  const choice = { platform, type: text(parameters, "type"), payload };
-  return { title: "Send an example", at: "send", body: sendPage(platforms, choice, sent) };
-}
-
-async function sendOne(examples: ExampleSender, visit: Visit): Promise<Page> {
+/** Shows the form for an example, or for the payload that was sent last, with its result. */
+function show({ platforms }: ExampleSender, visit: Visit, payload?: string, result?: Html): Page {
   const { parameters } = visit;
-  const [platform, type] = [parameters.get("platform") ?? "", text(parameters, "type") ?? ""];
-  const payload = parameters.get("payload") ?? "";
-  const { response, eventId } = await examples.send(platform, type, payload);
-  const { status, ok } = response;
-  const answer = await response.text();
-  return show(
-    examples,
-    visit,
-    { status, text: answer, eventId: ok ? eventId : undefined },
-    payload,
-  );
+  const name = word(parameters, "platform", platforms.map((each) => each.name));
+  const type = text(parameters, "type") ?? "";
+  const platform = platforms.find((each) => each.name === name) ?? platforms[0];
+  const body = platform ? form(platforms, platform, type, payload, result) : nothing();
+  return { title: "Send an example", at: "send", body };
 }
 
-/** Makes the body of the page that sends an example delivery to the app itself. */
-function sendPage(
+const nothing = () =>
+  html`
+    <h1>Send an example</h1>
+    <div class="empty">
+      <p>This app has no platform whose secret is in a variable.
+    Sign a delivery with <code>deno task send</code>.</p>
+    </div>
+  `;
+
+function form(
   platforms: readonly Platform[],
-  { platform = platforms[0], type, payload }: ExampleChoice,
-  sent: SentExample | undefined,
+  platform: Platform,
+  type: string,
+  payload: string | undefined,
+  result: Html | undefined,
 ): Html {
-  if (!platform) {
-    return html`
-      <h1>Send an example</h1>
-      <div class="empty">
-        <p>This app has no platform whose secret is in a variable.
-      Sign a delivery with <code>deno task send</code>.</p>
-      </div>
-    `;
-  }
-  const { name, kind } = platform;
-  const types = exampleTypes(kind);
-  const chosen = types.includes(type ?? "") ? type! : types[0]!;
+  const { name } = platform;
+  const examples = examplesOf(platform);
+  const chosen = Object.hasOwn(examples, type) ? type : Object.keys(examples)[0]!;
+  const links = platforms.flatMap((each) =>
+    Object.keys(examplesOf(each)).map((type) =>
+      html`
+        <a href="${link("send", { platform: each.name, type })}" ${current(
+          each === platform && type === chosen,
+        )}>${platforms.length > 1 && `${each.name} `}${type}</a>
+      `
+    )
+  );
   return html`
     <div class="head">
       <h1>Send an example</h1>
     </div>
     <p
-      class="dim">The app signs it with the platform's own secret and sends it to itself. This page is here because of
-    <code>CONSOLE_ENVIRONMENT=development</code>.</p>${sent && result(sent)}
-    <div class="more">${platforms.flatMap((each) =>
-      exampleTypes(each.kind).map((type) =>
-        html`
-          <a href="${link("send", { platform: each.name, type })}" ${raw(
-            each === platform && type === chosen ? ' aria-current="true"' : "",
-          )}>${platforms.length > 1 && `${each.name} `}${type}</a>
-        `
-      )
-    )}</div>
-    <form method="post"
-      action="send"><p><input type="hidden" name="platform" value="${name}"><input type="hidden" name="type" value="${chosen}">
+      class="dim">The app signs it with the platform's secret and sends it to itself. This page is here because of
+    <code>CONSOLE_ENVIRONMENT=development</code>.</p>${result}<div class="more">${links}</div>
+    <form method="post" action="send"><p><input type="hidden" name="platform" value="${name}">
+    <input type="hidden" name="type" value="${chosen}">
     <label for="payload">Payload of <b>${chosen}</b> for ${shown(name)}</label>
     <textarea id="payload" name="payload" required data-max="${MAX_ENCODED}" spellcheck="false">${payload ??
-      exampleOf(kind, chosen)}</textarea></p>
-    <button class="go">Send</button></form>
-  `;
-}
-
-function result({ status, text, eventId }: SentExample): Html {
-  return html`
-    <div class="note${status < 300 ? "" : " bad"}" role="status">
-      <p>Answered ${status}: ${shown(text, 300)}${eventId !== undefined && html`
-        · <a href="${link("delivery", { id: eventId })}">Open it</a>
-      `}</p>
-    </div>
+      exampleOf(platform, chosen)}</textarea></p><button class="go">Send</button></form>
   `;
 }

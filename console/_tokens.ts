@@ -7,13 +7,36 @@ export const MAX_TOKEN_LENGTH = 256;
 /** Fewest different characters: less is no random text. */
 const MIN_CHARACTERS = 8;
 
+/** Longest name of an environment. */
+const MAX_ENVIRONMENT_LENGTH = 40;
+
 /**
- * Finds out why a token cannot be used.
+ * Finds out why a console cannot have its tokens or its environment.
  *
- * @param token The token.
- * @returns The flaw, without the token; undefined if there is none.
+ * @param values The token of viewers, the one of operators, and the environment, as far as there are any.
+ * @param names Their names, for the messages.
+ * @returns The flaws, which show no token.
  */
-export function flawOfToken(token: unknown): string | undefined {
+export function flawsOf(
+  [viewers, operators, environment]: readonly unknown[],
+  names: readonly [string, string, string],
+): string[] {
+  const flaws = [viewers, operators].map(flawOfToken)
+    .flatMap((flaw, i) => flaw === undefined ? [] : [`${names[i]} ${flaw}`]);
+  if (viewers !== undefined && viewers === operators) {
+    flaws.push(`${names[0]} and ${names[1]} must differ`);
+  }
+  if (
+    environment !== undefined &&
+    (typeof environment !== "string" || environment.length > MAX_ENVIRONMENT_LENGTH)
+  ) {
+    flaws.push(`${names[2]} must be a text of at most ${MAX_ENVIRONMENT_LENGTH} characters`);
+  }
+  return flaws;
+}
+
+function flawOfToken(token: unknown): string | undefined {
+  if (token === undefined) return undefined;
   if (typeof token !== "string") return `must be a text, got ${typeof token}`;
   if (token !== token.trim()) return "begins or ends with white space";
   if (token.length < MIN_TOKEN_LENGTH || new Set(token).size < MIN_CHARACTERS) {

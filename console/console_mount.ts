@@ -1,15 +1,8 @@
 import type { Mount } from "../app/mounts.ts";
 import { checkKeys, checkObject } from "../core/check_options.ts";
-import { readAll, VariableError, type Variables } from "../core/env.ts";
-import { flawOfToken } from "./_tokens.ts";
-import { checkConsoleOptions, type ConsoleOptions, openConsole } from "./create_console.ts";
-
-/**
- * Options of {@linkcode consoleMount}.
- *
- * @category Console
- */
-export type ConsoleMountOptions = Pick<ConsoleOptions, "path" | "hidePayloads">;
+import { VariableError, type Variables } from "../core/env.ts";
+import { flawsOf } from "./_tokens.ts";
+import { checkShown, type ConsoleOptions, openConsole } from "./create_console.ts";
 
 const DOING = "mount the console";
 
@@ -46,23 +39,25 @@ const DEVELOPMENT = "development";
  *
  * @category Console
  */
-export function consoleMount(options: ConsoleMountOptions = {}): Mount {
+export function consoleMount(
+  options: Pick<ConsoleOptions, "path" | "hidePayloads"> = {},
+): Mount {
   checkObject(DOING, options);
   checkKeys(DOING, options, ["path", "hidePayloads"]);
-  checkConsoleOptions(DOING, options);
+  checkShown(DOING, options);
   const { path = "/console", hidePayloads } = options;
   return {
     ...{ name: "console", path, variables: VARIABLES },
     prepare(variables) {
-      const { viewerToken, operatorToken, environment } = readVariables(variables);
+      const [viewerToken, operatorToken, environment] = readVariables(variables);
       if (viewerToken === undefined && operatorToken === undefined) return undefined;
       return {
-        async open({ name, store, namespace, log, trustedProxyHops, ...parts }) {
+        open({ name, store, namespace, log, trustedProxyHops, ...parts }) {
           const { platforms, fetch, onDeploy } = parts;
           const variable = (name: string) => variables.get(name);
           const board = { name, store, namespace, log, trustedProxyHops, path, hidePayloads };
           const isForTrying = environment === DEVELOPMENT && !onDeploy;
-          return await openConsole({ ...board, viewerToken, operatorToken, environment }, {
+          return openConsole({ ...board, viewerToken, operatorToken, environment }, {
             onDeploy,
             examples: isForTrying ? { platforms, variable, fetch } : undefined,
           });
@@ -72,29 +67,14 @@ export function consoleMount(options: ConsoleMountOptions = {}): Mount {
   };
 }
 
-function readVariables(variables: Variables) {
-  const [viewerToken, operatorToken, environment] = readAll(
-    () => readToken(variables, "CONSOLE_TOKEN"),
-    () => readToken(variables, "CONSOLE_OPERATOR_TOKEN"),
-    () => readEnvironment(variables),
-  );
-  if (viewerToken !== undefined && viewerToken === operatorToken) {
-    throw new VariableError("CONSOLE_TOKEN and CONSOLE_OPERATOR_TOKEN must differ");
-  }
-  return { viewerToken, operatorToken, environment };
-}
-
-/** Reads a token. A blank one is none: whoever sets it empty wants no console. */
-function readToken(variables: Variables, name: string): string | undefined {
-  const token = variables.get(name);
-  if (token === undefined || token.trim() === "") return undefined;
-  const flaw = flawOfToken(token);
-  if (flaw) throw new VariableError(`${name} ${flaw}`);
-  return token;
-}
-
-function readEnvironment(variables: Variables): string | undefined {
-  const environment = variables.get("CONSOLE_ENVIRONMENT")?.trim() || undefined;
-  if (environment === undefined || environment.length <= 40) return environment;
-  throw new VariableError("CONSOLE_ENVIRONMENT must have at most 40 characters");
+/** Reads the variables. A blank one is not set: whoever sets a token empty wants no console. */
+function readVariables(variables: Variables): readonly (string | undefined)[] {
+  const [viewers, operators, environment] = VARIABLES.map((name) => {
+    const value = variables.get(name);
+    return value?.trim() ? value : undefined;
+  });
+  const values = [viewers, operators, environment?.trim()];
+  const flaws = flawsOf(values, VARIABLES);
+  if (flaws.length > 0) throw new VariableError(flaws.join("; "));
+  return values;
 }

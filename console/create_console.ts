@@ -7,12 +7,12 @@ import {
   checkPath,
   met,
 } from "../core/check_options.ts";
+import type { OpenedMount } from "../app/mounts.ts";
 import { consoleSink, type LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
 import { proxyHops } from "../middleware/client_ip.ts";
-import type { Telemetry } from "../telemetry/mod.ts";
-import type { Platform } from "../webhook/mod.ts";
-import { flawOfToken } from "./_tokens.ts";
+import type { ExampleParts } from "./_send_page.ts";
+import { flawsOf } from "./_tokens.ts";
 
 /**
  * Options of {@linkcode createConsole}.
@@ -75,37 +75,6 @@ export interface ConsoleOptions {
   readonly log?: LogSink | undefined;
 }
 
-/** Platforms that operators may send example deliveries of, in development. */
-export interface ConsoleExamples {
-  /** Platforms of the app. */
-  readonly platforms: readonly Platform[];
-  /** Reads a variable, for the secrets that deliveries are signed with. */
-  readonly variable: (name: string) => string | undefined;
-  /** Answers a request as the app does. */
-  readonly fetch: (request: Request) => Promise<Response>;
-}
-
-/**
- * Console that is open.
- *
- * @category Console
- */
-export interface Console extends AsyncDisposable {
-  /** Routes. Without a token there are none. */
-  readonly app: Hono;
-  /**
-   * Receiver of what the charts show. Give it to the intake and the worker as their `telemetry`. Undefined
-   * without a token.
-   */
-  readonly telemetry: Telemetry | undefined;
-  /**
-   * Ends the acts that run, and writes what was counted last. Call it before the KV is closed.
-   *
-   * @returns A promise that resolves once that is done.
-   */
-  close(): Promise<void>;
-}
-
 const DOING = "create the console";
 
 const KEYS = [
@@ -118,7 +87,8 @@ const KEYS = [
  * routes, and nothing of it is loaded. An app of {@linkcode defineApp} mounts {@linkcode consoleMount}.
  *
  * @param options The store, the tokens and what is shown.
- * @returns The console.
+ * @returns The console: its routes, of which there are none without a token, and its telemetry. Give that to the
+ * intake and the worker: the charts show what it is told. Close it before the KV is closed.
  * @throws {TypeError} If an option has the wrong type, or a token cannot be used.
  * @throws {RangeError} If `trustedProxyHops` is not a whole number from 0 to 100.
  *
@@ -140,93 +110,75 @@ const KEYS = [
  *
  * @category Console
  */
-export async function createConsole(options: ConsoleOptions): Promise<Console> {
+export async function createConsole(
+  options: ConsoleOptions,
+): Promise<OpenedMount & AsyncDisposable> {
   checkObject(DOING, options);
   checkKeys(DOING, options, KEYS);
-  checkConsoleOptions(DOING, options);
-  checkPart(
-    DOING,
-    options.store,
-    "oldestDueAt",
-    "'store' must be what openEventStore() resolves with",
-  );
-  checkFunctions(DOING, { log: options.log });
+  checkShown(DOING, options);
+  const { name, store, log, viewerToken, operatorToken, environment } = options;
+  if (typeof name !== "string" || name.trim() === "") {
+    throw new TypeError(
+      `Cannot ${DOING}: 'name' must be a text that is not blank, got ${met(name)}`,
+    );
+  }
+  checkPart(DOING, store, "oldestDueAt", "'store' must be what openEventStore() resolves with");
+  checkFunctions(DOING, { log });
   proxyHops(DOING, "trustedProxyHops", options.trustedProxyHops ?? 0);
-  for (const name of ["viewerToken", "operatorToken"] as const) {
-    const flaw = options[name] === undefined ? undefined : flawOfToken(options[name]);
-    if (flaw) throw new TypeError(`Cannot ${DOING}: '${name}' ${flaw}`);
-  }
-  if (options.viewerToken !== undefined && options.viewerToken === options.operatorToken) {
-    throw new TypeError(`Cannot ${DOING}: 'viewerToken' and 'operatorToken' must differ`);
-  }
-  return await openConsole(options);
+  const names = ["'viewerToken'", "'operatorToken'", "'environment'"] as const;
+  const [flaw] = flawsOf([viewerToken, operatorToken, environment], names);
+  if (flaw) throw new TypeError(`Cannot ${DOING}: ${flaw}`);
+  const opened = viewerToken === undefined && operatorToken === undefined
+    ? { app: new Hono(), close: () => {} }
+    : await openConsole(options);
+  return { ...opened, [Symbol.asyncDispose]: async () => await opened.close() };
 }
 
 /**
- * Checks the options that a console and its mount share.
+ * Checks the options of a console that its mount has as well.
  *
  * @param doing The action that fails otherwise, for the message.
  * @param options The options.
  * @throws {TypeError} If one has the wrong type.
  */
-export function checkConsoleOptions(
+export function checkShown(
   doing: string,
-  options: Partial<Pick<ConsoleOptions, "name" | "path" | "environment" | "hidePayloads">>,
+  { path = "/console", hidePayloads = false }: Pick<ConsoleOptions, "path" | "hidePayloads">,
 ): void {
-  const { path = "/console", environment, hidePayloads = false } = options;
   checkPath(doing, "path", path);
-  if ("name" in options && (typeof options.name !== "string" || options.name.trim() === "")) {
-    throw new TypeError(
-      `Cannot ${doing}: 'name' must be a text that is not blank, got ${met(options.name)}`,
-    );
-  }
-  if (environment !== undefined && (typeof environment !== "string" || environment.length > 40)) {
-    throw new TypeError(
-      `Cannot ${doing}: 'environment' must be a text of at most 40 characters, got ${
-        met(environment)
-      }`,
-    );
-  }
-  if (typeof hidePayloads !== "boolean") {
-    throw new TypeError(
-      `Cannot ${doing}: 'hidePayloads' must be true or false, got ${met(hidePayloads)}`,
-    );
-  }
+  if (typeof hidePayloads === "boolean") return;
+  throw new TypeError(
+    `Cannot ${doing}: 'hidePayloads' must be true or false, got ${met(hidePayloads)}`,
+  );
 }
 
 /**
- * Opens a console whose options are checked. Only with a token its pages are loaded.
+ * Opens a console that has a token, and whose options are checked. Only now its pages are loaded.
  *
  * @param options The options.
- * @param parts The platforms that operators may send examples of, and whether the app runs on Deno Deploy.
+ * @param parts What operators may send examples with, and whether the app runs on Deno Deploy.
  * @returns The console.
  */
 export async function openConsole(
   options: ConsoleOptions,
   { examples, onDeploy = false }: {
-    readonly examples?: ConsoleExamples | undefined;
+    readonly examples?: ExampleParts | undefined;
     readonly onDeploy?: boolean | undefined;
   } = {},
-): Promise<Console> {
-  const { name, store, namespace = "events", viewerToken, operatorToken } = options;
-  const { path = "/console", trustedProxyHops = 0, log = consoleSink, environment } = options;
-  if (viewerToken === undefined && operatorToken === undefined) {
-    const close = () => Promise.resolve();
-    return { app: new Hono(), telemetry: undefined, close, [Symbol.asyncDispose]: close };
-  }
-  const [{ consoleApp }, { openConsoleData }, sender] = await Promise.all([
+): Promise<OpenedMount> {
+  const { name, store, namespace = "events", viewerToken, operatorToken, environment } = options;
+  const { path = "/console", trustedProxyHops = 0, log = consoleSink } = options;
+  const [{ consoleApp }, { ConsoleData }, sending] = await Promise.all([
     import("./_console_app.ts"),
-    import("./_open_console_data.ts"),
-    examples && import("./_examples.ts"),
+    import("./_console_data.ts"),
+    examples && import("./_send_page.ts"),
   ]);
-  const data = openConsoleData({ kv: store.kv, store, namespace, log });
+  const data = new ConsoleData(store, namespace, log);
   const app = consoleApp({
     ...{ name, path, environment, trustedProxyHops, data, log, viewerToken, operatorToken },
     front: trustedProxyHops > 0 ? "proxy" : onDeploy ? "deploy" : "nothing",
     hidesPayloads: options.hidePayloads ?? false,
-    examples: examples &&
-      sender?.exampleSender(examples.platforms, examples.variable, examples.fetch),
+    sending: examples && sending?.sendAnswers(examples),
   });
-  const close = () => data.stop();
-  return { app, telemetry: data.telemetry, close, [Symbol.asyncDispose]: close };
+  return { app, telemetry: data.telemetry, close: () => data.stop() };
 }

@@ -13,8 +13,8 @@
  *
  * @module
  */
-export { consoleMount, type ConsoleMountOptions } from "./console_mount.ts";
-export { type Console, type ConsoleOptions, createConsole } from "./create_console.ts";
+export { consoleMount } from "./console_mount.ts";
+export { type ConsoleOptions, createConsole } from "./create_console.ts";
 
 // Types from other folders that appear in the exports above.
 export type { Mount, MountParts, OpenedMount } from "../app/mounts.ts";

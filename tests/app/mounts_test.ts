@@ -160,7 +160,7 @@ Deno.test("an app reports wrong tokens of its console with all other variables",
     [{ CONSOLE_TOKEN: OPERATOR, CONSOLE_OPERATOR_TOKEN: OPERATOR }, "must differ"],
     [
       { CONSOLE_ENVIRONMENT: "x".repeat(41), CONSOLE_TOKEN: "short" },
-      "CONSOLE_ENVIRONMENT must have",
+      "CONSOLE_ENVIRONMENT must be a text",
     ],
   ];
   for (const [wrong, message] of cases) {

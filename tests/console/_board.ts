@@ -1,5 +1,6 @@
 import { consoleApp, type ConsoleAppOptions } from "../../console/_console_app.ts";
-import { openConsoleData } from "../../console/_open_console_data.ts";
+import { ConsoleData } from "../../console/_console_data.ts";
+import { newActId } from "../../console/_query.ts";
 import { timeless } from "./_data.ts";
 import { Hono } from "@hono/hono";
 import type { LogRecord } from "../../core/mod.ts";
@@ -44,10 +45,10 @@ export async function openBoard(
   const logs: LogRecord[] = [];
   const log = (record: LogRecord) => void logs.push(record);
   const store = await openEventStore(kv, { namespace: "bot", log });
-  const data = timeless(openConsoleData({ kv, store, namespace: "bot", log }));
+  const data = timeless(new ConsoleData(store, "bot", log));
   const routes = consoleApp({
     ...{ name: "bot", path, environment: undefined, hidesPayloads: false },
-    ...{ trustedProxyHops: 0, data, examples: undefined, log },
+    ...{ trustedProxyHops: 0, data, sending: undefined, log },
     ...{ viewerToken: VIEWER, operatorToken: OPERATOR },
     front: options.trustedProxyHops ? "proxy" : "nothing",
     ...options,
@@ -64,7 +65,9 @@ export async function openBoard(
       const { remote, ...others } = headers;
       const all = { Origin: ORIGIN, Host: "bot.example", ...others };
       const given = Object.entries(all).filter(([, value]) => value !== undefined);
-      const init = { headers: given as [string, string][], body: new URLSearchParams(fields) };
+      // The form of an act has the id that its question made.
+      const body = new URLSearchParams(page === "/act" ? { act: newActId(), ...fields } : fields);
+      const init = { headers: given as [string, string][], body };
       return ask(page, { ...init, method: "POST" }, remote);
     },
     send: (page, init, others = {}) => {

@@ -1,6 +1,5 @@
 import { setImmediate } from "node:timers";
-import { openConsoleData, type OpenedConsoleData } from "../../console/_open_console_data.ts";
-import type { ConsoleData } from "../../console/_console_data.ts";
+import { ConsoleData } from "../../console/_console_data.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import type { LogRecord } from "../../core/mod.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
@@ -10,7 +9,7 @@ export const NAMESPACE = "bot";
 
 /** Data of a console, with its store and log. It is stopped when it goes out of scope. */
 export interface DataUnderTest extends AsyncDisposable {
-  readonly data: OpenedConsoleData;
+  readonly data: ConsoleData;
   readonly store: EventStore;
   readonly kv: Deno.Kv;
   readonly logged: readonly LogRecord[];
@@ -45,21 +44,21 @@ function noteCommits(kv: Deno.Kv): void {
 }
 
 /** Has the pages of a console search for as long as it takes, and not for 25 ms, and wait for their counts. */
-export function timeless<T extends Pick<ConsoleData, "search" | "countFor">>(data: T): T {
-  const { search, countFor } = data;
+export function timeless(data: ConsoleData): ConsoleData {
+  const search = data.search.bind(data);
+  const look = data.actCounts.look.bind(data.actCounts);
   const standing = async <R>(read: () => Promise<R>): Promise<R> => {
     if (Object.hasOwn(performance, "now")) return await read();
     using _clock = new MonotonicClock();
     return await read();
   };
-  return Object.assign(data, {
-    search: (...args: Parameters<typeof search>) => standing(() => search(...args)),
-    async countFor(...[kind, query, isPoll]: Parameters<typeof countFor>) {
-      let count = await countFor(kind, query, isPoll);
-      while (count.isMore) count = await countFor(kind, query, true);
-      return count;
-    },
-  });
+  data.search = (...args) => standing(() => search(...args));
+  data.actCounts.look = async (kind, query, isPoll) => {
+    let count = await look(kind, query, isPoll);
+    while (count.isMore) count = await look(kind, query, true);
+    return count;
+  };
+  return data;
 }
 
 /** Opens the data of a console, of a store in memory or in a given KV. */
@@ -69,7 +68,7 @@ export async function openData(given?: Deno.Kv): Promise<DataUnderTest> {
   const logged: LogRecord[] = [];
   const log = (record: LogRecord) => void logged.push(record);
   const store = await openEventStore(kv, { namespace: NAMESPACE, log });
-  const data = timeless(openConsoleData({ kv, store, namespace: NAMESPACE, log }));
+  const data = timeless(new ConsoleData(store, NAMESPACE, log));
   return {
     ...{ data, store, kv, logged },
     async [Symbol.asyncDispose]() {

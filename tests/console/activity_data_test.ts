@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { Activity, Period } from "../../console/_console_data.ts";
+import type { Activity, Period } from "../../console/_activity.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { type DataUnderTest, openData, recordKeys, until, written } from "./_data.ts";
 import { setValue } from "../events/store/_values.ts";
@@ -242,17 +242,15 @@ Deno.test("records of another version, and damaged ones, are skipped", async () 
   await using a = await openData();
   const { kv } = a;
   const minute = START / MINUTE;
-  const good = { v: 1, at: START, n: [1, 0, 0, 0], codes: [], types: [], buckets: [] };
+  const types = [["github:push", [1, 0, 0]]];
+  const good = { v: 1, at: START, worker: false, codes: [], types, buckets: [] };
   const bad = [
     null,
     "x",
     { ...good, v: 2 },
-    { ...good, n: [1] },
-    { ...good, n: [1, -1, 0, 0] },
-    { ...good, n: [1, NaN, 0, 0] },
-    { ...good, types: [["a", "b", 1]] },
-    { ...good, types: Array(1_000).fill(["a", "b", 1, 1, 1]) },
-    { ...good, buckets: [[1e9, 1], ["x", 1]] },
+    ...[[1], [1, -1, 0], [1, NaN, 0], 1].map((numbers) => ({ ...good, types: [["a:b", numbers]] })),
+    { ...good, types: Array(1_000).fill(["a:b", [1, 1, 1]]) },
+    { ...good, buckets: [[1e9, [1]]] },
     { ...good, codes: {} },
     { ...good, at: "now" },
   ];

@@ -1,8 +1,8 @@
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { openConsoleData } from "../../console/_open_console_data.ts";
-import { newActId } from "../../console/_act_record.ts";
-import type { Act } from "../../console/_console_data.ts";
+import { ConsoleData } from "../../console/_console_data.ts";
+import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
+import type { Act } from "../../console/_acts.ts";
 import { openEventStore } from "../../events/mod.ts";
 import { testKv } from "../_kvs.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -14,10 +14,34 @@ import { setValue, valueAt } from "../events/store/_values.ts";
 /** Waits until an act has ended. */
 function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {
   return until(async () => {
-    const act = await data.getAct(id);
+    const act = await data.acts.get(id);
     return act && act.state !== "running" && act;
   });
 }
+
+/** Acts on an event. */
+function actOn(
+  { acts }: ConsoleData,
+  kind: ActKind,
+  eventId: string,
+  { by = "me", id = newActId() } = {},
+): Promise<Act> {
+  return acts.one({ id, kind, eventId, by });
+}
+
+/** Begins to act on all events of a choice. */
+function actOnAll(
+  { acts }: ConsoleData,
+  kind: ActKind,
+  query: ActQuery,
+  { by = "me", id = newActId() } = {},
+): Promise<Act> {
+  return acts.all({ id, kind, query, by });
+}
+
+/** Counts the events of a choice. */
+const countFor = ({ actCounts }: ConsoleData, kind: ActKind, query: ActQuery, isPoll = false) =>
+  actCounts.look(kind, query, isPoll);
 
 /** Takes in events. */
 async function accept({ store }: DataUnderTest, count: number): Promise<void> {
@@ -28,20 +52,20 @@ testKv("an act on one event changes it, and is recorded", async (kv) => {
   await using sut = await openData(kv);
   const { data, store } = sut;
   await buryAll(store, ["a"]);
-  const replayed = await data.act("replay", "a", "operator 1 from ::1");
+  const replayed = await actOn(data, "replay", "a", { by: "operator 1 from ::1" });
   assertEquals((await store.get("a"))!.state, "queued");
   const { id, at, ...rest } = replayed;
   assertEquals(rest, {
     ...{ kind: "replay", eventId: "a", about: "push", by: "operator 1 from ::1" },
-    ...{ changed: 1, seen: 1, state: "finished" },
+    ...{ changed: 1, seen: 1, batch: 0, underway: 0, notKept: 0, state: "finished" },
   });
   assert(Math.abs(Date.now() - at) < 60_000);
-  assertEquals(await data.getAct(id), replayed);
-  assertEquals((await data.act("cancel", "a", "me")).changed, 1);
-  assertEquals((await data.act("cancel", "a", "me")).changed, 0);
-  assertEquals((await data.act("purge", "a", "me")).changed, 1);
-  assertEquals((await data.act("replay", "a", "me")).changed, 0);
-  const changed = (await data.acts()).acts.map(({ changed }) => changed);
+  assertEquals(await data.acts.get(id), replayed);
+  assertEquals((await actOn(data, "cancel", "a")).changed, 1);
+  assertEquals((await actOn(data, "cancel", "a")).changed, 0);
+  assertEquals((await actOn(data, "purge", "a")).changed, 1);
+  assertEquals((await actOn(data, "replay", "a")).changed, 0);
+  const changed = (await data.acts.list()).acts.map(({ changed }) => changed);
   assertEquals(changed, [1, 1, 1]);
 });
 
@@ -49,7 +73,7 @@ Deno.test("an act purges an event that cannot be read", async () => {
   await using sut = await openData();
   await setValue(sut.kv, ["bot", "event", 5, "x"], {});
   await setValue(sut.kv, ["bot", "id", "x"], 5);
-  assertEquals((await sut.data.act("purge", "x", "me")).changed, 1);
+  assertEquals((await actOn(sut.data, "purge", "x")).changed, 1);
 });
 
 testKv("an act on many changes all that match, and shows its progress", async (kv, other) => {
@@ -59,9 +83,10 @@ testKv("an act on many changes all that match, and shows its progress", async (k
   await buryAll(store, ["a", "b", "c"]);
   await store.accept({ ...delivery("d"), type: "issues" });
   await store.bury(await claimOne(store), "no");
-  assertEquals((await data.countFor("replay", { type: "push" })).count, 3);
-  const act = await data.actOnAll("replay", { type: "push" }, "me");
-  assertEquals([act.state, act.query, act.eventId], ["running", { type: "push" }, undefined]);
+  const query = { state: "dead", type: "push" } as const;
+  assertEquals((await countFor(data, "replay", query)).count, 3);
+  const act = await actOnAll(data, "replay", query);
+  assertEquals([act.state, act.query, act.eventId], ["running", query, undefined]);
   const end = await ended(sut, act);
   assertEquals([end.state, end.changed, end.seen], ["finished", 3, 3]);
   assertEquals(await ended(elsewhere, act), end);
@@ -74,10 +99,10 @@ Deno.test("a replay of many leaves dead what somebody has cancelled", async () =
   await buryAll(store, ["failed"]);
   await store.accept(delivery("cancelled"));
   await store.cancel("cancelled");
-  assertEquals((await data.countFor("replay", { state: "dead" })).count, 1);
-  assertEquals((await ended(sut, await data.actOnAll("replay", {}, "me"))).changed, 1);
+  assertEquals((await countFor(data, "replay", { state: "dead" })).count, 1);
+  assertEquals((await ended(sut, await actOnAll(data, "replay", { state: "dead" }))).changed, 1);
   assertEquals(await listed(store, { state: "dead" }), ["cancelled"]);
-  assertEquals((await data.act("replay", "cancelled", "me")).changed, 1);
+  assertEquals((await actOn(data, "replay", "cancelled")).changed, 1);
 });
 
 Deno.test("acts choose the states that they can change", async () => {
@@ -90,28 +115,26 @@ Deno.test("acts choose the states that they can change", async () => {
   await claimOne(store);
   await store.accept(delivery("queued"));
   const counts = {
-    replay: [{}, { state: "dead" }, { state: "done" }, { state: "queued" }],
-    cancel: [{}, { state: "queued" }, { state: "running" }, { state: "dead" }],
-    purge: [{}, { state: "dead" }, { state: "done" }, { state: "running" }],
+    replay: [["dead", 1], ["done", 0]],
+    cancel: [["queued", 1], ["running", 1]],
+    purge: [["dead", 1], ["done", 1]],
   } as const;
-  const expected = { replay: [1, 1, 0, 0], cancel: [2, 1, 1, 0], purge: [2, 1, 1, 0] };
   for (const kind of ["replay", "cancel", "purge"] as const) {
-    const found = await Promise.all(counts[kind].map((query) => data.countFor(kind, query)));
-    assertEquals(found.map(({ count }) => count), expected[kind], kind);
+    for (const [state, expected] of counts[kind]) {
+      assertEquals((await countFor(data, kind, { state })).count, expected, `${kind} ${state}`);
+    }
   }
-  const none = await ended(sut, await data.actOnAll("purge", { state: "queued" }, "me"));
-  assertEquals([none.state, none.seen], ["finished", 0]);
-  const cancelled = await ended(sut, await data.actOnAll("cancel", {}, "me"));
-  assertEquals(cancelled.changed, 2);
-  const purged = await ended(sut, await data.actOnAll("purge", {}, "me"));
-  assertEquals(purged.changed, 3);
-  assertEquals(await listed(store), ["running"]);
+  for (const [kind, state] of [["cancel", "queued"], ["cancel", "running"]] as const) {
+    assertEquals((await ended(sut, await actOnAll(data, kind, { state }))).changed, 1);
+  }
+  assertEquals((await ended(sut, await actOnAll(data, "purge", { state: "dead" }))).changed, 2);
+  assertEquals(await listed(store), ["done", "running"]);
 });
 
 Deno.test("an act leaves the events that came after it began", async () => {
   await using sut = await openData();
   await accept(sut, 60);
-  const act = await sut.data.actOnAll("cancel", { type: "push" }, "me");
+  const act = await actOnAll(sut.data, "cancel", { state: "queued", type: "push" });
   using clock = new WallClock();
   clock.advance(10);
   await sut.store.accept(delivery("later"));
@@ -126,7 +149,7 @@ Deno.test("an act takes its time", async () => {
   const start = performance.now();
   const { changed } = await ended(
     sut,
-    await sut.data.actOnAll("cancel", { state: "queued" }, "me"),
+    await actOnAll(sut.data, "cancel", { state: "queued" }),
   );
   assertEquals(changed, 160);
   // 200 events a second: three steps of 50 before the last.
@@ -136,10 +159,10 @@ Deno.test("an act takes its time", async () => {
 Deno.test("an act that is stopped is interrupted, and has done what it says", async () => {
   await using sut = await openData();
   await accept(sut, 160);
-  const { id } = await sut.data.actOnAll("cancel", {}, "me");
-  await until(async () => (await sut.data.getAct(id))!.changed > 0);
+  const { id } = await actOnAll(sut.data, "cancel", { state: "queued" });
+  await until(async () => (await sut.data.acts.get(id))!.changed > 0);
   await sut.data.stop();
-  const act = (await sut.data.getAct(id))!;
+  const act = (await sut.data.acts.get(id))!;
   assertEquals(act.state, "interrupted");
   assertEquals(act.changed, (await sut.store.stats()).dead);
   assert(act.changed < 160);
@@ -150,15 +173,15 @@ Deno.test("an act whose process died is interrupted", async () => {
   await using other = await openData(sut.kv);
   const { data, kv } = sut;
   await accept(sut, 1);
-  const { id } = await data.act("cancel", "q0", "me");
+  const { id } = await actOn(data, "cancel", "q0");
   const [key] = await recordKeys(kv, "act");
   const value = await valueAt<object>(kv, key!);
   await setValue(kv, key!, { ...value, state: "running" });
-  assertEquals((await other.data.getAct(id))!.state, "running");
+  assertEquals((await other.data.acts.get(id))!.state, "running");
   using clock = new WallClock();
   clock.advance(10_001);
-  assertEquals((await other.data.getAct(id))!.state, "interrupted");
-  assertEquals((await other.data.acts()).acts.map(({ state }) => state), ["interrupted"]);
+  assertEquals((await other.data.acts.get(id))!.state, "interrupted");
+  assertEquals((await other.data.acts.list()).acts.map(({ state }) => state), ["interrupted"]);
 });
 
 Deno.test("an act that fails says so", async () => {
@@ -166,7 +189,10 @@ Deno.test("an act that fails says so", async () => {
   await accept(sut, 1);
   const cancelAll = () => Promise.reject(new Error("KV down"));
   Object.assign(sut.store, { cancelAll });
-  const { state, error } = await ended(sut, await sut.data.actOnAll("cancel", {}, "me"));
+  const { state, error } = await ended(
+    sut,
+    await actOnAll(sut.data, "cancel", { state: "queued" }),
+  );
   assertEquals([state, error], ["failed", "KV down"]);
 });
 
@@ -178,25 +204,25 @@ Deno.test("an act is not begun if it cannot be recorded", async () => {
   kv.atomic = () => {
     throw new Error("no");
   };
-  const result = await data.act("cancel", "q0", "me").catch((error) => error.message);
+  const result = await actOn(data, "cancel", "q0").catch((error) => error.message);
   kv.atomic = atomic;
   assertEquals(result, "no");
   assertEquals((await store.get("q0"))!.state, "queued");
 });
 
-Deno.test("acts with long texts, and ids of none, do no harm", async () => {
+Deno.test("the longest texts that a form can have, and ids of no act, do no harm", async () => {
   await using sut = await openData();
   const { data, kv } = sut;
-  const long = "\ud800".repeat(1_000_000);
-  assertEquals((await data.act("replay", long, long)).changed, 0);
-  const query = { type: long, source: long, place: long, group: long };
-  const act = await ended(sut, await data.actOnAll("replay", query, "me"));
-  assertEquals([act.state, act.changed], ["finished", 0]);
+  const longest = (name: keyof typeof MAX_LENGTHS) => "漢".repeat(MAX_LENGTHS[name]);
+  assertEquals((await actOn(data, "replay", longest("id"))).changed, 0);
+  const [type, source, place, group] = (["type", "source", "place", "group"] as const).map(longest);
+  const act = await actOnAll(data, "replay", { state: "dead", type, source, place, group });
+  assertEquals((await ended(sut, act)).state, "finished");
   for (const key of await recordKeys(kv, "act")) {
     assert(JSON.stringify(await valueAt(kv, key)).length < 10_000);
   }
-  for (const id of ["", "x", long, "0-12345678", "zzzzzzzzzz-12345678", "../act"]) {
-    assertEquals(await data.getAct(id), null);
+  for (const id of ["", "x", longest("id"), "0-12345678", "zzzzzzzzzz-12345678", "../act"]) {
+    assertEquals(await data.acts.get(id), null);
   }
 });
 
@@ -204,7 +230,7 @@ Deno.test("records of acts that cannot be read are skipped", async () => {
   await using sut = await openData();
   const { data, kv } = sut;
   await accept(sut, 1);
-  const { id } = await data.act("cancel", "q0", "me");
+  const { id } = await actOn(data, "cancel", "q0");
   assertMatch(id, /^[0-9a-z]+-[0-9a-f]{8}$/);
   const [key] = await recordKeys(kv, "act");
   const value = await valueAt<object>(kv, key!);
@@ -219,7 +245,7 @@ Deno.test("records of acts that cannot be read are skipped", async () => {
   for (const [i, each] of bad.entries()) {
     await setValue(kv, ["bot", "console", "act", 4_000_000_000_000 + i, `${i}`], each);
   }
-  assertEquals((await data.acts()).acts.map((act) => act.id), [id]);
+  assertEquals((await data.acts.list()).acts.map((act) => act.id), [id]);
 });
 
 Deno.test("at most 2,000 acts are kept, the latest", async () => {
@@ -231,7 +257,7 @@ Deno.test("at most 2,000 acts are kept, the latest", async () => {
     await write.commit();
   }
   await accept(sut, 1);
-  await data.act("cancel", "q0", "me");
+  await actOn(data, "cancel", "q0");
   const keys = await until(async () => {
     const keys = await recordKeys(kv, "act");
     return keys.length <= 2_000 && keys;
@@ -247,7 +273,7 @@ Deno.test("a replay of many keeps the order of their group", async () => {
     await store.accept(delivery(id, "{}", "key"));
     await store.bury(await claimOne(store), "no");
   }
-  assertEquals((await ended(sut, await data.actOnAll("replay", {}, "me"))).changed, 60);
+  assertEquals((await ended(sut, await actOnAll(data, "replay", { state: "dead" }))).changed, 60);
   for (const id of ids) {
     const lease = await claimOne(store);
     assertEquals(lease.record.id, id);
@@ -268,7 +294,7 @@ for (const kind of ["purge", "replay"] as const) {
     await store.bury(lease, "no");
     const { changed, seen } = await ended(
       sut,
-      await data.actOnAll(kind, { state: "dead" }, "me", question),
+      await actOnAll(data, kind, { state: "dead" }, { id: question }),
     );
     assertEquals([changed, seen], [1, 1]);
     assertEquals((await store.get("older"))!.state, "dead");
@@ -286,7 +312,7 @@ Deno.test("an act leaves open events that were in another state at the question"
   using clock = new WallClock();
   clock.advance(10);
   await claimOne(store);
-  const running = await data.actOnAll("cancel", { state: "running" }, "me", question);
+  const running = await actOnAll(data, "cancel", { state: "running" }, { id: question });
   assertEquals((await ended(sut, running)).changed, 1);
   assertEquals((await store.get("waited"))!.cancelRequestedAt, undefined);
   await store.accept(delivery("retried"));
@@ -294,7 +320,7 @@ Deno.test("an act leaves open events that were in another state at the question"
   const next = newActId();
   clock.advance(10);
   await store.retry(retried, 3_600_000, "not now");
-  const queued = await data.actOnAll("cancel", { state: "queued" }, "me", next);
+  const queued = await actOnAll(data, "cancel", { state: "queued" }, { id: next });
   assertEquals((await ended(sut, queued)).seen, 0);
   assertEquals((await store.get("retried"))!.state, "queued");
   await store.complete(lease);
@@ -307,20 +333,22 @@ testKv("an act is done once, however often it is asked for", async (kv, other) =
   await buryAll(store, ["a", "b"]);
   const question = newActId();
   const answers = await Promise.all(
-    [data, elsewhere.data, data].map((each) => each.actOnAll("replay", {}, "me", question)),
+    [data, elsewhere.data, data].map((each) =>
+      actOnAll(each, "replay", { state: "dead" }, { id: question })
+    ),
   );
   assertEquals(answers.map(({ id }) => id), [question, question, question]);
   assertEquals((await ended(sut, answers[0]!)).changed, 2);
   assertEquals((await ended(elsewhere, answers[0]!)).changed, 2);
   for (const lease of await claimAll(store)) await store.bury(lease, "again");
-  await data.actOnAll("replay", {}, "me", question);
-  await elsewhere.data.actOnAll("replay", {}, "me", question);
-  assertEquals((await data.acts()).acts.length, 1);
+  await actOnAll(data, "replay", { state: "dead" }, { id: question });
+  await actOnAll(elsewhere.data, "replay", { state: "dead" }, { id: question });
+  assertEquals((await data.acts.list()).acts.length, 1);
   assertEquals((await store.stats()).dead, 2);
   const one = newActId();
-  assertEquals((await data.act("replay", "a", "me", one)).changed, 1);
+  assertEquals((await actOn(data, "replay", "a", { id: one })).changed, 1);
   for (const lease of await claimAll(store)) await store.bury(lease, "again");
-  assertEquals((await data.act("replay", "a", "me", one)).changed, 1);
+  assertEquals((await actOn(data, "replay", "a", { id: one })).changed, 1);
   assertEquals((await store.get("a"))!.state, "dead");
 });
 
@@ -338,15 +366,15 @@ Deno.test("the record of an act says how far it has come, at any time", async ()
     steps.push(filter.ids ?? []);
     return steps.length < 3 ? purge(filter, options) : dead.promise;
   };
-  const { id } = await data.actOnAll("purge", { state: "dead" }, "me");
+  const { id } = await actOnAll(data, "purge", { state: "dead" });
   const record = await until(async () => {
-    const act = (await other.data.getAct(id))!;
+    const act = (await other.data.acts.get(id))!;
     return steps.length === 3 && act;
   });
   assertEquals([record.changed, record.seen, record.underway], [100, 120, 20]);
   using clock = new WallClock();
   clock.advance(10_001);
-  const { state, changed, underway } = (await other.data.getAct(id))!;
+  const { state, changed, underway } = (await other.data.acts.get(id))!;
   assertEquals([state, changed, underway], ["interrupted", 100, 20]);
   dead.reject(new Error("KV down"));
   const failed = await ended(sut, record);
@@ -367,7 +395,7 @@ Deno.test("an act that takes long to find its events gives signs of life", async
     };
     return found;
   }) as typeof list;
-  const act = await data.actOnAll("cancel", { state: "queued" }, "me");
+  const act = await actOnAll(data, "cancel", { state: "queued" });
   const [key] = await recordKeys(kv, "act");
   const { versionstamp } = await kv.get(key!);
   await until(async () => (await kv.get(key!)).versionstamp !== versionstamp);
@@ -380,7 +408,7 @@ Deno.test("an act on many is logged with its filter, and at its end with its res
   const { data, store, logged } = sut;
   await buryAll(store, ["a", "b"]);
   const query = { state: "dead", type: "push" } as const;
-  const { id } = await ended(sut, await data.actOnAll("purge", query, "me"));
+  const { id } = await ended(sut, await actOnAll(data, "purge", query));
   const [begun, end] = await until(() =>
     Promise.resolve(logged.length > 1 && logged.filter(({ message }) => /act/.test(message)))
   );
@@ -400,10 +428,10 @@ Deno.test("an act that changes nothing on one event is only logged", async () =>
   await store.complete(await claimOne(store));
   await store.accept(delivery("running"));
   await claimOne(store);
-  assertEquals((await data.act("cancel", "running", "me")).changed, 1);
+  assertEquals((await actOn(data, "cancel", "running")).changed, 1);
   const acts = [["cancel", "unknown"], ["cancel", "dead"], ["cancel", "running"]] as const;
   for (const [kind, id] of [...acts, ["replay", "done"] as const]) {
-    const { changed, state } = await data.act(kind, id, "me");
+    const { changed, state } = await actOn(data, kind, id);
     assertEquals([changed, state], [0, "finished"], id);
   }
   assertEquals((await recordKeys(kv, "act")).length, 1);
@@ -414,12 +442,18 @@ Deno.test("who sends another's form again is logged by their own name, and has c
   await using sut = await openData();
   const { data, store, logged } = sut;
   await buryAll(store, ["a", "b"]);
-  const one = await data.act("replay", "a", "operator A");
+  const one = await actOn(data, "replay", "a", { by: "operator A" });
   const query = { state: "dead" } as const;
-  const all = await ended(sut, await data.actOnAll("purge", query, "operator A"));
-  assertEquals((await data.act("replay", "a", "operator B", one.id)).by, "operator A");
-  assertEquals((await data.act("purge", "other", "operator B", one.id)).changed, 1);
-  assertEquals((await data.actOnAll("purge", query, "operator B", all.id)).by, "operator A");
+  const all = await ended(sut, await actOnAll(data, "purge", query, { by: "operator A" }));
+  assertEquals(
+    (await actOn(data, "replay", "a", { by: "operator B", id: one.id })).by,
+    "operator A",
+  );
+  assertEquals((await actOn(data, "purge", "other", { by: "operator B", id: one.id })).changed, 1);
+  assertEquals(
+    (await actOnAll(data, "purge", query, { by: "operator B", id: all.id })).by,
+    "operator A",
+  );
   const common = { by: "operator B", begunBy: "operator A" };
   assertEquals(
     logged.filter(({ by }) => by === "operator B").map(({ level: _, time: _time, ...rest }) =>
@@ -438,7 +472,7 @@ Deno.test("of two who send a form at the same time each is logged by their own n
   const { data, store, logged } = sut;
   await buryAll(store, ["a"]);
   const id = newActId();
-  await Promise.all(["A", "B"].map((by) => data.act("replay", "a", by, id)));
+  await Promise.all(["A", "B"].map((by) => actOn(data, "replay", "a", { by, id })));
   const said = logged.filter(({ message }) => String(message).startsWith("console act"));
   assertEquals(said.map(({ message }) => message).sort(), [
     "console act",
@@ -451,9 +485,9 @@ Deno.test("acts on one event do not push out the record of an act on many", asyn
   await using sut = await openData();
   const { data, store, kv } = sut;
   await buryAll(store, ["a"]);
-  const many = await ended(sut, await data.actOnAll("purge", {}, "me"));
+  const many = await ended(sut, await actOnAll(data, "purge", { state: "dead" }));
   await accept(sut, 101);
-  await data.act("cancel", "q0", "me");
+  await actOn(data, "cancel", "q0");
   const key = (await recordKeys(kv, "act")).at(-1)!;
   const value = await valueAt<object>(kv, key);
   const idle = { ...value, eventId: undefined, query: {}, changed: 0 };
@@ -467,9 +501,9 @@ Deno.test("acts on one event do not push out the record of an act on many", asyn
     }
     await write.commit();
   }
-  for (let i = 1; i < 100; i++) await data.act("cancel", `q${i}`, "me");
+  for (let i = 1; i < 100; i++) await actOn(data, "cancel", `q${i}`);
   await until(async () => (await recordKeys(kv, "act")).length <= 2_000);
-  assertEquals((await data.getAct(many.id))?.changed, 1);
+  assertEquals((await data.acts.get(many.id))?.changed, 1);
   const kept = await Array.fromAsync(
     kv.list({ prefix: ["bot", "console", "act"] }),
     ({ value }) => decodeValue(value)!.value as Act,
@@ -481,16 +515,15 @@ testKv("acts are listed by pages", async (kv) => {
   await using sut = await openData(kv);
   const { data } = sut;
   await accept(sut, 120);
-  for (let i = 0; i < 120; i++) await data.act("cancel", `q${i}`, "me");
-  const first = await data.acts();
-  const second = await data.acts(first.cursor);
-  const third = await data.acts(second.cursor);
+  for (let i = 0; i < 120; i++) await actOn(data, "cancel", `q${i}`);
+  const first = await data.acts.list();
+  const second = await data.acts.list(first.cursor);
+  const third = await data.acts.list(second.cursor);
   const pages = [first, second, third];
   assertEquals(pages.map(({ acts }) => acts.length), [50, 50, 20]);
   assertEquals(third.cursor, undefined);
   const ids = pages.flatMap(({ acts }) => acts.map(({ eventId }) => eventId));
   assertEquals(new Set(ids).size, 120);
-  await assertRejects(() => data.acts("x"), TypeError, "'cursor' must be");
 });
 
 Deno.test("a replay of done events counts those whose payloads are kept", async () => {
@@ -503,10 +536,10 @@ Deno.test("a replay of done events counts those whose payloads are kept", async 
     await each.complete(await claimOne(each));
   }
   const query = { state: "done" } as const;
-  const { count, notKept } = await data.countFor("replay", query);
+  const { count, notKept } = await countFor(data, "replay", query);
   assertEquals([count, notKept], [1, 2]);
-  assertEquals((await data.countFor("purge", query)).count, 3);
-  const end = await ended(sut, await data.actOnAll("replay", query, "me"));
+  assertEquals((await countFor(data, "purge", query)).count, 3);
+  const end = await ended(sut, await actOnAll(data, "replay", query));
   assertEquals([end.changed, end.seen, end.notKept], [1, 3, 2]);
   assertEquals((await store.get("e1"))!.state, "queued");
 });
@@ -533,17 +566,17 @@ Deno.test("the question before an act on many counts exactly, and tells how far 
   await using sut = await openData();
   await buryAll(sut.store, ["a"]);
   await copyDead(sut, 10_500);
-  const data = openConsoleData({ ...sut, namespace: NAMESPACE, log: () => {} });
-  const counts = [await data.countFor("replay", { state: "dead" })];
+  const data = new ConsoleData(sut.store, NAMESPACE, () => {});
+  const counts = [await countFor(data, "replay", { state: "dead" })];
   while (counts.at(-1)!.isMore) {
-    counts.push(await data.countFor("replay", { state: "dead" }, true));
+    counts.push(await countFor(data, "replay", { state: "dead" }, true));
   }
   assertEquals(counts.at(-1)!.count, 10_501);
   assertEquals(new Set(counts.map(({ askedAt }) => askedAt)).size, 1);
   assert(counts[0]!.isMore && counts[0]!.count < 10_501);
   // The page that waits for it may ask again, and who asks anew gets another count.
-  assertEquals((await data.countFor("replay", { state: "dead" }, true)).count, 10_501);
-  assert((await data.countFor("replay", { state: "dead" })).isMore);
+  assertEquals((await countFor(data, "replay", { state: "dead" }, true)).count, 10_501);
+  assert((await countFor(data, "replay", { state: "dead" })).isMore);
   await data.stop();
 });
 
@@ -559,8 +592,8 @@ Deno.test("a count that nobody looks at any more ends", async () => {
     lists++;
     return Object.defineProperty(list(options), "cursor", { get: () => "0:x", set: () => {} });
   }) as typeof list;
-  const data = openConsoleData({ ...sut, namespace: NAMESPACE, log: () => {} });
-  const first = data.countFor("replay", { state: "dead" });
+  const data = new ConsoleData(sut.store, NAMESPACE, () => {});
+  const first = countFor(data, "replay", { state: "dead" });
   await time.tickAsync(100);
   assertEquals((await first).isMore, true);
   while (lists < 3) await time.tickAsync(10);
@@ -579,16 +612,16 @@ testKv(
     const { data, store, logged } = sut;
     await accept(sut, 300);
     for (const [i, at] of [sut, elsewhere].entries()) {
-      const { id } = await data.actOnAll("cancel", { state: "queued" }, "me");
-      await until(async () => (await at.data.getAct(id))!.changed > 0);
-      await at.data.stopAct(id, `operator ${i}`);
+      const { id } = await actOnAll(data, "cancel", { state: "queued" });
+      await until(async () => (await at.data.acts.get(id))!.changed > 0);
+      await at.data.acts.end(id, `operator ${i}`);
       const { state, stoppedBy, changed } = await ended(sut, { id } as Act);
       assertEquals([state, stoppedBy, changed < 150], ["stopped", `operator ${i}`, true]);
-      await until(async () => (await elsewhere.data.getAct(id))!.state === "stopped");
+      await until(async () => (await elsewhere.data.acts.get(id))!.state === "stopped");
     }
-    const all = (await data.acts()).acts.reduce((sum, { changed }) => sum + changed, 0);
+    const all = (await data.acts.list()).acts.reduce((sum, { changed }) => sum + changed, 0);
     assertEquals((await store.stats()).dead, all);
     assertEquals(logged.at(-1)!.state, "stopped");
-    await data.stopAct("0-12345678", "me");
+    await data.acts.end("0-12345678", "me");
   },
 );

@@ -44,11 +44,8 @@ Deno.test("createConsole() refuses options that are not valid", async () => {
     [{ operatorToken: ` ${OPERATOR}` }, "'operatorToken' begins or ends with white space"],
     [{ operatorToken: `${OPERATOR}\ud800` }, "'operatorToken' has a lone surrogate"],
     [{ operatorToken: OPERATOR.repeat(9) }, "'operatorToken' must have at most 256 characters"],
-    [
-      { path: "console" },
-      "'path' must be a slash, then letters, digits, _, -, . and slashes, got \"console\"",
-    ],
-    [{ environment: 1 }, "'environment' must be a text of at most 40 characters, got 1"],
+    [{ path: "console" }, "'path' must be a slash, then letters, digits, _, -, . and slashes"],
+    [{ environment: 1 }, "'environment' must be a text of at most 40 characters"],
     [{ hidePayloads: "no" }, "'hidePayloads' must be true or false, got \"no\""],
     [{ token: "x" }, 'there is no option "token". There are name, store'],
   ];

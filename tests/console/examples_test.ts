@@ -1,24 +1,28 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { exampleSender } from "../../console/_examples.ts";
-import { ParameterError } from "../../console/_query.ts";
+import { ParameterError } from "../../console/_http.ts";
+import { type ExampleParts, ExampleSender, sendAnswers } from "../../console/_send_page.ts";
 import { github, telegram } from "../../mod.ts";
 import { openBoard, OPERATOR } from "./_board.ts";
 
 const PLATFORMS = [github(), telegram()];
 
-/** Makes a sender of examples, and notes what it sends. */
-function senderOf() {
+/** Makes what examples are sent with, and notes what is sent. */
+function partsOf(): { parts: ExampleParts; bodies: string[] } {
   const bodies: string[] = [];
-  const variable = (name: string) => name.endsWith("_TOKEN") ? "a_token" : "a secret";
-  const sender = exampleSender(PLATFORMS, variable, async (request) => {
-    bodies.push(await request.text());
-    return new Response("OK");
-  });
-  return { sender, bodies };
+  const parts: ExampleParts = {
+    platforms: PLATFORMS,
+    variable: (name) => name.endsWith("_TOKEN") ? "a_token" : "a secret",
+    async fetch(request) {
+      bodies.push(await request.text());
+      return new Response("OK");
+    },
+  };
+  return { parts, bodies };
 }
 
 Deno.test("an update that is sent has one number, its own or a new one", async () => {
-  const { sender, bodies } = senderOf();
+  const { parts, bodies } = partsOf();
+  const sender = new ExampleSender(parts);
   for (const payload of ["{}", ' { "message": {} }', '{"update_id": 7, "message": {}}']) {
     const { eventId } = await sender.send("telegram", "message", payload);
     const update = JSON.parse(bodies.at(-1)!);
@@ -28,21 +32,22 @@ Deno.test("an update that is sent has one number, its own or a new one", async (
 });
 
 Deno.test("only examples that there are can be sent", async () => {
-  const { sender } = senderOf();
+  const { parts } = partsOf();
+  const sender = new ExampleSender(parts);
   for (
     const [platform, type] of [["github", "日本"], ["github", ""], ["gitlab", "push"]] as const
   ) {
     await assertRejects(() => sender.send(platform, type, "{}"), ParameterError);
   }
-  await using board = await openBoard({ examples: sender });
+  await using board = await openBoard({ sending: sendAnswers(parts) });
   const Cookie = await board.login();
   const fields = { platform: "github", type: "", payload: "{}" };
   assertEquals((await board.post("/send", fields, { Cookie })).status, 400);
 });
 
 Deno.test("a payload that was sent stays in the form", async () => {
-  const { sender } = senderOf();
-  await using board = await openBoard({ examples: sender });
+  const { parts } = partsOf();
+  await using board = await openBoard({ sending: sendAnswers(parts) });
   const Cookie = await board.login(OPERATOR);
   const fields = { platform: "github", type: "push", payload: '{"mine": 1' };
   const html = await (await board.post("/send", fields, { Cookie })).text();

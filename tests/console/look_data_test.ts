@@ -1,5 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import type { DeliveryPage, Period } from "../../console/_console_data.ts";
+import type { Period } from "../../console/_activity.ts";
+import { MAX_LENGTHS } from "../../console/_query.ts";
+import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
 import { testKv } from "../_kvs.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
@@ -212,7 +214,7 @@ testKv("details tell what waits before an event, and what it has emitted", async
 
 Deno.test("details of an id that no event can have are null", async () => {
   await using sut = await openData();
-  for (const id of ["", "x", "\ud800", "x".repeat(1_000_000), "\0"]) {
+  for (const id of ["", "x", "漢".repeat(MAX_LENGTHS.id), "\0"]) {
     assertEquals(await sut.data.details(id), null);
   }
 });

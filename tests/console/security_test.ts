@@ -8,7 +8,7 @@ import {
 } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import type { Front } from "../../console/_http.ts";
-import { Sessions, type Tokens } from "../../console/_session.ts";
+import { Sessions, type Tokens } from "../../console/_login.ts";
 import { delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
 
 const PAGES = ["/", "/deliveries", "/delivery?id=x", "/payload?id=x", "/acts", "/progress?id=x"];

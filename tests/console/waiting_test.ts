@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { waitOf } from "../../console/_waiting.ts";
+import { waitOf } from "../../console/_format.ts";
 import type { EventRecord } from "../../events/mod.ts";
 import { type BoardUnderTest, delivery, openBoard } from "./_board.ts";
 
