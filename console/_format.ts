@@ -7,7 +7,6 @@ import { html } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
 import { MAX_COUNT } from "./_counts.ts";
-import type { State } from "./_query.ts";
 
 /** Part of a page, with everything in it escaped. */
 export type Html = ReturnType<typeof html>;
@@ -74,10 +73,11 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
 }
 
 /** Names a state for people. */
-export const stateName = (state: State): string => state === "queued" ? "waiting" : state;
+export const stateName = (state: StoredEvent["state"]): string =>
+  state === "queued" ? "waiting" : state;
 
 /** Shows a state, by its colour and its name. */
-export function stateBadge(state: State): Html {
+export function stateBadge(state: StoredEvent["state"]): Html {
   return html`<span class="state ${state}">${stateName(state)}</span>`;
 }
 

@@ -1,8 +1,8 @@
 import type { Mount } from "../app/mounts.ts";
-import { checkKeys, checkObject } from "../core/check_options.ts";
+import { checkOptions } from "../core/check_options.ts";
 import { VariableError, type Variables } from "../core/env.ts";
 import { flawsOf } from "./_tokens.ts";
-import { checkShown, type ConsoleOptions, openConsole } from "./create_console.ts";
+import { type ConsoleOptions, MOUNT_CHECKS, openConsole } from "./create_console.ts";
 
 const DOING = "mount the console";
 
@@ -42,9 +42,7 @@ const DEVELOPMENT = "development";
 export function consoleMount(
   options: Pick<ConsoleOptions, "path" | "hidePayloads"> = {},
 ): Mount {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, ["path", "hidePayloads"]);
-  checkShown(DOING, options);
+  checkOptions(DOING, options, MOUNT_CHECKS);
   const { path = "/console", hidePayloads } = options;
   return {
     ...{ name: "console", path, variables: VARIABLES },

@@ -1,11 +1,11 @@
 import { Hono } from "@hono/hono";
 import {
-  checkFunctions,
-  checkKeys,
-  checkObject,
-  checkPart,
+  checkBoolean,
+  checkFunction,
+  checkOptions,
   checkPath,
-  met,
+  checkText,
+  partWith,
 } from "../core/check_options.ts";
 import type { OpenedMount } from "../app/mounts.ts";
 import { consoleSink, type LogSink } from "../core/mod.ts";
@@ -77,10 +77,16 @@ export interface ConsoleOptions {
 
 const DOING = "create the console";
 
-const KEYS = [
-  ...["name", "store", "namespace", "viewerToken", "operatorToken", "path", "environment"],
-  ...["hidePayloads", "trustedProxyHops", "log"],
-];
+/** Checks of the options that the mount of a console has as well. */
+export const MOUNT_CHECKS = { path: checkPath, hidePayloads: checkBoolean };
+
+const CHECKS = {
+  name: checkText,
+  store: partWith("oldestDueAt", "what openEventStore() resolves with"),
+  ...{ namespace: undefined, viewerToken: undefined, operatorToken: undefined },
+  ...{ environment: undefined, ...MOUNT_CHECKS },
+  ...{ trustedProxyHops: proxyHops, log: checkFunction },
+};
 
 /**
  * Creates the console of an app that is composed by hand. Without a token there is none: its app has no
@@ -113,18 +119,8 @@ const KEYS = [
 export async function createConsole(
   options: ConsoleOptions,
 ): Promise<OpenedMount & AsyncDisposable> {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, KEYS);
-  checkShown(DOING, options);
-  const { name, store, log, viewerToken, operatorToken, environment } = options;
-  if (typeof name !== "string" || name.trim() === "") {
-    throw new TypeError(
-      `Cannot ${DOING}: 'name' must be a text that is not blank, got ${met(name)}`,
-    );
-  }
-  checkPart(DOING, store, "oldestDueAt", "'store' must be what openEventStore() resolves with");
-  checkFunctions(DOING, { log });
-  proxyHops(DOING, "trustedProxyHops", options.trustedProxyHops ?? 0);
+  checkOptions(DOING, options, CHECKS, ["name", "store"]);
+  const { viewerToken, operatorToken, environment } = options;
   const names = ["'viewerToken'", "'operatorToken'", "'environment'"] as const;
   const [flaw] = flawsOf([viewerToken, operatorToken, environment], names);
   if (flaw) throw new TypeError(`Cannot ${DOING}: ${flaw}`);
@@ -132,24 +128,6 @@ export async function createConsole(
     ? { app: new Hono(), close: () => {} }
     : await openConsole(options);
   return { ...opened, [Symbol.asyncDispose]: async () => await opened.close() };
-}
-
-/**
- * Checks the options of a console that its mount has as well.
- *
- * @param doing The action that fails otherwise, for the message.
- * @param options The options.
- * @throws {TypeError} If one has the wrong type.
- */
-export function checkShown(
-  doing: string,
-  { path = "/console", hidePayloads = false }: Pick<ConsoleOptions, "path" | "hidePayloads">,
-): void {
-  checkPath(doing, "path", path);
-  if (typeof hidePayloads === "boolean") return;
-  throw new TypeError(
-    `Cannot ${doing}: 'hidePayloads' must be true or false, got ${met(hidePayloads)}`,
-  );
 }
 
 /**
