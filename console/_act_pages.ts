@@ -21,12 +21,17 @@ import {
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
 import {
+  a,
+  type Content,
+  dim,
   facts,
   isOperator,
   KIND_NAMES,
+  note,
   type Page,
   type PageContext,
   table,
+  tag,
   td,
   type Visit,
 } from "./_layout.ts";
@@ -195,30 +200,28 @@ function questionOfOne(
   const goesOn = kind === "replay" && state === "dead" && !hasBeenAnswered(event as EventRecord);
   const [consequence] = CONSEQUENCES[goesOn ? "goOn" : kind];
   const events = eventsIn(event);
-  const ofBatch = kind === "cancel" && events > 1 &&
-    ` It is the first of ${
-      number(events)
-    } events that are handled together: all of them that are open are cancelled.`;
-  const back = html`<a class="button" href="${link("delivery", { id })}">Back</a>`;
+  const ofBatch = kind !== "cancel" || events < 2 ? "" : ` It is the first of ${number(events)} ` +
+    "events that are handled together: all of them that are open are cancelled.";
+  const back = a(link("delivery", { id }), "Back", "button");
   const known = facts([
     ["type", record && nameOf(record)],
     ["repository or chat", record && placeOf(record)],
     ["sender", record && !hidesPayloads && senderOf(record)],
     ["state", stateBadge(state)],
     ["received", time(receivedAt)],
-    ["id", shown(id, 1_000), "mono wrap"],
+    ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
-  return html`
-    <h1>${KIND_NAMES[kind]} this event${why === undefined && "?"}</h1>
-    <div class="note">${known}</div>
-    <div class="note">
-      <p>${why ?? html`${consequence}${ofBatch}`}</p>
-    </div>
-    ${why === undefined
-      ? actForm({ kind, id, act: actId }, KIND_NAMES[kind], back)
-      : html`<p class="row">${back}</p>`}
-  `;
+  const title = `${KIND_NAMES[kind]} this event`;
+  if (why !== undefined) return html`${noted(title, known, why)}${tag("p.row", back)}`;
+  const form = actForm({ kind, id, act: actId }, KIND_NAMES[kind], back);
+  return html`${noted(`${title}?`, known, `${consequence}${ofBatch}`)}${form}`;
 }
+
+/** Shows what an act is about, and what it does. */
+const noted = (title: string, about: Html, ...texts: readonly string[]): Html =>
+  html`${tag("h1", title)}${tag("div.note", about)}${
+    tag("div.note", texts.map((text) => tag("p", text)))
+  }`;
 
 /** Makes the form of an act, whose fields the act is read from. */
 function actForm(
@@ -226,13 +229,10 @@ function actForm(
   label: string,
   back: Html,
 ): Html {
-  const style = fields.kind === "replay" ? "go" : "danger";
-  return html`
-    <form class="row" method="post"
-      action="act">${Object.entries(fields).map(
-        hidden,
-      )}<button class="${style}">${label}</button>${back}</form>
-  `;
+  const button = tag(`button.${fields.kind === "replay" ? "go" : "danger"}`, label);
+  return html`<form class="row" method="post" action="act">${
+    Object.entries(fields).map(hidden)
+  }${button}${back}</form>`;
 }
 
 function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html {
@@ -240,42 +240,44 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
   const what = `${number(count)} ${count === 1 ? "event" : "events"}`;
   const name = KIND_NAMES[kind];
   const cannot = "are done, and their payloads are not kept.";
-  const leftAlone = notKept > 0 &&
-    ` ${number(notKept)} more match and are left alone: they ${cannot}`;
-  const back = (text: string) =>
-    html`<a class="button" href="${link("deliveries", query)}">${text}</a>`;
+  const leftAlone = notKept > 0
+    ? [`${number(notKept)} more match and are left alone: they ${cannot}`]
+    : [];
+  const back = (text: string) => a(link("deliveries", query), text, "button");
+  const title = `${name} all that match`;
   if (isMore) {
-    return html`<div data-live="">
-<div class="head"><h1>${name} all that match</h1><span class="badge live">counting</span></div>
-<div class="note">${choice(query)}</div><progress aria-label="Counting"></progress>
-<p role="status">${
-      number(count)
-    } counted so far.${leftAlone} Nothing is changed before all are counted and you have
-confirmed it.</p><p class="row"><a class="button" href="${
-      link("act", { kind, ...query })
-    }">Look again</a>${back("Cancel")}</p></div>`;
+    const again = a(link("act", { kind, ...query }), "Look again", "button");
+    const progress = [`${number(count)} counted so far.`, ...leftAlone];
+    return html`
+      <div
+        data-live="">${tag("div.head", tag("h1", title), tag("span.badge.live", "counting"))}${tag(
+          "div.note",
+          choice(query),
+        )}<progress aria-label="Counting"></progress><p role="status">${progress.join(
+          " ",
+        )} Nothing is changed before all are counted and you have confirmed it.</p>${tag(
+          "p.row",
+          again,
+          back("Cancel"),
+        )}</div>
+    `;
   }
   if (count === 0) {
-    return html`
-      <div data-live="end">
-        <h1>${name} all that match</h1>
-        <div class="empty">
-          <p>${notKept > 0
-            ? `None of the ${number(notKept)} that match can be replayed: they ${cannot}`
-            : "Nothing matches any more."} <a href="${link("deliveries", query)}">Back</a></p>
-        </div>
-      </div>
-    `;
+    const why = notKept > 0
+      ? `None of the ${number(notKept)} that match can be replayed: they ${cannot} `
+      : "Nothing matches any more. ";
+    const empty = tag("div.empty", tag("p", why, a(link("deliveries", query), "Back")));
+    return html`<div data-live="end">${tag("h1", title)}${empty}</div>`;
   }
   const [, consequence] = CONSEQUENCES[kind === "replay" && query.state === "dead" ? "goOn" : kind];
   const others = kind === "cancel"
     ? ". Where events are handled together, all of them are cancelled with the first one, also those that do not match."
     : ", and so is what has ended since.";
+  const text = `${consequence} What has come since this was asked is left alone${others}`;
   const fields = { kind, act: newActId(askedAt), ...query, of: count };
-  return html`<div data-live="end"><h1>${name} ${what}?</h1><div class="note">${choice(query)}</div>
-<div class="note"><p>${consequence} What has come since this was asked is left alone${others}</p>${
-    leftAlone && html`<p>${leftAlone}</p>`
-  }</div>${actForm(fields, `${name} ${what}`, back("Back"))}</div>`;
+  return html`<div data-live="end">${noted(`${name} ${what}?`, choice(query), text, ...leftAlone)}${
+    actForm(fields, `${name} ${what}`, back("Back"))
+  }</div>`;
 }
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
@@ -295,10 +297,15 @@ function conditionsOf(query: ActQuery, max: number): [string, Html | string | un
 }
 
 function progressPage(act: Act, of: number | undefined, canStop: boolean): Html {
-  const { id, kind, seen, notKept, state, eventId, error } = act;
+  const { id, kind, seen, notKept, state, eventId, error, query } = act;
   const isRunning = state === "running";
   const isBad = state === "failed" || state === "interrupted";
   const done = of === undefined ? "" : `max="${of}" value="${Math.min(seen - notKept, of)}"`;
+  const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
+  const stop = isRunning && canStop && eventId === undefined &&
+    html`<form class="row" method="post" action="stop">${
+      hidden(["id", id])
+    }<button class="danger">Stop</button></form>`;
   const known = facts([
     ["by", shown(act.by)],
     ["at", time(act.at)],
@@ -306,32 +313,28 @@ function progressPage(act: Act, of: number | undefined, canStop: boolean): Html 
   ]);
   return html`
     <div
-      data-live="${isRunning
-        ? ""
-        : "end"}"><div class="head"><h1>${KIND_NAMES[kind]}</h1><span class="badge${isBad &&
-        " bad"}${isRunning && " live"}">${state}</span></div>${isRunning &&
+      data-live="${!isRunning && "end"}">${tag(
+        "div.head",
+        tag("h1", KIND_NAMES[kind]),
+        badge,
+      )}${isRunning &&
         html`<progress aria-label="Progress" ${raw(done)}></progress>`}<p role="status">${resultOf(
           act,
-        )}</p>${isRunning && canStop && eventId === undefined &&
-        html`<form class="row" method="post" action="stop">${
-          hidden(["id", id])
-        }<button class="danger">Stop</button></form>`}${error !== undefined && html`
-        <div class="note bad" role="alert">
-          <p>${shown(error, 500)}</p>
-        </div>
-      `}${known}${act.query && html`<h2>Choice</h2>${choice(act.query)}`}</div>
+        )}</p>${stop}${error !== undefined &&
+        note("alert", true, tag("p", shown(error, 500)))}${known}${query &&
+        [tag("h2", "Choice"), choice(query)]}</div>
     <p class="more"><a href="acts">All acts</a> <a href="deliveries">Deliveries</a></p>
   `;
 }
 
 /** Links to the event of an act, unless that is purged. */
-function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Html {
+function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Content {
   const text = shown(eventId, max);
-  return html`${about && `${about} `}${
-    kind === "purge" && changed > 0
-      ? html`<span class="mono">${text}</span>`
-      : html`<a class="mono" href="${link("delivery", { id: eventId })}">${text}</a>`
-  }`;
+  const isGone = kind === "purge" && changed > 0;
+  const event = isGone
+    ? tag("span.mono", text)
+    : a(link("delivery", { id: eventId }), text, "mono");
+  return [about && `${about} `, event];
 }
 
 const DONE_TO_ONE: Readonly<Record<ActKind, string>> = {
@@ -372,60 +375,38 @@ function resultOf(act: Act): string {
 }
 
 function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): Html {
-  if (acts.length === 0 && cursor !== undefined) {
-    return html`
-      <h1>Acts</h1>
-      <div class="empty">
-        <p>No older act is kept. <a href="acts">The latest</a></p>
-      </div>
-    `;
-  }
+  const latest = cursor !== undefined && a("acts", "The latest");
   if (acts.length === 0) {
     return html`
       <h1>Acts</h1>
-      <div class="empty" data-live>
-        <h2>Nobody has acted yet</h2>
-        <p>Operators replay, cancel and purge deliveries on their pages, or all that match a filter on the page of
-      <a href="deliveries">deliveries</a>. Each act is kept here.</p>
-      </div>
+      <div class="empty" ${raw(latest ? "" : " data-live")}>${latest
+        ? tag("p", "No older act is kept. ", latest)
+        : html`
+          <h2>Nobody has acted yet</h2>
+          <p>Operators replay, cancel and purge deliveries on their pages, or all
+          that match a filter on the page of <a href="deliveries">deliveries</a>. Each act is kept here.</p>
+        `}</div>
     `;
   }
   const columns = { act: "", state: "", at: "", on: "", by: "", changed: "num" };
-  return html`<div${raw(cursor === undefined ? " data-live" : "")}>
-<div class="head"><h1>Acts</h1></div>${
+  const older = next !== undefined && a(link("acts", { cursor: next }), "Older");
+  return html`<div${raw(latest ? "" : " data-live")}><div class="head"><h1>Acts</h1></div>${
     table("Acts", columns, acts.map(cellsOf), { style: "list" })
-  }</div>${
-    (next !== undefined || cursor !== undefined) &&
-    html`<p class="more">${
-      cursor !== undefined && html`
-        <a href="acts">The latest</a>
-      `
-    }${next !== undefined && html`<a href="${link("acts", { cursor: next })}">Older</a>`}</p>`
-  }`;
+  }</div>${(latest || older) && tag("p.more", latest, " ", older)}`;
 }
 
 function cellsOf(act: Act): Html[] {
   const { id, kind, state, at, eventId, query, by, changed, batch } = act;
-  const conditions = query
-    ? conditionsOf(query, 60).filter(([, value]) => value !== undefined)
-    : [];
-  const on = eventId !== undefined
-    ? eventOf(act, 90)
-    : html`all that match: ${
-      conditions.map(([label, value], i) =>
-        html`${i > 0 && ", "}<span class="dim">${label}</span> ${value}`
-      )
-    }`;
+  const conditions = query ? conditionsOf(query, 60).filter(([, value]) => value) : [];
+  const matches = conditions.map(([label, value], i) => [i > 0 && ", ", dim(label), " ", value]);
   return [
-    td(html`<a href="${link("progress", { id })}">${KIND_NAMES[kind]}</a>`),
+    td(a(link("progress", { id }), KIND_NAMES[kind])),
     td(state),
     td(time(at, "short")),
-    td(on, "wrap"),
+    td(eventId === undefined ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),
     td(
-      html`${number(changed)}${
-        batch > 0 && html`<span class="dim"> with its batch of ${number(batch)}</span>`
-      }`,
+      [number(changed), batch > 0 && dim(` with its batch of ${number(batch)}`)],
       "num off",
     ),
   ];

@@ -17,11 +17,14 @@ import {
 } from "./_format.ts";
 import { ParameterError } from "./_http.ts";
 import {
+  a,
   actLinks,
+  beside,
   isOperator,
   type Page,
   type PageContext,
   table,
+  tag,
   td,
   type Visit,
 } from "./_layout.ts";
@@ -70,21 +73,25 @@ function deliveriesPage(
   const kinds = kindsFor(query.state);
   const columns = { event: "", state: "", received: "", from: "", id: "id", attempts: "num" };
   const rows = events.map((event) => cellsOf(event, context));
+  const found = events.length > 0
+    ? table("Deliveries", columns, rows, { style: "list" })
+    : nothing(page, query);
+  const acting = canAct && kinds.length > 0 &&
+    tag("div.more", tag("span", "All that match:"), actLinks(kinds, query));
+  const advice = canAct && query.state === undefined &&
+    tag("p.dim", "To act on all that match, choose a state.");
   return html`
     <div class="head">
       <h1>Deliveries</h1>
-      <form class="row" action="delivery"
-        role="search"><input name="id" aria-label="Id of an event" required maxlength="${MAX_LENGTHS
-          .id}" placeholder="Id: github:72d3162e-…"><button>Open</button></form>
-    </div>
-    ${filterForm(query)}<div${raw(cursor === undefined ? " data-live" : "")}>${events.length > 0
-      ? table("Deliveries", columns, rows, { style: "list" })
-      : nothing(page, query)}${more(page, query, cursor)}${canAct && kinds.length > 0 &&
-      html`<div class="more"><span>All that match:</span>${
-        actLinks(kinds, query)
-      }</div>`}${canAct &&
-      query.state === undefined &&
-      html`<p class="dim">To act on all that match, choose a state.</p>`}</div>
+      <form class="row" action="delivery" role="search">
+    <input name="id" aria-label="Id of an event" required maxlength="${MAX_LENGTHS
+      .id}" placeholder="Id: github:72d3162e-…">
+    <button>Open</button></form>
+    </div>${filterForm(query)}<div${raw(cursor === undefined ? " data-live" : "")}>${found}${more(
+      page,
+      query,
+      cursor,
+    )}${acting}${advice}</div>
   `;
 }
 
@@ -104,25 +111,25 @@ function filterForm(query: DeliveryQuery): Html {
   };
   const options = STORED_STATES.map((state) =>
     html`
-      <option value="${state}" ${raw(state === query.state ? "selected" : "")}>${stateName(
+      <option value="${state}" ${raw(state === query.state ? " selected" : "")}>${stateName(
         state,
       )}</option>
     `
   );
+  const fields = [
+    html`<label>State<select name="state"><option value="">any</option>${options}</select></label>`,
+    ...[field("type", "Type"), field("source", "Source"), field("place", "Repository or chat")],
+    ...[
+      field("group", "Ordering key"),
+      timeField("from", "Received from"),
+      timeField("before", "Before"),
+    ],
+  ];
   return html`
     <details class="filters" ${raw(isFiltered(query) ? " open" : "")}>
       <summary>Filter</summary>
-      <form class="filter" autocomplete="off"
-        action="deliveries"><label>State<select name="state"><option value="">any</option>${options}</select></label>${field(
-          "type",
-          "Type",
-        )}${field("source", "Source")}${field("place", "Repository or chat")}${field(
-          "group",
-          "Ordering key",
-        )}${timeField("from", "Received from")}${timeField(
-          "before",
-          "Before",
-        )}<div class="row"><button class="go">Filter</button><a href="deliveries">Clear</a></div></form>
+      <form class="filter" autocomplete="off" action="deliveries">${fields}<div class="row">
+    <button class="go">Filter</button><a href="deliveries">Clear</a></div></form>
     </details>
   `;
 }
@@ -134,61 +141,54 @@ function cellsOf(event: StoredEvent, { hidesPayloads }: PageContext): Html[] {
   const more = isOdd ? record.outcome : record && waitOf(record, Date.now());
   const place = record && placeOf(record);
   const sender = record && !hidesPayloads && senderOf(record);
+  const why = record && !hidesPayloads && lastError(record);
+  const name = record ? nameOf(record) : "of another version";
   return [
-    td(
-      html`<a href="${link("delivery", { id })}">${
-        record ? nameOf(record) : "of another version"
-      }</a>${record && !hidesPayloads && lastError(record)}`,
-    ),
-    td(html`${stateBadge(state)}${more !== undefined && dim(more)}`),
+    td([a(link("delivery", { id }), name), why]),
+    td([stateBadge(state), beside(more)]),
     td(time(receivedAt, "short")),
-    td(
-      html`${record && shown(record.source, 60)}${place && dim(place)}${
-        sender && dim(`by ${sender}`, " off")
-      }`,
-      "wrap",
-    ),
+    td([
+      record && shown(record.source, 60),
+      beside(place),
+      sender && [" ", tag("span.dim.off", `by ${sender}`)],
+    ], "wrap"),
     td(shown(id, 90), "mono dim id off"),
     td(record && number(record.attempt), "num off"),
   ];
 }
-
-const dim = (text: string, more = ""): Html =>
-  html`
-    <span class="dim${more}">${text}</span>
-  `;
 
 /** Shows the beginning of the error that keeps an event from being done; undefined without one. */
 function lastError({ state, attempts }: EventRecord): Html | undefined {
   const error = state === "done" ? undefined : attempts.at(-1)?.error;
   if (error === undefined) return undefined;
   const [line = ""] = error.trimStart().split("\n", 1);
-  return html`<span class="why dim">${shown(line, 80)}</span>`;
+  return tag("span.why.dim", shown(line, 80));
 }
 
 function nothing({ isCut }: DeliveryPage, query: DeliveryQuery): Html {
-  if (isCut) return html`<p class="dim">Nothing found so far.</p>`;
-  return html`<div class="empty"><h2 class="first">${
-    isFiltered(query) ? "Nothing matches" : "No delivery yet"
-  }</h2>${
-    isFiltered(query)
-      ? html`<p>No stored delivery has all of these. Done ones are forgotten after the retention.
-<a href="deliveries">Show all</a></p>`
-      : html`<p>Set the address of this app's webhook and its secret at the sender, then cause an event there.</p>`
-  }</div>`;
+  if (isCut) return tag("p.dim", "Nothing found so far.");
+  const [title, text] = isFiltered(query)
+    ? [
+      "Nothing matches",
+      "No stored delivery has all of these. Done ones are forgotten after the retention. ",
+    ]
+    : [
+      "No delivery yet",
+      "Set the address of this app's webhook and its secret at the sender, then cause an event there.",
+    ];
+  const all = isFiltered(query) && a("deliveries", "Show all");
+  return tag("div.empty", tag("h2.first", title), tag("p", text, all));
 }
 
 function more(page: DeliveryPage, query: DeliveryQuery, cursor: string | undefined): Html {
   const { cursor: next, isCut, searchedTo, isSorted } = page;
   const further = searchedTo === undefined ? "Search further" : "Search further back";
-  return html`<p class="more">${
-    cursor !== undefined && html`<a href="${link("deliveries", query)}">Newest</a>`
-  }${
-    searchedTo !== undefined && html`<span>Searched back to ${time(searchedTo, "short")}.</span>`
-  }${!isSorted && html`<span>Too many are open to show the newest first.</span>`}${
-    next !== undefined &&
-    html`<a class="button" href="${link("deliveries", { ...query, cursor: next })}">${
-      isCut ? further : isSorted ? "Older" : "More"
-    }</a>`
-  }</p>`;
+  const text = isCut ? further : isSorted ? "Older" : "More";
+  return tag(
+    "p.more",
+    cursor !== undefined && a(link("deliveries", query), "Newest"),
+    searchedTo !== undefined && tag("span", "Searched back to ", time(searchedTo, "short"), "."),
+    !isSorted && tag("span", "Too many are open to show the newest first."),
+    next !== undefined && a(link("deliveries", { ...query, cursor: next }), text, "button"),
+  );
 }

@@ -1,4 +1,4 @@
-import { html } from "@hono/hono/html";
+import { html, raw } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
@@ -21,12 +21,16 @@ import {
 import { payloadResponse, redirect, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
+  a,
   actLinks,
+  beside,
   type Content,
+  dim,
   facts,
   isOperator,
   type Page,
   type PageContext,
+  tag,
   type Visit,
 } from "./_layout.ts";
 import { kindsFor, text } from "./_query.ts";
@@ -124,37 +128,32 @@ function deliveryPage(
   const { id, state, outcome } = record;
   const ended = state === "done" || state === "dead";
   const isGone = state === "done" && payload === null && !context.hidesPayloads;
-  return html`
-    <div data-live="${ended ? "rest" : ""}">
-      <div class="head"><h1>${nameOf(record)}</h1>${stateBadge(state)}${outcome &&
-        html`<span class="dim">${outcome}</span>`}${actions(state, id, context, isGone)}</div>
-      <div class="cols">
-        <section><h2 class="first">Timeline</h2>${timeline(record, context, Date.now())}</section>
-        <section>
-          <h2 class="first">Facts</h2>
-          ${facts(factsOf(record, details, context))}
-        </section>
-      </div>
-    </div>
-    ${payload !== undefined &&
-      html`<section data-payload><h2>Payload</h2>${payloadOf(record, payload, context)}</section>`}
-  `;
+  const head = headOf(
+    nameOf(record),
+    state,
+    outcome && dim(outcome),
+    actions(state, id, context, isGone),
+  );
+  const columns = [
+    tag("section", tag("h2.first", "Timeline"), timeline(record, context, Date.now())),
+    tag("section", tag("h2.first", "Facts"), facts(factsOf(record, details, context))),
+  ];
+  const shown = payload !== undefined &&
+    html`<section data-payload><h2>Payload</h2>${payloadOf(record, payload, context)}</section>`;
+  return html`<div data-live="${ended && "rest"}">${head}${tag("div.cols", columns)}</div>${shown}`;
 }
 
-function unreadable({ id, receivedAt }: StoredEvent, context: PageContext): Html {
-  return html`
-    <div class="head"><h1>Event of another version</h1>${stateBadge("unreadable")}${actions(
-      "unreadable",
-      id,
-      context,
-    )}</div>
-    <div class="note">
-      <p>This version cannot read its record: a newer one wrote it, or it is damaged. It is left
-    as it is until a version that can read it comes, or somebody purges it.</p>
-    </div>
-    ${facts([["id", shown(id, 1_000), "mono"], ["received", time(receivedAt)]])}
-  `;
+function unreadable({ id, state, receivedAt }: StoredEvent, context: PageContext): Html {
+  const head = headOf("Event of another version", state, actions(state, id, context));
+  const why =
+    "This version cannot read its record: a newer one wrote it, or it is damaged. It is left as it is " +
+    "until a version that can read it comes, or somebody purges it.";
+  const known = facts([["id", shown(id, 1_000), ".mono"], ["received", time(receivedAt)]]);
+  return html`${head}${tag("div.note", tag("p", why))}${known}`;
 }
+
+const headOf = (name: string, state: StoredEvent["state"], ...more: readonly Content[]): Html =>
+  tag("div.head", tag("h1", name), stateBadge(state), ...more);
 
 /** Shows the acts that an operator can do; an event whose payload is gone cannot be replayed. */
 function actions(
@@ -163,112 +162,96 @@ function actions(
   context: PageContext,
   isGone = false,
 ): Html | undefined {
-  if (!isOperator(context)) return undefined;
   const kinds = kindsFor(state).filter((kind) => kind !== "replay" || !isGone);
-  return html`<div class="row">${actLinks(kinds, { id })}</div>`;
+  return isOperator(context) ? tag("div.row", actLinks(kinds, { id })) : undefined;
 }
 
-/** Makes an item of the timeline: its style, its title, what is beside the title, and what is below. */
-const item = (
-  style: string,
-  title: string,
-  beside: Content,
-  below: Content,
-  more?: Content,
-): Html =>
-  html`
-    <li
-      class="${style}"><b>${title}</b>${beside && html`
-        <span class="dim">${beside}</span>
-      `}<div class="dim">${below}</div>${more}</li>
-  `;
+/** Makes an item of the timeline: its class, its title, what is beside the title, and what is below. */
+const item = (style: string, title: string, aside?: Content, ...below: readonly Content[]): Html =>
+  tag(`li.${style}`, tag("b", title), beside(aside), ...below);
 
-function timeline(record: EventRecord, context: PageContext, now: number): Html {
-  const { attempts, attempt, lease, settledAt, state, handledWith, cancelRequestedAt } = record;
+/** Makes the first line below the title of an item. */
+const line = (...content: readonly Content[]): Html => tag("div.dim", ...content);
+
+function timeline(record: EventRecord, { hidesPayloads }: PageContext, now: number): Html {
+  const { attempts, attempt, lease, settledAt, state, handledWith } = record;
+  const { cancelRequestedAt, waitingFor, putOff } = record;
   const missing = attempt - (lease ? 1 : 0) - attempts.length;
   const isSettledOtherwise = settledAt !== null && attempts.at(-1)?.endedAt !== settledAt;
-  return html`<ol class="line">${[
+  const events = eventsIn(record);
+  return tag("ol.line", [
     state === "queued" && upcoming(record, now),
-    parked(record, context),
+    waitingFor && item(
+      "parked",
+      "Waits to be woken",
+      undefined,
+      line(
+        !hidesPayloads && ["for ", mono(waitingFor.name), ", "],
+        "until ",
+        time(waitingFor.until),
+      ),
+    ),
     lease && item(
       "running",
       `Attempt ${attempt} is running`,
       `for ${duration(now - lease.startedAt)}`,
-      html`since ${time(lease.startedAt)}; leased until ${time(lease.until)} by ${
-        shown(lease.owner, 60)
-      }`,
+      line(
+        html`since ${time(lease.startedAt)}; leased until ${time(lease.until)} by ${
+          shown(lease.owner, 60)
+        }`,
+      ),
     ),
     cancelRequestedAt !== undefined && item(
       "dead",
       "Cancelled",
-      eventsIn(record) > 1 && `with all ${number(eventsIn(record))} of its batch`,
-      time(cancelRequestedAt),
+      events > 1 && `with all ${number(events)} of its batch`,
+      line(time(cancelRequestedAt)),
     ),
     isSettledOtherwise && item(
       state,
       state === "done" ? "Done" : "Dead",
       undefined,
-      html`${time(settledAt)}${
-        handledWith && html`, with ${linkTo(handledWith, "the first of its batch")}`
-      }`,
+      line(
+        time(settledAt),
+        handledWith && html`, with ${linkTo(handledWith, "the first of its batch")}`,
+      ),
     ),
-    putOff(record, context),
-    ...attempts.toReversed().map((each) => attemptItem(each, context)),
-    missing > 0 &&
-    html`<li class="dim"><span class="dim">${
-      number(missing)
-    } earlier attempts are not kept</span></li>`,
-    item("dim", "Received", undefined, time(record.receivedAt)),
-  ]}</ol>`;
+    putOff && item(
+      "queued",
+      putOff.times === 1 ? "Put off" : `Put off ${number(putOff.times)} times`,
+      "without counting",
+      line(time(putOff.at)),
+      !hidesPayloads && tag("pre", shown(putOff.reason, 1_000)),
+    ),
+    ...attempts.toReversed().map((each) => attemptItem(each, hidesPayloads)),
+    missing > 0 && tag("li.dim", dim(`${number(missing)} earlier attempts are not kept`)),
+    item("dim", "Received", undefined, line(time(record.receivedAt))),
+  ]);
 }
 
 function upcoming(record: EventRecord, now: number): Html {
   const { dueAt, attempt } = record;
-  if (dueAt === null) {
-    return html`<li class="queued"><b>Waits for the others of its ordering group</b></li>`;
-  }
+  if (dueAt === null) return item("queued", "Waits for the others of its ordering group");
   const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
-  return item("queued", title, waitOf(record, now), time(dueAt));
-}
-
-function parked({ waitingFor }: EventRecord, { hidesPayloads }: PageContext): Content {
-  if (!waitingFor) return undefined;
-  const name = !hidesPayloads && html`
-    for <span class="mono">${shown(waitingFor.name)}</span>,
-  `;
-  return item(
-    "parked",
-    "Waits to be woken",
-    undefined,
-    html`${name}until ${time(waitingFor.until)}`,
-  );
-}
-
-function putOff({ putOff }: EventRecord, { hidesPayloads }: PageContext): Content {
-  if (!putOff) return undefined;
-  const { at, times, reason } = putOff;
-  const often = times === 1 ? "Put off" : `Put off ${number(times)} times`;
-  const why = !hidesPayloads && html`<pre>${shown(reason, 1_000)}</pre>`;
-  return item("queued", often, "without counting", time(at), why);
+  return item("queued", title, waitOf(record, now), line(time(dueAt)));
 }
 
 function attemptItem(
   { attempt, startedAt, endedAt, outcome, error }: EventRecord["attempts"][number],
-  { hidesPayloads }: PageContext,
+  hidesPayloads: boolean,
 ): Html {
   const style = outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead";
   const title = `Attempt ${attempt} ${outcome === "expired" ? "never ended" : outcome}`;
-  const why = error !== undefined &&
-    html`<pre>${hidesPayloads ? nameOfError(error) : shown(error, 2_000)}</pre>`;
-  return item(style, title, `after ${duration(endedAt - startedAt)}`, time(startedAt), why);
+  const why = error && tag("pre", hidesPayloads ? nameOfError(error) : shown(error, 2_000));
+  return item(style, title, `after ${duration(endedAt - startedAt)}`, line(time(startedAt)), why);
 }
 
 /** Names the kind of an error, and nothing that a handler has put into it. */
 const nameOfError = (error: string): string =>
   /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
-const linkTo = (id: string, text: string): Html =>
-  html`<a href="${link("delivery", { id })}">${text}</a>`;
+const linkTo = (id: string, text: string, style?: string): Html =>
+  a(link("delivery", { id }), text, style);
 
 /** Says in which batch an event is handled, or was; undefined if in none, as far as is known by now. */
 function batchOf(
@@ -281,7 +264,7 @@ function batchOf(
   return id !== undefined && html`handled together with ${linkTo(id, "the first one")}`;
 }
 
-const mono = (text: string): Html => html`<span class="mono">${shown(text, 1_000)}</span>`;
+const mono = (text: string): Html => tag("span.mono", shown(text, 1_000));
 
 function factsOf(
   record: EventRecord,
@@ -291,14 +274,17 @@ function factsOf(
   const { id, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
   const names = first ? new Map([...related, [first.id, first]]) : related;
-  const one = (id: string) =>
-    html`${
-      names.has(id) && html`
-        ${aboutOf(names.get(id)!)}
-      `
-    }<a class="mono" href="${link("delivery", { id })}">${shown(id, 120)}</a>`;
+  const one = (id: string) => {
+    const known = names.get(id);
+    return [known && `${aboutOf(known)} `, linkTo(id, shown(id, 120), "mono")];
+  };
   const events = (ids: readonly string[]) =>
-    ids.length > 0 && html`${ids.slice(0, MAX_NAMES).map((each) => html`<div>${one(each)}</div>`)}`;
+    ids.length > 0 && ids.slice(0, MAX_NAMES).map((each) => tag("div", one(each)));
+  const group = orderingKey !== null && [
+    a(link("deliveries", { group: orderingKey }), shown(orderingKey, 300), "mono"),
+    before && [raw("<br>"), `${countText(before)} before it`],
+    first && [", first ", one(first.id), " ", stateBadge(first.state)],
+  ];
   return [
     ["id", mono(id)],
     [
@@ -310,15 +296,7 @@ function factsOf(
     ["delivery id", deliveryId !== undefined && mono(deliveryId)],
     ["request id", requestId !== null && mono(requestId)],
     ["trace id", traceId !== undefined && mono(traceId)],
-    [
-      "ordering key",
-      orderingKey !== null &&
-      html`<a class="mono" href="${link("deliveries", { group: orderingKey })}">${
-        shown(orderingKey, 300)
-      }</a>${before && html`<br>${countText(before)} before it`}${
-        first && html`, first ${one(first.id)} ${stateBadge(first.state)}`
-      }`,
-    ],
+    ["ordering key", group],
     ["attempts", number(record.attempt)],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
     ["done parts", doneParts(record, hidesPayloads)],
@@ -332,13 +310,8 @@ function factsOf(
 function doneParts({ progress = [] }: EventRecord, hidesPayloads: boolean): Content {
   if (progress.length === 0 || hidesPayloads) return progress.length > 0 && number(progress.length);
   const more = progress.length - MAX_NAMES;
-  return html`${
-    progress.slice(0, MAX_NAMES).map((each) =>
-      html`
-        ${mono(each)}
-      `
-    )
-  }${more > 0 && `and ${number(more)} more`}`;
+  const names = progress.slice(0, MAX_NAMES).map((each) => [mono(each), " "]);
+  return [names, more > 0 && `and ${number(more)} more`];
 }
 
 function payloadOf(
@@ -346,29 +319,21 @@ function payloadOf(
   payload: Uint8Array | null,
   { hidesPayloads }: PageContext,
 ): Html {
-  if (hidesPayloads) {
-    return html`<p class="dim">Payloads are not shown here: the app hides them.</p>`;
-  }
+  if (hidesPayloads) return tag("p.dim", "Payloads are not shown here: the app hides them.");
   if (payload === null) {
-    return html`<p class="dim">Not kept${
-      state === "done" &&
-      ": it is deleted when its event is done. With the option keepPayloads it stays for a while"
-    }.</p>`;
+    const why =
+      ": it is deleted when its event is done. With the option keepPayloads it stays for a while";
+    return tag("p.dim", `Not kept${state === "done" ? why : ""}.`);
   }
   const { content, isJson, limit } = viewOf(payload);
-  return html`
-    <div
-      class="row"><a href="${link("payload", {
-        id,
-      })}" download>Download</a> <span class="dim">${number(payload.length)} bytes${!isJson &&
-        ", not JSON"}${limit !== undefined &&
-        `: this is the beginning, at most ${limit}`}</span>${isJson &&
-        html`
-          <span class="row"
-            hidden><label for="find">Find${limit !== undefined &&
-              " in what is shown"}</label><input id="find" type="search" data-search size="24"><span class="dim" role="status"></span></span>
-        `}</div>
-    <div
-      class="json">${content}</div>
+  const kind = isJson ? "" : ", not JSON";
+  const cut = limit === undefined ? "" : `: this is the beginning, at most ${limit}`;
+  const search = isJson && html`
+    <span class="row"
+      hidden><label for="find">Find${cut &&
+        " in what is shown"}</label><input id="find" type="search" data-search size="24"><span class="dim" role="status"></span></span>
   `;
+  const download = html`<a href="${link("payload", { id })}" download>Download</a>`;
+  const size = dim(`${number(payload.length)} bytes${kind}${cut}`);
+  return html`${tag("div.row", download, " ", size, search)}${tag("div.json", content)}`;
 }

@@ -114,19 +114,38 @@ export const current = (isCurrent: boolean, value = "true"): Html =>
 const classed = (style = ""): Html => raw(style && ` class="${style}"`);
 
 /** Content of a part of a page: nothing if it is undefined, false or null. */
-export type Content = Html | string | undefined | false | null;
+export type Content = Html | string | undefined | false | null | readonly Content[];
+
+/**
+ * Makes an element.
+ *
+ * @param name Its name, and behind dots its classes.
+ * @param content What is in it.
+ * @returns The element.
+ */
+export function tag(name: string, ...content: readonly Content[]): Html {
+  const [element, ...styles] = name.split(".");
+  const begin = html`${raw(`<${element}`)}${classed(styles.join(" "))}>`;
+  return html`${begin}${content}${raw(`</${element}>`)}`;
+}
+
+/** Makes a text that is less important. */
+export const dim = (content: Content): Html => tag("span.dim", content);
+
+/** Makes a less important text that stands beside another one. */
+export const beside = (content: Content): Content => content && [" ", dim(content)];
+
+/** Makes a link to a page. */
+export const a = (to: string, text: Content, style?: string): Html =>
+  html`<a${classed(style)} href="${to}">${text}</a>`;
 
 /** Makes a list of facts, each with its name and perhaps a class, without those that have no content. */
 export function facts(list: readonly (readonly [string, Content, style?: string])[]): Html {
   const known = list.filter(([, value]) => (value ?? false) !== false);
-  return html`<dl>${
-    known.map(([name, value, style]) =>
-      html`
-        <dt>${name}</dt>
-        <dd${classed(style)}>${value}</dd>
-      `
-    )
-  }</dl>`;
+  return tag(
+    "dl",
+    known.flatMap(([name, value, style = ""]) => [tag("dt", name), tag(`dd${style}`, value)]),
+  );
 }
 
 /** Makes a cell of a table, which may be as wide as several. */
@@ -151,9 +170,7 @@ export function table(
 ): Html {
   const names = Object.entries(columns);
   const headings = names.map(([name, style]) =>
-    html`
-      <th scope="col" ${classed(style)}>${name}</th>
-    `
+    raw(`<th scope="col" class="${style}">${name}</th>`)
   );
   const nothing = [td(empty, "dim", names.length)];
   return html`
@@ -168,22 +185,16 @@ export function table(
   `;
 }
 
+/** Makes a box that tells what has happened. */
+export const note = (role: "alert" | "status", isBad: boolean, ...content: readonly Content[]) =>
+  html`<div class="note${isBad && " bad"}" role="${role}">${content}</div>`;
+
 /** Makes the body of a page that says what is wrong. */
 export function messagePage({ title, message }: Refusal, isKnown: boolean): Html {
-  return html`<h1>${title}</h1>
-<div class="note bad" role="alert"><p>${message}</p>${
-    isKnown && html`<p><a href="./">Overview</a></p>`
-  }</div>`;
+  const back = isKnown && tag("p", a("./", "Overview"));
+  return html`${tag("h1", title)}${note("alert", true, tag("p", message), back)}`;
 }
 
-/** Makes a box for something to read, or to be told. */
-export const note = (content: Content, style = "", role?: "alert" | "status"): Html =>
-  html`
-    <div class="note${style && ` ${style}`}" ${raw(role ? ` role="${role}"` : "")}>${content}</div>
-  `;
-
-/** Makes buttons for acts, or for what asks about them. */
+/** Makes buttons that lead to the questions before acts. */
 export const actLinks = (kinds: readonly ActKind[], choice: object): Html[] =>
-  kinds.map((kind) =>
-    html`<a class="button" href="${link("act", { kind, ...choice })}">${KIND_NAMES[kind]}…</a>`
-  );
+  kinds.map((kind) => a(link("act", { kind, ...choice }), `${KIND_NAMES[kind]}…`, "button"));

@@ -6,11 +6,15 @@ import type { Overview } from "./_console_data.ts";
 import { MAX_COUNT } from "./_counts.ts";
 import { countText, duration, type Html, link, number, shown, stateName, time } from "./_format.ts";
 import {
+  a,
+  beside,
   current,
+  dim,
   isOperator,
   type Page,
   type PageContext,
   table,
+  tag,
   td,
   type Visit,
 } from "./_layout.ts";
@@ -26,23 +30,18 @@ export async function overview({ data, parameters, context }: Visit): Promise<Pa
 
 function overviewPage(overview: Overview, period: Period, context: PageContext): Html {
   const { activity, workers } = overview;
-  return html`<div data-live><div class="head"><h1>Overview</h1>
-${workers === 0 && html`<span class="badge bad" role="status">no worker is running</span>`}
-<div class="tabs" role="group" aria-label="Period">${
-    PERIODS.map((each) =>
-      html`
-        <a href="${link("", { period: each })}" ${current(each === period)}>${each === "hour"
-          ? "Hour"
-          : "Day"}</a>
-      `
-    )
-  }</div></div>
-${tiles(overview, Date.now())}${isEmpty(overview) && start(context)}
-${
-    activity
+  const names = { hour: "Hour", day: "Day" };
+  const tabs = PERIODS.map((each) =>
+    html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
+  );
+  return html`
+    <div
+      data-live><div class="head"><h1>Overview</h1>${workers === 0 &&
+        html`<span class="badge bad" role="status">no worker is running</span>`}<div class="tabs" role="group" aria-label="Period">${tabs}</div></div>
+    ${tiles(overview, Date.now())}${isEmpty(overview) && start(context)}${activity
       ? activityOf(activity, period)
-      : html`<p class="dim">Reading what was counted…</p>`
-  }</div>`;
+      : tag("p.dim", "Reading what was counted…")}</div>
+  `;
 }
 
 function activityOf(activity: Activity, period: Period): Html {
@@ -58,20 +57,25 @@ function activityOf(activity: Activity, period: Period): Html {
   );
   if (moreTypes) rows.push(typeRow(moreCell(moreTypes.count), moreTypes));
   const columns = { type: "", received: "num", handled: "num", failed: "num" };
-  return html`
-    <div class="charts">${barChart(activity, `Deliveries, ${span}`, [received, refused])}${barChart(
-      activity,
-      `Attempts, ${span}`,
-      [handled, failed],
-    )}</div>${valuesTable(activity, [received, refused, handled, failed])}<div class="cols">
-      <section><h2>By type</h2>${table("By type", columns, rows, {
-        empty: "Nothing in this time.",
-      })}</section>
-      <section><h2>Refused, by code</h2>${table("Refused", { code: "", deliveries: "num" }, codes, {
-        empty: "None in this time.",
-      })}</section>
-    </div>
-  `;
+  const charts = tag(
+    "div.charts",
+    barChart(activity, `Deliveries, ${span}`, [received, refused]),
+    barChart(activity, `Attempts, ${span}`, [handled, failed]),
+  );
+  const tables = tag(
+    "div.cols",
+    tag(
+      "section",
+      tag("h2", "By type"),
+      table("By type", columns, rows, { empty: "Nothing in this time." }),
+    ),
+    tag(
+      "section",
+      tag("h2", "Refused, by code"),
+      table("Refused", { code: "", deliveries: "num" }, codes, { empty: "None in this time." }),
+    ),
+  );
+  return html`${charts}${valuesTable(activity, [received, refused, handled, failed])}${tables}`;
 }
 
 /** Age from which on the time of a count is shown, in milliseconds. */
@@ -84,12 +88,16 @@ function tiles(overview: Overview, now: number): Html {
     return activity.latency ? duration(activity.latency[part]) : "–";
   };
   const age = oldestDueAt === null ? "none" : duration(Math.max(0, now - oldestDueAt));
-  return html`<div class="tiles">${
-    EVENT_STATES.map((state) => stateTile(state, counts?.[state]))
-  }<div><span class="dim">oldest due</span><b>${age}</b></div>
-<div><span class="dim">handled in, p50</span><b>${handledIn("p50")}</b></div>
-<div><span class="dim">handled in, p99</span><b>${handledIn("p99")}</b></div></div>
-<p class="dim">${agesOf(overview, now)}</p>`;
+  const tile = (name: string, text: string) => tag("div", dim(name), tag("b", text));
+  return html`${
+    tag(
+      "div.tiles",
+      EVENT_STATES.map((state) => stateTile(state, counts?.[state])),
+      tile("oldest due", age),
+      tile("handled in, p50", handledIn("p50")),
+      tile("handled in, p99", handledIn("p99")),
+    )
+  }${tag("p.dim", agesOf(overview, now))}`;
 }
 
 /** Shows the number of events in a state: at least a count that was cut short, and nothing while it is 0. */
@@ -97,12 +105,8 @@ function stateTile(state: EventState, count: BoundedCount | undefined): Html {
   const isKnown = count !== undefined && (count.count > 0 || !count.isMore);
   const isCut = isKnown && count.isMore && count.count < MAX_COUNT;
   const text = isCut ? number(count.count) : isKnown ? countText(count) : "…";
-  return html`
-    <a
-      href="${link("deliveries", { state })}"><span class="state ${state}">${stateName(
-        state,
-      )}${isCut && ", at least"}</span><b>${text}</b></a>
-  `;
+  const name = tag(`span.state.${state}`, stateName(state), isCut && ", at least");
+  return a(link("deliveries", { state }), [name, tag("b", text)]);
 }
 
 /** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
@@ -142,8 +146,8 @@ const moreCell = (count: number) =>
 /** Names a type. The others, which are counted together, have no source, and cannot be found by their name. */
 function typeCell(source: string, type: string): Html {
   if (source === "") return td(shown(type, 60), "dim");
-  const name = html`<a href="${link("deliveries", { source, type })}">${shown(type, 60)}</a>`;
-  return td(html`${name} <span class="dim">${shown(source, 40)}</span>`);
+  const name = a(link("deliveries", { source, type }), shown(type, 60));
+  return td([name, beside(shown(source, 40))]);
 }
 
 const numberCell = (value: number, style = "num"): Html => td(number(value), style);
@@ -187,15 +191,17 @@ function barChart(
     { length: TICKS + 1 },
     (_, i) => time(first + Math.round(slots.length * i / TICKS) * slotMs, "minute"),
   );
+  const keys = series.map(({ name, total }, i) =>
+    html`
+      <span class="key s${i}">${name} <b>${number(total)}</b></span>
+    `
+  );
   return html`
     <figure class="chart" data-from="${first}" data-slot="${slotMs}" data-slots="${slots.length}">
-      <figcaption><b>${title}</b>
-    ${series.map(({ name, total }, i) =>
-      html`<span class="key s${i}">${name} <b>${number(total)}</b></span>`
-    )}<output></output></figcaption>
-      <div class="plot"><span class="max">${number(max)}</span>
-    <svg viewBox="0 0 ${slots.length *
-      4} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${summary}">
+      <figcaption><b>${title}</b>${keys}<output></output></figcaption>
+      <div
+        class="plot">${tag("span.max", number(max))}<svg viewBox="0 0 ${slots.length *
+          4} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${summary}">
     <path class="s0" d="${raw(bars(lower.values, slots.map(() => 0), max))}"/>
     <path class="s1" d="${raw(bars(upper.values, lower.values, max))}"/></svg></div>
       <div class="axis" aria-hidden="true">${ticks}</div>

@@ -3,7 +3,7 @@ import type { Platform } from "../webhook/mod.ts";
 import { forgeDelivery, type ForgeSender, messengerUpdate } from "../testing/deliveries.ts";
 import { type Html, link, shown } from "./_format.ts";
 import { ParameterError } from "./_http.ts";
-import { current, note, type Page, type SendAnswers, type Visit } from "./_layout.ts";
+import { a, current, note, type Page, type SendAnswers, tag, type Visit } from "./_layout.ts";
 import { text, word } from "./_query.ts";
 
 /** Largest form with an example. */
@@ -155,12 +155,9 @@ export function sendAnswers(parts: ExampleParts): SendAnswers {
       const payload = parameters.get("payload") ?? "";
       const { response, eventId } = await sender.send(platform, type, payload);
       const { status, ok } = response;
-      const answer = html`<p>Answered ${status}: ${shown(await response.text(), 300)}${
-        ok && html`
-          · <a href="${link("delivery", { id: eventId })}">Open it</a>
-        `
-      }</p>`;
-      return show(sender, visit, payload, note(answer, status < 300 ? "" : "bad", "status"));
+      const open = ok && [" · ", a(link("delivery", { id: eventId }), "Open it")];
+      const answer = tag("p", `Answered ${status}: ${shown(await response.text(), 300)}`, open);
+      return show(sender, visit, payload, note("status", status >= 300, answer));
     },
   };
 }
@@ -177,8 +174,7 @@ function show({ platforms }: ExampleSender, visit: Visit, payload?: string, resu
 
 const nothing = () =>
   html`
-    <h1>Send an example</h1>
-    <div class="empty">
+    ${tag("h1", "Send an example")}<div class="empty">
       <p>This app has no platform whose secret is in a variable.
     Sign a delivery with <code>deno task send</code>.</p>
     </div>
