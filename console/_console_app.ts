@@ -64,24 +64,34 @@ export function consoleApp(options: ConsoleAppOptions): Hono {
   return app.all(path, answer).all(`${path}/*`, answer);
 }
 
-/** Answers by the names of pages and forms. */
-type Answers = ReadonlyMap<string, Answering>;
+/** Answer to a request. */
+type Answer = (c: Context) => Promise<Response> | Response;
 
 class Board {
   readonly #options: ConsoleAppOptions;
   readonly #login: Login;
-  readonly #pages: Answers;
-  /** Answers to the forms of operators. */
-  readonly #acts: Answers;
-  readonly #forms = new Forms();
+  readonly #pages: ReadonlyMap<string, Answer>;
+  readonly #forms: ReadonlyMap<string, Answer>;
+  readonly #reader = new Forms();
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
-    this.#login = new Login(options, (...page) => this.#respond(undefined, ...page));
-    const pages = { "": overview, deliveries, delivery, payload, acts, act: question, progress };
     const { sending } = options;
-    this.#pages = new Map(Object.entries({ ...pages, ...sending && { send: sending.page } }));
-    this.#acts = new Map(Object.entries({ act, stop, ...sending && { send: sending.form } }));
+    const login = new Login(options, (...page) => this.#respond(undefined, ...page));
+    const visit = (name: string, answering: Answering, maxBytes?: number): [string, Answer] => [
+      name,
+      (c) => this.#visit(c, name, answering, maxBytes),
+    ];
+    this.#login = login;
+    this.#pages = new Map([
+      ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
+      ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
+      ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
+    ]).set("login", (c) => login.show(c));
+    this.#forms = new Map([
+      ...[visit("act", act, MAX_ACT_BYTES), visit("stop", stop, MAX_ACT_BYTES)],
+      ...sending ? [visit("send", sending.form, sending.maxBytes)] : [],
+    ]).set("login", (c) => login.answer(c)).set("logout", (c) => login.logout(c));
   }
 
   /** Answers a request, also one that fails. */
@@ -122,45 +132,23 @@ class Board {
     if (isRead && page.includes("/")) return redirect("../".repeat(page.split("/").length - 1));
     const asset = isRead ? assetResponse(page) : undefined;
     if (asset) return asset;
-    const read = this.#readerOf(c, page);
-    const form = this.#formOf(c, page);
-    if (isRead && read) return await read();
-    if (method === "POST" && form) return await this.#receive(c, form);
+    const [read, form] = [this.#pages.get(page), this.#forms.get(page)];
+    if (isRead && read) return await read(c);
+    if (method === "POST" && form) {
+      this.#checkOrigin(c);
+      return await form(c);
+    }
     if (read || form) {
-      const headers = {
-        Allow: [...read ? ["GET", "HEAD"] : [], ...form ? ["POST"] : []].join(", "),
-      };
-      throw new Refusal(405, "Not possible", "This page cannot be asked for that way.", headers);
+      const Allow = [...read ? ["GET", "HEAD"] : [], ...form ? ["POST"] : []].join(", ");
+      throw new Refusal(405, "Not possible", "This page cannot be asked for that way.", { Allow });
     }
     if (!this.#login.sessionOf(c)) return this.#login.lead(c, page);
     throw new Refusal(404, "Not found", "There is no such page.");
   }
 
-  /** Finds the answer with a page; undefined if there is no such page. */
-  #readerOf(c: Context, page: string): (() => Promise<Response> | Response) | undefined {
-    if (page === "login") return () => this.#login.show(c);
-    const answering = this.#pages.get(page);
-    if (!answering) return undefined;
-    return () => {
-      const isPoll = REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
-      const parameters = () => Promise.resolve(new URL(c.req.url).searchParams);
-      return this.#visit(c, page, answering, parameters, isPoll);
-    };
-  }
-
-  /** Finds the answer to a form; undefined if there is no such form. */
-  #formOf(c: Context, page: string): (() => Promise<Response> | Response) | undefined {
-    if (page === "login") return () => this.#login.answer(c);
-    if (page === "logout") return () => this.#login.logout(c);
-    const answering = this.#acts.get(page);
-    if (!answering) return undefined;
-    const maxBytes = page === "send" ? this.#options.sending!.maxBytes : MAX_ACT_BYTES;
-    return () => this.#visit(c, page, answering, () => this.#forms.read(c, maxBytes));
-  }
-
-  /** Answers a form, if a page of the console has sent it. */
-  async #receive(c: Context, answer: () => Promise<Response> | Response): Promise<Response> {
-    if (isFromHere(c, this.#options.front)) return await answer();
+  /** Checks that a page of the console has sent a form. */
+  #checkOrigin(c: Context): void {
+    if (isFromHere(c, this.#options.front)) return;
     throw new Refusal(
       403,
       "Refused",
@@ -170,32 +158,32 @@ class Board {
   }
 
   /**
-   * Answers a request of a reader who has logged in; others are led to the login. Pages with a form are an operator's:
-   * of anybody else's forms nothing is read.
+   * Answers a request of a reader who has logged in; others are led to the login. Pages with a form are for operators:
+   * the forms of anybody else are not read.
    */
   async #visit(
     c: Context,
     page: string,
     answering: Answering,
-    parameters: () => Promise<URLSearchParams>,
-    isPoll = false,
+    maxBytes: number | undefined,
   ): Promise<Response> {
     const session = this.#login.sessionOf(c);
     if (!session) return this.#login.lead(c, page);
+    const isForm = maxBytes !== undefined;
+    const isPoll = !isForm && REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
     const context = { ...this.#contextOf(session), session };
-    if (this.#acts.has(page) && !isOperator(context)) {
-      throw new Refusal(
-        403,
-        "Not allowed",
-        "Viewers look. Log in with an operator's token to act.",
-      );
+    if (this.#forms.has(page) && !isOperator(context)) {
+      const why = "Viewers look. Log in with an operator's token to act.";
+      throw new Refusal(403, "Not allowed", why);
     }
     const { data, trustedProxyHops } = this.#options;
     const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
     const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
-    const visit = { data, context, parameters: await parameters(), isPoll, by };
-    const answer = await answering(visit);
+    const parameters = isForm
+      ? await this.#reader.read(c, maxBytes)
+      : new URL(c.req.url).searchParams;
+    const answer = await answering({ data, context, parameters, isPoll, by });
     return answer instanceof Response ? answer : this.#respond(session, answer);
   }
 
