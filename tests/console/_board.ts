@@ -1,7 +1,7 @@
 import { consoleApp, type ConsoleAppOptions } from "../../console/_console_app.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { newActId } from "../../console/_query.ts";
-import { timeless } from "./_data.ts";
+import { timeless, until } from "./_data.ts";
 import { Hono } from "@hono/hono";
 import type { LogRecord } from "../../core/mod.ts";
 import { type Delivery, type EventStore, openEventStore } from "../../events/mod.ts";
@@ -34,11 +34,16 @@ export interface BoardUnderTest extends AsyncDisposable {
   send(page: string, init: RequestInit, headers?: Record<string, string>): Promise<Response>;
   /** Logs in, and returns the cookie. */
   login(token?: string): Promise<string>;
+  /** Confirms an act as an operator. */
+  act(fields: Record<string, string>): Promise<Response>;
 }
+
+/** Options of a console, which may have other data in places. */
+type BoardOptions = Partial<Omit<ConsoleAppOptions, "data">> & { readonly data?: object };
 
 /** Opens a console with both tokens, at its path below a prefix. */
 export async function openBoard(
-  { path = "/console", ...options }: Partial<ConsoleAppOptions> = {},
+  { path = "/console", data: fake, ...options }: BoardOptions = {},
   prefix = "",
 ): Promise<BoardUnderTest> {
   const kv = await Deno.openKv(":memory:");
@@ -48,7 +53,7 @@ export async function openBoard(
   const data = timeless(new ConsoleData(store, "bot", log));
   const routes = consoleApp({
     ...{ name: "bot", path, environment: undefined, hidesPayloads: false },
-    ...{ trustedProxyHops: 0, data, sending: undefined, log },
+    ...{ trustedProxyHops: 0, data: fake as ConsoleData ?? data, sending: undefined, log },
     ...{ viewerToken: VIEWER, operatorToken: OPERATOR },
     front: options.trustedProxyHops ? "proxy" : "nothing",
     ...options,
@@ -65,9 +70,7 @@ export async function openBoard(
       const { remote, ...others } = headers;
       const all = { Origin: ORIGIN, Host: "bot.example", ...others };
       const given = Object.entries(all).filter(([, value]) => value !== undefined);
-      // The form of an act has the id that its question made.
-      const body = new URLSearchParams(page === "/act" ? { act: newActId(), ...fields } : fields);
-      const init = { headers: given as [string, string][], body };
+      const init = { headers: given as [string, string][], body: new URLSearchParams(fields) };
       return ask(page, { ...init, method: "POST" }, remote);
     },
     send: (page, init, others = {}) => {
@@ -78,6 +81,9 @@ export async function openBoard(
       const response = await board.post("/login", { token });
       return response.headers.get("Set-Cookie")!.split(";", 1)[0]!;
     },
+    // The form has the id that its question made.
+    act: async (fields) =>
+      await board.post("/act", { act: newActId(), ...fields }, { Cookie: await board.login() }),
     async [Symbol.asyncDispose]() {
       await data.stop();
       kv.close();
@@ -98,6 +104,11 @@ export function delivery(id: string, overrides: Partial<Delivery> = {}): Deliver
   } as Delivery;
 }
 
+/** Leases the next event that is due. */
+export async function claim(store: EventStore) {
+  return await until(async () => (await store.claim({ limit: 1, owner: "w", leaseMs: 60_000 }))[0]);
+}
+
 /** Stores an event, and has it die. */
 export async function storeDead(
   store: EventStore,
@@ -106,7 +117,15 @@ export async function storeDead(
   error = new Error("no luck"),
 ): Promise<string> {
   const accepted = await store.accept(delivery(id, overrides));
-  const leases = await store.claim({ limit: 10, owner: "w", leaseMs: 60_000 });
-  for (const lease of leases) await store.bury(lease, error);
+  for (const lease of await store.claim({ limit: 10, owner: "w", leaseMs: 60_000 })) {
+    await store.bury(lease, error);
+  }
+  return accepted.id;
+}
+
+/** Stores an event, and has it handled. */
+export async function storeDone(store: EventStore, id: string): Promise<string> {
+  const accepted = await store.accept(delivery(id));
+  await store.complete(await claim(store));
   return accepted.id;
 }

@@ -30,9 +30,14 @@ interface World {
   send(type: string, payload?: object): Promise<string>;
   /** Opens a page in a context of its own. Its errors and its requests elsewhere are noted. */
   open(path: string, options?: BrowserContextOptions): Promise<Page>;
+  /** Opens a page, and logs in there as an operator. */
+  enter(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** Logs in, and waits for the page behind the login. */
   login(page: Page, token?: string): Promise<void>;
-  readonly flaws: readonly string[];
+  /** Forgets what Chromium has reported of a response that was meant. */
+  forget(status: number): void;
+  /** Holds the handlers up until the function that it returns is called. */
+  hold(): () => void;
 }
 
 async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
@@ -62,7 +67,7 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
   const app = await startApp(bot, { env, log: () => {} });
   let browser: Browser | undefined;
   const world: World = {
-    ...{ url: app.url, store: app.store!, works: true, held: undefined, flaws },
+    ...{ url: app.url, store: app.store!, works: true, held: undefined },
     async send(type, payload = { action: "opened" }) {
       const id = crypto.randomUUID();
       const { headers, body } = forgeDelivery(type, payload, { id });
@@ -84,6 +89,20 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
       });
       await page.goto(`${app.url}/console/${path}`);
       return page;
+    },
+    async enter(path, options) {
+      const page = await world.open(path, options);
+      await world.login(page);
+      return page;
+    },
+    forget(status) {
+      const isMeant = (flaw: string) => flaw.includes(`status of ${status}`);
+      flaws.splice(0, Infinity, ...flaws.filter((flaw) => !isMeant(flaw)));
+    },
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      world.held = promise;
+      return resolve;
     },
     async login(page, token = OPERATOR) {
       await page.fill("#token", token);
@@ -118,6 +137,14 @@ async function follow(page: Page, selector: string, url: RegExp): Promise<void> 
 
 const textOf = (page: Page) => page.textContent("main").then((text) => text ?? "");
 
+/** Waits for longer than from one refresh to the next, in which a page asks for nothing. */
+async function rests(page: Page): Promise<void> {
+  let polls = 0;
+  page.on("request", () => polls++);
+  await page.waitForTimeout(2_500);
+  assertEquals(polls, 0);
+}
+
 /** Waits until a table has a number of rows. */
 async function rows(page: Page, count: number): Promise<void> {
   const [last, more] = [`tr:nth-child(${count})`, `tr:nth-child(${count + 1})`];
@@ -151,8 +178,7 @@ browse(
 
 browse("an operator filters, pages, and acts on all that match", async (world) => {
   world.works = false;
-  const page = await world.open("deliveries");
-  await world.login(page);
+  const page = await world.enter("deliveries");
   for (let i = 0; i < 55; i++) await world.send(i % 5 === 0 ? "release" : "push");
   await page.selectOption("select[name=state]", "dead");
   await page.fill("input[name=type]", "push");
@@ -194,8 +220,7 @@ function holdLists(store: EventStore, limit: number, from: number): () => void {
 browse("an operator sees how far the count before an act is, and stops the act", async (world) => {
   world.works = false;
   for (let i = 0; i < 70; i++) await world.send("push");
-  const page = await world.open("deliveries?state=dead");
-  await world.login(page);
+  const page = await world.enter("deliveries?state=dead");
   await rows(page, 50);
   const goOn = holdLists(world.store, 500, 1);
   await page.goto(`${world.url}/console/act?kind=purge&state=dead`);
@@ -216,8 +241,7 @@ browse("an operator sees how far the count before an act is, and stops the act",
 browse("an operator acts on a group whose key has a line break", async (world) => {
   world.works = false;
   for (let i = 0; i < 2; i++) await world.send("push", { key: "a\nb" });
-  const page = await world.open("deliveries?state=dead");
-  await world.login(page);
+  const page = await world.enter("deliveries?state=dead");
   await rows(page, 2);
   await page.goto(`${world.url}/console/act?kind=purge&state=dead&group=a%0Ab`);
   await page.waitForSelector("text=Purge 2 events?");
@@ -237,7 +261,7 @@ browse("a viewer sees all and may not act", async (world) => {
   await page.goto(`${world.url}/console/act?kind=replay&id=${encodeURIComponent(id)}`);
   await refused;
   assertStringIncludes(await textOf(page), "operator's token");
-  (world.flaws as string[]).splice(0); // Chromium reports the 403.
+  world.forget(403);
 });
 
 browse("a wrong token and an expired session lead to the login", async (world) => {
@@ -245,7 +269,7 @@ browse("a wrong token and an expired session lead to the login", async (world) =
   await page.fill("#token", "wrong");
   await page.click("main button");
   await page.waitForSelector("[role=alert]");
-  (world.flaws as string[]).splice(0); // Chromium reports the 403.
+  world.forget(403);
   await world.login(page);
   await page.waitForURL("**/deliveries?state=dead");
   await page.context().clearCookies();
@@ -253,8 +277,7 @@ browse("a wrong token and an expired session lead to the login", async (world) =
 });
 
 browse("a link from elsewhere opens its page in a session that is there", async (world) => {
-  const page = await world.open("");
-  await world.login(page);
+  const page = await world.enter("");
   await page.waitForSelector("text=Overview");
   for (const path of ["deliveries?state=dead", "?period=day", ""]) {
     // Chromium sends no strict cookie along with a link on a page of another site.
@@ -276,8 +299,7 @@ browse("hostile names and payloads stay text", async (world) => {
     ...{ action: "opened", repository, [HOSTILE]: [HOSTILE, { deep: HOSTILE }] },
     sender: { id: 1, login: HOSTILE, type: "User" },
   });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   await page.waitForSelector(".state.dead");
   assertStringIncludes(await textOf(page), HOSTILE);
   await page.fill("#find", "deep");
@@ -321,8 +343,7 @@ browse("names of any script stay in their places, and widen no page", async (wor
     "مفتاح": "قيمة",
     [long]: long,
   });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   await page.waitForSelector(".state.dead");
   const [name, value] = await page.evaluate(`["k", "s"].map((kind) => {
     const span = [...document.querySelectorAll(".json ." + kind)].find((each) => /م/.test(each.textContent));
@@ -348,8 +369,7 @@ browse("names of any script stay in their places, and widen no page", async (wor
 });
 
 browse("in development an operator sends an example, and finds its event", async (world) => {
-  const page = await world.open("send");
-  await world.login(page);
+  const page = await world.enter("send");
   await page.click("text=pull_request");
   await page.click("main form button");
   await follow(page, "text=Open it", /delivery\?id=/);
@@ -360,8 +380,7 @@ browse("in development an operator sends an example, and finds its event", async
 browse("the pages work without JavaScript", async (world) => {
   world.works = false;
   const id = await world.send("push");
-  const page = await world.open("", { javaScriptEnabled: false });
-  await world.login(page);
+  const page = await world.enter("", { javaScriptEnabled: false });
   await page.goto(`${world.url}/console/delivery?id=${encodeURIComponent(id)}`);
   await follow(page, "text=Replay…", /act\?kind=replay&id=/);
   await follow(page, "main form button", /delivery\?id=/);
@@ -370,8 +389,7 @@ browse("the pages work without JavaScript", async (world) => {
 });
 
 browse("a page rests while it is paused, and shows times in the reader's zone", async (world) => {
-  const page = await world.open("", { timezoneId: "Asia/Kolkata" });
-  await world.login(page);
+  const page = await world.enter("", { timezoneId: "Asia/Kolkata" });
   await page.waitForSelector(".axis time");
   const [shown, utc] = await page.$eval(
     ".axis time",
@@ -381,10 +399,7 @@ browse("a page rests while it is paused, and shows times in the reader's zone", 
   assertEquals(shown, local);
   await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
   await page.click("[data-pause]");
-  let polls = 0;
-  page.on("request", () => polls++);
-  await page.waitForTimeout(2_500);
-  assertEquals(polls, 0);
+  await rests(page);
   await page.click("[data-pause]");
   await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
 });
@@ -424,15 +439,14 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
       await page.context().close();
     }
   }
-  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+  world.forget(404);
 });
 
 browse(
   "a refresh keeps focus, scroll positions, a selection and where the reader is",
   async (world) => {
     for (let i = 0; i < 30; i++) await world.send("push", { action: "a".repeat(40) });
-    const page = await world.open("deliveries", { viewport: { width: 700, height: 400 } });
-    await world.login(page);
+    const page = await world.enter("deliveries", { viewport: { width: 700, height: 400 } });
     await rows(page, 30);
     const top = "tbody tr:nth-last-child(9) a";
     await page.evaluate(`{
@@ -457,11 +471,9 @@ browse(
 );
 
 browse("an event that ends leaves the reader's search in its payload as it is", async (world) => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  world.held = promise;
+  const resolve = world.hold();
   const id = await world.send("issues", { action: "opened", issue: { deep: { deeper: 1 } } });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   await page.waitForSelector(".state.running");
   await page.fill("#find", "deeper");
   await page.click(".json > details > summary");
@@ -480,8 +492,7 @@ browse("an event that ends leaves the reader's search in its payload as it is", 
 browse(
   "the values of the charts are read by keyboard, and stay open at a refresh",
   async (world) => {
-    const page = await world.open("");
-    await world.login(page);
+    const page = await world.enter("");
     await page.focus(".values summary");
     await page.keyboard.press("Enter");
     await page.waitForSelector(".values[open] >> text=Nothing in this time.");
@@ -498,15 +509,12 @@ browse(
 );
 
 browse("the page of an event that is gone says so, and asks no more", async (world) => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  world.held = promise;
+  const resolve = world.hold();
   const id = await world.send("issues", { action: "opened", issue: { title: "kept in view" } });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   await page.waitForSelector(".state.running");
   await page.click("[data-pause]");
-  const other = await world.open(`act?kind=cancel&id=${encodeURIComponent(id)}`);
-  await world.login(other);
+  const other = await world.enter(`act?kind=cancel&id=${encodeURIComponent(id)}`);
   await other.goto(`${world.url}/console/act?kind=cancel&id=${encodeURIComponent(id)}`);
   await follow(other, "main form button", /delivery\?id=/);
   resolve();
@@ -518,22 +526,17 @@ browse("the page of an event that is gone says so, and asks no more", async (wor
   assertStringIncludes(await textOf(page), "kept in view");
   assertEquals(await page.locator("[data-pause]").isVisible(), false);
   assertEquals(await page.locator("text=Cancel…").count(), 0);
-  let polls = 0;
-  page.on("request", () => polls++);
-  await page.waitForTimeout(2_500);
-  assertEquals(polls, 0);
-  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+  await rests(page);
+  world.forget(404);
 });
 
 browse("the page of an event that has ended shows what becomes of it elsewhere", async (world) => {
   world.works = false;
   const id = await world.send("issues", { action: "opened", issue: { title: "kept in view" } });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   await page.waitForSelector(".state.dead");
   await page.fill("#find", "title");
-  const { promise, resolve } = Promise.withResolvers<void>();
-  world.held = promise;
+  const resolve = world.hold();
   assert(await world.store.replay(id));
   await page.waitForSelector(".state.running");
   resolve();
@@ -544,12 +547,13 @@ browse("the page of an event that has ended shows what becomes of it elsewhere",
   await page.waitForSelector("[role=alert] >> text=No event with this id is stored");
   assertEquals(await page.locator("text=Purge…").count(), 0);
   assertStringIncludes(await textOf(page), "kept in view");
-  (world.flaws as string[]).splice(0); // Chromium reports the 404.
+  world.forget(404);
 });
 
 browse("going back shows the filter of the list", async (world) => {
-  const page = await world.open("deliveries?from=2026-01-31T14:03", { timezoneId: "Asia/Kolkata" });
-  await world.login(page);
+  const page = await world.enter("deliveries?from=2026-01-31T14:03", {
+    timezoneId: "Asia/Kolkata",
+  });
   const look = async () => [
     await page.inputValue("select[name=state]"),
     await page.inputValue("input[name=from]"),
@@ -569,8 +573,7 @@ browse("going back shows the filter of the list", async (world) => {
 });
 
 browse("a phone shows the list first, and the filter if it is used", async (world) => {
-  const page = await world.open("deliveries", { viewport: { width: 360, height: 640 } });
-  await world.login(page);
+  const page = await world.enter("deliveries", { viewport: { width: 360, height: 640 } });
   const isOpen = () => page.locator("select[name=state]").isVisible();
   assertEquals(await isOpen(), false);
   await page.click("text=Filter");
@@ -583,8 +586,7 @@ browse("a phone shows the list first, and the filter if it is used", async (worl
 });
 
 browse("a filter has room for its times, and takes none that no address has", async (world) => {
-  const page = await world.open("deliveries", { locale: "en-US" });
-  await world.login(page);
+  const page = await world.enter("deliveries", { locale: "en-US" });
   for (const width of [1280, 700, 360]) {
     await page.setViewportSize({ width, height: 800 });
     if (width === 360) await page.click("text=Filter");
@@ -604,8 +606,7 @@ browse("a search in a payload counts the names of its parts", async (world) => {
   world.works = false;
   const issue = { labels: [{ name: "bug" }, { name: "old" }, { name: "odd" }], label: 1 };
   const id = await world.send("issues", { action: "opened", issue });
-  const page = await world.open(`delivery?id=${encodeURIComponent(id)}`);
-  await world.login(page);
+  const page = await world.enter(`delivery?${new URLSearchParams({ id })}`);
   for (const [text, count] of [["labels", 1], ["label", 2], ["name", 3], ["[3]", 0], ["", ""]]) {
     await page.fill("#find", `${text}`);
     const found = await page.textContent("#find + [role=status]");
@@ -615,8 +616,7 @@ browse("a search in a payload counts the names of its parts", async (world) => {
 
 browse("pointing at a chart moves nothing", async (world) => {
   for (const width of [1280, 980, 480, 360]) {
-    const page = await world.open("", { viewport: { width, height: 800 } });
-    await world.login(page);
+    const page = await world.enter("", { viewport: { width, height: 800 } });
     const height = () => page.evaluate("document.documentElement.scrollHeight");
     await page.click("[data-pause]");
     const before = await height();
@@ -631,8 +631,7 @@ browse("pointing at a chart moves nothing", async (world) => {
 });
 
 browse("an example that is too long for a form is not sent, and stays", async (world) => {
-  const page = await world.open("send");
-  await world.login(page);
+  const page = await world.enter("send");
   const long = JSON.stringify({ text: "漢".repeat(40_000) });
   await page.fill("#payload", long);
   await page.click("main form button");
@@ -651,8 +650,7 @@ browse("an example that is too long for a form is not sent, and stays", async (w
 
 browse("a row opens that was pressed while another one came", async (world) => {
   const first = await world.send("push");
-  const page = await world.open("deliveries");
-  await world.login(page);
+  const page = await world.enter("deliveries");
   await rows(page, 1);
   await page.hover("tbody a");
   await page.mouse.down();

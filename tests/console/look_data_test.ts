@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Period } from "../../console/_activity.ts";
-import { MAX_LENGTHS } from "../../console/_query.ts";
 import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
 import { testKv } from "../_kvs.ts";
@@ -212,13 +211,6 @@ testKv("details tell what waits before an event, and what it has emitted", async
   assertEquals((await data.details("jobs:mine"))!.emitted, []);
 });
 
-Deno.test("details of an id that no event can have are null", async () => {
-  await using sut = await openData();
-  for (const id of ["", "x", "漢".repeat(MAX_LENGTHS.id), "\0"]) {
-    assertEquals(await sut.data.details(id), null);
-  }
-});
-
 Deno.test("an event that cannot be read is shown as such", async () => {
   await using sut = await openData();
   await setValue(sut.kv, ["bot", "event", 5, "x"], {});
@@ -226,17 +218,6 @@ Deno.test("an event that cannot be read is shown as such", async () => {
   const details = await sut.data.details("x");
   assertEquals(details!.event, { id: "x", receivedAt: 5, state: "unreadable" });
   assertEquals((await sut.data.search({})).events.length, 1);
-});
-
-Deno.test("the payload of an event is null once it is not kept", async () => {
-  await using sut = await openData();
-  const { data, store } = sut;
-  await store.accept(delivery("a", `{"id":9007199254740993}`));
-  const event = (await store.get("a"))!;
-  const text = new TextDecoder().decode((await data.payload(event))!);
-  assertEquals(text, `{"id":9007199254740993}`);
-  await store.complete(await claimOne(store));
-  assertEquals(await data.payload((await store.get("a"))!), null);
 });
 
 Deno.test("nothing is read while nobody looks", async () => {

@@ -1,11 +1,20 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { ActCount } from "../../console/_act_steps.ts";
+import type { Act } from "../../console/_acts.ts";
 import type { Activity } from "../../console/_activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
-import { askedAtOf, newActId } from "../../console/_query.ts";
+import { askedAtOf, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import type { Delivery } from "../../events/mod.ts";
-import { type BoardUnderTest, delivery, openBoard, storeDead, VIEWER } from "./_board.ts";
+import {
+  type BoardUnderTest,
+  claim,
+  delivery,
+  openBoard,
+  storeDead,
+  storeDone,
+  VIEWER,
+} from "./_board.ts";
 import { until } from "./_data.ts";
 import { changeValue, setValue } from "../events/store/_values.ts";
 
@@ -50,7 +59,7 @@ for (
       assertEquals(await style.text(), ASSETS.style.content);
       assertEquals((await board.get("/login/")).headers.get("Location"), "../");
       const Cookie = await board.login();
-      assertEquals((await board.post("/act", { kind: "purge", id }, { Cookie })).status, 303);
+      assertEquals((await board.act({ kind: "purge", id })).status, 303);
       assertEquals((await board.post("/logout", {}, { Cookie })).status, 303);
     });
   }
@@ -97,8 +106,8 @@ const OVERVIEW: Overview = {
 };
 
 Deno.test("the first page takes under 40 KB on a busy day as well", async () => {
-  const data = { overview: () => Promise.resolve(OVERVIEW) } as unknown as ConsoleData;
-  await using board = await openBoard({ data });
+  const overview = () => Promise.resolve(OVERVIEW);
+  await using board = await openBoard({ data: { overview } });
   const html = await page(board, "/?period=day");
   const files = Object.values(ASSETS).reduce((sum, { content }) => sum + content.length, 0);
   assert(html.length + files < 40_000, `${html.length} + ${files}`);
@@ -110,7 +119,7 @@ Deno.test("the charts have a table with their values, without the times at which
   );
   const activity = { ...DAY, slots };
   const overview = () => Promise.resolve({ ...OVERVIEW, activity });
-  await using board = await openBoard({ data: { overview } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { overview } });
   const [, table] = /<details class="values">(.*?)<\/details>/s.exec(await page(board, "/"))!;
   const rows = [...table!.matchAll(/<th data-at=(\d+)>[\d:]{5}((?:<td>[\d,]+)+)/gs)]
     .map(([, at, cells]) => [at, ...cells!.split("<td>").slice(1)]);
@@ -124,7 +133,7 @@ Deno.test("the first page says how many types it does not show", async () => {
   const types = [...DAY.types, { source: "", type: "other", ...numbers }];
   const activity = { ...DAY, types, moreTypes: { count: 3, ...numbers } };
   const overview = () => Promise.resolve({ ...OVERVIEW, activity });
-  await using board = await openBoard({ data: { overview } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { overview } });
   const html = await page(board, "/");
   assertMatch(html, /3 more types<\/td><td class="num">7<\/td><td class="num">5<\/td>/);
   assert(html.includes(">other</td>") && !html.includes("type=other"));
@@ -162,7 +171,7 @@ Deno.test("the first page says which counts were cut short, and when old ones we
     const [countedAt, doneCountedAt] = ages.map((age) => Date.now() - age) as [number, number];
     return Promise.resolve({ ...OVERVIEW, counts, countedAt, doneCountedAt });
   };
-  await using board = await openBoard({ data: { overview } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { overview } });
   const html = await page(board, "/");
   const tiles = [...html.matchAll(/<span class="state \w+">([^<]*)<\/span><b>([^<]*)/g)];
   assertEquals(tiles.map(([, name, text]) => `${name}: ${text}`), [
@@ -178,7 +187,7 @@ Deno.test("the first page says which counts were cut short, and when old ones we
 
 Deno.test("the first page shows nothing as a fact that was not read yet", async () => {
   const overview = () => Promise.resolve({ ...OVERVIEW, workers: null, activity: null });
-  await using board = await openBoard({ data: { overview } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { overview } });
   const html = await page(board, "/");
   assert(!html.includes("no worker is running") && !html.includes("No delivery yet"));
   assert(!/<b>[0–]/.test(html));
@@ -215,9 +224,7 @@ Deno.test("the page of a delivery has its attempts, the newest error first", asy
     ...{ orderingKey: "k", traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` },
   }));
   for (const error of ["first", "second"]) {
-    const claim = () => board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-    const lease = await until(async () => (await claim())[0]);
-    await board.store.retry(lease, 0, new Error(`the ${error} error`));
+    await board.store.retry(await claim(board.store), 0, new Error(`the ${error} error`));
   }
   const html = await page(board, `/delivery?id=${id}`);
   assert(html.indexOf("the second error") < html.indexOf("the first error"));
@@ -228,8 +235,8 @@ Deno.test("the page of a delivery has its attempts, the newest error first", asy
 Deno.test("the page of a delivery says that its handler has put it off", async () => {
   await using board = await openBoard();
   const { id } = await board.store.accept(delivery("1"));
-  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await board.store.release(lease!, { delayMs: 60_000, reason: "too early" });
+  const lease = await claim(board.store);
+  await board.store.release(lease, { delayMs: 60_000, reason: "too early" });
   const html = await page(board, `/delivery?id=${id}`);
   assertMatch(html, /Put off<\/b>.*too early/s);
   assertStringIncludes(html, "First attempt");
@@ -237,9 +244,7 @@ Deno.test("the page of a delivery says that its handler has put it off", async (
 
 Deno.test("the page of a done delivery says that its payload is not kept", async () => {
   await using board = await openBoard();
-  const { id } = await board.store.accept(delivery("1"));
-  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await board.store.complete(lease!);
+  const id = await storeDone(board.store, "1");
   const html = await page(board, `/delivery?id=${id}`);
   assertStringIncludes(html, "Not kept");
   assert(!html.includes(">Replay"));
@@ -251,8 +256,7 @@ Deno.test("pages say which deliveries are handled together, and that all are can
   for (const id of ["1", "2"]) {
     await store.accept(delivery(id, { orderingKey: "k", quietMs: 50, maxWaitMs: 50 }));
   }
-  const claim = () => store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  const { record } = await until(async () => (await claim())[0]);
+  const { record } = await claim(store);
   assertEquals(record.batch?.events, 2);
   await store.accept(delivery("3", { orderingKey: "k" }));
   const [first, second, third] = await Promise.all(
@@ -277,10 +281,8 @@ Deno.test("an act on the first delivery of a batch says that all of it is cancel
   for (const id of ["1", "2"]) {
     await store.accept(delivery(id, { orderingKey: "k", quietMs: 50, maxWaitMs: 50 }));
   }
-  const claim = () => store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  const lease = await until(async () => (await claim())[0]);
-  const Cookie = await board.login();
-  await board.post("/act", { kind: "cancel", id: "github:1" }, { Cookie });
+  const lease = await claim(store);
+  await board.act({ kind: "cancel", id: "github:1" });
   assertStringIncludes(await page(board, "/delivery?id=github:1"), "with all 2 of its batch");
   const acts = await page(board, "/acts");
   assertStringIncludes(acts, "with its batch of 2");
@@ -308,8 +310,7 @@ Deno.test("pages name an event by its type, its repository and its sender beside
   );
   assertStringIncludes(await page(board, `/delivery?id=${id}`), `<title>${name} · bot</title>`);
   assertStringIncludes(await page(board, `/act?kind=purge&id=${id}`), "mona (bot)");
-  const Cookie = await board.login();
-  const { headers } = await board.post("/act", { kind: "purge", id }, { Cookie });
+  const { headers } = await board.act({ kind: "purge", id });
   const progress = await page(board, `/${headers.get("Location")}`);
   assertMatch(progress, /issues\.opened in octo\/hello\s+<span class="mono">github:1</);
   assertStringIncludes(await page(board, "/acts"), name);
@@ -324,8 +325,8 @@ Deno.test("pages name the events that another has emitted, and the one that it c
   await using board = await openBoard();
   const { store } = board;
   const { id } = await store.accept(delivery("1", { chat: { id: 77 } } as Partial<Delivery>));
-  const [lease] = await store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await store.complete(lease!, { emits: [OWN] });
+  const lease = await claim(store);
+  await store.complete(lease, { emits: [OWN] });
   const parent = await page(board, `/delivery?id=${id}`);
   const [, child] = /digest\s+<a class="mono" href="(delivery\?id=[^"]+)"/.exec(parent)!;
   assertMatch(await page(board, `/${child}`), /issues\.opened in chat 77\s+<a class="mono"/);
@@ -334,9 +335,8 @@ Deno.test("pages name the events that another has emitted, and the one that it c
 Deno.test("an operator replays a dead delivery, and the act is kept", async () => {
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
-  const Cookie = await board.login();
   assertStringIncludes(await page(board, `/act?kind=replay&id=${id}`), "Replay this event?");
-  const response = await board.post("/act", { kind: "replay", id }, { Cookie });
+  const response = await board.act({ kind: "replay", id });
   assertEquals(response.headers.get("Location"), `delivery?id=${encodeURIComponent(id)}`);
   assertEquals((await board.store.get(id))?.state, "queued");
   assertMatch(await page(board, "/acts"), /operator [0-9a-f]{4} from 192\.0\.2\.1/);
@@ -348,14 +348,12 @@ Deno.test("an operator acts on all that match, after a count, and not on what co
   await storeDead(board.store, "4", { type: "other" });
   const html = await page(board, "/act?kind=replay&state=dead&type=push");
   assertStringIncludes(html, "Replay 3 events");
-  const fields = Object.fromEntries(
-    [...html.matchAll(/<input[^>]*name="(\w+)"[^>]*value="([^"]*)"/g)].map(([, k, v]) => [k!, v!]),
-  );
+  const fields = fieldsOf(html);
   assertEquals(Object.keys(fields).sort(), ["act", "kind", "of", "state", "type"]);
   await until(() => Promise.resolve(Date.now() > askedAtOf(fields.act!)!));
   await storeDead(board.store, "5", { type: "push" });
   const Cookie = await board.login();
-  const response = await board.post("/act", fields, { Cookie });
+  const response = await board.act(fields);
   const progress = response.headers.get("Location")!;
   await until(async () =>
     (await (await board.get(`/${progress}`, { Cookie })).text()).includes("finished")
@@ -373,7 +371,7 @@ Deno.test("an act on many can begin only once all that it would change are count
     polls.push(isPoll);
     return Promise.resolve(count);
   };
-  await using board = await openBoard({ data: { actCounts: { look } } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { actCounts: { look } } });
   const askedAt = Date.now() - 60_000;
   const question = async (counted: Omit<ActCount, "askedAt" | "notKept">, headers = {}) => {
     count = { notKept: 0, ...counted, askedAt };
@@ -403,7 +401,7 @@ Deno.test("an operator stops an act on many from its page, a viewer does not", a
   const fields = fieldsOf(await page(board, "/act?kind=cancel&state=queued"));
   assertEquals(fields.of, "120");
   const Cookie = await board.login();
-  const progress = (await board.post("/act", fields, { Cookie })).headers.get("Location")!;
+  const progress = (await board.act(fields)).headers.get("Location")!;
   const textOf = async (cookie: string) =>
     await (await board.get(`/${progress}`, { Cookie: cookie })).text();
   const [operators, viewer] = [await textOf(Cookie), await board.login(VIEWER)];
@@ -421,22 +419,30 @@ Deno.test("an operator stops an act on many from its page, a viewer does not", a
 Deno.test("nobody acts on deliveries of any state at once", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1");
-  const Cookie = await board.login();
   const before = String(Date.now() + 1_000);
   for (const kind of ["replay", "cancel", "purge"]) {
-    assertEquals((await board.post("/act", { kind, before }, { Cookie })).status, 400);
+    assertEquals((await board.act({ kind, before })).status, 400);
   }
 });
 
 Deno.test("a page that the store gives no answer for says so, and is logged", async () => {
   const details = () => Promise.reject(new Error("connect ECONNREFUSED 10.0.0.7"));
-  await using board = await openBoard({ data: { details } as unknown as ConsoleData });
+  await using board = await openBoard({ data: { details } });
   const Cookie = await board.login();
   const response = await board.get("/delivery?id=x", { Cookie });
   assertEquals(response.status, 503);
   assert(!(await response.text()).includes("10.0.0.7"));
   assertEquals(board.logs.at(-1)?.message, "console page failed");
 });
+
+/** Keeps the record of an act that an operator has begun. */
+async function keepAct({ kv }: BoardUnderTest, act: Partial<Act> & { aliveAt?: number }) {
+  const id = newActId();
+  const counts = { changed: 0, seen: 0, batch: 0, underway: 0, notKept: 0 };
+  const value = { v: 1, id, at: Date.now(), by: "me", aliveAt: Date.now(), ...counts, ...act };
+  await setValue(kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
+  return id;
+}
 
 /** Reads the fields of a form. */
 const fieldsOf = (html: string): Record<string, string> =>
@@ -459,10 +465,10 @@ Deno.test("the question about one event shows it, and says what its state does n
   assertStringIncludes(refused, "It has not ended. Cancel it first");
   assert(!refused.includes('action="act"'));
   assertStringIncludes(await page(board, `/act?kind=cancel&id=${open}`), "stays done");
-  const response = await board.post("/act", { kind: "purge", id: open }, { Cookie });
+  const response = await board.act({ kind: "purge", id: open });
   assertEquals(response.status, 409);
   assertStringIncludes(await response.text(), "It has not ended.");
-  assertEquals((await board.post("/act", { kind: "purge", id: "none" }, { Cookie })).status, 404);
+  assertEquals((await board.act({ kind: "purge", id: "none" })).status, 404);
   const purged = await board.post("/act", fieldsOf(html), { Cookie });
   const result = await page(board, `/${purged.headers.get("Location")}`);
   assertStringIncludes(result, "The event was deleted, with its payload.");
@@ -477,8 +483,7 @@ Deno.test("an act is on the event that the question showed, as it was then", asy
     const html = await (await board.get(`/act?kind=${kind}&id=${id}`, { Cookie })).text();
     return { kind, id, act: /name="act" value="([^"]+)"/.exec(html)![1]! };
   };
-  const answer = async (fields: Record<string, string>) =>
-    (await board.post("/act", fields, { Cookie })).status;
+  const answer = async (fields: Record<string, string>) => (await board.act(fields)).status;
   const id = await storeDead(store, "1");
   const [purge, replay] = [await question("purge", id), await question("replay", id)];
   const later = async () => await until(() => Promise.resolve(Date.now() > asked));
@@ -486,7 +491,7 @@ Deno.test("an act is on the event that the question showed, as it was then", asy
   await later();
   // Somebody else replays it, and it dies once more.
   assert(await store.replay(id));
-  await store.bury((await store.claim({ limit: 1, owner: "w", leaseMs: 60_000 }))[0]!, "again");
+  await store.bury(await claim(store), "again");
   assertEquals([await answer(purge), await answer(replay)], [409, 409]);
   // Somebody else purges it, and it is delivered again.
   assertEquals((await store.purge({ ids: [id] })).changed, 1);
@@ -505,15 +510,14 @@ Deno.test("an answer that is sent again leads to the act that has begun", async 
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
   const fields = fieldsOf(await page(board, "/act?kind=replay&state=dead"));
-  const Cookie = await board.login();
   const [first, second] = await Promise.all(
-    [1, 2].map(() => board.post("/act", fields, { Cookie })),
+    [1, 2].map(() => board.act(fields)),
   );
   assertEquals([first!.status, second!.status], [303, 303]);
   assertEquals(second!.headers.get("Location"), first!.headers.get("Location"));
   await until(async () => (await board.store.get(id))?.state === "queued");
   await board.store.cancel(id);
-  await (await board.post("/act", fields, { Cookie })).text();
+  await (await board.act(fields)).text();
   assertEquals((await board.store.get(id))?.state, "dead");
   const logged = board.logs.filter(({ message }) => message === "console act");
   assertEquals(logged.length, 1);
@@ -541,36 +545,31 @@ for (const key of ["a\nb", "a\r\nb\t", "a%0Ab", "100 %"]) {
 
 Deno.test("a form with a field of no question is refused", async () => {
   await using board = await openBoard();
-  const Cookie = await board.login();
   const fields = { kind: "purge", state: "dead", group: "100 %", act: newActId() };
-  assertEquals((await board.post("/act", fields, { Cookie })).status, 400);
+  assertEquals((await board.act(fields)).status, 400);
 });
 
 Deno.test("a form without a question of the last hour is refused", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1");
-  const Cookie = await board.login();
   const ages = [3_700_000, -70_000];
   const wrong = ["x", "", ...ages.map((age) => newActId(Date.now() - age)), "zzzzzzzzz-12345678"];
   for (const act of wrong) {
     const fields = { kind: "purge", state: "dead", act };
-    assertEquals((await board.post("/act", fields, { Cookie })).status, 400, act);
+    assertEquals((await board.act(fields)).status, 400, act);
   }
   assertEquals((await board.store.stats()).dead, 1);
 });
 
 Deno.test("a replay that can change nothing says why", async () => {
   await using board = await openBoard();
-  const { id } = await board.store.accept(delivery("1"));
-  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await board.store.complete(lease!);
+  const id = await storeDone(board.store, "1");
   const html = await page(board, "/act?kind=replay&state=done");
   assertStringIncludes(html, "None of the 1 that match can be replayed");
   assert(!html.includes('action="act"'));
   assertStringIncludes(await page(board, `/act?kind=replay&id=${id}`), "Its payload is not kept");
-  const Cookie = await board.login();
   const fields = { kind: "replay", state: "done", act: newActId() };
-  const progress = (await board.post("/act", fields, { Cookie })).headers.get("Location")!;
+  const progress = (await board.act(fields)).headers.get("Location")!;
   const text = await until(async () => {
     const text = await page(board, `/${progress}`);
     return text.includes("finished") && text;
@@ -580,11 +579,8 @@ Deno.test("a replay that can change nothing says why", async () => {
 
 Deno.test("the page of an act that was interrupted claims nothing that is not known", async () => {
   await using board = await openBoard();
-  const id = newActId();
-  const act = { v: 1, id, kind: "purge", at: Date.now(), by: "me", query: { state: "dead" } };
-  const counts = { changed: 100, underway: 50, seen: 150, batch: 0, notKept: 0 };
-  const value = { ...act, ...counts, state: "running", aliveAt: 0 };
-  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
+  const act = { kind: "purge", query: { state: "dead" }, state: "running", aliveAt: 0 } as const;
+  const id = await keepAct(board, { ...act, changed: 100, underway: 50, seen: 150 });
   const html = await page(board, `/progress?id=${id}`);
   assertStringIncludes(html, "At least 100 changed, 150 read. Up to 50 more");
   assertStringIncludes(html, "Its process stopped before the act was finished.");
@@ -592,14 +588,8 @@ Deno.test("the page of an act that was interrupted claims nothing that is not kn
 
 Deno.test("the bar of an act goes on where others have changed its events before", async () => {
   await using board = await openBoard();
-  const id = newActId();
-  const act = { v: 1, id, kind: "replay", at: Date.now(), by: "me", query: { state: "done" } };
-  const value = {
-    ...act,
-    ...{ changed: 5, seen: 60, notKept: 10, batch: 0, underway: 0 },
-    ...{ state: "running", aliveAt: Date.now() },
-  };
-  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
+  const act = { kind: "replay", query: { state: "done" }, state: "running" } as const;
+  const id = await keepAct(board, { ...act, changed: 5, seen: 60, notKept: 10 });
   assertStringIncludes(await page(board, `/progress?id=${id}&of=90`), 'max="90" value="50"');
 });
 
@@ -622,12 +612,9 @@ Deno.test("the question about a replay says where events go on, and where they b
 
 Deno.test("the page of acts names all that an act on many has chosen by", async () => {
   await using board = await openBoard();
-  const id = newActId();
-  const query = { state: "dead", type: "push", from: 1_800_000_000_000, before: 1_800_000_060_000 };
-  const act = { v: 1, id, kind: "purge", at: Date.now(), by: "me", query };
-  const counts = { changed: 1, seen: 1, batch: 0, underway: 0, notKept: 0 };
-  const value = { ...act, ...counts, state: "finished", aliveAt: Date.now() };
-  await setValue(board.kv, ["bot", "console", "act", askedAtOf(id)!, id], value);
+  const times = { from: 1_800_000_000_000, before: 1_800_000_060_000 };
+  const query = { state: "dead", type: "push", ...times } as const;
+  await keepAct(board, { kind: "purge", query, state: "finished", changed: 1, seen: 1 });
   const text = (await page(board, "/acts")).replaceAll(/<[^>]*>/g, "").replaceAll(/\s+/g, " ");
   assertStringIncludes(
     text,
@@ -643,7 +630,7 @@ Deno.test("the page of acts refreshes, and leads to older ones", async () => {
   const Cookie = await board.login();
   for (let i = 0; i < 55; i++) {
     const { id } = await board.store.accept(delivery(`${i}`));
-    await board.post("/act", { kind: "cancel", id }, { Cookie });
+    await board.act({ kind: "cancel", id });
   }
   const first = await page(board, "/acts");
   assert(first.includes("data-live") && first.includes("data-pause"));
@@ -679,9 +666,7 @@ Deno.test("the page of a delivery says which limit its payload exceeds", async (
 
 Deno.test("a page that refreshes says whether the payload of a done delivery is kept", async () => {
   await using board = await openBoard();
-  const { id } = await board.store.accept(delivery("1"));
-  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await board.store.complete(lease!);
+  const id = await storeDone(board.store, "1");
   const headers = { Cookie: await board.login(), "X-Poll": "1" };
   const html = await (await board.get(`/delivery?id=${id}`, headers)).text();
   assertStringIncludes(html, "Not kept");
@@ -706,7 +691,8 @@ Deno.test("an event is found by a copied id with blanks, and by its delivery id"
     assertEquals(await opened(board, text), [303, id], text);
   }
   assertEquals(await opened(board, "42"), [303, "my-bot:42"]);
-  for (const text of ["43", `gitea:${guid}`, `gitea:${id}`, guid.slice(0, -1), "github:", ":42"]) {
+  const unknown = ["43", `gitea:${guid}`, `gitea:${id}`, guid.slice(0, -1), "github:", ":42", "\0"];
+  for (const text of [...unknown, "漢".repeat(MAX_LENGTHS.id), `:${"漢".repeat(599)}`]) {
     assertEquals(await opened(board, text), [404, null], text);
   }
 });

@@ -9,7 +9,8 @@ import {
 import { FakeTime } from "@std/testing/time";
 import type { Front } from "../../console/_http.ts";
 import { Sessions, type Tokens } from "../../console/_login.ts";
-import { delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
+import { newActId } from "../../console/_query.ts";
+import { claim, delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
 
 const PAGES = ["/", "/deliveries", "/delivery?id=x", "/payload?id=x", "/acts", "/progress?id=x"];
 const HOSTILE = `"><script>alert(1)</script><img src=x onerror=alert(2)>'`;
@@ -252,7 +253,8 @@ Deno.test("the console takes forms from its own pages only", async () => {
   }
   assertEquals((await board.store.get(id))?.state, "dead");
   const own = { Cookie, "Sec-Fetch-Site": "same-origin" };
-  assertEquals((await board.post("/act", { kind: "purge", id }, own)).status, 303);
+  const fields = { kind: "purge", id, act: newActId() };
+  assertEquals((await board.post("/act", fields, own)).status, 303);
   assertEquals(await board.store.get(id), null);
 });
 
@@ -642,12 +644,12 @@ Deno.test("the console shows no payload if they are hidden", async () => {
   const sender = { id: 1, name: "secret", isBot: false };
   const id = await storeDead(board.store, "1", { body, sender }, new RangeError("of a secret"));
   await board.store.accept(delivery("2"));
-  const [lease] = await board.store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
-  await board.store.release(lease!, { delayMs: 60_000, reason: "secret" });
+  const lease = await claim(board.store);
+  await board.store.release(lease, { delayMs: 60_000, reason: "secret" });
   const Cookie = await board.login(VIEWER);
   const page = await (await board.get(`/delivery?id=${id}`, { Cookie })).text();
   const list = await (await board.get("/deliveries", { Cookie })).text();
-  const other = await board.get(`/delivery?id=${lease!.record.id}`, { Cookie });
+  const other = await board.get(`/delivery?id=${lease.record.id}`, { Cookie });
   assertStringIncludes(page, "<pre>RangeError</pre>");
   const thrown = await storeDead(board.store, "3", {}, "Secret1" as unknown as Error);
   const plain = await (await board.get(`/delivery?id=${thrown}`, { Cookie })).text();
@@ -667,5 +669,4 @@ Deno.test("nothing of the tokens is logged or shown", async () => {
     "console login",
     "console login refused",
   ]);
-  assert(ORIGIN.startsWith("http"));
 });
