@@ -1,4 +1,4 @@
-import { raw } from "@hono/hono/html";
+import { html, raw } from "@hono/hono/html";
 import { type Html, number, visible } from "./_format.ts";
 
 // A payload is shown from its bytes, not from what `JSON.parse` makes of them: a number beyond 2^53 would
@@ -22,13 +22,12 @@ const MAX_PLAIN = 16_000;
 /** Longest document that is shown with everything unfolded. */
 const MAX_UNFOLDED = 6_000;
 
-const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+/** String, which may be cut. */
+const STRING = /"(?:[^"\\]+|\\.)*("?)/sy;
 
-const ESCAPES: Readonly<Record<string, string>> = {
-  ...{ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" },
-};
+const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
-const escaped = (text: string) => visible(text).replace(/[&<>"']/g, (each) => ESCAPES[each]!);
+const escaped = (text: string) => String(html`${visible(text)}`);
 
 /** Payload as it is shown. */
 export interface PayloadView {
@@ -95,13 +94,12 @@ class JsonView {
   }
 
   #value(label: string, depth: number): string {
-    this.#space();
+    const first = this.#peek();
     if (++this.#values > MAX_VALUES) this.limit = `${number(MAX_VALUES)} values`;
     else if (depth > MAX_DEPTH) this.limit = `${MAX_DEPTH} levels deep`;
-    const first = this.#text[this.#at];
-    if (this.#isCut || (first === undefined && this.#ended())) return "";
+    if (this.#isCut) return "";
     if (first === "{" || first === "[") return this.#container(label, depth, first);
-    return `<div>${label}${first === '"' ? this.#string() : this.#scalar()}</div>`;
+    return `<div>${label}${first === '"' ? this.#string("s") : this.#scalar()}</div>`;
   }
 
   #container(label: string, depth: number, open: "{" | "["): string {
@@ -128,52 +126,52 @@ class JsonView {
 
   /** Steps over the comma before the next member, or over the end. */
   #next(close: string, needsComma: boolean): boolean {
-    this.#space();
-    const character = this.#text[this.#at];
-    if (character === undefined) return !this.#ended();
+    const character = this.#peek();
     if (character === close) return this.#at++ < 0;
-    if (!needsComma) return true;
-    if (character !== ",") throw new SyntaxError("No comma");
-    this.#at++;
-    return true;
+    if (needsComma) this.#expect(",");
+    return !this.#isCut;
   }
 
   #name(): string {
-    this.#space();
-    if (this.#text[this.#at] === undefined && this.#ended()) return "";
-    if (this.#text[this.#at] !== '"') throw new SyntaxError("No name");
-    const name = this.#string("k");
-    this.#space();
-    if (this.#text[this.#at] === undefined && this.#ended()) return name;
-    if (this.#text[this.#at++] !== ":") throw new SyntaxError("No colon");
+    const first = this.#peek();
+    if (first !== '"' && !this.#isCut) throw new SyntaxError("No name");
+    const name = this.#isCut ? "" : this.#string("k");
+    this.#peek();
+    this.#expect(":");
     return `${name}: `;
   }
 
-  #string(kind: "k" | "s" = "s"): string {
-    const start = this.#at++;
-    for (;;) {
-      const code = this.#text.charCodeAt(this.#at);
-      if (Number.isNaN(code)) {
-        this.#ended();
-        return `<span class="${kind}">${beginningOf(this.#text.slice(start))}</span>`;
-      }
-      if (code < 0x20) throw new SyntaxError("A control character");
-      this.#at += code === 0x5c ? 2 : 1;
-      if (code === 0x22) break;
-    }
-    return `<span class="${kind}">${shortened(this.#text.slice(start, this.#at))}</span>`;
+  #string(kind: "k" | "s"): string {
+    STRING.lastIndex = this.#at;
+    const [source, end] = STRING.exec(this.#text)!;
+    const text = end ? shortened(source) : beginningOf(this.#text.slice(this.#at));
+    if (end) this.#at += source.length;
+    else this.#end();
+    return `<span class="${kind}">${text}</span>`;
   }
 
   #scalar(): string {
-    const word = ["true", "false", "null"].find((each) => this.#text.startsWith(each, this.#at));
-    NUMBER.lastIndex = this.#at;
-    const found = word ?? NUMBER.exec(this.#text)?.[0];
+    SCALAR.lastIndex = this.#at;
+    const found = SCALAR.exec(this.#text)?.[0];
     if (found === undefined) {
-      if (this.#isPart && this.#text.length - this.#at < 5) return this.#ended() ? "…" : "";
-      throw new SyntaxError("No value");
+      if (this.#text.length - this.#at >= 5) throw new SyntaxError("No value");
+      this.#end();
+      return "…";
     }
     this.#at += found.length;
-    return `<span class="${word ? "w" : "n"}">${found}</span>`;
+    return `<span class="${/^[tfn]/.test(found) ? "w" : "n"}">${found}</span>`;
+  }
+
+  /** Steps over a mark, unless the document was cut before it. */
+  #expect(mark: string): void {
+    if (!this.#isCut && this.#text[this.#at++] !== mark) throw new SyntaxError(`No ${mark}`);
+  }
+
+  /** Reads the next character behind white space, without a step; undefined where the document was cut. */
+  #peek(): string | undefined {
+    this.#space();
+    if (this.#at >= this.#text.length) this.#end();
+    return this.#text[this.#at];
   }
 
   #space(): void {
@@ -181,11 +179,10 @@ class JsonView {
   }
 
   /** Notes that the text ends here. A document that ends in the middle is not JSON, unless it was cut. */
-  #ended(): true {
+  #end(): void {
     if (!this.#isPart) throw new SyntaxError("The end");
     this.#at = this.#text.length;
     this.limit = `${number(MAX_SHOWN_BYTES)} bytes`;
-    return true;
   }
 }
 
