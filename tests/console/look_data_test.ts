@@ -143,21 +143,6 @@ Deno.test("a parked event counts once, also after it was woken", async () => {
   assertEquals(counts.parked.count + counts.queued.count, 1);
 });
 
-testKv("a search shows 50 events, the newest first, and goes on", async (kv) => {
-  await using sut = await openData(kv);
-  const { data, store } = sut;
-  const ids = Array.from({ length: 60 }, (_, i) => `e${String(i).padStart(2, "0")}`);
-  for (const id of ids) await store.accept(delivery(id));
-  const first = await data.search({});
-  assertEquals(first.events.length, 50);
-  assertEquals(first.searchedTo, undefined);
-  const second = await data.search({}, first.cursor);
-  assertEquals(second.cursor, undefined);
-  const found = [...first.events, ...second.events].map(({ id }) => id);
-  assertEquals(found.toSorted(), ids);
-  assertEquals((await data.search({ type: "rare" })).events, []);
-});
-
 Deno.test("a search chooses by all that a query has", async () => {
   await using sut = await openData();
   const { data, store } = sut;
