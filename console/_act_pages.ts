@@ -77,7 +77,7 @@ export async function act({ data, parameters: form, by }: Visit): Promise<Respon
   }
   const done = await data.acts.one({ id, kind, eventId, by });
   if (done.eventId !== eventId || done.kind !== kind) {
-    throw new ParameterError("'act' must be that of the question");
+    throw new ParameterError("'act' must be the act of the question");
   }
   if (done.changed === 0 && done.state === "finished") {
     const { event } = await found(data, eventId);
@@ -136,7 +136,7 @@ function fieldsOf(form: URLSearchParams): URLSearchParams {
   try {
     return new URLSearchParams([...form].map(([name, value]) => [name, decodeURIComponent(value)]));
   } catch (error) {
-    if (error instanceof URIError) throw new ParameterError("a field is not that of the question");
+    if (error instanceof URIError) throw new ParameterError("a field was not in the question");
     throw error;
   }
 }

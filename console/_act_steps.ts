@@ -98,7 +98,7 @@ const ranAt = ({ attempts }: EventRecord, at: number): boolean =>
 /** Longest time for which a page waits for a count, in milliseconds: it is answered within 100. */
 const MAX_WAIT_MS = 60;
 
-/** Time after which a count ends that nobody looks at any more. */
+/** Time without a look after which a count ends. */
 const FORGOTTEN_MS = 10_000;
 
 /** Most counts at the same time. */
@@ -127,8 +127,8 @@ interface Counting {
 
 /**
  * Exact counts of the events that acts on many would change, made before the acts begin. A count goes through the
- * same events as the act would, in the background as long as somebody looks. One that has ended is for the page that
- * waits for it: who asks anew gets a new one.
+ * same events as the act would, in the background as long as somebody looks. The result is for the page that waits for
+ * it: whoever asks anew gets a new count.
  */
 export class ActCounts {
   readonly #parts: SteppingParts;

@@ -50,7 +50,7 @@ export interface Act {
   readonly query?: ActQuery | undefined;
   /** Number of events changed so far. */
   readonly changed: number;
-  /** Number of events in the batch that was cancelled with its first one, which is the one that was changed. */
+  /** Number of events in the batch that was cancelled with its first event; 0 without a batch. */
   readonly batch: number;
   /**
    * Number of further events that are being changed. Of an act that failed or was interrupted, they may be
@@ -200,7 +200,7 @@ export class Acts {
     return progress;
   }
 
-  /** Reads the act that has begun under an id, which somebody has sent again: it is not theirs. */
+  /** Reads the act that has begun under an id. Somebody has sent its form again, and the log names them. */
   async #again({ id, kind, eventId, query, by }: Act): Promise<Act> {
     const act = await this.get(id);
     if (!act) throw new Error("The record of the act cannot be read: another version wrote it");
@@ -227,7 +227,7 @@ export class Acts {
       if (isEmpty) await this.#parts.records.delete(keyOf("act", act.id)!);
       else await progress.write();
     } catch (error) {
-      // The events are changed all the same. The record, which was not ended, shows an interruption.
+      // The events are changed. Their record has no end, so it shows an interruption.
       writeLog(this.#parts.log, "error", "console act not recorded", { act, error });
     }
     this.#running.delete(act.id);
@@ -310,8 +310,8 @@ export class Acts {
   }
 
   /**
-   * Deletes records beyond the largest number: first those of acts that changed nothing, then those on one
-   * event, the oldest first. So nobody pushes out what was done to many by doing little things.
+   * Deletes records beyond the largest number: first acts that changed nothing, then acts on one event, the oldest
+   * first. So many small acts do not push out the large ones.
    */
   async #trim(): Promise<void> {
     const { records } = this.#parts;

@@ -49,7 +49,7 @@ export interface ConsoleAppOptions extends Tokens {
   readonly log: LogSink;
 }
 
-/** Largest form of an act: its longest fields are those of a choice of deliveries. */
+/** Largest form of an act: a choice of deliveries takes most of it. */
 const MAX_ACT_BYTES = 16_384;
 
 /** Longest wait for the store. */
@@ -114,8 +114,8 @@ class Board {
   }
 
   /**
-   * Finds the page of a request, which is behind the console's path; undefined for the path without a slash.
-   * The route has that path with any prefix. In the request, a page or a prefix may have the same name.
+   * Finds the page of a request: the part behind the console's path; undefined for the path without a slash. The
+   * route tells how long that path is, with any prefix: a page or a prefix may have the same name.
    */
   #pageOf({ req }: Context): string | undefined {
     const depth = req.routePath.replace(/\/\*$/, "").split("/").length;

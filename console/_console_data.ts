@@ -3,7 +3,7 @@ import { type EventRecord, type EventStore, NotKeptError } from "../events/store
 import { openConsoleRecords } from "../events/store/kv/console_records.ts";
 import { openStoreInspector, type StoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import { type Activity, ActivityCounter, type Period } from "./_activity.ts";
+import { ActivityCounter, type Period } from "./_activity.ts";
 import { ActCounts } from "./_act_steps.ts";
 import { Acts } from "./_acts.ts";
 import { StateCounter, type StateCounts } from "./_counts.ts";
@@ -16,16 +16,9 @@ import {
 } from "./_search.ts";
 
 /** State of the store and activity of the app, for the first page. What was not read yet is null. */
-export interface Overview {
-  readonly counts: StateCounts["counts"] | null;
-  readonly countedAt: StateCounts["countedAt"] | null;
-  readonly doneCountedAt: StateCounts["doneCountedAt"];
-  readonly oldestDueAt: StateCounts["oldestDueAt"];
-  /** Number of instances whose worker has written a record in the last two minutes. */
-  readonly workers: number | null;
-  /** Activity. */
-  readonly activity: Activity | null;
-}
+export type Overview =
+  & { readonly [TName in keyof StateCounts]: StateCounts[TName] | null }
+  & Awaited<ReturnType<ActivityCounter["read"]>>;
 
 /**
  * Data that the console's pages show, and the acts that they offer. It counts what its telemetry is told, and writes

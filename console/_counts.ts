@@ -9,7 +9,7 @@ export const MAX_COUNT = 10_000;
 /** Most entries that are read to count open events: those of one state may lie behind others. */
 const MAX_OPEN_READS = 2 * MAX_COUNT;
 
-/** Most records that are read to count those that are done, in three seconds: a backlog may lie before them. */
+/** Most records that are read to count done events, in three seconds: a backlog may lie before them. */
 const MAX_READS = 20 * MAX_COUNT;
 
 /** Count that has not found any event yet. */

@@ -44,7 +44,7 @@ export async function delivery(visit: Visit): Promise<Page | Response> {
   const { data, parameters, context, isPoll } = visit;
   const id = text(parameters, "id");
   const details = id === undefined ? null : await data.details(id);
-  // The page of an event that is gone does not turn into that of another one.
+  // The page of an event that is gone must not become the page of another one.
   const meant = details || isPoll || id === undefined ? undefined : await meantBy(data, id);
   if (meant !== undefined) return redirect(link("delivery", { id: meant }));
   if (!details) throw noSuchEvent();

@@ -135,7 +135,7 @@ export function isSecure(c: Context, front: Front): boolean {
 
 /**
  * Finds the scheme of the reader's connection; undefined where nobody says it: on Deno Deploy, or over a Unix
- * socket, where the URL begins with `http+unix:`.
+ * socket, where URLs begin with `http+unix:`.
  */
 function schemeOf(c: Context, front: Front): string | undefined {
   const told = front === "proxy" ? lastOf(c, "X-Forwarded-Proto")?.toLowerCase() : undefined;
@@ -158,9 +158,8 @@ const MAX_READ = 32;
 const BUFFER_BYTES = 4_096;
 
 /**
- * Reader of forms, a few at a time. A form that is being read takes memory, however little of it has come. One
- * beyond the largest number takes the place of the oldest, so that forms that stand still keep nobody else's out:
- * a browser's arrives within milliseconds.
+ * Reader of forms, a few at a time: each takes memory, however little of it has come. One more ends the reading of the
+ * oldest, so that forms that stand still do not keep others out: a browser's form arrives within milliseconds.
  */
 export class Forms {
   /** Functions that give up a form that is being read, the oldest first. */

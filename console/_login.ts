@@ -37,29 +37,22 @@ export interface Tokens {
 /** Longest time until a session ends: a working day. */
 const SESSION_MS = 12 * 3_600_000;
 
-/** Part of that which a session begins with less: the clock of the instance that reads it may be behind. */
+/** Time by which a session is shorter at its beginning: the clock of the instance that reads it may be behind. */
 const CLOCKS_MS = 60_000;
 
 /** Form of a cookie's value: role, end, id, signature. */
 const VALUE = /^(viewer|operator)\.([0-9a-z]{8,9})\.([0-9a-f]{16})\.([\w-]{43})$/;
 
-/** Secrets of a role. */
-interface RoleKeys {
-  readonly role: Role;
-  /** Digest of its token. */
-  readonly digest: Uint8Array;
-  /** Key that its sessions are signed with. */
-  readonly key: Uint8Array;
-}
-
 /**
  * Sessions, which are in signed cookies and not in the KV: every instance of an app knows them.
  *
- * Each role has a key of its own, made of its token and of nothing else: whoever knows the token of one role
- * cannot sign sessions of another, and they end when that token changes.
+ * The sessions of each role are signed with a key that is made of its token and of nothing else: if you know the token
+ * of one role, you cannot sign sessions of another, and they end when that token changes.
  */
 export class Sessions {
-  readonly #roles: readonly RoleKeys[];
+  readonly #app: string;
+  /** Keys of the roles that have a token. */
+  readonly #keys: ReadonlyMap<string | undefined, Uint8Array>;
   /**
    * Id of all sessions together, for the name of their cookie. It is made of the key of the lowest role: if it
    * depended on an operator's token, viewers could test guesses of that without being counted.
@@ -67,34 +60,33 @@ export class Sessions {
   readonly id: string;
 
   /**
-   * @param name The name of the app, so that no cookie is valid for another one.
-   * @param tokens The tokens.
+   * @param app The name of the app, so that no cookie is valid for another one.
+   * @param tokens The tokens, at least one.
    */
-  constructor(name: string, { viewerToken, operatorToken }: Tokens) {
-    const tokens = [["operator", operatorToken], ["viewer", viewerToken]] as const;
-    this.#roles = tokens.flatMap(([role, token]) => {
-      if (token === undefined) return [];
-      const key = digestOf(JSON.stringify(["console session", name, role, token]));
-      return [{ role, digest: digestOf(token), key }];
-    });
-    const lowest = this.#roles.at(-1);
-    this.id = lowest
-      ? createHmac("sha256", lowest.key).update("cookie").digest("hex").slice(0, 8)
-      : "";
+  constructor(app: string, { viewerToken, operatorToken }: Tokens) {
+    this.#app = app;
+    const tokens = [["viewer", viewerToken], ["operator", operatorToken]] as const;
+    this.#keys = new Map(
+      tokens.flatMap(([role, token]) =>
+        token === undefined ? [] : [[role, this.#keyOf(role, token)] as const]
+      ),
+    );
+    const [lowest] = this.#keys.values();
+    this.id = createHmac("sha256", lowest!).update("cookie").digest("hex").slice(0, 8);
   }
 
   /** Finds the role that a token gives, in a time that does not depend on it; undefined for none. */
   roleOf(token: string): Role | undefined {
-    const given = digestOf(token);
-    const [found] = this.#roles.filter(({ digest }) => timingSafeEqual(digest, given));
-    return found?.role;
+    const [found] = [...this.#keys].map(([role]) => role as Role)
+      .filter((role) => timingSafeEqual(this.#keyOf(role, token), this.#keys.get(role)!));
+    return found;
   }
 
   /** Begins a session of a role that has a token, and makes the value of its cookie. */
   begin(role: Role, now: number = Date.now()): string {
     const id = randomBytes(8).toString("hex");
     const content = `${role}.${(now + SESSION_MS - CLOCKS_MS).toString(36)}.${id}`;
-    return `${content}.${sign(this.#keyOf(role)!, content)}`;
+    return `${content}.${sign(this.#keys.get(role)!, content)}`;
   }
 
   /**
@@ -103,7 +95,7 @@ export class Sessions {
    */
   read(value: string | undefined, now: number = Date.now()): Session | undefined {
     const [, role, end, id, signature] = VALUE.exec(value ?? "") ?? [];
-    const key = this.#keyOf(role);
+    const key = this.#keys.get(role);
     if (signature === undefined || !key) return undefined;
     const expected = sign(key, `${role}.${end}.${id}`);
     if (!timingSafeEqual(bytesOf(expected), bytesOf(signature))) return undefined;
@@ -112,8 +104,9 @@ export class Sessions {
     return isValid ? { role: role as Role, id: id!, expiresAt } : undefined;
   }
 
-  #keyOf(role: string | undefined): Uint8Array | undefined {
-    return this.#roles.find((each) => each.role === role)?.key;
+  #keyOf(role: Role, token: string): Uint8Array {
+    const source = JSON.stringify(["console session", this.#app, role, token]);
+    return new Uint8Array(createHash("sha256").update(source).digest());
   }
 }
 
@@ -122,10 +115,7 @@ const sign = (key: Uint8Array, content: string) =>
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
-const digestOf = (text: string): Uint8Array =>
-  new Uint8Array(createHash("sha256").update(text).digest());
-
-/** Tries that one address has in a minute, but for those with a right token. */
+/** Tries that an address has in a minute. Those with a right token do not count. */
 const MAX_TRIES = 10;
 
 const WINDOW_MS = 60_000;
@@ -291,7 +281,7 @@ export class Login {
   }
 }
 
-/** Reads where a login leads to: one of the console's own pages, beside the login. */
+/** Reads the page that a login leads to: one of the console, beside the login. */
 function pageBeside(next: string | undefined): string | undefined {
   const [, page, query] = /^(\.\/|[a-z]+)(\?[^\s#\\]{0,1000})?$/.exec(next ?? "") ?? [];
   if (page === undefined || !PAGES.includes(page)) return undefined;

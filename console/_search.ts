@@ -137,8 +137,8 @@ async function namedOf(
 }
 
 /**
- * Finds the events that another one has emitted: by their generated ids, and those with ids that its handler chose
- * among those that were stored just after it was settled.
+ * Finds the events that another one has emitted: by their generated ids and, if the handler chose the ids, among the
+ * events that were stored just after it was settled.
  */
 async function emittedBy(
   store: EventStore,

@@ -47,7 +47,7 @@ class Counts {
     this.#other = other;
   }
 
-  /** Adds numbers to those of a name. */
+  /** Adds numbers to the sums of a name. */
   add(name: string, numbers: readonly number[]): void {
     const sums = this.#sums.get(name) ??
       this.#begin(name.replace(UNSAFE, "\uFFFD"), numbers.length);
@@ -189,7 +189,7 @@ export function recordOf({ types, codes, buckets }: Tally, worker: boolean): Tal
   return { v: 1, at: Date.now(), worker, ...rows };
 }
 
-/** Adds up counts, and those of records. */
+/** Adds up counts and records. */
 export function sumOf(parts: Iterable<Tally | TallyRecord>, maxTypes = MAX_SUMMED_TYPES): Tally {
   const sum = new Tally(maxTypes);
   for (const part of parts) sum.add(part);

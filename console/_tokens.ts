@@ -4,18 +4,18 @@ const MIN_TOKEN_LENGTH = 32;
 /** Longest token: as a form encodes it, it and the page to go on to fit into the form of a login. */
 export const MAX_TOKEN_LENGTH = 256;
 
-/** Fewest different characters: less is no random text. */
+/** Fewest different characters: a text with fewer is not random. */
 const MIN_CHARACTERS = 8;
 
 /** Longest name of an environment. */
 const MAX_ENVIRONMENT_LENGTH = 40;
 
 /**
- * Finds out why a console cannot have its tokens or its environment.
+ * Checks the tokens and the environment of a console.
  *
  * @param values The token of viewers, the one of operators, and the environment, as far as there are any.
  * @param names Their names, for the messages.
- * @returns The flaws, which show no token.
+ * @returns The flaws. They show no token.
  */
 export function flawsOf(
   [viewers, operators, environment]: readonly unknown[],
