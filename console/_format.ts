@@ -6,6 +6,7 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
+import { isTime } from "../events/store/record_shape.ts";
 import { MAX_COUNT } from "./_counts.ts";
 
 /** Part of a page, with everything in it escaped. */
@@ -57,12 +58,9 @@ export function duration(ms: number): string {
     .map(([value, unit]) => `${value} ${unit}`).join(" ");
 }
 
-/** Largest time of a `Date`. */
-const MAX_TIME = 8.64e15;
-
 /** Shows a time in UTC. The script shows it in the reader's zone instead, and UTC on hover. */
 export function time(at: number, form: "full" | "short" | "minute" = "full"): Html {
-  if (!Number.isFinite(at) || Math.abs(at) > MAX_TIME) return html`<span>at no time</span>`;
+  if (!isTime(at)) return html`<span>at no time</span>`;
   const iso = new Date(at).toISOString();
   const text = form === "minute"
     ? iso.slice(11, 16)
