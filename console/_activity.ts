@@ -262,10 +262,9 @@ export class ActivityCounter {
     try {
       const { kind, slotMs } = CHARTS[chart.period];
       const last = spanOf(now, slotMs);
-      chart.forget(last);
+      const from = chart.begin(last);
       const spans = new Map<number, Tally>();
       chart.workers = await this.#countWorkers(now);
-      const from = chart.firstOpen(last);
       for await (const { number, id, value } of this.#between(kind, from, last + 1 + AHEAD)) {
         const isOwn = id === this.#id && this.#holds(chart.period, number, now);
         if (isOwn || !isTallyRecord(value)) continue;
@@ -340,19 +339,19 @@ class Chart {
     this.period = period;
   }
 
-  /** Returns the first span that is to be read. */
-  firstOpen(last: number): number {
-    return Math.max(this.#open, last - CHARTS[this.period].slots + 1);
-  }
-
-  /** Forgets what is not shown any more, and everything if the clock was set back. */
-  forget(last: number): void {
+  /**
+   * Forgets what is not shown any more, and everything if the clock was set back.
+   *
+   * @returns The first span that is to be read.
+   */
+  begin(last: number): number {
     if (last < this.#open) {
       this.spans.clear();
       this.#open = -Infinity;
     }
     const first = last - CHARTS[this.period].slots + 1;
     for (const number of this.spans.keys()) if (number < first) this.spans.delete(number);
+    return Math.max(this.#open, first);
   }
 
   /** Takes what was read from a span on. */
