@@ -4,6 +4,7 @@ import type { Activity, Period } from "../../console/_activity.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { type DataUnderTest, openData, recordKeys, until, written } from "./_data.ts";
 import { setValue } from "../events/store/_values.ts";
+import { WallClock } from "../_wall_clock.ts";
 
 const MINUTE = 60_000;
 
@@ -338,5 +339,7 @@ Deno.test("what was not read yet is not known, and neither is what could not be 
   await until(() => Promise.resolve(logged.length > 0));
   assertEquals(await look(), [null, null]);
   Object.assign(kv, { list });
+  using clock = new WallClock();
+  clock.advance(10_001);
   await until(async () => (await data.overview("hour")).workers === 0);
 });
