@@ -27,6 +27,7 @@ import {
   facts,
   isOperator,
   KIND_NAMES,
+  live,
   note,
   type Page,
   type PageContext,
@@ -248,26 +249,22 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
   if (isMore) {
     const again = a(link("act", { kind, ...query }), "Look again", "button");
     const progress = [`${number(count)} counted so far.`, ...leftAlone];
-    return html`
-      <div
-        data-live="">${tag("div.head", tag("h1", title), tag("span.badge.live", "counting"))}${tag(
-          "div.note",
-          choice(query),
-        )}<progress aria-label="Counting"></progress><p role="status">${progress.join(
-          " ",
-        )} Nothing is changed before all are counted and you have confirmed it.</p>${tag(
-          "p.row",
-          again,
-          back("Cancel"),
-        )}</div>
-    `;
+    const text = "Nothing is changed before all are counted and you have confirmed it.";
+    return live(
+      "often",
+      tag("div.head", tag("h1", title), tag("span.badge.live", "counting")),
+      tag("div.note", choice(query)),
+      raw(`<progress aria-label="Counting"></progress>`),
+      html`<p role="status">${[...progress, text].join(" ")}</p>`,
+      tag("p.row", again, back("Cancel")),
+    );
   }
   if (count === 0) {
     const why = notKept > 0
       ? `None of the ${number(notKept)} that match can be replayed: they ${cannot} `
       : "Nothing matches any more. ";
     const empty = tag("div.empty", tag("p", why, a(link("deliveries", query), "Back")));
-    return html`<div data-live="end">${tag("h1", title)}${empty}</div>`;
+    return live("end", tag("h1", title), empty);
   }
   const [, consequence] = CONSEQUENCES[kind === "replay" && query.state === "dead" ? "goOn" : kind];
   const others = kind === "cancel"
@@ -275,9 +272,8 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     : ", and so is what has ended since.";
   const text = `${consequence} What has come since this was asked is left alone${others}`;
   const fields = { kind, act: newActId(askedAt), ...query, of: count };
-  return html`<div data-live="end">${noted(`${name} ${what}?`, choice(query), text, ...leftAlone)}${
-    actForm(fields, `${name} ${what}`, back("Back"))
-  }</div>`;
+  const form = actForm(fields, `${name} ${what}`, back("Back"));
+  return live("end", noted(`${name} ${what}?`, choice(query), text, ...leftAlone), form);
 }
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
@@ -311,20 +307,17 @@ function progressPage(act: Act, of: number | undefined, canStop: boolean): Html 
     ["at", time(act.at)],
     ["event", eventId !== undefined && eventOf(act, 300)],
   ]);
-  return html`
-    <div
-      data-live="${!isRunning && "end"}">${tag(
-        "div.head",
-        tag("h1", KIND_NAMES[kind]),
-        badge,
-      )}${isRunning &&
-        html`<progress aria-label="Progress" ${raw(done)}></progress>`}<p role="status">${resultOf(
-          act,
-        )}</p>${stop}${error !== undefined &&
-        note("alert", true, tag("p", shown(error, 500)))}${known}${query &&
-        [tag("h2", "Choice"), choice(query)]}</div>
-    <p class="more"><a href="acts">All acts</a> <a href="deliveries">Deliveries</a></p>
-  `;
+  const body = live(
+    isRunning ? "often" : "end",
+    tag("div.head", tag("h1", KIND_NAMES[kind]), badge),
+    isRunning && html`<progress aria-label="Progress" ${raw(done)}></progress>`,
+    html`<p role="status">${resultOf(act)}</p>`,
+    stop,
+    error !== undefined && note("alert", true, tag("p", shown(error, 500))),
+    known,
+    query && [tag("h2", "Choice"), choice(query)],
+  );
+  return html`${body}${tag("p.more", a("acts", "All acts"), " ", a("deliveries", "Deliveries"))}`;
 }
 
 /** Links to the event of an act, unless that is purged. */
@@ -376,23 +369,22 @@ function resultOf(act: Act): string {
 
 function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): Html {
   const latest = cursor !== undefined && a("acts", "The latest");
-  if (acts.length === 0) {
-    return html`
-      <h1>Acts</h1>
-      <div class="empty" ${raw(latest ? "" : " data-live")}>${latest
-        ? tag("p", "No older act is kept. ", latest)
-        : html`
-          <h2>Nobody has acted yet</h2>
-          <p>Operators replay, cancel and purge deliveries on their pages, or all
-          that match a filter on the page of <a href="deliveries">deliveries</a>. Each act is kept here.</p>
-        `}</div>
-    `;
-  }
+  const pace = latest ? undefined : "often";
   const columns = { act: "", state: "", at: "", on: "", by: "", changed: "num" };
+  const title = tag("h1", "Acts");
   const older = next !== undefined && a(link("acts", { cursor: next }), "Older");
-  return html`<div${raw(latest ? "" : " data-live")}><div class="head"><h1>Acts</h1></div>${
-    table("Acts", columns, acts.map(cellsOf), { style: "list" })
-  }</div>${(latest || older) && tag("p.more", latest, " ", older)}`;
+  if (acts.length > 0) {
+    const list = table("Acts", columns, acts.map(cellsOf), { style: "list" });
+    const more = (latest || older) && tag("p.more", latest, " ", older);
+    return html`${live(pace, tag("div.head", title), list)}${more}`;
+  }
+  if (latest) return html`${title}${tag("div.empty", tag("p", "No older act is kept. ", latest))}`;
+  const how = [
+    "Operators replay, cancel and purge deliveries on their pages, or all that match a filter on the page of ",
+    a("deliveries", "deliveries"),
+    ". Each act is kept here.",
+  ];
+  return live(pace, title, tag("div.empty", tag("h2", "Nobody has acted yet"), tag("p", how)));
 }
 
 function cellsOf(act: Act): Html[] {

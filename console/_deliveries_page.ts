@@ -21,6 +21,7 @@ import {
   actLinks,
   beside,
   isOperator,
+  live,
   type Page,
   type PageContext,
   table,
@@ -80,19 +81,12 @@ function deliveriesPage(
     tag("div.more", tag("span", "All that match:"), actLinks(kinds, query));
   const advice = canAct && query.state === undefined &&
     tag("p.dim", "To act on all that match, choose a state.");
-  return html`
-    <div class="head">
-      <h1>Deliveries</h1>
-      <form class="row" action="delivery" role="search">
-    <input name="id" aria-label="Id of an event" required maxlength="${MAX_LENGTHS
-      .id}" placeholder="Id: github:72d3162e-…">
-    <button>Open</button></form>
-    </div>${filterForm(query)}<div${raw(cursor === undefined ? " data-live" : "")}>${found}${more(
-      page,
-      query,
-      cursor,
-    )}${acting}${advice}</div>
-  `;
+  const open = html`<form class="row" action="delivery" role="search">
+<input name="id" aria-label="Id of an event" required maxlength="${MAX_LENGTHS.id}" placeholder="Id: github:72d3162e-…">
+<button>Open</button></form>`;
+  const pace = cursor === undefined ? "often" : undefined;
+  const list = live(pace, found, more(page, query, cursor), acting, advice);
+  return html`${tag("div.head", tag("h1", "Deliveries"), open)}${filterForm(query)}${list}`;
 }
 
 const isFiltered = (query: DeliveryQuery): boolean =>

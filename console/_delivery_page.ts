@@ -28,6 +28,7 @@ import {
   dim,
   facts,
   isOperator,
+  live,
   type Page,
   type PageContext,
   tag,
@@ -140,7 +141,7 @@ function deliveryPage(
   ];
   const shown = payload !== undefined &&
     html`<section data-payload><h2>Payload</h2>${payloadOf(record, payload, context)}</section>`;
-  return html`<div data-live="${ended && "rest"}">${head}${tag("div.cols", columns)}</div>${shown}`;
+  return html`${live(ended ? "rest" : "often", head, tag("div.cols", columns))}${shown}`;
 }
 
 function unreadable({ id, state, receivedAt }: StoredEvent, context: PageContext): Html {

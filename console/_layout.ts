@@ -132,6 +132,12 @@ export function tag(name: string, ...content: readonly Content[]): Html {
 /** Makes a text that is less important. */
 export const dim = (content: Content): Html => tag("span.dim", content);
 
+/** Makes the part of a page that refreshes itself: often, seldom, not any more, or never. */
+export const live = (
+  pace: "often" | "rest" | "end" | undefined,
+  ...content: readonly Content[]
+): Html => html`<div${raw(pace ? ` data-live="${pace}"` : "")}>${content}</div>`;
+
 /** Makes a less important text that stands beside another one. */
 export const beside = (content: Content): Content => content && [" ", dim(content)];
 

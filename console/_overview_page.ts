@@ -11,6 +11,7 @@ import {
   current,
   dim,
   isOperator,
+  live,
   type Page,
   type PageContext,
   table,
@@ -34,14 +35,24 @@ function overviewPage(overview: Overview, period: Period, context: PageContext):
   const tabs = PERIODS.map((each) =>
     html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
   );
-  return html`
-    <div
-      data-live><div class="head"><h1>Overview</h1>${workers === 0 &&
-        html`<span class="badge bad" role="status">no worker is running</span>`}<div class="tabs" role="group" aria-label="Period">${tabs}</div></div>
-    ${tiles(overview, Date.now())}${isEmpty(overview) && start(context)}${activity
-      ? activityOf(activity, period)
-      : tag("p.dim", "Reading what was counted…")}</div>
-  `;
+  const none = workers === 0 &&
+    html`<span class="badge bad" role="status">no worker is running</span>`;
+  const head = tag(
+    "div.head",
+    tag("h1", "Overview"),
+    none,
+    html`<div class="tabs" role="group" aria-label="Period">${tabs}</div>`,
+  );
+  const charts = activity
+    ? activityOf(activity, period)
+    : tag("p.dim", "Reading what was counted…");
+  return live(
+    "often",
+    head,
+    tiles(overview, Date.now()),
+    isEmpty(overview) && start(context),
+    charts,
+  );
 }
 
 function activityOf(activity: Activity, period: Period): Html {
