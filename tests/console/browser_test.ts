@@ -618,6 +618,8 @@ browse("pointing at a chart moves nothing", async (world) => {
   for (const width of [1280, 980, 480, 360]) {
     const page = await world.enter("", { viewport: { width, height: 800 } });
     const height = () => page.evaluate("document.documentElement.scrollHeight");
+    // The first page of a busy process is shown before its counts are read.
+    await page.waitForSelector(".plot svg");
     await page.click("[data-pause]");
     const before = await height();
     for (const chart of await page.locator(".plot svg").all()) {

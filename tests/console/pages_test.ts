@@ -366,7 +366,9 @@ Deno.test("an act on many can begin only once all that it would change are count
   const none = await question({ count: 0, isMore: false });
   assert(none.includes("Nothing matches any more") && !none.includes('action="act"'));
   const counting = await question({ count: 12_345, isMore: true, ...{ notKept: 700 } });
-  for (const part of ['<div data-live="often">', "12,345 counted so far. 700 more", ">Cancel</a>"]) {
+  for (
+    const part of ['<div data-live="often">', "12,345 counted so far. 700 more", ">Cancel</a>"]
+  ) {
     assertStringIncludes(counting, part);
   }
   assert(!counting.includes('action="act"'));
