@@ -8,7 +8,8 @@ import {
   type OwnEvents,
 } from "../events/mod.ts";
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
-import { EMITTING, HANDLES, NoHandler } from "../events/worker/event.ts";
+import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { runOf } from "../events/worker/handler_run.ts";
 import {
   checkExpression,
   checkScheduleName,
@@ -28,7 +29,7 @@ import {
   Source,
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
-import { isOwnEvents, refusingPlatforms } from "./own_events.ts";
+import { isOwnEvents } from "./own_events.ts";
 
 /** Payloads of the events that report dead ones, by type. */
 type DeadEvents = Readonly<Record<typeof DEAD, DeadEvent>>;
@@ -284,7 +285,8 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     const platforms = new Set(this.#platforms.map(({ name }) => name));
     const handleEvent: EventHandler = async (event, context) => {
       const handle = handlerOf(sources, this.#ofSchedules.handle, event);
-      const own = { ...context, ...parts, [EMITTING]: refusingPlatforms(context, platforms) };
+      runOf(context)?.refuseSources(platforms);
+      const own = { ...context, ...parts };
       const { signal, log, kv } = context;
       try {
         if (middleware.length === 0) return void await handle(event, own);

@@ -25,7 +25,7 @@ import { bindEnv, createBaseApp } from "./base_app.ts";
 import type { App } from "./define_app.ts";
 import type { AppParts } from "./event_middleware.ts";
 import type { MountParts } from "./mounts.ts";
-import { refusePlatforms } from "./own_events.ts";
+import { refusingPlatforms } from "./own_events.ts";
 import { type AppPlan, planOf, readVariables } from "./variables.ts";
 
 /**
@@ -245,14 +245,15 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   const opening = Promise.resolve(options.telemetry ?? openTelemetry()).catch((error) =>
     writeLog(log, "error", "telemetry not available", { name, error })
   );
-  const { kv, store } = await openAppStore({
+  const { kv, store: opened } = await openAppStore({
     ...{ kv: options.kv, kvUrl, onDeploy: plan.onDeploy, namespace, notifier, retentionMs, log },
     keepPayloads,
   });
   if (!options.kv) closing.add(() => kv.close());
   const kvFile = options.kv ? undefined : await watchKvFile(kvUrl, log);
   if (kvFile) closing.add(() => kvFile.close());
-  refusePlatforms(store, new Set(app.platforms.map((platform) => platform.name)));
+  const platforms = new Set(app.platforms.map((platform) => platform.name));
+  const store = refusingPlatforms(opened, platforms);
   const ownTelemetry = await opening ?? undefined;
   const requestLog = summingUp(log, closing);
   const defer = (close: () => unknown) => {

@@ -1,11 +1,5 @@
-import type { AcceptResult, EventStore, OwnEvents } from "../events/mod.ts";
-import { checkSource, type Emission, OWN, platformRefused } from "../events/store/emission.ts";
-import {
-  type EmitCall,
-  EMITTING,
-  type Emitting,
-  type EmittingContext,
-} from "../events/worker/event.ts";
+import type { AcceptResult, EmitOptions, EventStore, OwnEvents } from "../events/mod.ts";
+import { checkSource, OWN, platformRefused } from "../events/store/emission.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 
 /**
@@ -57,58 +51,20 @@ export function isOwnEvents<TEvents extends object>(
 }
 
 /**
- * Has handlers refuse to emit an event under the name of a platform: it would take the place of a delivery
- * with the same id.
+ * Makes the app's store. It refuses to emit an event under the name of a platform: it would take the place of a
+ * delivery with the same id. Runs of handlers refuse that by {@linkcode HandlerRun.refuseSources}.
  *
- * @param context The context of the handlers.
+ * @param store The store.
  * @param platforms The names of the app's platforms.
- * @returns The receiver of events for the context; undefined if that has none.
+ * @returns The app's view of it.
  */
-export function refusingPlatforms(
-  context: EmittingContext,
-  platforms: ReadonlySet<string>,
-): Emitting | undefined {
-  const emitting = context[EMITTING];
-  return emitting && new OwnEmitting(emitting, platforms);
-}
-
-/** Has the store refuse that, too. */
-export function refusePlatforms(store: EventStore, platforms: ReadonlySet<string>): void {
-  const emit = store.emit.bind(store) as (...call: EmitCall) => Promise<AcceptResult>;
-  store.emit = async (...call: EmitCall) => {
-    checkFree(call[0], platforms);
-    return await emit(...call);
+export function refusingPlatforms(store: EventStore, platforms: ReadonlySet<string>): EventStore {
+  type Call = [source: OwnEvents | string, type: string, payload: object, options?: EmitOptions];
+  const emit = async (...call: Call): Promise<AcceptResult> => {
+    const [source] = call;
+    const name = typeof source === "string" ? source : (source as OwnEvents | undefined)?.name;
+    if (name !== undefined && platforms.has(name)) throw platformRefused("emit the event", name);
+    return await (store.emit as (...call: Call) => Promise<AcceptResult>)(...call);
   };
-}
-
-class OwnEmitting implements Emitting {
-  readonly #emitting: Emitting;
-  readonly #platforms: ReadonlySet<string>;
-
-  constructor(emitting: Emitting, platforms: ReadonlySet<string>) {
-    this.#emitting = emitting;
-    this.#platforms = platforms;
-  }
-
-  emission(...call: EmitCall): Emission {
-    checkFree(call[0], this.#platforms);
-    return this.#emitting.emission(...call);
-  }
-
-  emitWith(...call: Parameters<Emitting["emitWith"]>): void {
-    this.#emitting.emitWith(...call);
-  }
-
-  noteWith(...call: Parameters<Emitting["noteWith"]>): Promise<void> {
-    return this.#emitting.noteWith(...call);
-  }
-
-  resolved(...call: Parameters<Emitting["resolved"]>): Promise<void> | undefined {
-    return this.#emitting.resolved(...call);
-  }
-}
-
-function checkFree(source: unknown, platforms: ReadonlySet<string>): void {
-  const name = typeof source === "string" ? source : (source as OwnEvents<object> | null)?.name;
-  if (name !== undefined && platforms.has(name)) throw platformRefused("emit the event", name);
+  return { ...store, emit };
 }

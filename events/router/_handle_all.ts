@@ -5,18 +5,15 @@ import {
   type EventHandler,
   FailedAndPutOff,
   GiveUpError,
-  type LimitedContext,
+  type HandlerContext,
   NoHandler,
   ParkedError,
   RetryLaterError,
-  TIME_LIMIT,
-  type WaitingContext,
-  WAITS,
   type WebhookEvent,
 } from "../worker/event.ts";
+import { type HandlerRun, type RunLimits, runOf } from "../worker/handler_run.ts";
+import type { TimeLimit } from "../worker/time_limit.ts";
 import { WaitRefusedError } from "../store/mod.ts";
-import type { StatefulContext } from "../worker/state.ts";
-import { type Limited, OwnRun } from "./_own_run.ts";
 
 /** A handler, and the key that its progress is noted by. */
 export interface NamedHandler {
@@ -42,30 +39,31 @@ const MAX_REASONS_LENGTH = 900;
 export async function handleAll(
   handlers: readonly NamedHandler[],
   event: WebhookEvent,
-  context: WaitingContext & StatefulContext,
+  context: HandlerContext,
 ): Promise<void> {
+  const around = runOf(context);
+  // A context that somebody has made by hand, such as for a test: nothing is noted.
+  if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
   const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
-  const limits = new HandlerLimits(unfinished, context);
+  const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = [];
   let [running, unwanted] = [unfinished.length, 0];
-  await Promise.all(unfinished.map(async (named) => {
-    const { key, handler } = named;
-    const limited = limits.of(named);
+  await Promise.all(unfinished.map(async ({ key, handler }) => {
     try {
-      const own = new OwnRun(key, context, limited);
-      await own.run(handler, event);
+      const run = around.partOf(key, limits.of(key));
+      await run.run(() => handler(event, run.contextIn(context, context.progress)));
       // The last one is noted by the event's settlement, which saves a commit.
-      if (running > 1 || failures.length > 0) await own.note();
-      else own.handOver();
+      if (running > 1 || failures.length > 0) await run.note();
+      else run.handOver();
     } catch (error) {
-      // That of a router that is one of the handlers, and has none for this event.
+      // A router that is one of the handlers may have none for this event.
       if (error instanceof NoHandler && !error.isStrict) unwanted++;
       else failures.push({ key, error: isHopeless(event, error) ? givenUp(error) : error });
     }
-    limited.end();
+    limits.end(key);
     running--;
   }));
-  if (failures.length > 0) throw endOf(failures, handlers.length, context);
+  if (failures.length > 0) throw endOf(failures, handlers.length, around);
   if (unwanted === handlers.length) throw new NoHandler(event.type);
 }
 
@@ -75,42 +73,46 @@ export async function handleAll(
  * as well.
  */
 class HandlerLimits {
-  readonly #context: LimitedContext;
+  readonly #context: HandlerContext;
+  readonly #around: RunLimits;
   readonly #startedAt = performance.now();
   /** The limits of the handlers that run, in milliseconds, by their keys. */
   readonly #running = new Map<string, number>();
   readonly #timeouts = new Map<string, Timeout>();
   readonly #isAlone: boolean;
-  /** The limit of whoever calls the handlers, in milliseconds. */
-  readonly #usual: number;
   /** The limit of the attempt, in milliseconds. */
   #longest: number;
 
-  constructor(handlers: readonly NamedHandler[], context: LimitedContext) {
+  constructor(
+    handlers: readonly NamedHandler[],
+    context: HandlerContext,
+    { limits }: HandlerRun,
+  ) {
     this.#context = context;
-    const { [TIME_LIMIT]: limit } = context;
-    const usual = this.#usual = limit?.ms ?? 0;
-    for (const { key, timeoutMs = usual } of handlers) this.#running.set(key, timeoutMs);
+    this.#around = limits;
+    const { limit, limitMs } = limits;
+    for (const { key, timeoutMs = limitMs } of handlers) this.#running.set(key, timeoutMs);
     this.#isAlone = handlers.length === 1;
-    this.#longest = handlers.length === 0 ? usual : Math.max(...this.#running.values());
-    if (this.#longest !== usual) limit?.change(this.#longest);
+    this.#longest = this.#longestNow;
+    if (this.#longest !== limitMs) limit?.set(this.#longest);
     limit?.nameBy(() => this.#running.keys());
   }
 
-  /** Makes the limit of a handler that starts. */
-  of({ key }: NamedHandler): Limited {
-    const { signal, [TIME_LIMIT]: limit } = this.#context;
-    if (!limit) return { signal, end: () => {} };
-    const ms = this.#running.get(key)!;
-    const end = () => this.#end(key);
-    if (this.#isAlone) return { signal, end, limit: { ...limit, ms } };
-    return ms < this.#longest ? { signal: this.#signalAfter(key, ms), end } : { signal, end };
+  /** Makes the signal and the limit of a handler that starts. */
+  of(key: string): RunLimits {
+    const { signal } = this.#context;
+    const { limit } = this.#around;
+    const limitMs = this.#running.get(key)!;
+    if (this.#isAlone) return { signal, limit, limitMs };
+    const isShorter = limit && limitMs < this.#longest;
+    const own = isShorter ? this.#signalAfter(limit, key, limitMs) : signal;
+    return { signal: own, limit: undefined, limitMs };
   }
 
-  #signalAfter(key: string, ms: number): AbortSignal {
-    const { signal, log, [TIME_LIMIT]: limit } = this.#context;
+  #signalAfter(limit: TimeLimit, key: string, ms: number): AbortSignal {
+    const { signal, log } = this.#context;
     const own = new AbortController();
-    const timeout = limit!.start(ms, () => {
+    const timeout = limit.start(ms, () => {
       writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
       own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
     });
@@ -119,15 +121,19 @@ class HandlerLimits {
   }
 
   /** Notes that a handler has ended: the attempt must not wait for its limit any more, nor end by it. */
-  #end(key: string): void {
+  end(key: string): void {
     this.#timeouts.get(key)?.cancel();
     this.#running.delete(key);
-    const longest = this.#running.size === 0 ? this.#usual : Math.max(...this.#running.values());
+    const longest = this.#longestNow;
     if (longest === this.#longest) return;
     this.#longest = longest;
     for (const [key, ms] of this.#running) if (ms === longest) this.#timeouts.get(key)?.cancel();
     const inMs = Math.max(0, this.#startedAt + longest - performance.now());
-    this.#context[TIME_LIMIT]!.change(longest, inMs);
+    this.#around.limit?.set(longest, inMs);
+  }
+
+  get #longestNow(): number {
+    return this.#running.size === 0 ? this.#around.limitMs : Math.max(...this.#running.values());
   }
 }
 
@@ -142,12 +148,12 @@ const givenUp = (cause: Error): GiveUpError => new GiveUpError(cause.message, { 
  * Makes the error of the event if handlers have failed or wait. It waits only if none has failed or put it
  * off; one that gives it up does so again, once the others have ended.
  */
-function endOf(failures: readonly Failure[], count: number, context: WaitingContext): unknown {
+function endOf(failures: readonly Failure[], count: number, around: HandlerRun): unknown {
   const waiting = failures.find(({ error }) => error instanceof ParkedError);
   if (!waiting) return errorOf(failures, count);
   const others = failures.filter(({ error }) => !(error instanceof ParkedError));
   if (others.every(({ error }) => error instanceof GiveUpError)) return waiting.error;
-  context[WAITS]?.dropWait();
+  around.dropWait();
   return errorOf(others, count);
 }
 

@@ -1,14 +1,14 @@
 import type { LogLevel, LogSink } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
-import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
+import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
 import type { EventRecord, Lease } from "../store/mod.ts";
 import { hasBegun } from "../store/record_notes.ts";
-import { HandlerCommits } from "./_handler_commits.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { JobLog, type LoggedJob } from "./_job_log.ts";
 import { Settlement, type SettlementParts } from "./_settlement.ts";
+import { TimeLimit } from "./time_limit.ts";
 import type { Turns } from "./_turns.ts";
 import {
   type EventHandler,
@@ -16,10 +16,10 @@ import {
   type HandlerStore,
   isUnhandled,
   NoHandler,
-  TIME_LIMIT,
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
+import { HandlerRun } from "./handler_run.ts";
 import type { Versions } from "./_versions.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
@@ -53,9 +53,6 @@ export interface JobListener {
 /** Number of payloads of a batch that are read at a time. */
 const LOADED_AT_ONCE = 10;
 
-/** Shortest time between two log records about a handler that is overdue. */
-const REMIND_MS = 60_000;
-
 /**
  * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
  * the handler, settle it by how the handler ended. Meanwhile its lease is renewed.
@@ -73,7 +70,6 @@ export class Job implements LoggedJob {
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
   readonly #jobLog: JobLog;
-  readonly #commits: HandlerCommits;
   readonly #settlement: Settlement;
   /** Size of the payload that is in memory before the event is loaded. */
   readonly bytes: number;
@@ -87,14 +83,10 @@ export class Job implements LoggedJob {
   #startedAt: number | undefined;
   /** Time that the handler took, in milliseconds, once it has ended. */
   #tookMs: number | undefined;
-  #limit: Timeout | undefined;
-  /** Timeouts that a router has started for some of the event's handlers. */
-  readonly #limits: Timeout[] = [];
-  #limitMs: number;
-  /** Finds the names of the handlers that run; undefined if they have none. */
-  #running: (() => Iterable<string>) | undefined;
+  /** The run of the handler and its time limit, once it was called. */
+  #run: HandlerRun | undefined;
+  #limit: TimeLimit | undefined;
   #listener: JobListener | undefined;
-  #isOverdue = false;
   #attempt: Attempt | undefined;
   #members: readonly EventRecord[] = [];
   /** Id of the event that the handler gets, if that is not the leased one. */
@@ -121,12 +113,10 @@ export class Job implements LoggedJob {
     this.#parts = parts;
     this.#jobLog = new JobLog(parts.log, this);
     this.#lease = new HeldLease(parts, lease, leasedAt, this.#report);
-    this.#commits = new HandlerCommits(parts, this.#lease);
-    this.#settlement = new Settlement(parts, this.#lease, this.#commits, this.#jobLog);
+    this.#settlement = new Settlement(parts, this.#lease, this.#jobLog);
     this.#body = body;
     this.#payload = payload;
     this.bytes = body?.byteLength ?? 0;
-    this.#limitMs = parts.timeoutMs;
   }
 
   /** The event's id. */
@@ -182,9 +172,9 @@ export class Job implements LoggedJob {
 
   /** Releases the event, even while its handler runs. One that runs past its time limit has failed. */
   async giveBack(): Promise<void> {
-    for (const limit of [this.#limit, ...this.#limits]) limit?.cancel();
-    const isRunning = this.#isRunning;
-    if (this.#isOverdue && isRunning) await this.#settlement.giveUpWaiting(this.#limitMs);
+    const [isRunning, limit] = [this.#isRunning, this.#limit];
+    limit?.end();
+    if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);
     else await this.#settlement.giveBack(isRunning);
   }
 
@@ -196,14 +186,13 @@ export class Job implements LoggedJob {
   async run(listener: JobListener): Promise<void> {
     this.#listener = listener;
     const isHandled = await this.#handle();
-    this.#limit?.cancel();
+    this.#limit?.end();
     // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#body = this.#payload = undefined;
     this.#tookMs = this.durationMs;
     this.#handlerEnded = true;
-    this.#commits.end();
     this.#attempt?.handlerEnded();
-    if (this.#isOverdue) listener.onLateEnd(this);
+    if (this.#limit?.isReached) listener.onLateEnd(this);
     else listener.onFree();
     if (isHandled) await this.#settle();
   }
@@ -211,7 +200,7 @@ export class Job implements LoggedJob {
   /** Takes the steps before the settlement; false if the event was put off. */
   async #handle(): Promise<boolean> {
     try {
-      if (await this.#putOff()) {
+      if (this.#lease.lease.takenOver && await this.#putOff()) {
         this.#lease.end();
         return false;
       }
@@ -249,35 +238,27 @@ export class Job implements LoggedJob {
         const delayMs = await this.#parts.versions.delayFor(this.record);
         if (delayMs !== undefined) throw new HandledElsewhere(error, delayMs);
       }
-      const isBegun = this.#commits.hasAny || hasBegun(this.record);
+      const isBegun = this.#run?.hasAny || hasBegun(this.record);
       if (!(error instanceof NoHandler) || error.isStrict || isBegun) throw error;
       this.#isIgnored = true;
-    } finally {
-      const ending = this.#commits.callsEnded();
-      if (ending) await ending;
     }
-    // Until it is known what was noted, the rest cannot be settled once and only once.
-    const resolving = this.#commits.resolved();
-    if (resolving) await resolving;
   }
 
-  #startHandler(event: WebhookEvent): unknown {
+  #startHandler(event: WebhookEvent): Promise<void> | undefined {
     // Loading may take long. By now the event may be another worker's, or be cancelled.
-    if (!this.isHeld) return;
+    if (!this.isHeld) return undefined;
     if (this.#lease.isCancelled) {
       throw new Error("The event was cancelled before its handler started");
     }
     if (this.#stopping) throw new Error("The worker has stopped before the handler started");
-    const { handler, limits, timeoutMs, store: { kv } } = this.#parts;
-    const { signal } = this.#lease;
+    const { handler, events, limits, timeoutMs, store: { kv } } = this.#parts;
+    const { signal, record } = this.#lease;
     this.#startedAt = performance.now();
-    this.#limit = limits.start(this.#onLimit);
-    const limit = {
-      ...{ ms: timeoutMs, change: this.#changeLimit, start: this.#startLimit },
-      nameBy: (running: () => Iterable<string>) => this.#running = running,
-    };
-    const context = this.#commits.contextWith({ signal, log: this.#log, kv, [TIME_LIMIT]: limit });
-    return handler(event, context);
+    const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
+    const run = new HandlerRun(this.#parts, this.#lease, { signal, limit, limitMs: timeoutMs });
+    this.#run = run;
+    const context = run.contextIn({ log: this.#log, kv, store: events }, record.progress);
+    return run.run(() => handler(event, context));
   }
 
   async #load(): Promise<WebhookEvent> {
@@ -309,27 +290,12 @@ export class Job implements LoggedJob {
   readonly #log: LogSink = (record) =>
     this.#parts.log({ ...record, eventId: record.eventId ?? this.#handledId ?? this.id });
 
-  readonly #startLimit = (ms: number, onLimit: () => void): Timeout => {
-    const limit = new Timeouts(ms).start(onLimit);
-    this.#limits.push(limit);
-    return limit;
-  };
-
-  readonly #changeLimit = (ms: number, inMs: number = ms): void => {
-    if (this.#handlerEnded || this.#isOverdue) return;
-    this.#limit?.cancel();
-    this.#limitMs = ms;
-    this.#limit = new Timeouts(inMs).start(this.#onLimit);
-  };
-
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
-  readonly #onLimit = (): void => {
-    this.#limit = new Timeouts(Math.max(this.#limitMs, REMIND_MS)).start(this.#onLimit);
-    const handler = [...this.#running?.() ?? []].join(", ") || undefined;
-    this.#report("error", "handler still running", { handler, timeoutMs: this.#limitMs });
-    if (this.#isOverdue) return;
-    this.#isOverdue = true;
-    this.#lease.abort(`The handler has reached its time limit of ${this.#limitMs} ms`);
+  readonly #onLimit = (isFirst: boolean): void => {
+    const { ms: timeoutMs, running: handler } = this.#limit!;
+    this.#report("error", "handler still running", { handler, timeoutMs });
+    if (!isFirst) return;
+    this.#lease.abort(`The handler has reached its time limit of ${timeoutMs} ms`);
     this.#listener!.onOverdue(this);
     this.#listener!.onFree();
   };
@@ -338,10 +304,10 @@ export class Job implements LoggedJob {
 
   async #settle(): Promise<void> {
     await this.#settlement.settle({
+      run: this.#run,
       failure: this.#failure,
       isIgnored: this.#isIgnored,
-      isStopped: this.#stopping && !this.#isOverdue,
-      isBegun: this.#startedAt !== undefined,
+      isStopped: this.#stopping && !this.#limit?.isReached,
     });
     this.#attempt?.settled(this.#settlement.outcome, this.#settlement.failure);
   }

@@ -4,7 +4,6 @@ import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { NoTurnError } from "../store/event_store.ts";
 import { type EventStore, type Lease, type Wait, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
-import type { HandlerCommits } from "./_handler_commits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import type { JobLog } from "./_job_log.ts";
 import {
@@ -14,6 +13,7 @@ import {
   PutOffUnbegun,
   RetryLaterError,
 } from "./event.ts";
+import type { HandlerRun } from "./handler_run.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
@@ -37,14 +37,24 @@ export interface SettlementParts {
 
 /** The end of an event's handler. */
 export interface HandlerEnd {
+  /** Its run, if it was called, with what it has added to the commit. */
+  readonly run: HandlerRun | undefined;
   /** Thrown value, if it failed. */
-  readonly failure?: { readonly error: unknown } | undefined;
+  readonly failure: { readonly error: unknown } | undefined;
   /** Set if there was no handler for the event. */
-  readonly isIgnored?: boolean;
+  readonly isIgnored: boolean;
   /** Set if it failed because the worker stops: then the event is released. */
-  readonly isStopped?: boolean;
-  /** Set if the handler was called. */
-  readonly isBegun?: boolean;
+  readonly isStopped: boolean;
+}
+
+/** A way to settle an event. */
+interface Way {
+  /** The state that it gets, as an outcome of the attempt. */
+  readonly outcome: AttemptOutcome;
+  /** Settles it, and may be called twice. */
+  settle(lease: Lease): Promise<boolean>;
+  /** Logs that. */
+  readonly report?: (() => void) | undefined;
 }
 
 /**
@@ -56,7 +66,6 @@ export interface HandlerEnd {
 export class Settlement {
   readonly #parts: SettlementParts;
   readonly #lease: HeldLease;
-  readonly #commits: HandlerCommits;
   readonly #log: JobLog;
   #outcome: AttemptOutcome = "lost";
   #failure: { readonly error: unknown } | undefined;
@@ -66,18 +75,11 @@ export class Settlement {
    *
    * @param parts The settings of all settlements.
    * @param lease The lease of the event.
-   * @param commits The changes that its handlers want committed.
    * @param log The log of the event.
    */
-  constructor(
-    parts: SettlementParts,
-    lease: HeldLease,
-    commits: HandlerCommits,
-    log: JobLog,
-  ) {
+  constructor(parts: SettlementParts, lease: HeldLease, log: JobLog) {
     this.#parts = parts;
     this.#lease = lease;
-    this.#commits = commits;
     this.#log = log;
   }
 
@@ -86,10 +88,10 @@ export class Settlement {
     return this.#outcome;
   }
 
-  /** The reason for which the attempt has failed: of the handler, or of committing what it wanted. A wait is none. */
+  /** Why the attempt failed: handler or commit. Waiting is not failing. */
   get failure(): { readonly error: unknown } | undefined {
-    const isNone = this.#outcome === "put_off" || this.#outcome === "parked";
-    return isNone ? undefined : this.#failure;
+    const hasNone = this.#outcome === "put_off" || this.#outcome === "parked";
+    return hasNone ? undefined : this.#failure;
   }
 
   // Before the handler: an event whose processes keep dying waits, and is given up, as if it had thrown.
@@ -102,51 +104,45 @@ export class Settlement {
    */
   async putOff(): Promise<"not" | "put_off" | "given_up"> {
     const { store, retry, leaseMs } = this.#parts;
-    const { record, takenOver } = this.#lease.lease;
-    if (!takenOver) return "not";
-    const attempt = record.attempt - 1;
+    const attempt = this.#lease.record.attempt - 1;
     const delayMs = retryDelay(retry, attempt);
-    if (delayMs === null) {
-      const last = (lease: Lease) => ({ ...lease, record: { ...lease.record, attempt } });
-      const settle = (lease: Lease) =>
-        this.#bury(last(lease), "Given up: its lease expired too often");
-      await withDeadline(this.#settleAs("dead", settle, () => this.#reportLast()), leaseMs);
-      return "given_up";
-    }
-    if (delayMs <= leaseMs) return "not";
-    const settle = (lease: Lease) => store.release(lease, { delayMs: delayMs - leaseMs });
-    await withDeadline(this.#settleAs("returned", settle), leaseMs);
-    return "put_off";
+    if (delayMs !== null && delayMs <= leaseMs) return "not";
+    const way: Way = delayMs === null
+      ? {
+        outcome: "dead",
+        settle: (lease) =>
+          this.#bury(
+            { ...lease, record: { ...lease.record, attempt } },
+            "Given up: its lease expired too often",
+          ),
+        report: () => this.#reportLast(),
+      }
+      : {
+        outcome: "returned",
+        settle: (lease) => store.release(lease, { delayMs: delayMs - leaseMs }),
+      };
+    await withDeadline(this.#settleAs(way), leaseMs);
+    return delayMs === null ? "given_up" : "put_off";
   }
 
   // While the handler runs: the worker has stopped, and does not wait for it any longer.
 
   /** Releases the event, even while its handler runs. */
   async giveBack(isBegun: boolean): Promise<void> {
-    try {
-      const { store } = this.#parts;
-      const lease = await this.#lease.giveBack((lease) => store.release(lease, { isBegun }));
-      const report = () => this.#log.report("warn", "event given back while its handler runs");
-      if (lease) this.#settledAs("returned", lease, isBegun ? report : undefined);
-    } catch (error) {
-      this.#log.report("error", "event not given back", { error });
-    }
+    const report = () => this.#log.report("warn", "event given back while its handler runs");
+    await this.#giveBackAs({ ...this.#released(isBegun), report: isBegun ? report : undefined });
   }
 
   /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
   async giveUpWaiting(limitMs: number): Promise<void> {
-    const { store, retry } = this.#parts;
     const error = new Error(`Still running after its time limit of ${limitMs} ms`);
-    const retryInMs = retryDelay(retry, this.#lease.record.attempt);
+    await this.#giveBackAs(this.#triedAgain(error));
+  }
+
+  async #giveBackAs({ outcome, settle, report }: Way): Promise<void> {
     try {
-      const lease = await this.#lease.giveBack((lease) =>
-        retryInMs === null ? this.#bury(lease, error) : store.retry(lease, retryInMs, error)
-      );
-      const report = () => {
-        if (retryInMs === null) this.#reportLast({ error });
-        else this.#log.report("warn", "event failed, to be tried again", { error, retryInMs });
-      };
-      if (lease) this.#settledAs(retryInMs === null ? "dead" : "retried", lease, report);
+      const lease = await this.#lease.giveBack(settle);
+      if (lease) this.#settledAs(outcome, lease, report);
     } catch (error) {
       this.#log.report("error", "event not given back", { error });
     }
@@ -171,86 +167,115 @@ export class Settlement {
     await this.#lease.end();
   }
 
-  /** Tries to settle the event. Effects that cannot be committed make a failure of a success. */
+  /** Tries to settle the event. A success whose effects cannot be committed is a failure. */
   async #settleOnce(end: HandlerEnd): Promise<void> {
-    const commits = this.#commits;
-    if (commits.wait) return await this.#settleParked(commits.wait, end);
-    if (this.#failure) return await this.#settleFailed(this.#failure.error, end);
+    const { run } = end;
+    if (run?.wait) return await this.#settleParked(run, run.wait, end);
+    if (this.#failure) return await this.#settleAs(this.#failed(this.#failure.error, end));
     try {
-      await this.#settleHandled(end);
+      await this.#settleAs(this.#handled(end));
     } catch (error) {
       // Nothing was tried: it says nothing about what is to be committed.
       if (error instanceof NoTurnError) throw error;
-      const isTooMuch = commits.emits !== undefined && error instanceof RangeError;
-      if (!commits.effects && !commits.wakes && !isTooMuch) throw error;
-      this.#failure = { error: await commits.reasonOf(error) };
-      await this.#settleFailed(this.#failure.error, end);
+      const isTooMuch = run?.emits !== undefined && error instanceof RangeError;
+      if (!run?.effects && !run?.wakes && !isTooMuch) throw error;
+      this.#failure = { error: await run!.reasonOf(error) };
+      await this.#settleAs(this.#failed(this.#failure.error, end));
     }
-  }
-
-  #settleHandled({ isIgnored = false }: HandlerEnd): Promise<void> {
-    const { store } = this.#parts;
-    const outcome = isIgnored ? "ignored" : "handled";
-    const { effects, emits, wakes } = this.#commits;
-    const options = effects
-      ? { effects, emits, wakes, outcome } as const
-      : { withinMs: SETTLE_WITHIN_MS, emits, wakes, outcome } as const;
-    const report = isIgnored ? () => this.#log.reportEnd("debug", "event ignored") : undefined;
-    return this.#settleAs(outcome, (lease) => store.complete(lease, options), report);
   }
 
   /** Parks an event whose handler waits, however that has ended. */
-  async #settleParked(wait: Wait, end: HandlerEnd): Promise<void> {
+  async #settleParked(run: HandlerRun, wait: Wait, end: HandlerEnd): Promise<void> {
     const { name, timeoutMs } = wait;
-    const report = () => this.#log.report("info", "event parked", { waitsFor: name, timeoutMs });
-    const park = (lease: Lease) => this.#parts.store.park(lease, wait);
     try {
-      await this.#settleAs("parked", park, report);
+      await this.#settleAs({
+        outcome: "parked",
+        settle: (lease) => this.#parts.store.park(lease, wait),
+        report: () => this.#log.report("info", "event parked", { waitsFor: name, timeoutMs }),
+      });
     } catch (error) {
       // Another event has begun to wait for the same name meanwhile.
       if (!(error instanceof WaitRefusedError)) throw error;
-      this.#commits.dropWait();
+      run.dropWait();
       this.#failure = { error };
-      await this.#settleFailed(error, end);
+      await this.#settleAs(this.#failed(error, end));
     }
   }
 
-  /** Settles an event whose handler failed: it is put off, released, tried again later, or dead. */
-  #settleFailed(error: unknown, { isStopped = false, isBegun = false }: HandlerEnd): Promise<void> {
-    const { store, retry } = this.#parts;
-    if (error instanceof HandledElsewhere) return this.#settlePutOff(error, error.afterMs);
+  #handled({ run, isIgnored }: HandlerEnd): Way {
+    const { store } = this.#parts;
+    const outcome = isIgnored ? "ignored" : "handled";
+    const effects = run?.effects;
+    const emits = run?.emits;
+    const withinMs = effects ? undefined : SETTLE_WITHIN_MS;
+    const options = { effects, emits, wakes: run?.wakes, withinMs, outcome } as const;
+    return {
+      outcome,
+      settle: (lease) => store.complete(lease, options),
+      report: () => {
+        if (isIgnored) this.#log.reportEnd("debug", "event ignored");
+        else this.#log.reportEnd("info", "event handled", emits && { emitted: emits.length });
+      },
+    };
+  }
+
+  /** Finds the way for an event whose handler failed: it is put off, released, tried again later, or dead. */
+  #failed(error: unknown, { isStopped, run }: HandlerEnd): Way {
+    if (error instanceof HandledElsewhere) return this.#putOff(error, error.afterMs);
     const afterMs = this.#putOffMs(error);
     if (afterMs !== undefined && error instanceof RetryLaterError) {
-      return this.#settlePutOff(error, afterMs);
+      return this.#putOff(error, afterMs);
     }
-    if (isStopped) {
-      const report = () => this.#log.report("info", "event given back");
-      return this.#settleAs("returned", (lease) => store.release(lease, { isBegun }), report);
+    if (isStopped) return this.#released(run !== undefined);
+    if (!(error instanceof GiveUpError) && !this.#waitsInBatch(error)) {
+      return this.#triedAgain(error, afterMs);
     }
-    const bury = (lease: Lease) => this.#bury(lease, error);
-    if (error instanceof GiveUpError || this.#waitsInBatch(error)) {
-      const report = () => this.#log.reportEnd("warn", "event given up, now dead", { error });
-      return this.#settleAs("dead", bury, report);
-    }
-    const delayMs = retryDelay(retry, this.#lease.record.attempt);
-    if (delayMs === null) return this.#settleAs("dead", bury, () => this.#reportLast({ error }));
-    const retryInMs = Math.max(delayMs, afterMs ?? 0);
-    const options = afterMs === undefined ? undefined : { reason: error };
-    const again = (lease: Lease) => store.retry(lease, retryInMs, error, options);
-    const report = () =>
-      this.#log.report("warn", "event failed, to be tried again", { error, retryInMs });
-    return this.#settleAs("retried", again, report);
+    return {
+      outcome: "dead",
+      settle: (lease) => this.#bury(lease, error),
+      report: () => this.#log.reportEnd("warn", "event given up, now dead", { error }),
+    };
   }
 
-  /** Settles an event that its handler puts off. */
-  #settlePutOff(error: RetryLaterError, afterMs: number): Promise<void> {
+  /** The way for an event that is tried again, or dead after its last attempt. */
+  #triedAgain(error: unknown, afterMs?: number): Way {
+    const { store, retry } = this.#parts;
+    const delayMs = retryDelay(retry, this.#lease.record.attempt);
+    if (delayMs === null) {
+      return {
+        outcome: "dead",
+        settle: (lease) => this.#bury(lease, error),
+        report: () => this.#reportLast({ error }),
+      };
+    }
+    const retryInMs = Math.max(delayMs, afterMs ?? 0);
+    const options = afterMs === undefined ? undefined : { reason: error };
+    return {
+      outcome: "retried",
+      settle: (lease) => store.retry(lease, retryInMs, error, options),
+      report: () =>
+        this.#log.report("warn", "event failed, to be tried again", { error, retryInMs }),
+    };
+  }
+
+  #released(isBegun: boolean): Way {
+    return {
+      outcome: "returned",
+      settle: (lease) => this.#parts.store.release(lease, { isBegun }),
+      report: () => this.#log.report("info", "event given back"),
+    };
+  }
+
+  /** The way for an event that its handler puts off. */
+  #putOff(error: RetryLaterError, afterMs: number): Way {
     const isUnhandled = error instanceof HandledElsewhere;
     const isBegun = !isUnhandled && !(error instanceof PutOffUnbegun);
     const options = { delayMs: afterMs, isBegun, isUnhandled, reason: textOf(error.message) };
-    const report = () =>
-      this.#log.report("info", "event put off", { reason: reasonOf(error), afterMs });
-    const settle = (lease: Lease) => this.#parts.store.release(lease, options);
-    return this.#settleAs("put_off", settle, report);
+    return {
+      outcome: "put_off",
+      settle: (lease) => this.#parts.store.release(lease, options),
+      report: () => this.#log.report("info", "event put off", { reason: reasonOf(error), afterMs }),
+    };
   }
 
   /** Reads for how long the event is to be put off; undefined if it is not, or was for too long. */
@@ -271,18 +296,7 @@ export class Settlement {
     return store.bury(lease, error, reportDead ? { reports: true } : undefined);
   }
 
-  /**
-   * Settles the event in one way.
-   *
-   * @param outcome The state that it gets, as an outcome of the attempt.
-   * @param settle Settles it, and may be called twice.
-   * @param report Logs that.
-   */
-  async #settleAs(
-    outcome: AttemptOutcome,
-    settle: (lease: Lease) => Promise<boolean>,
-    report?: () => void,
-  ): Promise<void> {
+  async #settleAs({ outcome, settle, report }: Way): Promise<void> {
     const lease = await this.#lease.settle(settle);
     if (lease) this.#settledAs(outcome, lease, report);
     else if (this.#lease.isHeld) this.#log.report("warn", "lease lost, event not settled");
@@ -293,11 +307,7 @@ export class Settlement {
     const isCancelled = isCancelRequested(record);
     this.#outcome = isCancelled ? "cancelled" : outcome;
     if (isCancelled) this.#log.reportEnd("info", "event cancelled");
-    else if (report) report();
-    else if (outcome === "handled") {
-      const emitted = this.#commits.emits?.length;
-      this.#log.reportEnd("info", "event handled", emitted === undefined ? {} : { emitted });
-    }
+    else report?.();
   }
 
   #reportLast(fields?: object): void {

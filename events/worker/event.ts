@@ -269,91 +269,6 @@ export interface DescribedHandler extends EventHandler {
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;
 }
 
-/** Key of a {@linkcode LimitedContext}. */
-export const TIME_LIMIT = Symbol("timeLimit");
-
-/** A handler's context with the time limit of its attempt, for a router whose handlers have their own. */
-export interface LimitedContext extends HandlerContext {
-  /**
-   * The worker's limit in milliseconds, a function that sets another one, which ends that long from now unless
-   * another time is given, one that starts a further timeout, which the job cancels if it is given back, and
-   * one that takes a finder of the names of the handlers that run, for the log.
-   */
-  readonly [TIME_LIMIT]?: undefined | {
-    readonly ms: number;
-    readonly change: (ms: number, inMs?: number) => void;
-    readonly start: (ms: number, onLimit: () => void) => Timeout;
-    readonly nameBy: (running: () => Iterable<string>) => void;
-  };
-}
-
-/** Key of an {@linkcode EmittingContext}. */
-export const EMITTING = Symbol("emitting");
-
-/** A handler's context that takes emitted events over, from a router whose handlers have their own. */
-export interface EmittingContext extends HandlerContext {
-  /** Receiver of the events. */
-  readonly [EMITTING]?: Emitting | undefined;
-}
-
-/** Arguments of `emit`. */
-export type EmitCall = readonly [
-  source: OwnEvents<object> | string,
-  type: string,
-  payload: object,
-  options?: EmitOptions,
-];
-
-/** Adds events and names that are woken to the commit of a part. */
-export interface Adder {
-  /**
-   * Takes back what was not stored.
-   *
-   * @param added The events and the names.
-   */
-  putBack(added: NoteOptions): void;
-}
-
-/** Takes emitted events over, for a commit that is made later. */
-export interface Emitting {
-  /**
-   * Makes an event that a handler emits.
-   *
-   * @param call The arguments of `emit`.
-   * @returns The event.
-   */
-  emission(...call: EmitCall): Emission;
-  /**
-   * Notes a part as done, stores events and wakes names in the same commit. What was not stored goes into the
-   * adder's next commit.
-   *
-   * @param part The part's name.
-   * @param effects Further mutations for the same commit.
-   * @param added The events and the names.
-   * @param adder The one that has added them.
-   */
-  noteWith(
-    part: string,
-    effects: CommitEffects | undefined,
-    added: NoteOptions,
-    adder: Adder,
-  ): Promise<void>;
-  /**
-   * Finds out whether a part was noted whose commit was not answered, and gives an adder back what was not
-   * stored; undefined if all is known.
-   *
-   * @param adder The adder.
-   * @throws {Error} If that cannot be found out now.
-   */
-  resolved(adder: Adder): Promise<void> | undefined;
-  /**
-   * Has events stored in the commit of the settlement.
-   *
-   * @param emits The events.
-   */
-  emitWith(emits: readonly Emission[]): void;
-}
-
 /**
  * Thrown by a handler to give its event up at once. The event is then dead: it is kept with its payload
  * and the reason, and not tried again until somebody replays it.
@@ -467,15 +382,6 @@ export class ParkedError extends Error {
   constructor(waitName: string) {
     super(`The event waits for ${met(waitName)}`);
   }
-}
-
-/** Key of a {@linkcode WaitingContext}. */
-export const WAITS = Symbol("waits");
-
-/** A handler's context with what a router needs whose handlers wait and wake, each on its own. */
-export interface WaitingContext extends HandlerContext {
-  /** A function that forgets that a handler waits, because another one has failed. */
-  readonly [WAITS]?: undefined | { readonly dropWait: () => void };
 }
 
 const NONE: readonly WebhookEvent[] = Object.freeze([]);

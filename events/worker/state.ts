@@ -18,13 +18,15 @@ export type ReadState = <TValue>(
   options?: StateOptions,
 ) => Promise<StoredState<TValue>>;
 
-/** Key of a {@linkcode StatefulContext}. */
-export const STATES = Symbol("states");
-
-/** A handler's context with the states that it commits, for a router whose handlers have their own. */
-export interface StatefulContext {
-  /** Makes the states of one of several handlers. */
-  readonly [STATES]?: undefined | (() => HandlerStates);
+/** Options of {@linkcode HandlerStates}. */
+interface StatesOptions {
+  readonly read: ReadState;
+  /** The intake of the event. */
+  readonly intake: string | undefined;
+  /** Throws once the handler has ended. */
+  readonly checkRunning: (doing: string) => void;
+  /** The states of the handler around this one. */
+  readonly around: HandlerStates | undefined;
 }
 
 /**
@@ -37,29 +39,23 @@ export interface StatefulContext {
  * with it; there they meet those of a handler that has called the router.
  */
 export class HandlerStates {
-  readonly #read: ReadState;
-  /** The intake of the event. */
-  readonly #intake: string | undefined;
-  readonly #parent: HandlerStates | undefined;
+  readonly #options: StatesOptions;
   readonly #states = new Map<string, OpenState>();
   /** The states that are being read, by the same names. */
   readonly #opening = new Map<string, Promise<OpenState>>();
-  #isEnded = false;
 
-  constructor(read: ReadState, intake: string | undefined, parent?: HandlerStates) {
-    this.#read = read;
-    this.#intake = intake;
-    this.#parent = parent;
+  constructor(options: StatesOptions) {
+    this.#options = options;
   }
 
   /** Opens a state: the same one each time. */
-  readonly open = async <TValue>(
+  async open<TValue>(
     key: string,
     options: StateOptions = {},
-  ): Promise<HandlerState<TValue>> => {
-    this.#checkOpen("read the state");
+  ): Promise<HandlerState<TValue>> {
+    this.#options.checkRunning("read the state");
     checkState(key, options);
-    const { intake = this.#intake } = options;
+    const { intake = this.#options.intake } = options;
     const name = nameOf(key, intake);
     if (!this.#opening.has(name)) {
       checkCount(this.#opening.size + 1);
@@ -68,7 +64,7 @@ export class HandlerStates {
       opening.catch(() => this.#opening.delete(name));
     }
     return (await this.#opening.get(name)!) as HandlerState<unknown> as HandlerState<TValue>;
-  };
+  }
 
   /** The effects that commit what was changed; undefined if nothing was. */
   get effects(): CommitEffects | undefined {
@@ -79,19 +75,12 @@ export class HandlerStates {
     };
   }
 
-  /** Makes the states of a handler that this one has called. */
-  readonly child = (): HandlerStates => new HandlerStates(this.#read, this.#intake, this);
-
-  /** Refuses changes from now on: the handler has ended. */
-  end(): void {
-    this.#isEnded = true;
-  }
-
   /** Hands what was changed to the states of the handler around this one, to settle with them. */
   handOver(): void {
-    if (!this.#parent) return;
+    const { around } = this.#options;
+    if (!around) return;
     for (const [name, state] of this.#states) {
-      if (state.change !== undefined) this.#parent.#adopt(name, state);
+      if (state.change !== undefined) around.#adopt(name, state);
     }
   }
 
@@ -103,7 +92,7 @@ export class HandlerStates {
    */
   async conflictOr(error: unknown): Promise<unknown> {
     for (const state of this.#changed) {
-      const { versionstamp } = await this.#read(state.key, state.options);
+      const { versionstamp } = await this.#options.read(state.key, state.options);
       if (versionstamp === state.versionstamp) continue;
       const conflict = new StateConflictError(state.key);
       conflict.cause = error;
@@ -118,24 +107,25 @@ export class HandlerStates {
 
   async #open(key: string, options: StateOptions, name: string): Promise<OpenState> {
     const pending = this.#pending(name);
-    const base = pending ?? await this.#read<unknown>(key, options);
-    const state = new OpenState(key, options, base, this.#checkOpen);
+    const base = pending ?? await this.#options.read<unknown>(key, options);
+    const state = new OpenState(key, options, base, this.#options.checkRunning);
     this.#states.set(name, state);
     return state;
   }
 
   /** Finds a state that a handler around this one has changed already. */
   #pending(name: string): OpenState | undefined {
-    if (!this.#parent) return undefined;
-    const state = this.#parent.#states.get(name);
-    return state?.change === undefined ? this.#parent.#pending(name) : state;
+    const { around } = this.#options;
+    if (!around) return undefined;
+    const state = around.#states.get(name);
+    return state?.change === undefined ? around.#pending(name) : state;
   }
 
   #adopt(name: string, changed: OpenState): void {
     const own = this.#states.get(name);
     if (!own) {
       checkCount(this.#opening.size + 1);
-      const state = changed.copy(this.#checkOpen);
+      const state = changed.copy(this.#options.checkRunning);
       this.#states.set(name, state);
       this.#opening.set(name, Promise.resolve(state));
     } else if (
@@ -144,10 +134,6 @@ export class HandlerStates {
       throw new StateConflictError(own.key);
     } else own.become(changed);
   }
-
-  readonly #checkOpen = (doing: string): void => {
-    if (this.#isEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
-  };
 }
 
 /** Beginning of a state: what is stored, or what a handler around has made of it. */
@@ -166,13 +152,13 @@ class OpenState implements HandlerState<unknown> {
   change: StateChange | undefined;
   /** The change of the handler around that this one has begun with. */
   base: StateChange | undefined;
-  readonly #checkOpen: (doing: string) => void;
+  readonly #checkRunning: (doing: string) => void;
 
   constructor(
     key: string,
     options: StateOptions,
     { kvKey, versionstamp, value, change }: Base,
-    checkOpen: (doing: string) => void,
+    checkRunning: (doing: string) => void,
   ) {
     this.key = key;
     this.options = options;
@@ -180,24 +166,24 @@ class OpenState implements HandlerState<unknown> {
     this.versionstamp = versionstamp;
     this.value = value;
     this.base = change;
-    this.#checkOpen = checkOpen;
+    this.#checkRunning = checkRunning;
   }
 
   set(value: unknown, options?: SetStateOptions): void {
-    this.#checkOpen("set the state");
+    this.#checkRunning("set the state");
     this.change = entryOf(value, options);
     this.value = value;
   }
 
   delete(): void {
-    this.#checkOpen("delete the state");
+    this.#checkRunning("delete the state");
     this.change = null;
     this.value = undefined;
   }
 
   /** Makes the same state of another handler. */
-  copy(checkOpen: (doing: string) => void): OpenState {
-    const state = new OpenState(this.key, this.options, this, checkOpen);
+  copy(checkRunning: (doing: string) => void): OpenState {
+    const state = new OpenState(this.key, this.options, this, checkRunning);
     state.change = this.change;
     state.base = this.base;
     return state;

@@ -1,49 +1,59 @@
-import type { CommitEffects, EventStore, Lease, NoteOptions } from "../store/mod.ts";
+import { met } from "../../core/check_options.ts";
 import { NoTurnError } from "../store/event_store.ts";
+import {
+  type CommitEffects,
+  type EventStore,
+  type Lease,
+  type NoteOptions,
+  type Wait,
+  WaitRefusedError,
+} from "../store/mod.ts";
 import { withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
-import type { Adder } from "./event.ts";
+import { ParkedError, type WaitResult } from "./event.ts";
+
+/** Adds events and names to wake to the commit of a part. */
+interface Adder {
+  /** Takes back what was not stored. */
+  putBack(added: NoteOptions): void;
+}
 
 /** A part that is to be noted, and what is stored with it. */
 interface Part {
   readonly name: string;
   readonly effects: CommitEffects | undefined;
   readonly added: NoteOptions;
-  /** The one that has added that. */
+  /** The run that has added that. */
   readonly adder: Adder;
 }
 
-/** A commit that was not answered. */
-interface Unanswered extends Part {
-  /** Number of times that the part was noted before. */
-  readonly before: number;
-}
-
-/** Events and names that were not stored, with the name of the part that they belong to. */
-interface Left {
-  readonly name: string;
-  readonly adder: Adder;
-  readonly added: NoteOptions;
-}
+/** Events and names to wake of a part that were not stored. */
+type Left = Omit<Part, "effects">;
 
 /**
- * Notes the parts of an event's handling that are done, one after the other. If a commit is not answered,
- * nothing else is committed until it is known whether it was stored. What was not stored goes, in front, into
- * the next commit of the same part, or into the settlement. Not into that of another part: if the attempt
- * fails then, the next one repeats the part that was not noted, and would store that again.
+ * The changes of an event's record while its handlers run: it notes the parts that are done, and takes the answers
+ * that they wait for, one after the other.
+ *
+ * If a commit is not answered, nothing else is committed until it is known whether it was stored. What was not stored
+ * goes, in front, into the next commit of the same part, or into the settlement, but not into the commit of another
+ * part: if the attempt fails then, the next one repeats the part that was not noted, and would store that again.
+ *
+ * A wait without a result is remembered, and the event is parked, whatever the handler makes of the error.
  */
-export class NotedParts {
+export class LeasedProgress {
   readonly #store: EventStore;
   readonly #leaseMs: number;
   readonly #lease: HeldLease;
   #turn: Promise<unknown> = Promise.resolve();
-  #unanswered: Unanswered | undefined;
+  #wait: Wait | undefined;
+  /** The part whose commit was not answered, and how often it was noted before. */
+  #unanswered: (Part & { readonly before: number }) | undefined;
   #left: readonly Left[] = [];
   /** Names of the parts that are stored although their calls have failed: these may be repeated. */
   readonly #stored = new Set<string>();
 
   /**
-   * Creates it for one run of an event's handlers.
+   * Creates it for one attempt.
    *
    * @param parts The store, and the length of its leases.
    * @param lease The lease of the event.
@@ -57,12 +67,27 @@ export class NotedParts {
     this.#lease = lease;
   }
 
+  /** The wait that the event is to be parked for; undefined for none. */
+  get wait(): Wait | undefined {
+    return this.#wait;
+  }
+
+  /** Forgets the wait. */
+  dropWait(): void {
+    this.#wait = undefined;
+  }
+
+  /** Returns the result of a wait; throws if there is none yet. */
+  resultOf<TValue>(wait: Wait): Promise<WaitResult<TValue>> {
+    return this.#inTurn(() => this.#resultOf<TValue>(wait));
+  }
+
   /** Notes a part. */
   note(part: Part): Promise<void> {
     return this.#inTurn(() => this.#note(part));
   }
 
-  /** Finds out what is not known yet, and gives back to an adder what was not stored; undefined if all is known. */
+  /** Finds out what is not known yet, and gives back to a run what was not stored; undefined if all is known. */
   resolved(adder: Adder): Promise<void> | undefined {
     if (!this.#unanswered && this.#left.length === 0) return undefined;
     return this.#inTurn(async () => {
@@ -77,11 +102,31 @@ export class NotedParts {
     return result;
   }
 
+  async #resultOf<TValue>(wait: Wait): Promise<WaitResult<TValue>> {
+    const { name } = wait;
+    const known = wokenBy<TValue>(this.#lease.lease, name);
+    if (known) return known;
+    if (this.#wait && this.#wait.name !== name) {
+      throw new WaitRefusedError(
+        `Cannot wait for ${met(name)}: the event waits for ${met(this.#wait.name)} already`,
+      );
+    }
+    if (!this.#wait) {
+      await this.#change(`wait for ${met(name)}`, async (lease) => {
+        return wokenBy(lease, name) ? lease : await this.#store.takeWake(lease, name);
+      });
+    }
+    const early = wokenBy<TValue>(this.#lease.lease, name);
+    if (early) return early;
+    this.#wait ??= wait;
+    throw new ParkedError(name);
+  }
+
   async #note({ name, effects, added, adder }: Part): Promise<void> {
     try {
       await this.#resolve();
     } catch (error) {
-      this.#leave(name, adder, added);
+      this.#leave({ name, adder, added });
       throw error;
     }
     const all = joined(this.#takeLeft(adder, name), added);
@@ -97,7 +142,7 @@ export class NotedParts {
   }
 
   async #commit(part: Part): Promise<void> {
-    const { name, effects, added, adder } = part;
+    const { name, effects, added } = part;
     let before: number | undefined;
     const note = async (lease: Lease, signal: AbortSignal) => {
       if (this.#lease.isCancelled) throw new Error("Cannot note progress: the event was cancelled");
@@ -106,10 +151,10 @@ export class NotedParts {
       return await this.#store.checkpoint(lease, name, effects, { ...added, signal });
     };
     try {
-      await this.#change(note);
+      await this.#change("note progress", note);
     } catch (error) {
       if (before === undefined || error instanceof NoTurnError) {
-        this.#leave(name, adder, added);
+        this.#leave(part);
         throw error;
       }
       this.#unanswered = { ...part, before };
@@ -128,18 +173,18 @@ export class NotedParts {
   async #resolve(): Promise<void> {
     if (!this.#unanswered) return;
     const { name, added, adder, before } = this.#unanswered;
-    await this.#change((lease) => this.#store.renew(lease, this.#leaseMs));
+    await this.#change("note progress", (lease) => this.#store.renew(lease, this.#leaseMs));
     this.#unanswered = undefined;
     if (timesNoted(this.#lease.lease, name) > before) this.#stored.add(name);
-    // In front: what is left of this adder has come after it.
+    // In front: what is left of this run has come after it.
     else this.#left = [{ name, adder, added }, ...this.#left];
   }
 
-  #leave(name: string, adder: Adder, added: NoteOptions): void {
+  #leave({ name, adder, added }: Left): void {
     this.#left = [...this.#left, { name, adder, added }];
   }
 
-  /** Takes what is left of an adder, of one part or of all. */
+  /** Takes what is left of a run, of one part or of all. */
   #takeLeft(adder: Adder, name?: string): NoteOptions {
     const isMeant = (left: Left) =>
       left.adder === adder && (name === undefined || left.name === name);
@@ -149,11 +194,12 @@ export class NotedParts {
   }
 
   async #change(
+    doing: string,
     action: (lease: Lease, signal: AbortSignal) => Promise<Lease | null>,
   ): Promise<void> {
     if (await this.#lease.change(action, this.#leaseMs / 3)) return;
     this.#lease.lose("lease lost, handler aborted");
-    throw new Error("Cannot note progress: the lease was lost");
+    throw new Error(`Cannot ${doing}: the lease was lost`);
   }
 }
 
@@ -168,4 +214,13 @@ function joined(first: NoteOptions, then: NoteOptions): NoteOptions {
 
 function timesNoted({ record: { progress = [] } }: Lease, name: string): number {
   return progress.filter((each) => each === name).length;
+}
+
+/** Reads the result of a wait from an event's record; undefined if there is none. */
+function wokenBy<TValue>({ record }: Lease, name: string): WaitResult<TValue> | undefined {
+  const result = record.woken?.find((each) => each.name === name);
+  if (!result) return undefined;
+  if (result.timedOut) return { value: undefined, timedOut: true };
+  const value = result.value === undefined ? undefined : JSON.parse(result.value);
+  return { value, timedOut: false };
 }

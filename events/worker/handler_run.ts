@@ -1,0 +1,344 @@
+import { withDeadline } from "../../core/timeouts.ts";
+import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
+import type {
+  CommitEffects,
+  EmitOptions,
+  EventStore,
+  NoteOptions,
+  OwnEvents,
+  Wait,
+  WaitOptions,
+  Wake,
+} from "../store/mod.ts";
+import { waitOf, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
+import type { HeldLease } from "./_held_lease.ts";
+import { LeasedProgress } from "./_leased_progress.ts";
+import type { TimeLimit } from "./time_limit.ts";
+import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import { HandlerStates } from "./state.ts";
+
+/** Turns of the microtasks after which a function has gone on that awaited a call. */
+const TURNS = 20;
+
+/** Key of the run in a handler's context. It stays when an app or a user copies the context. */
+const RUN = Symbol("run");
+
+/** Parts of a worker that runs use. */
+interface RunParts {
+  readonly store: EventStore;
+  readonly leaseMs: number;
+}
+
+/** Members of a context that are the same for all handlers of an event. */
+type SharedContext = Pick<HandlerContext, "log" | "kv" | "store">;
+
+/** Signal and time limit of a run. */
+export interface RunLimits {
+  readonly signal: AbortSignal;
+  /** The time limit of the attempt, which a router may change; undefined for a run beside others. */
+  readonly limit: TimeLimit | undefined;
+  /** The time limit of the run, in milliseconds. */
+  readonly limitMs: number;
+}
+
+/**
+ * The run of a handler: of the one that handles an event, or of one of several that a router calls side by side. It
+ * makes the handler's context, and collects what the handler adds: effects, events, names to wake and states. These
+ * are committed together with the next checkpoint, when the router notes the handler as done, or with the settlement
+ * of the event. If the handler fails, they are dropped.
+ *
+ * A router's run belongs to the run that has called the router. Its parts are named after both. The handler that ends
+ * last is not noted: it hands over what it has added, which saves a commit.
+ */
+export class HandlerRun {
+  readonly #parts: RunParts;
+  readonly #lease: HeldLease;
+  /** Its signal and time limit. */
+  readonly limits: RunLimits;
+  readonly #around: HandlerRun | undefined;
+  readonly #key: string;
+  #shared: LeasedProgress | undefined;
+  #refused: ReadonlySet<string> | undefined;
+  #effects: CommitEffects[] | undefined;
+  #emissions: Emissions | undefined;
+  #wakes: Wake[] | undefined;
+  #states: HandlerStates | undefined;
+  /** Set once the event has to wait for this run, whatever the handler makes of the error. */
+  #parked: ParkedError | undefined;
+  /** Its waits and checkpoints so far, and those of runs within it, awaited or not. */
+  #calls: Promise<unknown> | undefined;
+  #hasEnded = false;
+
+  /**
+   * Creates a run.
+   *
+   * @param parts The store, and the length of its leases.
+   * @param lease The lease of the event.
+   * @param limits Its signal and time limit.
+   * @param key The name that a router notes its handler by; empty for the handler of the event.
+   * @param around The run that has called the router.
+   */
+  constructor(
+    parts: RunParts,
+    lease: HeldLease,
+    limits: RunLimits,
+    key: string = "",
+    around?: HandlerRun,
+  ) {
+    this.#parts = parts;
+    this.#lease = lease;
+    this.limits = limits;
+    this.#key = key;
+    this.#around = around;
+  }
+
+  /** Creates the run of a handler that a router within this one calls. */
+  partOf(key: string, limits: RunLimits): HandlerRun {
+    return new HandlerRun(this.#parts, this.#lease, limits, key, this);
+  }
+
+  /**
+   * Makes the context of the handler.
+   *
+   * @param around The context that it adds to: the parts that all handlers of the event share, or that of a router.
+   * @param progress The names of all parts that are done.
+   */
+  contextIn<TContext extends SharedContext>(
+    around: TContext,
+    progress: readonly string[] = [],
+  ): HandlerContext {
+    const prefix = this.#prefix;
+    const context: HandlerContext & { readonly [RUN]: HandlerRun } = {
+      ...around,
+      [RUN]: this,
+      signal: this.limits.signal,
+      progress: prefix === "" ? progress : progress.filter((part) => part.startsWith(prefix))
+        .map((part) => part.slice(prefix.length)),
+      settleWith: (effects) => {
+        this.#checkRunning("settle with effects");
+        (this.#effects ??= []).push(effects);
+      },
+      emit: (
+        source: OwnEvents<object> | string,
+        type: string,
+        payload: object,
+        options?: EmitOptions,
+      ) => this.#emit(emissionOf(source, type, payload, options)),
+      // Not the same promise: an error that nobody awaits is one that nothing catches.
+      checkpoint: async (part, effects) => await this.#tracked(this.#checkpoint(part, effects)),
+      waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
+      wake: (name, value) => {
+        this.#checkRunning("wake an event");
+        this.#wakes = withWake(this.#wakes, wakeOf(name, value));
+      },
+      state: (key, options) => this.#ownStates.open(key, options),
+      cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
+    };
+    return context;
+  }
+
+  /** Refuses to emit events of sources, here and in the runs within this one. */
+  refuseSources(names: ReadonlySet<string>): void {
+    this.#refused = names;
+  }
+
+  /**
+   * Calls the handler, and waits until all that it has begun has ended, and is known to be stored or not.
+   *
+   * @param call Calls the handler.
+   * @throws {ParkedError} If the event has to wait for it.
+   * @throws {unknown} If it fails.
+   */
+  async run(call: () => unknown): Promise<void> {
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      await call();
+    } catch (error) {
+      failure = { error };
+    }
+    if (this.#calls) await this.#callsEnded();
+    this.#hasEnded = true;
+    if (this.#parked) throw this.#parked;
+    if (failure) throw failure.error;
+    // Until it is known what was noted, the rest cannot be committed once and only once.
+    const resolving = this.#root.#shared?.resolved(this);
+    if (resolving) await resolving;
+  }
+
+  async #callsEnded(): Promise<void> {
+    let calls: Promise<unknown> | undefined;
+    while (calls !== this.#calls) {
+      calls = this.#calls;
+      await calls;
+      // What has waited for a call that has ended may begin another one.
+      for (let turn = 0; turn < TURNS; turn++) await undefined;
+    }
+  }
+
+  /** Notes the handler of a router as done, in a commit with what it has added. */
+  async note(): Promise<void> {
+    try {
+      await this.#note(this.#around!, this.#key, this.effects);
+    } catch (error) {
+      throw await this.reasonOf(error);
+    }
+  }
+
+  /** Hands what the handler of a router has added over to the run around it. */
+  handOver(): void {
+    const around = this.#around!;
+    around.#checkRunning("settle with effects");
+    this.#states?.handOver();
+    if (this.#effects) (around.#effects ??= []).push(...this.#effects);
+    for (const emission of this.#emissions?.all ?? []) around.#emit(emission);
+    for (const wake of this.#wakes ?? []) around.#wakes = withWake(around.#wakes, wake);
+  }
+
+  /** True if the handler has asked for anything beside states. */
+  get hasAny(): boolean {
+    return (this.#effects ?? this.#emissions ?? this.#wakes ?? this.#calls) !== undefined;
+  }
+
+  /** The mutations that its commit takes; undefined for none. */
+  get effects(): CommitEffects | undefined {
+    const states = this.#states?.effects;
+    return states ? committing([...this.#effects ?? [], states]) : committing(this.#effects);
+  }
+
+  /** The events that its commit stores; undefined for none. */
+  get emits(): readonly Emission[] | undefined {
+    return this.#emissions?.all;
+  }
+
+  /** The names that its commit wakes; undefined for none. */
+  get wakes(): readonly Wake[] | undefined {
+    return this.#wakes;
+  }
+
+  /** The wait that the event is to be parked for; undefined for none. */
+  get wait(): Wait | undefined {
+    return this.#root.#shared?.wait;
+  }
+
+  /** Forgets the wait: another handler of the event has failed, or another event waits for the name. */
+  dropWait(): void {
+    this.#root.#shared?.dropWait();
+    for (const run of this.#withAround()) run.#parked = undefined;
+  }
+
+  /** Finds the reason why its commit has failed: a state that was changed, or the error. */
+  async reasonOf(error: unknown): Promise<unknown> {
+    return await this.#states?.conflictOr(error).catch(() => error) ?? error;
+  }
+
+  /** Takes back what its commit has not stored. */
+  putBack({ emits, wakes }: NoteOptions): void {
+    if (emits) (this.#emissions ??= new Emissions()).putBack(emits);
+    this.#wakes = withWakesBack(wakes, this.#wakes);
+  }
+
+  #emit(emission: Emission): void {
+    this.#checkRunning("emit the event");
+    for (const run of this.#withAround()) {
+      if (run.#refused?.has(emission.source)) {
+        throw platformRefused("emit the event", emission.source);
+      }
+    }
+    const emissions = this.#emissions ?? new Emissions();
+    emissions.add(emission);
+    this.#emissions = emissions;
+  }
+
+  async #checkpoint(part: unknown, effects: CommitEffects | undefined): Promise<void> {
+    // A name after others would become a text, whatever it is.
+    if (typeof part !== "string") {
+      throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
+    }
+    await this.#note(this, part, committing(effects && [effects]));
+  }
+
+  /** Notes a part of a run, with the events and the names to wake that were added here. */
+  async #note(run: HandlerRun, part: string, effects: CommitEffects | undefined): Promise<void> {
+    run.#checkRunning("note progress");
+    const added = { emits: this.#emissions?.all, wakes: this.#wakes };
+    this.#emissions = this.#wakes = undefined;
+    await this.#progress.note({ name: run.#prefix + part, effects, added, adder: this });
+  }
+
+  async #waitFor<TValue>(
+    name: string,
+    options: WaitOptions | undefined,
+  ): Promise<WaitResult<TValue>> {
+    this.#checkRunning("wait");
+    try {
+      return await this.#progress.resultOf<TValue>(waitOf(name, options));
+    } catch (error) {
+      if (error instanceof ParkedError) {
+        for (const run of this.#withAround()) run.#parked = error;
+      }
+      throw error;
+    }
+  }
+
+  #tracked<T>(call: Promise<T>): Promise<T> {
+    for (const run of this.#withAround()) run.#calls = Promise.allSettled([run.#calls, call]);
+    return call;
+  }
+
+  get #ownStates(): HandlerStates {
+    if (this.#states) return this.#states;
+    const { store, leaseMs } = this.#parts;
+    return this.#states = new HandlerStates({
+      read: (key, options) => withDeadline(store.state(key, options), leaseMs),
+      intake: this.#lease.record.intake,
+      checkRunning: (doing) => this.#checkRunning(doing),
+      around: this.#around && this.#around.#ownStates,
+    });
+  }
+
+  get #progress(): LeasedProgress {
+    return this.#root.#shared ??= new LeasedProgress(this.#parts, this.#lease);
+  }
+
+  get #prefix(): string {
+    return this.#around ? `${this.#around.#prefix}${this.#key}/` : "";
+  }
+
+  get #root(): HandlerRun {
+    return this.#around ? this.#around.#root : this;
+  }
+
+  /** Lists this run and those around it. */
+  *#withAround(): Iterable<HandlerRun> {
+    yield this;
+    if (this.#around) yield* this.#around.#withAround();
+  }
+
+  #checkRunning(doing: string): void {
+    for (const run of this.#withAround()) {
+      if (run.#hasEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
+    }
+  }
+}
+
+/**
+ * Finds the run of a handler.
+ *
+ * @param context The handler's context, or a copy.
+ * @returns The run; undefined if no worker has made the context.
+ */
+export function runOf(context: HandlerContext): HandlerRun | undefined {
+  return (context as { readonly [RUN]?: HandlerRun })[RUN];
+}
+
+/** Joins effects. Asynchronous ones are refused: what they add later would be lost. */
+function committing(effects: readonly CommitEffects[] | undefined): CommitEffects | undefined {
+  return effects && ((commit) => {
+    for (const each of effects) {
+      const result: unknown = each(commit);
+      if (!(result instanceof Promise)) continue;
+      result.catch(() => {});
+      throw new TypeError("Effects must be added synchronously");
+    }
+  });
+}
