@@ -3,9 +3,7 @@ import { checkKeys, checkObject, met } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type {
   CommitEffects,
-  Emission,
   Emit,
-  EmitOptions,
   EventChat,
   EventOperations,
   EventRecord,
@@ -13,12 +11,9 @@ import type {
   EventSender,
   HandledEvents,
   HandlerState,
-  NoteOptions,
-  OwnEvents,
   StateOptions,
   WaitOptions,
 } from "../store/mod.ts";
-import type { Timeout } from "../../core/timeouts.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
 
