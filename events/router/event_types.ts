@@ -1,6 +1,5 @@
 import type { Update } from "@grammyjs/types";
 import type { operations } from "@octokit/openapi-webhooks-types";
-import type { EventHandler } from "../worker/mod.ts";
 import type { GitlabEvents } from "./gitlab_events.ts";
 
 /**
@@ -40,7 +39,7 @@ export type ForgeEvents = {
 };
 
 /**
- * A field of those of several objects that have it.
+ * A field that some members of a union have.
  *
  * @category Types of payloads
  */
@@ -49,19 +48,12 @@ export type FieldOf<TObject, TField> = TObject extends unknown
   : never;
 
 /**
- * The kinds of updates that Telegram publishes.
- *
- * @category Types of payloads
- */
-export type UpdateKind = Exclude<keyof Update, "update_id">;
-
-/**
  * The updates of Telegram by their kind: each holds its number, and its content by that name.
  *
  * @category Types of payloads
  */
 export type TelegramEvents = {
-  readonly [TKind in UpdateKind]:
+  readonly [TKind in Exclude<keyof Update, "update_id">]:
     & Pick<Update, "update_id">
     & { readonly [TName in TKind]: NonNullable<Update[TName]> };
 };
@@ -77,19 +69,6 @@ export type ActionOf<TPayload> = Extract<
 >;
 
 /**
- * Those of several payloads that can have an action, with that action.
- *
- * @category Types of payloads
- */
-export type WithAction<TPayload, TAction> = TPayload extends unknown
-  ? TAction extends Extract<FieldOf<TPayload, "action">, string>
-    ? TPayload & { readonly action: TAction }
-  : TAction extends ActionOf<TPayload>
-    ? TPayload & { readonly object_attributes: { readonly action: TAction } }
-  : never
-  : never;
-
-/**
  * The names that handlers are registered for: an event's type, or its type and action.
  *
  * @typeParam TEvents The payloads by type.
@@ -100,37 +79,25 @@ export type EventName<TEvents> = {
 }[keyof TEvents & string];
 
 /**
- * The payloads by type and action of a name. A type may have dots itself, so the name is split at each one.
+ * The payload of the events of a name: of its type, or of its type and action. A type may have dots itself, so the
+ * name is split at each one.
  *
  * @typeParam TEvents The payloads by type.
  * @typeParam TName The name, or the rest of it.
  * @typeParam TBefore The part that was split off, with its last dot.
- * @category Types of payloads
- */
-export type ActionPayload<TEvents, TName extends string, TBefore extends string = ""> =
-  TName extends `${infer TType}.${infer TRest}` ?
-      | WithAction<FieldOf<TEvents, `${TBefore}${TType}`>, TRest>
-      | ActionPayload<TEvents, TRest, `${TBefore}${TType}.`>
-    : never;
-
-/**
- * The payload of the events of a name: of its type, or of its type and action.
- *
- * @typeParam TEvents The payloads by type.
- * @typeParam TName The name.
  * @category Handlers
  */
-export type EventPayload<TEvents, TName extends string> =
-  | FieldOf<TEvents, TName>
-  | ActionPayload<TEvents, TName>;
-
-/**
- * A handler for the events of a name, written apart from the router.
- *
- * @typeParam TEvents The payloads by type.
- * @typeParam TName The name: `issues.opened`.
- * @category Types of payloads
- */
-export type EventHandlerFor<TEvents, TName extends EventName<TEvents>> = EventHandler<
-  EventPayload<TEvents, TName>
->;
+export type EventPayload<TEvents, TName extends string, TBefore extends string = ""> =
+  | FieldOf<TEvents, `${TBefore}${TName}`>
+  | (TName extends `${infer TType}.${infer TRest}` ?
+      | (FieldOf<TEvents, `${TBefore}${TType}`> extends infer TPayload
+        ? TPayload extends unknown
+          ? TRest extends Extract<FieldOf<TPayload, "action">, string>
+            ? TPayload & { readonly action: TRest }
+          : TRest extends ActionOf<TPayload>
+            ? TPayload & { readonly object_attributes: { readonly action: TRest } }
+          : never
+        : never
+        : never)
+      | EventPayload<TEvents, TRest, `${TBefore}${TType}.`>
+    : never);

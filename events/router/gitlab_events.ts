@@ -33,12 +33,12 @@ export type GitlabPerson = {
 export type GitlabUser = GitlabPerson & { readonly id: number };
 
 /**
- * A project at GitLab, as the source or target of a merge request.
+ * The project of one of GitLab's events.
  *
  * @category Types of payloads
  */
-export type GitlabProjectFields = {
-  readonly id?: number;
+export type GitlabProject = {
+  readonly id: number;
   readonly name: string;
   readonly description: string | null;
   readonly web_url: string;
@@ -55,13 +55,6 @@ export type GitlabProjectFields = {
   readonly ssh_url?: string;
   readonly http_url?: string;
 };
-
-/**
- * The project of one of GitLab's events.
- *
- * @category Types of payloads
- */
-export type GitlabProject = GitlabProjectFields & { readonly id: number };
 
 /**
  * The repository of one of GitLab's events. GitLab advises to read the project.
@@ -211,8 +204,8 @@ export type GitlabMergeRequest = {
   readonly target_branch: string;
   readonly target_project_id: number;
   /** The project that the commits come from; null if it was deleted. */
-  readonly source: GitlabProjectFields | null;
-  readonly target: GitlabProjectFields;
+  readonly source: Omit<GitlabProject, "id"> & { readonly id?: number } | null;
+  readonly target: Omit<GitlabProject, "id"> & { readonly id?: number };
   readonly last_commit: GitlabCommit | null;
   readonly assignee?: GitlabPerson | null;
   readonly assignee_ids?: readonly number[];
@@ -285,423 +278,6 @@ export type GitlabNote = {
 };
 
 /**
- * A code snippet at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabSnippet = {
-  readonly id: number;
-  readonly title: string;
-  readonly description?: string | null;
-  readonly content: string;
-  readonly author_id: number;
-  readonly project_id: number | null;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly file_name: string;
-  readonly type: string;
-  readonly visibility_level: number;
-  readonly url?: string;
-};
-
-/**
- * The runner of a job at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabRunner = {
-  readonly id: number;
-  readonly description: string | null;
-  readonly runner_type?: string;
-  readonly active: boolean;
-  readonly is_shared: boolean;
-  readonly tags?: readonly string[];
-};
-
-/**
- * The environment that a job at GitLab deploys to.
- *
- * @category Types of payloads
- */
-export type GitlabEnvironment = {
-  readonly name: string;
-  readonly action: string;
-  readonly deployment_tier?: string | null;
-};
-
-/**
- * The pipeline of another project that started one at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabSourcePipeline = {
-  readonly project: {
-    readonly id: number;
-    readonly web_url: string;
-    readonly path_with_namespace: string;
-  };
-  readonly pipeline_id: number;
-  readonly job_id: number | null;
-};
-
-/**
- * Payload of a push to a branch or a tag at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabPush<TKind extends string> = {
-  readonly object_kind: TKind;
-  readonly event_name: TKind;
-  /** Zeros if the branch or tag is new. */
-  readonly before: string;
-  /** Zeros if the branch or tag was deleted. */
-  readonly after: string;
-  readonly ref: string;
-  readonly ref_protected?: boolean;
-  /** Null if the branch or tag was deleted. */
-  readonly checkout_sha: string | null;
-  readonly message?: string | null;
-  readonly user_id: number;
-  readonly user_name: string;
-  readonly user_username: string;
-  readonly user_email?: string | null;
-  readonly user_avatar: string | null;
-  readonly project_id: number;
-  readonly project: GitlabProject;
-  /** The newest 20 commits; `total_commits_count` counts all. */
-  readonly commits: readonly GitlabCommit[];
-  readonly total_commits_count: number;
-  readonly push_options?: { readonly [name: string]: unknown };
-  readonly repository: GitlabRepository;
-};
-
-/**
- * Payload of a change to an issue or another work item at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabIssueEvent = {
-  readonly object_kind: "issue" | "work_item";
-  readonly event_type: string;
-  readonly user: GitlabUser;
-  readonly project: GitlabProject;
-  readonly object_attributes: GitlabIssue & {
-    /** The change itself. The test deliveries of older versions leave it out. */
-    readonly action?: "open" | "close" | "reopen" | "update";
-  };
-  readonly repository: GitlabRepository;
-  readonly assignees?: readonly GitlabPerson[];
-  /** @deprecated The first assignee. */
-  readonly assignee?: GitlabPerson;
-  readonly labels: readonly GitlabLabel[];
-  readonly changes: GitlabChanges;
-};
-
-/**
- * Payload of a comment at GitLab, and what it is on.
- *
- * @category Types of payloads
- */
-export type GitlabNoteEvent = {
-  readonly object_kind: "note";
-  readonly event_type: "note" | "confidential_note";
-  readonly user: GitlabUser;
-  readonly project_id: number;
-  readonly project: GitlabProject;
-  readonly repository: GitlabRepository;
-  readonly object_attributes: GitlabNote & {
-    /** The change itself. Versions before 16.11 leave it out. */
-    readonly action?: "create" | "update";
-  };
-  readonly commit?: GitlabCommit;
-  readonly issue?: GitlabIssue;
-  readonly merge_request?: GitlabMergeRequest;
-  readonly snippet?: GitlabSnippet;
-};
-
-/**
- * Payload of a change to a merge request at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabMergeRequestEvent = {
-  readonly object_kind: "merge_request";
-  readonly event_type: "merge_request";
-  readonly user: GitlabUser;
-  readonly project: GitlabProject;
-  readonly repository: GitlabRepository;
-  readonly object_attributes: GitlabMergeRequest & {
-    readonly url: string;
-    /** The change itself. The test deliveries of older versions leave it out. */
-    readonly action?:
-      | "open"
-      | "close"
-      | "reopen"
-      | "update"
-      | "approval"
-      | "approved"
-      | "unapproval"
-      | "unapproved"
-      | "merge";
-    /** The commit before, if there are new ones. */
-    readonly oldrev?: string;
-    /** True if GitLab itself caused the event, and no user. */
-    readonly system?: boolean;
-    readonly system_action?: "approvals_reset_on_push" | "code_owner_approvals_reset_on_push";
-  };
-  readonly labels: readonly GitlabLabel[];
-  readonly changes: GitlabChanges;
-  readonly assignees?: readonly GitlabPerson[];
-  readonly reviewers?: readonly GitlabPerson[];
-};
-
-/**
- * Payload of a pipeline's new status at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabPipelineEvent = {
-  readonly object_kind: "pipeline";
-  readonly object_attributes: {
-    readonly id: number;
-    readonly iid?: number;
-    readonly name?: string | null;
-    readonly ref: string;
-    readonly tag: boolean;
-    readonly sha: string;
-    readonly before_sha: string;
-    readonly source: string;
-    readonly status: string;
-    readonly detailed_status: string;
-    readonly stages: readonly string[];
-    readonly created_at: string;
-    readonly finished_at: string | null;
-    readonly duration: number | null;
-    readonly queued_duration?: number | null;
-    readonly variables: readonly { readonly key: string; readonly value: string }[];
-    readonly url?: string;
-  };
-  readonly merge_request?: {
-    readonly id: number;
-    readonly iid: number;
-    readonly title: string;
-    readonly source_branch: string;
-    readonly source_project_id: number | null;
-    readonly target_branch: string;
-    readonly target_project_id: number;
-    readonly state: string;
-    /** @deprecated Read `detailed_merge_status`. */
-    readonly merge_status: string;
-    readonly detailed_merge_status?: string;
-    readonly url: string;
-  } | null;
-  readonly user: GitlabUser | null;
-  readonly project: GitlabProject;
-  readonly commit: GitlabCommit | null;
-  readonly builds: readonly {
-    readonly id: number;
-    readonly stage: string;
-    readonly name: string;
-    readonly status: string;
-    readonly created_at: string;
-    readonly started_at: string | null;
-    readonly finished_at: string | null;
-    readonly duration: number | null;
-    readonly queued_duration?: number | null;
-    readonly failure_reason?: string | null;
-    readonly when: string;
-    readonly manual: boolean;
-    readonly allow_failure: boolean;
-    readonly user: GitlabUser | null;
-    readonly runner: GitlabRunner | null;
-    readonly artifacts_file: { readonly filename: string | null; readonly size: number | null };
-    readonly environment?: GitlabEnvironment | null;
-  }[];
-  readonly source_pipeline?: GitlabSourcePipeline;
-};
-
-/**
- * Payload of a job's new status at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabJobEvent = {
-  readonly object_kind: "build";
-  readonly ref: string;
-  readonly tag: boolean;
-  readonly before_sha: string;
-  readonly sha: string;
-  readonly retries_count?: number;
-  readonly build_id: number;
-  readonly build_name: string;
-  readonly build_stage: string;
-  readonly build_status: string;
-  readonly build_created_at: string;
-  readonly build_started_at: string | null;
-  readonly build_finished_at: string | null;
-  readonly build_created_at_iso?: string;
-  readonly build_started_at_iso?: string | null;
-  readonly build_finished_at_iso?: string | null;
-  readonly build_duration: number | null;
-  readonly build_queued_duration?: number | null;
-  readonly build_allow_failure: boolean;
-  readonly build_failure_reason: string | null;
-  readonly pipeline_id: number;
-  readonly runner: GitlabRunner | null;
-  readonly project_id: number;
-  readonly project_name: string;
-  readonly user: GitlabUser | null;
-  readonly commit: {
-    /** Id of the pipeline, and not of the commit. */
-    readonly id: number;
-    readonly name?: string | null;
-    readonly sha: string;
-    readonly message: string | null;
-    readonly author_name: string | null;
-    readonly author_email: string | null;
-    readonly author_url?: string;
-    readonly status: string;
-    readonly duration: number | null;
-    readonly started_at: string | null;
-    readonly finished_at: string | null;
-    readonly started_at_iso?: string | null;
-    readonly finished_at_iso?: string | null;
-  };
-  readonly repository: GitlabRepository;
-  readonly project?: GitlabProject;
-  readonly environment?: GitlabEnvironment | null;
-  readonly source_pipeline?: GitlabSourcePipeline;
-};
-
-/**
- * Payload of a deployment's new status at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabDeploymentEvent = {
-  readonly object_kind: "deployment";
-  readonly status: string;
-  readonly status_changed_at: string;
-  readonly deployment_id: number;
-  readonly deployable_id: number | null;
-  /** Null if the deployment is not that of a job. */
-  readonly deployable_url: string | null;
-  readonly environment: string;
-  readonly environment_tier?: string;
-  readonly environment_slug?: string;
-  readonly environment_external_url?: string | null;
-  readonly project: GitlabProject;
-  readonly short_sha: string;
-  readonly user: GitlabUser | null;
-  readonly user_url: string | null;
-  readonly commit_url: string | null;
-  readonly commit_title: string | null;
-};
-
-/**
- * Payload of a release at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabReleaseEvent = {
-  readonly object_kind: "release";
-  readonly id: number;
-  readonly created_at: string;
-  readonly description: string | null;
-  readonly name: string;
-  readonly released_at: string;
-  readonly tag: string;
-  readonly project: GitlabProject;
-  readonly url: string;
-  readonly action: "create" | "update" | "delete";
-  readonly assets: {
-    readonly count: number;
-    readonly links: readonly {
-      readonly id: number;
-      readonly link_type: string;
-      readonly external?: boolean;
-      readonly name: string;
-      readonly url: string;
-    }[];
-    readonly sources: readonly { readonly format: string; readonly url: string }[];
-  };
-  readonly commit: GitlabCommit | null;
-};
-
-/**
- * Payload of a reaction at GitLab, and what it is on.
- *
- * @category Types of payloads
- */
-export type GitlabEmojiEvent = {
-  readonly object_kind: "emoji";
-  readonly event_type: "award" | "revoke";
-  readonly user: GitlabUser;
-  readonly project_id: number;
-  readonly project: GitlabProject;
-  readonly object_attributes: {
-    readonly id: number;
-    readonly user_id: number;
-    readonly name: string;
-    /** `Issue`, `MergeRequest`, `Snippet` or `Note`. */
-    readonly awardable_type: string;
-    readonly awardable_id: number;
-    readonly created_at: string;
-    readonly updated_at: string;
-    readonly action: "award" | "revoke";
-    readonly awarded_on_url: string;
-  };
-  readonly note?: GitlabNote;
-  readonly commit?: GitlabCommit;
-  readonly issue?: GitlabIssue;
-  readonly merge_request?: GitlabMergeRequest;
-};
-
-/**
- * Payload of a vulnerability at GitLab.
- *
- * @category Types of payloads
- */
-export type GitlabVulnerabilityEvent = {
-  readonly object_kind: "vulnerability";
-  readonly object_attributes: {
-    readonly url: string;
-    readonly title: string;
-    readonly state: string;
-    readonly project_id: number;
-    readonly location: { readonly [field: string]: unknown } | null;
-    readonly cvss: readonly { readonly vector: string; readonly vendor: string }[];
-    readonly severity: string;
-    readonly severity_overridden: boolean;
-    readonly identifiers: readonly {
-      readonly name: string;
-      readonly external_id: string;
-      readonly external_type: string;
-      readonly url: string | null;
-    }[];
-    readonly issues: readonly {
-      readonly title: string;
-      readonly url: string;
-      readonly created_at: string;
-      readonly updated_at: string;
-    }[];
-    readonly report_type: string;
-    readonly confidence?: string;
-    readonly confidence_overridden?: boolean;
-    readonly confirmed_at: string | null;
-    readonly confirmed_by_id: number | null;
-    readonly dismissed_at: string | null;
-    readonly dismissed_by_id: number | null;
-    readonly resolved_at: string | null;
-    readonly resolved_by_id: number | null;
-    readonly auto_resolved: boolean;
-    readonly resolved_on_default_branch: boolean;
-    readonly created_at: string;
-    readonly updated_at: string;
-  };
-};
-
-/**
  * The payloads of GitLab's events by their type: `merge_request` for a delivery with the header
  * `X-Gitlab-Event: Merge Request Hook`.
  *
@@ -709,19 +285,118 @@ export type GitlabVulnerabilityEvent = {
  */
 export interface GitlabEvents {
   /** Commits pushed to a branch, or a branch made or deleted. */
-  readonly push: GitlabPush<"push">;
+  readonly push: {
+    readonly object_kind: "push";
+    readonly event_name: "push";
+    /** Zeros if the branch or tag is new. */
+    readonly before: string;
+    /** Zeros if the branch or tag was deleted. */
+    readonly after: string;
+    readonly ref: string;
+    readonly ref_protected?: boolean;
+    /** Null if the branch or tag was deleted. */
+    readonly checkout_sha: string | null;
+    readonly message?: string | null;
+    readonly user_id: number;
+    readonly user_name: string;
+    readonly user_username: string;
+    readonly user_email?: string | null;
+    readonly user_avatar: string | null;
+    readonly project_id: number;
+    readonly project: GitlabProject;
+    /** The newest 20 commits; `total_commits_count` counts all. */
+    readonly commits: readonly GitlabCommit[];
+    readonly total_commits_count: number;
+    readonly push_options?: { readonly [name: string]: unknown };
+    readonly repository: GitlabRepository;
+  };
   /** A tag made or deleted. */
-  readonly tag_push: GitlabPush<"tag_push">;
+  readonly tag_push: Omit<GitlabEvents["push"], "object_kind" | "event_name"> & {
+    readonly object_kind: "tag_push";
+    readonly event_name: "tag_push";
+  };
   /** A change to an issue or another work item. */
-  readonly issue: GitlabIssueEvent;
+  readonly issue: {
+    readonly object_kind: "issue" | "work_item";
+    readonly event_type: string;
+    readonly user: GitlabUser;
+    readonly project: GitlabProject;
+    readonly object_attributes: GitlabIssue & {
+      /** The change itself. The test deliveries of older versions leave it out. */
+      readonly action?: "open" | "close" | "reopen" | "update";
+    };
+    readonly repository: GitlabRepository;
+    readonly assignees?: readonly GitlabPerson[];
+    /** @deprecated The first assignee. */
+    readonly assignee?: GitlabPerson;
+    readonly labels: readonly GitlabLabel[];
+    readonly changes: GitlabChanges;
+  };
   /** A change to a confidential issue. */
-  readonly confidential_issue: GitlabIssueEvent;
+  readonly confidential_issue: GitlabEvents["issue"];
   /** A comment on a commit, merge request, issue or snippet. */
-  readonly note: GitlabNoteEvent;
+  readonly note: {
+    readonly object_kind: "note";
+    readonly event_type: "note" | "confidential_note";
+    readonly user: GitlabUser;
+    readonly project_id: number;
+    readonly project: GitlabProject;
+    readonly repository: GitlabRepository;
+    readonly object_attributes: GitlabNote & {
+      /** The change itself. Versions before 16.11 leave it out. */
+      readonly action?: "create" | "update";
+    };
+    readonly commit?: GitlabCommit;
+    readonly issue?: GitlabIssue;
+    readonly merge_request?: GitlabMergeRequest;
+    readonly snippet?: {
+      readonly id: number;
+      readonly title: string;
+      readonly description?: string | null;
+      readonly content: string;
+      readonly author_id: number;
+      readonly project_id: number | null;
+      readonly created_at: string;
+      readonly updated_at: string;
+      readonly file_name: string;
+      readonly type: string;
+      readonly visibility_level: number;
+      readonly url?: string;
+    };
+  };
   /** A comment that is internal, or on a confidential issue. */
-  readonly confidential_note: GitlabNoteEvent;
+  readonly confidential_note: GitlabEvents["note"];
   /** A change to a merge request. */
-  readonly merge_request: GitlabMergeRequestEvent;
+  readonly merge_request: {
+    readonly object_kind: "merge_request";
+    readonly event_type: "merge_request";
+    readonly user: GitlabUser;
+    readonly project: GitlabProject;
+    readonly repository: GitlabRepository;
+    readonly object_attributes: GitlabMergeRequest & {
+      readonly url: string;
+      /** The change itself. The test deliveries of older versions leave it out. */
+      readonly action?:
+        | "open"
+        | "close"
+        | "reopen"
+        | "update"
+        | "approval"
+        | "approved"
+        | "unapproval"
+        | "unapproved"
+        | "merge";
+      /** The commit before, if there are new ones. */
+      readonly oldrev?: string;
+      /** True if GitLab itself caused the event, and no user. */
+      readonly system?: boolean;
+      readonly system_action?: "approvals_reset_on_push" | "code_owner_approvals_reset_on_push";
+    };
+    readonly labels: readonly GitlabLabel[];
+    readonly changes: GitlabChanges;
+    readonly assignees?: readonly GitlabPerson[];
+    readonly reviewers?: readonly GitlabPerson[];
+  };
   /** A change to a page of a wiki. */
   readonly wiki_page: {
     readonly object_kind: "wiki_page";
@@ -747,11 +422,152 @@ export interface GitlabEvents {
     };
   };
   /** A new status of a pipeline. */
-  readonly pipeline: GitlabPipelineEvent;
+  readonly pipeline: {
+    readonly object_kind: "pipeline";
+    readonly object_attributes: {
+      readonly id: number;
+      readonly iid?: number;
+      readonly name?: string | null;
+      readonly ref: string;
+      readonly tag: boolean;
+      readonly sha: string;
+      readonly before_sha: string;
+      readonly source: string;
+      readonly status: string;
+      readonly detailed_status: string;
+      readonly stages: readonly string[];
+      readonly created_at: string;
+      readonly finished_at: string | null;
+      readonly duration: number | null;
+      readonly queued_duration?: number | null;
+      readonly variables: readonly { readonly key: string; readonly value: string }[];
+      readonly url?: string;
+    };
+    readonly merge_request?: {
+      readonly id: number;
+      readonly iid: number;
+      readonly title: string;
+      readonly source_branch: string;
+      readonly source_project_id: number | null;
+      readonly target_branch: string;
+      readonly target_project_id: number;
+      readonly state: string;
+      /** @deprecated Read `detailed_merge_status`. */
+      readonly merge_status: string;
+      readonly detailed_merge_status?: string;
+      readonly url: string;
+    } | null;
+    readonly user: GitlabUser | null;
+    readonly project: GitlabProject;
+    readonly commit: GitlabCommit | null;
+    readonly builds: readonly {
+      readonly id: number;
+      readonly stage: string;
+      readonly name: string;
+      readonly status: string;
+      readonly created_at: string;
+      readonly started_at: string | null;
+      readonly finished_at: string | null;
+      readonly duration: number | null;
+      readonly queued_duration?: number | null;
+      readonly failure_reason?: string | null;
+      readonly when: string;
+      readonly manual: boolean;
+      readonly allow_failure: boolean;
+      readonly user: GitlabUser | null;
+      readonly runner: {
+        readonly id: number;
+        readonly description: string | null;
+        readonly runner_type?: string;
+        readonly active: boolean;
+        readonly is_shared: boolean;
+        readonly tags?: readonly string[];
+      } | null;
+      readonly artifacts_file: { readonly filename: string | null; readonly size: number | null };
+      readonly environment?: {
+        readonly name: string;
+        readonly action: string;
+        readonly deployment_tier?: string | null;
+      } | null;
+    }[];
+    readonly source_pipeline?: {
+      readonly project: {
+        readonly id: number;
+        readonly web_url: string;
+        readonly path_with_namespace: string;
+      };
+      readonly pipeline_id: number;
+      readonly job_id: number | null;
+    };
+  };
   /** A new status of a job. */
-  readonly job: GitlabJobEvent;
+  readonly job: {
+    readonly object_kind: "build";
+    readonly ref: string;
+    readonly tag: boolean;
+    readonly before_sha: string;
+    readonly sha: string;
+    readonly retries_count?: number;
+    readonly build_id: number;
+    readonly build_name: string;
+    readonly build_stage: string;
+    readonly build_status: string;
+    readonly build_created_at: string;
+    readonly build_started_at: string | null;
+    readonly build_finished_at: string | null;
+    readonly build_created_at_iso?: string;
+    readonly build_started_at_iso?: string | null;
+    readonly build_finished_at_iso?: string | null;
+    readonly build_duration: number | null;
+    readonly build_queued_duration?: number | null;
+    readonly build_allow_failure: boolean;
+    readonly build_failure_reason: string | null;
+    readonly pipeline_id: number;
+    readonly runner: GitlabEvents["pipeline"]["builds"][number]["runner"];
+    readonly project_id: number;
+    readonly project_name: string;
+    readonly user: GitlabUser | null;
+    readonly commit: {
+      /** Id of the pipeline, and not of the commit. */
+      readonly id: number;
+      readonly name?: string | null;
+      readonly sha: string;
+      readonly message: string | null;
+      readonly author_name: string | null;
+      readonly author_email: string | null;
+      readonly author_url?: string;
+      readonly status: string;
+      readonly duration: number | null;
+      readonly started_at: string | null;
+      readonly finished_at: string | null;
+      readonly started_at_iso?: string | null;
+      readonly finished_at_iso?: string | null;
+    };
+    readonly repository: GitlabRepository;
+    readonly project?: GitlabProject;
+    readonly environment?: GitlabEvents["pipeline"]["builds"][number]["environment"];
+    readonly source_pipeline?: GitlabEvents["pipeline"]["source_pipeline"];
+  };
   /** A new status of a deployment. */
-  readonly deployment: GitlabDeploymentEvent;
+  readonly deployment: {
+    readonly object_kind: "deployment";
+    readonly status: string;
+    readonly status_changed_at: string;
+    readonly deployment_id: number;
+    readonly deployable_id: number | null;
+    /** Null if the deployment is not that of a job. */
+    readonly deployable_url: string | null;
+    readonly environment: string;
+    readonly environment_tier?: string;
+    readonly environment_slug?: string;
+    readonly environment_external_url?: string | null;
+    readonly project: GitlabProject;
+    readonly short_sha: string;
+    readonly user: GitlabUser | null;
+    readonly user_url: string | null;
+    readonly commit_url: string | null;
+    readonly commit_title: string | null;
+  };
   /** A feature flag turned on or off. */
   readonly feature_flag: {
     readonly object_kind: "feature_flag";
@@ -766,7 +582,30 @@ export interface GitlabEvents {
     };
   };
   /** A release made, changed or deleted. */
-  readonly release: GitlabReleaseEvent;
+  readonly release: {
+    readonly object_kind: "release";
+    readonly id: number;
+    readonly created_at: string;
+    readonly description: string | null;
+    readonly name: string;
+    readonly released_at: string;
+    readonly tag: string;
+    readonly project: GitlabProject;
+    readonly url: string;
+    readonly action: "create" | "update" | "delete";
+    readonly assets: {
+      readonly count: number;
+      readonly links: readonly {
+        readonly id: number;
+        readonly link_type: string;
+        readonly external?: boolean;
+        readonly name: string;
+        readonly url: string;
+      }[];
+      readonly sources: readonly { readonly format: string; readonly url: string }[];
+    };
+    readonly commit: GitlabCommit | null;
+  };
   /** A milestone made, closed, reopened or deleted. */
   readonly milestone: {
     readonly object_kind: "milestone";
@@ -788,7 +627,29 @@ export interface GitlabEvents {
     readonly action: "create" | "close" | "reopen" | "delete";
   };
   /** A reaction added or removed. */
-  readonly emoji: GitlabEmojiEvent;
+  readonly emoji: {
+    readonly object_kind: "emoji";
+    readonly event_type: "award" | "revoke";
+    readonly user: GitlabUser;
+    readonly project_id: number;
+    readonly project: GitlabProject;
+    readonly object_attributes: {
+      readonly id: number;
+      readonly user_id: number;
+      readonly name: string;
+      /** `Issue`, `MergeRequest`, `Snippet` or `Note`. */
+      readonly awardable_type: string;
+      readonly awardable_id: number;
+      readonly created_at: string;
+      readonly updated_at: string;
+      readonly action: "award" | "revoke";
+      readonly awarded_on_url: string;
+    };
+    readonly note?: GitlabNote;
+    readonly commit?: GitlabCommit;
+    readonly issue?: GitlabIssue;
+    readonly merge_request?: GitlabMergeRequest;
+  };
   /** A token of a project or group that is about to expire. */
   readonly resource_access_token: {
     readonly object_kind: "access_token";
@@ -809,7 +670,44 @@ export interface GitlabEvents {
     };
   };
   /** A vulnerability found or changed, or linked to an issue. */
-  readonly vulnerability: GitlabVulnerabilityEvent;
+  readonly vulnerability: {
+    readonly object_kind: "vulnerability";
+    readonly object_attributes: {
+      readonly url: string;
+      readonly title: string;
+      readonly state: string;
+      readonly project_id: number;
+      readonly location: { readonly [field: string]: unknown } | null;
+      readonly cvss: readonly { readonly vector: string; readonly vendor: string }[];
+      readonly severity: string;
+      readonly severity_overridden: boolean;
+      readonly identifiers: readonly {
+        readonly name: string;
+        readonly external_id: string;
+        readonly external_type: string;
+        readonly url: string | null;
+      }[];
+      readonly issues: readonly {
+        readonly title: string;
+        readonly url: string;
+        readonly created_at: string;
+        readonly updated_at: string;
+      }[];
+      readonly report_type: string;
+      readonly confidence?: string;
+      readonly confidence_overridden?: boolean;
+      readonly confirmed_at: string | null;
+      readonly confirmed_by_id: number | null;
+      readonly dismissed_at: string | null;
+      readonly dismissed_by_id: number | null;
+      readonly resolved_at: string | null;
+      readonly resolved_by_id: number | null;
+      readonly auto_resolved: boolean;
+      readonly resolved_on_default_branch: boolean;
+      readonly created_at: string;
+      readonly updated_at: string;
+    };
+  };
   /** A member of a group added, changed or removed, or asking for access. */
   readonly member: {
     readonly event_name:

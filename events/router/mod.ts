@@ -36,8 +36,6 @@ export {
 } from "./event_router.ts";
 export type {
   ActionOf,
-  ActionPayload,
-  EventHandlerFor,
   EventName,
   EventPayload,
   FieldOf,
@@ -45,37 +43,20 @@ export type {
   GithubEvents,
   TelegramEvents,
   Underscored,
-  UpdateKind,
-  WithAction,
 } from "./event_types.ts";
 export type {
   GitlabChange,
   GitlabChanges,
   GitlabCommit,
-  GitlabDeploymentEvent,
-  GitlabEmojiEvent,
-  GitlabEnvironment,
   GitlabEvents,
   GitlabIssue,
-  GitlabIssueEvent,
-  GitlabJobEvent,
   GitlabLabel,
   GitlabMergeRequest,
-  GitlabMergeRequestEvent,
   GitlabNote,
-  GitlabNoteEvent,
   GitlabPerson,
-  GitlabPipelineEvent,
   GitlabProject,
-  GitlabProjectFields,
-  GitlabPush,
-  GitlabReleaseEvent,
   GitlabRepository,
-  GitlabRunner,
-  GitlabSnippet,
-  GitlabSourcePipeline,
   GitlabUser,
-  GitlabVulnerabilityEvent,
 } from "./gitlab_events.ts";
 
 // Types from other folders that appear in the exports above.

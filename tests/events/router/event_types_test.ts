@@ -1,13 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   createEventRouter,
-  type EventHandlerFor,
   type EventName,
   type EventPayload,
   type ForgeEvents,
   type GithubEvents,
   type GitlabEvents,
   type TelegramEvents,
+  type WebhookEvent,
 } from "../../../events/router/mod.ts";
 import type { JsonObject } from "../../../core/parse_json.ts";
 import { testWith } from "../../_permissions.ts";
@@ -80,7 +80,7 @@ export const TYPES: readonly true[] = [
 ];
 
 Deno.test("createEventRouter() knows the payloads that GitHub publishes", () => {
-  const label: EventHandlerFor<GithubEvents, "issues.labeled"> = ({ payload }) =>
+  const label = ({ payload }: WebhookEvent<EventPayload<GithubEvents, "issues.labeled">>) =>
     payload.label?.name;
   const router = createEventRouter<GithubEvents>()
     .on("issues.labeled", ({ payload }) => [payload.issue.number, payload.label?.name])
