@@ -88,7 +88,7 @@ export class Settlement {
     return this.#outcome;
   }
 
-  /** Why the attempt failed: handler or commit. Waiting is not failing. */
+  /** Reason why the attempt failed: handler or commit. Waiting is not failing. */
   get failure(): { readonly error: unknown } | undefined {
     const hasNone = this.#outcome === "put_off" || this.#outcome === "parked";
     return hasNone ? undefined : this.#failure;
