@@ -20,7 +20,7 @@ import type {
 } from "../events/mod.ts";
 import type { Schedule } from "../events/schedules/mod.ts";
 import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
-import { withDefaults } from "../events/worker/worker.ts";
+import { checkWorkerOptions } from "../events/worker/worker.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
@@ -221,7 +221,7 @@ const CHECKS: Readonly<
   worker: (doing, name, value) => {
     checkObjectOption(doing, name, value);
     checkKeys(`${doing}, in 'worker'`, value as object, WORKER_KEYS);
-    withDefaults(value as WorkerOptions);
+    checkWorkerOptions(value as WorkerOptions);
   },
   strict: checkBoolean,
   namespace: checkKeyText,

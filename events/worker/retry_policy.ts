@@ -1,7 +1,10 @@
-import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
-
-/** Beginning of all errors about a wrong policy. */
-const DOING = "start the worker";
+import {
+  checkObjectOption,
+  checkOptions,
+  met,
+  type OptionCheck,
+  wholeNumber,
+} from "../../core/check_options.ts";
 
 /**
  * Delays between the attempts at an event, and their number.
@@ -38,25 +41,21 @@ const MAX_DOUBLINGS = 40;
 /** The longest delay that makes sense: a year. */
 const MAX_DELAY_MS = 365 * 86_400_000;
 
-/**
- * Checks a policy.
- *
- * @param policy The policy.
- * @throws {TypeError} If it is no object, or has another option.
- * @throws {RangeError} If a delay is not from 0 to a year, or `maxAttempts` not a positive integer.
- */
-export function checkRetryPolicy(policy: RetryPolicy): void {
-  checkObject(DOING, policy, "'retry'");
-  checkKeys(`${DOING}, in 'retry'`, policy, ["minDelayMs", "maxDelayMs", "maxAttempts"]);
-  const { minDelayMs = 0, maxDelayMs = 0, maxAttempts = 1 } = policy;
-  for (const [name, value] of Object.entries({ minDelayMs, maxDelayMs })) {
-    if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) continue;
-    throw new RangeError(
-      `Cannot ${DOING}: 'retry.${name}' must be from 0 to ${MAX_DELAY_MS}, got ${met(value)}`,
-    );
-  }
-  checkInteger(DOING, "retry.maxAttempts", maxAttempts, { max: Number.MAX_SAFE_INTEGER });
-}
+/** A delay between attempts. */
+const checkDelay: OptionCheck = (doing, name, value) => {
+  if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) return;
+  throw new RangeError(
+    `Cannot ${doing}: '${name}' must be from 0 to ${MAX_DELAY_MS}, got ${met(value)}`,
+  );
+};
+
+const CHECKS = { minDelayMs: checkDelay, maxDelayMs: checkDelay, maxAttempts: wholeNumber() };
+
+/** Checks a policy: an option of that name. */
+export const checkRetryPolicy: OptionCheck = (doing, name, value) => {
+  checkObjectOption(doing, name, value);
+  checkOptions<RetryPolicy>(`${doing}, in '${name}'`, value as RetryPolicy, CHECKS);
+};
 
 /**
  * Calculates the delay until a failed event is tried again: exponential backoff with jitter.

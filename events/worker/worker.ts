@@ -1,11 +1,15 @@
 import {
-  checkFunctions,
-  checkInteger,
+  checkBoolean,
+  checkFunction,
   checkKeys,
   checkObject,
+  checkOptions,
   checkPart,
+  checkTelemetry,
   MAX_TIMER_MS,
   met,
+  type OptionCheck,
+  wholeNumber,
 } from "../../core/check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
@@ -22,22 +26,6 @@ import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
 const DOING = "start the worker";
-
-const OPTION_KEYS = [
-  ...[
-    "concurrency",
-    "leaseMs",
-    "pollMs",
-    "timeoutMs",
-    "onStuck",
-    "reportDead",
-    "retry",
-    "waitForHandlerMs",
-    "version",
-    "log",
-    "telemetry",
-  ],
-];
 
 /** Longest time for a claim. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
@@ -181,7 +169,7 @@ export function startWorker<TPayload = JsonObject>(
   options: WorkerOptions = {},
 ): EventWorker {
   checkPart(DOING, store, "listen", "the store must be what openEventStore() resolves with");
-  checkObject(DOING, options);
+  checkWorkerOptions(options);
   if (typeof handler !== "function") {
     throw new TypeError(`Cannot ${DOING}: the handler must be a function, got ${met(handler)}`);
   }
@@ -198,52 +186,46 @@ export async function workerNoted(worker: EventWorker): Promise<void> {
   if (worker instanceof StoreWorker) await worker.noted;
 }
 
-/** Options with their defaults. */
-interface FullOptions {
-  readonly concurrency: number;
-  readonly leaseMs: number;
-  readonly pollMs: number;
-  readonly timeoutMs: number;
-  readonly onStuck: (() => void) | undefined;
-  readonly reportDead: boolean;
-  readonly retry: RetryPolicy;
-  readonly waitForHandlerMs: number;
-  readonly version: string | undefined;
-  readonly log: LogSink;
-  readonly telemetry: Telemetry | undefined;
-}
+/** A number of milliseconds that a timer takes. */
+const timerMs = wholeNumber({ max: MAX_TIMER_MS });
+
+const checkVersion: OptionCheck = (doing, name, value) => {
+  if (typeof value === "string") return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a text, got ${met(value)}`);
+};
+
+const CHECKS = {
+  concurrency: wholeNumber({ max: MAX_CONCURRENCY }),
+  leaseMs: timerMs,
+  pollMs: timerMs,
+  timeoutMs: timerMs,
+  onStuck: checkFunction,
+  reportDead: checkBoolean,
+  retry: checkRetryPolicy,
+  waitForHandlerMs: wholeNumber({ min: 0, max: MAX_PUT_OFF_MS }),
+  version: checkVersion,
+  log: checkFunction,
+  telemetry: checkTelemetry,
+};
 
 /**
- * Checks options, and adds the defaults of those that are missing.
+ * Checks the options of a worker.
  *
  * @param options The options.
- * @returns The options with all members.
- * @throws {TypeError} If there is another option, `log` is no function, `retry` no object, or `telemetry` something else.
+ * @throws {TypeError} If there is another option, or one has the wrong type.
  * @throws {RangeError} If a number is out of range.
  */
-export function withDefaults(options: WorkerOptions): FullOptions {
-  checkKeys(DOING, options, OPTION_KEYS);
-  const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000 } = options;
-  const { timeoutMs = 900_000, onStuck, retry = {}, log = consoleSink, telemetry } = options;
-  const { reportDead = false, waitForHandlerMs = 600_000, version } = options;
-  if (typeof reportDead !== "boolean") {
-    throw new TypeError(`Cannot ${DOING}: 'reportDead' must be a boolean, got ${met(reportDead)}`);
-  }
-  checkFunctions(DOING, { log: options.log, onStuck });
-  checkInteger(DOING, "concurrency", concurrency, { max: MAX_CONCURRENCY });
-  checkInteger(DOING, "leaseMs", leaseMs, { max: MAX_TIMER_MS });
-  checkInteger(DOING, "pollMs", pollMs, { max: MAX_TIMER_MS });
-  checkInteger(DOING, "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
-  checkInteger(DOING, "waitForHandlerMs", waitForHandlerMs, { min: 0, max: MAX_PUT_OFF_MS });
-  if (version !== undefined && typeof version !== "string") {
-    throw new TypeError(`Cannot ${DOING}: 'version' must be a text, got ${met(version)}`);
-  }
-  checkRetryPolicy(retry);
-  if (telemetry !== undefined) {
-    const wanted = "'telemetry' must be what openTelemetry() resolves with";
-    checkPart(DOING, telemetry, "watchOldestDue", wanted);
-    checkPart(DOING, telemetry, "attempt", wanted);
-  }
+export function checkWorkerOptions(options: WorkerOptions): void {
+  checkOptions(DOING, options, CHECKS);
+}
+
+/** Options with their defaults. */
+type FullOptions = ReturnType<typeof withDefaults>;
+
+function withDefaults(options: WorkerOptions) {
+  const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000, timeoutMs = 900_000 } = options;
+  const { onStuck, reportDead = false, retry = {}, waitForHandlerMs = 600_000 } = options;
+  const { version, log = consoleSink, telemetry } = options;
   return {
     ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry },
     ...{ waitForHandlerMs, version, log, telemetry },
