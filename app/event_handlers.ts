@@ -1,4 +1,3 @@
-import { met } from "../core/check_options.ts";
 import {
   createEventRouter,
   type EventHandler,
@@ -9,7 +8,7 @@ import {
   type HandlerOptions,
   type WebhookEvent,
 } from "../events/mod.ts";
-import { OWN, SCHEDULE } from "../events/store/emission.ts";
+import { OWN, platformRefused, SCHEDULE } from "../events/store/emission.ts";
 import type { HandledEvents } from "../events/store/mod.ts";
 import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event.ts";
 import type { JsonObject } from "../webhook/mod.ts";
@@ -163,18 +162,10 @@ export function handlerOf(
   ofSchedules: EventHandler,
   { intake = "", platform: kind }: WebhookEvent,
 ): EventHandler {
-  for (const { origin, handle } of sources) {
-    if (origin.name === intake && origin.kind === kind) return handle;
-  }
+  const named = sources.find(({ origin }) => origin.name === intake);
+  if (named?.origin.kind === kind) return named.handle;
   if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
-  if (kind === OWN && sources.some(({ origin }) => origin.name === intake)) {
-    throw new Error(
-      `The event was emitted with the source ${
-        met(intake)
-      }, a platform of the app: give it another ` +
-        'one, such as "jobs"',
-    );
-  }
+  if (kind === OWN && named) throw platformRefused("handle the event", intake);
   const what = kind === OWN
     ? `source '${intake}' of its own, which has emitted`
     : `platform '${intake}' of the kind '${kind}', which has stored`;

@@ -120,8 +120,8 @@ Deno.test("an event of the name of a platform fails, and says what to do", async
   }
   assertEquals(
     error,
-    'Error: The event was emitted with the source "mirror", a platform of the app: give it another one, such ' +
-      'as "jobs"',
+    'TypeError: Cannot handle the event: the source must not be "mirror", which is a platform: only deliveries ' +
+      'make its events. Give events of your own another source, such as "jobs"',
   );
 });
 
