@@ -1,9 +1,10 @@
 import {
-  checkInteger,
-  checkKeys,
-  checkObject,
+  checkBoolean,
+  checkOptions,
   MAX_TIMER_MS,
   met,
+  type OptionCheck,
+  wholeNumber,
 } from "../../core/check_options.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { HandledEvents } from "../store/mod.ts";
@@ -129,8 +130,18 @@ interface Route {
   readonly timeoutMs: number | undefined;
 }
 
+const DOING = "register the handler";
+
 /** No `/` and no brackets, so that the progress of one handler is never taken for another's. */
 const HANDLER_ID = /^[\w.:-]{1,64}$/;
+
+const checkId: OptionCheck = (doing, _name, id) => {
+  if (typeof id === "string" && HANDLER_ID.test(id)) return;
+  const wanted = "the id must be 1 to 64 letters, digits, '.', '_', ':' or '-'";
+  throw new TypeError(`Cannot ${doing}: ${wanted}, got ${met(id)}`);
+};
+
+const HANDLER_CHECKS = { id: checkId, timeoutMs: wholeNumber({ max: MAX_TIMER_MS }) };
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
 const NAME = /^[\w.:-]{1,202}$/;
@@ -178,11 +189,8 @@ export interface EventRouterOptions {
 export function createEventRouter<TEvents extends object = Record<string, JsonObject>>(
   options: EventRouterOptions = {},
 ): EventRouter<TEvents> {
-  checkObject("create the router", options);
-  checkKeys("create the router", options, ["strict"]);
-  const { strict = false } = options;
-  if (typeof strict === "boolean") return new HandlerTable<TEvents>(strict);
-  throw new TypeError(`Cannot create the router: 'strict' must be a boolean, got ${met(strict)}`);
+  checkOptions("create the router", options, { strict: checkBoolean });
+  return new HandlerTable<TEvents>(options.strict ?? false);
 }
 
 class HandlerTable<TEvents> implements EventRouter<TEvents> {
@@ -202,7 +210,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     const all = [names].flat() as readonly string[];
     if (all.length === 0 || !all.every(isName)) {
       throw new TypeError(
-        "Cannot register the handler: it must be for the name of an event, or an array of names, " +
+        `Cannot ${DOING}: it must be for the name of an event, or an array of names, ` +
           `got ${met(names)}`,
       );
     }
@@ -253,17 +261,11 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
 
   #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
     if (typeof handler !== "function") {
-      throw new TypeError(
-        `Cannot register the handler: it must be a function, got ${met(handler)}`,
-      );
+      throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
-    checkObject("register the handler", options);
-    checkKeys("register the handler", options, ["id", "timeoutMs"]);
-    const id = keyOf(options);
+    checkOptions(DOING, options, HANDLER_CHECKS);
     const { timeoutMs } = options;
-    if (timeoutMs !== undefined) {
-      checkInteger("register the handler", "timeoutMs", timeoutMs, { max: MAX_TIMER_MS });
-    }
+    const id = options.id === undefined ? undefined : `id(${options.id})`;
     const route: Route = { handler, events: new Set(events), id, timeoutMs };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
@@ -272,21 +274,12 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
         ? `the id ${JSON.stringify(options.id)} is another handler's`
         : `there is one for ${taken} already, and a retry could not tell them apart. Give this one ` +
           'an id of its own: { id: "..." }';
-      throw new TypeError(`Cannot register the handler: ${reason}`);
+      throw new TypeError(`Cannot ${DOING}: ${reason}`);
     }
     this.#routes.push(route);
     for (const key of keys) this.#keys.add(key);
     return this;
   }
-}
-
-function keyOf({ id }: { readonly id?: unknown }): string | undefined {
-  if (id === undefined) return undefined;
-  if (typeof id === "string" && HANDLER_ID.test(id)) return `id(${id})`;
-  throw new TypeError(
-    "Cannot register the handler: the id must be 1 to 64 letters, digits, '.', '_', ':' or '-', " +
-      `got ${met(id)}`,
-  );
 }
 
 /** Refuses names of which one event can have two, for a handler that they identify. */
@@ -296,7 +289,7 @@ function checkNames(names: readonly string[]): void {
     if (type === undefined || !names.includes(type)) continue;
     const action = name.slice(type.length + 1);
     throw new TypeError(
-      `Cannot register the handler: an event of the type ${type} with the action ${action} has both of ` +
+      `Cannot ${DOING}: an event of the type ${type} with the action ${action} has both of ` +
         `the names ${type} and ${name}, and a later version could not tell by which it was handled. ` +
         'Give the handler an id of its own: { id: "..." }',
     );

@@ -1,5 +1,6 @@
 /** A worker for a test, and ways to wait for what it does. */
 import {
+  createEventRouter,
   type EventHandler,
   type EventState,
   type EventStore,
@@ -64,6 +65,13 @@ export async function handle(
   await worker.stop();
   return records;
 }
+
+/** A handler as it is, and as one of two of a router. */
+export const WAYS: Readonly<Record<string, (handler: EventHandler) => EventHandler>> = {
+  "a handler": (handler) => handler,
+  "one of two handlers": (handler) =>
+    createEventRouter().onAny(handler).onAny(() => {}, { id: "other" }).handle,
+};
 
 /** Has another worker own the lease of an event. */
 export async function stealLease({ kv }: OpenedStore, id: string) {

@@ -74,17 +74,6 @@ Deno.test("checkpoint() rejects when its effects cannot be committed, and the le
   assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
 });
 
-Deno.test("checkpoint() rejects once the handler has ended, also by an error", async () => {
-  await using sut = await memoryStore();
-  const contexts: HandlerContext[] = [];
-  await handle(sut, ({ attempt }, context) => {
-    contexts.push(context);
-    if (attempt === 1) throw new Error("no");
-  });
-  for (const { checkpoint } of contexts) await assertRejects(() => checkpoint("a"), TypeError);
-  assertEquals(contexts.length, 2);
-});
-
 const countOne = (commit: Deno.AtomicOperation) => commit.sum(["count"], 1n);
 
 /** Reads the attempt and progress of the event that is done, and the count of its effects. */

@@ -2,7 +2,6 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   createEventRouter,
   type EventHandler,
-  type HandlerContext,
   openEventStore,
   RetryLaterError,
   StateConflictError,
@@ -328,24 +327,6 @@ Deno.test("a state that expires stays for its time from the commit on", async ()
     clock.advance(60_000);
     assertEquals(await valueOf(sut), undefined);
   });
-});
-
-Deno.test("state() refuses changes once its handler has ended", async () => {
-  for (const isRouted of [false, true]) {
-    await using sut = await memoryStore();
-    let late: HandlerContext | undefined;
-    let chat: { set(value: unknown): void; delete(): void } | undefined;
-    const handler: EventHandler = async (_, context) => {
-      late = context;
-      chat = await context.state("chat");
-    };
-    const router = createEventRouter().onAny(handler, { id: "a" }).onAny(() => {}, { id: "b" });
-    await handle(sut, isRouted ? router.handle : handler, "d1");
-    const ended = "the handler has ended";
-    assertThrows(() => chat!.set(1), TypeError, `Cannot set the state: ${ended}`);
-    assertThrows(() => chat!.delete(), TypeError, `Cannot delete the state: ${ended}`);
-    await assertRejects(() => late!.state("x"), TypeError, `Cannot read the state: ${ended}`);
-  }
 });
 
 testStoreInOneProcess(

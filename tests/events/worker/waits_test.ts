@@ -1,5 +1,5 @@
 /** Handlers that wait for something from outside, by `waitFor`. */
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
   createEventRouter,
   defineApp,
@@ -9,12 +9,7 @@ import {
   RetryLaterError,
   startWorker,
 } from "../../../mod.ts";
-import {
-  type HandlerContext,
-  openEventStore,
-  ParkedError,
-  type WaitOptions,
-} from "../../../events/mod.ts";
+import { openEventStore, ParkedError, type WaitOptions } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
 import { botOf } from "../../testing/_bots.ts";
@@ -361,23 +356,6 @@ Deno.test("wake() takes three names, and neither other values nor a fourth", asy
   ]);
   const outcomes = await Promise.all(["a", "d", "e"].map((name) => test.store.wake(name)));
   assertEquals(outcomes.map(({ outcome }) => outcome), ["late", "late", "kept"]);
-});
-
-Deno.test("neither waitFor() nor wake() can be called once the handler has ended", async () => {
-  for (const isAlone of [true, false]) {
-    let late: HandlerContext | undefined;
-    const handler: EventHandler = (_event, context) => void (late = context);
-    const { handle } = createEventRouter().on("push", handler);
-    await using test = await startTestBot(botOf(isAlone ? handler : handle));
-    await test.deliver(push());
-    const wanted = "the handler has ended";
-    await assertRejects(() => late!.waitFor("a"), TypeError, `Cannot wait: ${wanted}`);
-    await assertRejects(
-      async () => await late!.wake("a"),
-      TypeError,
-      `Cannot wake an event: ${wanted}`,
-    );
-  }
 });
 
 Deno.test("middleware takes a wait for no failure, and cannot keep the event from it", async () => {
