@@ -147,26 +147,13 @@ const HANDLER_CHECKS = { id: checkId, timeoutMs: wholeNumber({ max: MAX_TIMER_MS
 const NAME = /^[\w.:-]{1,202}$/;
 
 /**
- * Options of {@linkcode createEventRouter}.
- *
- * @category Handlers
- */
-export interface EventRouterOptions {
-  /**
-   * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
-   *
-   * @default {false}
-   */
-  readonly strict?: boolean | undefined;
-}
-
-/**
  * Creates a router for the events of one queue.
  *
  * @typeParam TEvents The payloads by type: {@linkcode GithubEvents}, {@linkcode GitlabEvents},
  * {@linkcode ForgeEvents}, {@linkcode TelegramEvents} or your own. By default there may be events of any name,
  * and payloads are JSON objects.
- * @param options Whether events without a handler are given up.
+ * @param options With `strict`, events that have no handler are given up, each as a dead event with its payload, and
+ * not ignored.
  * @returns The router, without handlers.
  * @throws {TypeError} If an option has the wrong type.
  *
@@ -187,7 +174,7 @@ export interface EventRouterOptions {
  * @category Handlers
  */
 export function createEventRouter<TEvents extends object = Record<string, JsonObject>>(
-  options: EventRouterOptions = {},
+  options: { readonly strict?: boolean | undefined } = {},
 ): EventRouter<TEvents> {
   checkOptions("create the router", options, { strict: checkBoolean });
   return new HandlerTable<TEvents>(options.strict ?? false);

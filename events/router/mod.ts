@@ -28,12 +28,7 @@
  *
  * @module
  */
-export {
-  createEventRouter,
-  type EventRouter,
-  type EventRouterOptions,
-  type HandlerOptions,
-} from "./event_router.ts";
+export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
 export type {
   ActionOf,
   EventName,

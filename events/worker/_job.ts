@@ -13,7 +13,7 @@ import type { Turns } from "./_turns.ts";
 import {
   type EventHandler,
   HandledElsewhere,
-  type HandlerStore,
+  type HandlerContext,
   isUnhandled,
   NoHandler,
   toEvent,
@@ -26,7 +26,7 @@ import type { Versions } from "./_versions.ts";
 export interface JobParts extends SettlementParts {
   readonly handler: EventHandler;
   /** The part of the store that handlers read. */
-  readonly events: HandlerStore;
+  readonly events: HandlerContext["store"];
   readonly timeoutMs: number;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;

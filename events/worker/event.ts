@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { checkOptions, met } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type {
   CommitEffects,
@@ -71,13 +71,6 @@ export interface WebhookEvent<TPayload = JsonObject> {
    */
   idempotencyKey(call?: string): string;
 }
-
-/**
- * The part of the event store that a handler reads: other events, such as those that it cancels.
- *
- * @category Handlers
- */
-export type HandlerStore = Pick<EventOperations, "get" | "list">;
 
 /**
  * The second argument of a handler.
@@ -209,7 +202,7 @@ export interface HandlerContext {
    */
   state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
   /** Reads events of the store, to find the one that is to be cancelled. */
-  readonly store: HandlerStore;
+  readonly store: Pick<EventOperations, "get" | "list">;
   /**
    * Cancels another event of the store: one that waits is dead at once. The signal of a handler that runs is
    * aborted, in this process at once and in another one at the lease's next renewal, and its event is dead once it
@@ -285,25 +278,6 @@ export class GiveUpError extends Error {
 }
 
 /**
- * Options of {@linkcode RetryLaterError}.
- *
- * @category Handlers
- */
-export interface RetryLaterOptions {
-  /**
-   * Delay until the event is due again, in milliseconds: from 0 to 604,800,000, which is seven days. A
-   * shorter one than 100 counts as 100.
-   */
-  readonly afterMs: number;
-  /**
-   * Cause of the error.
-   *
-   * @default {undefined} None.
-   */
-  readonly cause?: unknown;
-}
-
-/**
  * Thrown by a handler to put its event off, such as until a rate limit is over or a lock is free. That is no
  * failure. The attempt does not count, and the event is due again after the delay. It keeps its place in its
  * ordering group, which waits for it.
@@ -339,21 +313,17 @@ export class RetryLaterError extends Error {
    * Creates the error.
    *
    * @param reason The reason, which the log and the event's record name.
-   * @param options The delay, and the cause.
+   * @param options `afterMs` is the delay until the event is due again, in milliseconds: from 0 to 604,800,000, which
+   * is seven days. A shorter one than 100 counts as 100. `cause` is the error's cause.
    * @throws {TypeError} If the options are no object, or there is another one.
    * @throws {RangeError} If the delay is not from 0 to seven days.
    */
-  constructor(reason: string, options: RetryLaterOptions) {
-    checkObject("put the event off", options);
-    checkKeys("put the event off", options, ["afterMs", "cause"]);
+  constructor(
+    reason: string,
+    options: { readonly afterMs: number; readonly cause?: unknown },
+  ) {
+    checkOptions("put the event off", options, PUT_OFF_CHECKS, ["afterMs"]);
     const { afterMs, cause } = options;
-    if (typeof afterMs !== "number" || !(afterMs >= 0 && afterMs <= MAX_PUT_OFF_MS)) {
-      throw new RangeError(
-        `Cannot put the event off: 'afterMs' must be from 0 to ${MAX_PUT_OFF_MS}, got ${
-          met(afterMs)
-        }`,
-      );
-    }
     super(reason, cause === undefined ? undefined : { cause });
     this.afterMs = afterMs;
   }
@@ -378,6 +348,16 @@ export class ParkedError extends Error {
     super(`The event waits for ${met(waitName)}`);
   }
 }
+
+const PUT_OFF_CHECKS = {
+  afterMs: (doing: string, name: string, value: unknown) => {
+    if (typeof value === "number" && value >= 0 && value <= MAX_PUT_OFF_MS) return;
+    throw new RangeError(
+      `Cannot ${doing}: '${name}' must be from 0 to ${MAX_PUT_OFF_MS}, got ${met(value)}`,
+    );
+  },
+  cause: undefined,
+};
 
 const NONE: readonly WebhookEvent[] = Object.freeze([]);
 

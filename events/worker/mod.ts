@@ -8,12 +8,10 @@ export {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
-  type HandlerStore,
   ParkedError,
   RetryLaterError,
-  type RetryLaterOptions,
   type WaitResult,
   type WebhookEvent,
 } from "./event.ts";
-export { retryDelay, type RetryPolicy } from "./retry_policy.ts";
+export type { RetryPolicy } from "./retry_policy.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

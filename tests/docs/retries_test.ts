@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { retryDelay } from "../../events/mod.ts";
+import { retryDelay } from "../../events/worker/retry_policy.ts";
 import { testWith } from "../_permissions.ts";
 import { read } from "./_documents.ts";
 

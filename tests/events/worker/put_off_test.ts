@@ -9,7 +9,6 @@ import {
   RetryLaterError,
   startWorker,
 } from "../../../mod.ts";
-import type { RetryLaterOptions } from "../../../events/mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
@@ -61,7 +60,7 @@ for (const [afterMs, shown] of BAD_DELAYS) {
 
 for (const options of [undefined, null, 60, []]) {
   Deno.test(`RetryLaterError refuses options that are no object: ${options}`, () => {
-    const make = () => new RetryLaterError("no", options as unknown as RetryLaterOptions);
+    const make = () => new RetryLaterError("no", options as unknown as { afterMs: number });
     assertThrows(make, TypeError, "Cannot put the event off: the options must be an object, got ");
   });
 }
