@@ -1,4 +1,4 @@
-import type { LogLevel, LogSink } from "../../core/mod.ts";
+import { type LogLevel, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { lookable } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
@@ -6,8 +6,7 @@ import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
 import type { EventRecord, Lease } from "../store/mod.ts";
 import { hasBegun } from "../store/record_notes.ts";
 import { HeldLease } from "./_held_lease.ts";
-import { JobLog, type LoggedJob } from "./_job_log.ts";
-import { Settlement, type SettlementParts } from "./_settlement.ts";
+import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
 import { TimeLimit } from "./time_limit.ts";
 import type { Turns } from "./_turns.ts";
 import {
@@ -66,10 +65,9 @@ const LOADED_AT_ONCE = 10;
  * If the handler reaches its time limit, the signal is aborted and another event gets its place; the
  * lease is kept, and how the handler ends decides, however late that is.
  */
-export class Job implements LoggedJob {
+export class Job implements EventLog {
   readonly #parts: JobParts;
   readonly #lease: HeldLease;
-  readonly #jobLog: JobLog;
   readonly #settlement: Settlement;
   /** Size of the payload that is in memory before the event is loaded. */
   readonly bytes: number;
@@ -111,9 +109,8 @@ export class Job implements LoggedJob {
     payload?: JsonObject,
   ) {
     this.#parts = parts;
-    this.#jobLog = new JobLog(parts.log, this);
-    this.#lease = new HeldLease(parts, lease, leasedAt, this.#report);
-    this.#settlement = new Settlement(parts, this.#lease, this.#jobLog);
+    this.#lease = new HeldLease(parts, lease, leasedAt, this.report);
+    this.#settlement = new Settlement(parts, this.#lease, this);
     this.#body = body;
     this.#payload = payload;
     this.bytes = body?.byteLength ?? 0;
@@ -122,11 +119,6 @@ export class Job implements LoggedJob {
   /** The event's id. */
   get id(): string {
     return this.#lease.record.id;
-  }
-
-  /** The event's record. */
-  get record(): EventRecord {
-    return this.#lease.record;
   }
 
   /** True while this worker holds the event's lease. */
@@ -139,18 +131,8 @@ export class Job implements LoggedJob {
     return this.#lease.ageMs;
   }
 
-  /** Attempt with its trace, once it has begun. */
-  get attempt(): Attempt | undefined {
-    return this.#attempt;
-  }
-
-  /** Other events of the batch that this one is the first of. */
-  get members(): readonly EventRecord[] {
-    return this.#members;
-  }
-
   /** Time for which the handler has run, in milliseconds. */
-  get durationMs(): number | undefined {
+  get #durationMs(): number | undefined {
     if (this.#startedAt === undefined) return undefined;
     return this.#tookMs ?? Math.round((performance.now() - this.#startedAt) * 1_000) / 1_000;
   }
@@ -189,7 +171,7 @@ export class Job implements LoggedJob {
     this.#limit?.end();
     // Settling takes a while: what is still referenced then is copied by the garbage collector.
     this.#body = this.#payload = undefined;
-    this.#tookMs = this.durationMs;
+    this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
     this.#attempt?.handlerEnded();
     if (this.#limit?.isReached) listener.onLateEnd(this);
@@ -205,7 +187,7 @@ export class Job implements LoggedJob {
         return false;
       }
       this.#lease.keep();
-      this.#attempt = this.#parts.telemetry?.attempt(this.record);
+      this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
       if (this.#attempt) await this.#attempt.run(() => this.#callHandler());
       else await this.#callHandler();
     } catch (error) {
@@ -235,10 +217,10 @@ export class Job implements LoggedJob {
     } catch (thrown) {
       const error = lookable(thrown);
       if (isUnhandled(error)) {
-        const delayMs = await this.#parts.versions.delayFor(this.record);
+        const delayMs = await this.#parts.versions.delayFor(this.#lease.record);
         if (delayMs !== undefined) throw new HandledElsewhere(error, delayMs);
       }
-      const isBegun = this.#run?.hasAny || hasBegun(this.record);
+      const isBegun = this.#run?.hasAny || hasBegun(this.#lease.record);
       if (!(error instanceof NoHandler) || error.isStrict || isBegun) throw error;
       this.#isIgnored = true;
     }
@@ -293,7 +275,7 @@ export class Job implements LoggedJob {
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
   readonly #onLimit = (isFirst: boolean): void => {
     const { ms: timeoutMs, running: handler } = this.#limit!;
-    this.#report("error", "handler still running", { handler, timeoutMs });
+    this.report("error", "handler still running", { handler, timeoutMs });
     if (!isFirst) return;
     this.#lease.abort(`The handler has reached its time limit of ${timeoutMs} ms`);
     this.#listener!.onOverdue(this);
@@ -312,6 +294,26 @@ export class Job implements LoggedJob {
     this.#attempt?.settled(this.#settlement.outcome, this.#settlement.failure);
   }
 
-  readonly #report = (level: LogLevel, message: string, fields?: object): void =>
-    this.#jobLog.report(level, message, fields);
+  readonly report = (level: LogLevel, message: string, fields?: object): void =>
+    this.#write(level, message, this.#lease.record, fields);
+
+  reportEnd(level: LogLevel, message: string, fields?: object): void {
+    const { record } = this.#lease;
+    this.#write(level, message, record, fields);
+    for (const member of this.#members) {
+      this.#write(level, message, member, { handledWith: record.id });
+    }
+  }
+
+  #write(level: LogLevel, message: string, record: EventRecord, fields: object = {}): void {
+    const { id: eventId, deliveryId, platform, type, requestId } = record;
+    const { attempt } = this.#lease.record;
+    const event = {
+      ...{ platform, type, eventId, deliveryId, attempt, durationMs: this.#durationMs },
+      requestId: requestId ?? undefined,
+    };
+    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
+    if (this.#attempt) this.#attempt.run(write);
+    else write();
+  }
 }

@@ -52,7 +52,8 @@ export class JobQueue implements JobListener {
   readonly #concurrency: number;
   readonly #owner: string;
   readonly #wake: () => void;
-  readonly #onStuck: () => void;
+  /** Undefined once it was called. */
+  #onStuck: (() => void) | undefined;
   /** Those whose handlers run past their time limit. */
   readonly #overdue = new Set<Job>();
   readonly #jobs = new Set<Job>();
@@ -98,7 +99,7 @@ export class JobQueue implements JobListener {
     onStuck?: () => void,
   ) {
     this.#parts = { ...parts, turns: this.#turns };
-    this.#onStuck = once(onStuck);
+    this.#onStuck = onStuck;
     this.#concurrency = concurrency;
     this.#owner = owner;
     this.#wake = wake;
@@ -315,7 +316,10 @@ export class JobQueue implements JobListener {
   /** Notes that a handler runs past its time limit. */
   onOverdue(job: Job): void {
     this.#overdue.add(job);
-    if (this.#overdue.size >= this.#concurrency) this.#onStuck();
+    if (this.#overdue.size < this.#concurrency) return;
+    const onStuck = this.#onStuck;
+    this.#onStuck = undefined;
+    onStuck?.();
   }
 
   /** Notes that a handler has ended that ran past its time limit. */
@@ -342,16 +346,6 @@ export class JobQueue implements JobListener {
     this.#empty?.resolve();
     this.#empty = undefined;
   }
-}
-
-/** Makes a function that does something only the first time. */
-function once(fn: (() => void) | undefined): () => void {
-  let left = fn;
-  return () => {
-    const call = left;
-    left = undefined;
-    call?.();
-  };
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { LogLevel } from "../../core/mod.ts";
 import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
@@ -5,7 +6,6 @@ import { NoTurnError } from "../store/event_store.ts";
 import { type EventStore, type Lease, type Wait, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
 import type { HeldLease } from "./_held_lease.ts";
-import type { JobLog } from "./_job_log.ts";
 import {
   FailedAndPutOff,
   GiveUpError,
@@ -47,6 +47,14 @@ export interface HandlerEnd {
   readonly isStopped: boolean;
 }
 
+/** The lines that are logged about an event. */
+export interface EventLog {
+  /** Reports something about the event. */
+  report(level: LogLevel, message: string, fields?: object): void;
+  /** Reports its end and, in a line for each, the end of the events that were handled together with it. */
+  reportEnd(level: LogLevel, message: string, fields?: object): void;
+}
+
 /** A way to settle an event. */
 interface Way {
   /** The state that it gets, as an outcome of the attempt. */
@@ -66,7 +74,7 @@ interface Way {
 export class Settlement {
   readonly #parts: SettlementParts;
   readonly #lease: HeldLease;
-  readonly #log: JobLog;
+  readonly #log: EventLog;
   #outcome: AttemptOutcome = "lost";
   #failure: { readonly error: unknown } | undefined;
 
@@ -77,7 +85,7 @@ export class Settlement {
    * @param lease The lease of the event.
    * @param log The log of the event.
    */
-  constructor(parts: SettlementParts, lease: HeldLease, log: JobLog) {
+  constructor(parts: SettlementParts, lease: HeldLease, log: EventLog) {
     this.#parts = parts;
     this.#lease = lease;
     this.#log = log;
