@@ -15,7 +15,7 @@ import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
 /**
- * Handler of an app's events. Beside its context it gets the app's own parts.
+ * Handler of an app's events. Beside its context it gets the app's parts.
  *
  * @typeParam TPayload The type of the payload.
  * @typeParam TParts The app's parts.
@@ -58,7 +58,7 @@ export interface EventHandlers<TEvents extends object, TParts extends AppParts> 
    */
   onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
   /**
-   * Registers a handler for the events that have none of their own.
+   * Registers a handler for the events that no `on` takes.
    *
    * @param handler The handler.
    * @param options Its id and its time limit.
@@ -68,13 +68,13 @@ export interface EventHandlers<TEvents extends object, TParts extends AppParts> 
   onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
 }
 
-/** Name and kind of a source of events: of a platform, or of one of the app's own. */
+/** Name and kind of what events come from: a platform, or the app itself. */
 export interface Origin {
   readonly name: string;
   readonly kind: string;
 }
 
-/** Platform, or source of the app's own, with the router of its events' handlers. */
+/** Platform, or source of the app's events, with the router for its events. */
 export class Source<TEvents extends object, TParts extends AppParts>
   implements EventHandlers<TEvents, TParts> {
   /** Origin of the events. */

@@ -10,7 +10,7 @@ import type { JsonObject } from "../webhook/mod.ts";
  * @param name The name, which begins the ids of its events: a letter, then up to 31 letters, digits, `_` and
  * `-`. No platform of the app and no other source has it.
  * @returns The source.
- * @throws {TypeError} If the name is malformed, that of a platform of the package, `dead` or `schedule`.
+ * @throws {TypeError} If the name is malformed, a platform of the package has it, or it is `dead` or `schedule`.
  *
  * @example
  * ```ts
@@ -43,7 +43,7 @@ export function events<TEvents extends object = Readonly<Record<string, JsonObje
   return Object.freeze({ name, kind: OWN });
 }
 
-/** Checks whether something is a source of the app's own, and no platform, which has a name and a kind, too. */
+/** Checks whether something is what `events()` returns, and not a platform: that has a name and a kind, too. */
 export function isOwnEvents<TEvents extends object>(
   value: OwnEvents<TEvents> | { readonly kind: string },
 ): value is OwnEvents<TEvents> {

@@ -42,7 +42,7 @@ export async function handleAll(
   context: HandlerContext,
 ): Promise<void> {
   const around = runOf(context);
-  // A context that somebody has made by hand, such as for a test: nothing is noted.
+  // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
   const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
   const limits = new HandlerLimits(unfinished, context, around);
@@ -68,8 +68,8 @@ export async function handleAll(
 }
 
 /**
- * The time limits of an event's handlers. The attempt has the longest limit of those that run, and those with
- * a shorter one have a signal of their own. A handler that is alone may be a router, whose handlers have limits
+ * The time limits of an event's handlers. The attempt has the longest limit among them, and a handler
+ * with a shorter one has its own signal. A handler that is alone may be a router, whose handlers have limits
  * as well.
  */
 class HandlerLimits {

@@ -28,7 +28,7 @@ export interface HandlerOptions {
    */
   readonly id?: string | undefined;
   /**
-   * Time limit of the handler, in milliseconds, in the place of the worker's
+   * Time limit of the handler, in milliseconds, instead of the worker's
    * {@linkcode WorkerOptions.timeoutMs}. Then its own `signal` is aborted. The event's place is free once all
    * of its handlers have ended or reached their limits. In a router that is a handler of another router it
    * counts only where that one has no other handler for the event.
@@ -67,7 +67,7 @@ export interface HandlerOptions {
 export interface EventRouter<TEvents = Record<string, JsonObject>> {
   /**
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
-   * At GitLab the action is that of `object_attributes`. A type may contain dots (`invoice.paid`).
+   * GitLab sends the action in `object_attributes`. A type may contain dots (`invoice.paid`).
    *
    * Without an id the handler is identified by the name under which the event came, so names can be added
    * to it and removed.
@@ -230,7 +230,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     await handleAll(handlers, event, context);
   }
 
-  /** Lists the events that have a handler: for all events, those of the router that is their handler. */
+  /** Lists the events that have a handler. If another router handles all events, its list counts. */
   #handles(): readonly HandledEvents[] {
     const named = new Set<string>();
     const inner: HandledEvents[] = [];
@@ -269,7 +269,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
   }
 }
 
-/** Refuses names of which one event can have two, for a handler that they identify. */
+/** Refuses two names that one event can have, for a handler that they identify. */
 function checkNames(names: readonly string[]): void {
   for (const name of names) {
     const type = typeOf(name);

@@ -27,8 +27,8 @@ export type GithubEvents = {
 };
 
 /**
- * The payloads of all forges' events by their type. For a type that several of them send, such as `push`, it is
- * the payload of any of them.
+ * The payloads of all forges' events by their type. A type that several forges send, such as `push`, has the
+ * payload of any of them.
  *
  * @category Types of payloads
  */

@@ -555,7 +555,7 @@ export interface GitlabEvents {
     readonly status_changed_at: string;
     readonly deployment_id: number;
     readonly deployable_id: number | null;
-    /** Null if the deployment is not that of a job. */
+    /** Null if no job has made the deployment. */
     readonly deployable_url: string | null;
     readonly environment: string;
     readonly environment_tier?: string;

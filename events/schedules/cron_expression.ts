@@ -1,7 +1,7 @@
 import { met } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/mod.ts";
 
-/** Names for expressions, of the usual ones. `@reboot` is none: it names no time. */
+/** Names for expressions. `@reboot` is left out: it names no time. */
 const NICKNAMES: ReadonlySet<string> = new Set([
   ...["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"],
 ]);

@@ -18,9 +18,9 @@ import {
  * @category Flows
  */
 export interface Schedule {
-  /** Name, which is the type of its events. */
+  /** Name: the type of its events. */
   readonly name: string;
-  /** Cron expression of five fields, or a name of one such as `@daily`. */
+  /** Cron expression of five fields, or a name such as `@daily`. */
   readonly expression: string;
   /** Time zone of the expression. */
   readonly timeZone: string;

@@ -17,7 +17,7 @@ export interface SlotPayload {
   readonly madeUp: boolean;
 }
 
-/** Types of events have such names. */
+/** Names that types of events may have. */
 const NAME = /^[A-Za-z][\w.:-]{0,99}$/;
 
 /**
@@ -61,8 +61,8 @@ export function slotDelivery(name: string, slot: number, madeUp: boolean): Deliv
 }
 
 /**
- * Runs a schedule at once, beside its slots: by hand, from a route of your own. Each call is an event of its
- * own, which waits for the schedule's events before it.
+ * Runs a schedule at once, beside its slots: by hand, from a route of your own. Each call makes one
+ * more event, which waits for the schedule's events before it.
  *
  * @param store The event store.
  * @param name The schedule's name. If the app has no such schedule, the event is ignored.

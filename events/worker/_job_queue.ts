@@ -54,14 +54,14 @@ export class JobQueue implements JobListener {
   readonly #wake: () => void;
   /** Undefined once it was called. */
   #onStuck: (() => void) | undefined;
-  /** Those whose handlers run past their time limit. */
+  /** Jobs whose handlers run past their time limit. */
   readonly #overdue = new Set<Job>();
   readonly #jobs = new Set<Job>();
-  /** Those that were the first ones of their events. A second one is given back. */
+  /** The first job of each event. A second one is given back. */
   readonly #byId = new Map<string, Job>();
-  /** Ids of those among them that claims have left out. */
+  /** Their ids that claims have left out. */
   readonly #leftOut = new Set<string>();
-  /** Those that wait for a handler, by how they came. */
+  /** Jobs that wait for a handler, by how they came. */
   readonly #claimed: Job[] = [];
   readonly #handedOff: Job[] = [];
   /** Number of the hand-offs, from the first on, whose deliveries have been answered. */
@@ -76,7 +76,7 @@ export class JobQueue implements JobListener {
   #isLate = false;
   /** Number of local hand-offs that are accepted although other events are late. */
   #credit = 0;
-  /** True if the event that was started last was a claimed one. */
+  /** True if the last event started was a claimed one. */
   #wasClaimed = false;
   #stopping = false;
   /** Settled once nothing is leased. */
@@ -130,7 +130,7 @@ export class JobQueue implements JobListener {
   }
 
   /**
-   * Tells whether an event is worked on here, and has a claim made once it is not. Its handler may run
+   * Tells whether an event is worked on here; once it is not, a claim follows. Its handler may run
    * although its lease was lost, and no second one is to run beside it. An event that has no handler here is left to
    * others for a while.
    */

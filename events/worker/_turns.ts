@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers";
 /** Time that handlers may take of a turn of the event loop before everything else gets one, in milliseconds. */
 const SLICE_MS = 10;
 
-/** Share of that time for which no further handler starts then, and the longest such pause, in milliseconds. */
+/** The pause after that, in which no handler starts: its share of the time, and its longest length in milliseconds. */
 const PAUSE_SHARE = 1 / 20;
 const MAX_PAUSE_MS = 50;
 

@@ -110,7 +110,7 @@ export class Upkeep {
 
   /**
    * Goes on with the check of the store. It reads all records, so it takes one page at a time: 500 values in each
-   * length of a lease, which is 60,000 in an hour.
+   * length of a lease, or 60,000 in an hour.
    */
   async #checkSome(now: number): Promise<void> {
     if (!this.#check) {

@@ -39,7 +39,7 @@ const MAX_HANDLES_LENGTH = 30_000;
 export interface VersionsOptions {
   readonly store: EventStore;
   readonly handler: EventHandler;
-  /** Id of this process, which its leases have as their owner. */
+  /** Id of this process: the owner of its leases. */
   readonly owner: string;
   readonly version: string | undefined;
   /** Time for which an event without a handler is put off. */
@@ -50,8 +50,8 @@ export interface VersionsOptions {
 /**
  * The versions of the code that handle the events of a store at the same time, while instances are replaced.
  *
- * Each process notes in the store which events it has handlers for. One that finds no handler for an event reads
- * those notes. If another process has one, the event is put off, without an attempt, for a limited time; otherwise
+ * Each process notes in the store which events it has handlers for. A process without a handler for an event reads
+ * these notes. If another process has one, the event is put off, without an attempt, for a limited time; otherwise
  * it ends as it would without others. What was put off once is put off until that time is over, whatever runs by
  * then: the other process may just be started anew.
  *
@@ -201,14 +201,14 @@ export class Versions {
   }
 }
 
-/** Makes a text that processes with the same handlers share. Those that do not tell share it if their version is the same. */
+/** Makes a text that processes with the same handlers share; without a list of handlers, those of the same version. */
 function identityOf({ handles, version }: Pick<ProcessNote, "version" | "handles">): string {
   return JSON.stringify(handles ?? { version });
 }
 
 type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
 
-/** Checks whether a process may have a handler for an event. One that does not tell may, unless it is of this version. */
+/** Checks whether a process may have a handler for an event. Without a list it may, unless it has this version. */
 function mayHandle(
   note: Note,
   own: Pick<ProcessNote, "version" | "handles">,

@@ -85,7 +85,7 @@ export interface HandlerContext {
    */
   readonly signal: AbortSignal;
   /**
-   * The worker's log, for the handler's own records: `writeLog(log, "info", "labelled")`. It adds the id of
+   * The worker's log, for records of the handler: `writeLog(log, "info", "labelled")`. It adds the id of
    * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
    */
   readonly log: LogSink;
@@ -94,14 +94,14 @@ export interface HandlerContext {
    *
    * Where the store's notifier is `enqueue`, the queue of this KV is the store's: `enqueue` and
    * `listenQueue` throw a `TypeError`, and so does `enqueue` of an operation or of the commit that effects
-   * add to. For a queue of your own, open another KV, with a path of its own.
+   * add to. If you need a queue, open another KV, at another path.
    */
   readonly kv: Deno.Kv;
   /**
    * Adds mutations to the commit that settles the event as done, for effects in the same KV. They happen
    * exactly once, and not at all if the handler fails or the event is cancelled. If one of their checks
-   * does not hold, the attempt fails. So it does if they change a key that begins with the store's namespace, which
-   * in an app is its name: those are the store's own.
+   * does not hold, the attempt fails. So it does if they change a key that begins with the store's namespace, in an
+   * app its name: the store keeps its records there.
    *
    * A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes of the payload, and four
    * for each further event of a batch. Where payloads are kept, it takes up to 10, and none for the payload.
@@ -112,7 +112,7 @@ export interface HandlerContext {
    */
   settleWith(effects: CommitEffects): void;
   /**
-   * Emits an event of the app's own: a follow-up, one of many items, a reminder. It is stored exactly once, in
+   * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
    * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
    * is stored before that with the next `checkpoint`. If the handler fails before, or the event is cancelled,
    * it is not stored at all.
@@ -151,9 +151,9 @@ export interface HandlerContext {
    * An answer that came before is kept for seven days, and taken at once. So use a name that no other question
    * has, such as `event.idempotencyKey("approval")`: the second press of a button would answer the next one.
    *
-   * One event at a time waits for a name, and names are those of the whole store, not of an intake: a button
+   * One event at a time waits for a name. Names belong to the whole store and not to an intake: a button
    * in a chat can answer an event of a forge. A name is answered once for each event: the same call returns
-   * the same result in each later attempt, so several rounds need names of their own. An event waits for one
+   * the same result in each later attempt, so each round needs another name. An event waits for one
    * name at a time. If another of its handlers fails or puts it off meanwhile, that counts, and the event waits
    * in a later attempt. Replaying a dead event that has results begins anew, without them and its progress.
    *
@@ -178,13 +178,13 @@ export interface HandlerContext {
    *
    * @param name The name, a text of 1 to 256 characters.
    * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
-   * @throws {TypeError} If the name is not such a text, the value cannot be written as JSON, or the handler has
+   * @throws {TypeError} If the name is another value, the value cannot be written as JSON, or the handler has
    * ended.
    * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
    */
   wake(name: string, value?: unknown): void;
   /**
-   * Opens a state that outlives the event: what a conversation has come to. What the handler sets is committed
+   * Opens a state that outlives the event, such as the step of a conversation. What the handler sets is committed
    * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
    * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
    * fails with a `StateConflictError`, and is tried again as any other.
@@ -194,7 +194,7 @@ export interface HandlerContext {
    *
    * @typeParam TValue The type of its value. It is not checked.
    * @param key The key, of up to 256 characters: `chat/42`.
-   * @param options The intake whose states are meant: by default that of the event.
+   * @param options The intake that the state belongs to: by default the event's.
    * @returns The state as it is stored, the same object for each call.
    * @throws {TypeError} If the key is not a text, or the handler has ended.
    * @throws {RangeError} If the key is too long, or it would be the fourth state.
@@ -278,8 +278,8 @@ export class GiveUpError extends Error {
 }
 
 /**
- * Thrown by a handler to put its event off, such as until a rate limit is over or a lock is free. That is no
- * failure. The attempt does not count, and the event is due again after the delay. It keeps its place in its
+ * Thrown by a handler to put its event off, such as until a rate limit is over or a lock is free. This does
+ * not count as a failure or an attempt, and the event is due again after the delay. It keeps its place in its
  * ordering group, which waits for it.
  *
  * The parts that are noted as done stay so, and effects of `settleWith` are not committed. Seven days after
@@ -330,7 +330,7 @@ export class RetryLaterError extends Error {
 }
 
 /**
- * Thrown by `waitFor` to end the handler, because its event has to wait. It is no failure. Code that catches
+ * Thrown by `waitFor` to end the handler, because its event has to wait. The attempt has not failed. Code that catches
  * errors should let it pass; if it does not, the event is parked all the same.
  *
  * @category Flows
@@ -361,7 +361,7 @@ const PUT_OFF_CHECKS = {
 
 const NONE: readonly WebhookEvent[] = Object.freeze([]);
 
-/** Thrown in the place of an error that puts an event off before any handler has begun with it. */
+/** Replaces an error that puts an event off before any handler has begun with it. */
 export class PutOffUnbegun extends RetryLaterError {
   /** @param error The error. */
   constructor(error: RetryLaterError) {
@@ -369,7 +369,7 @@ export class PutOffUnbegun extends RetryLaterError {
   }
 }
 
-/** Thrown by a router of whose handlers some have put the event off, and others have failed. */
+/** Thrown by a router if some of its handlers have put the event off, and others have failed. */
 export class FailedAndPutOff extends AggregateError {
   /** Longest delay that the others have asked for, in milliseconds. */
   readonly afterMs: number;
@@ -432,7 +432,7 @@ export function isUnhandled(error: unknown): error is NoHandler | NoSource {
   return error instanceof NoSource || (error instanceof NoHandler && !error.isLeftOut);
 }
 
-/** Thrown in the place of that error to put the event off, because another process has a handler for it. */
+/** Replaces that error to put the event off, because another process has a handler for it. */
 export class HandledElsewhere extends RetryLaterError {
   /**
    * @param cause The error.

@@ -65,7 +65,7 @@ export class HandlerRun {
   #states: HandlerStates | undefined;
   /** Set once the event has to wait for this run, whatever the handler makes of the error. */
   #parked: ParkedError | undefined;
-  /** Its waits and checkpoints so far, and those of runs within it, awaited or not. */
+  /** The waits and checkpoints so far, its own and of runs within it, awaited or not. */
   #calls: Promise<unknown> | undefined;
   #hasEnded = false;
 
@@ -100,7 +100,7 @@ export class HandlerRun {
   /**
    * Makes the context of the handler.
    *
-   * @param around The context that it adds to: the parts that all handlers of the event share, or that of a router.
+   * @param around The context that it adds to: what all handlers of the event share, or the context of a router.
    * @param progress The names of all parts that are done.
    */
   contextIn<TContext extends SharedContext>(

@@ -30,13 +30,13 @@ interface StatesOptions {
 }
 
 /**
- * The states that a handler has opened. Those that it has changed become effects of the commit that settles
+ * The states that a handler has opened. The changed ones become effects of the commit that settles
  * its event: each is written, and its version checked, so of two that change the same one the second fails.
- * One that is only read is not checked.
+ * A state that is only read is not checked.
  *
- * A router gives each of its handlers states of their own. What a handler changes is committed when that
+ * Each handler of a router has its own states. What a handler changes is committed when that
  * handler is noted as done. The last one hands its changes to the states of the whole event, which settle
- * with it; there they meet those of a handler that has called the router.
+ * with it; there they meet the states of a handler that has called the router.
  */
 export class HandlerStates {
   readonly #options: StatesOptions;

@@ -3,7 +3,7 @@ import { type Timeout, Timeouts } from "../../core/timeouts.ts";
 /** Shortest time between two log records about a handler that runs past its time limit. */
 const REMIND_MS = 60_000;
 
-/** The time limit of an attempt: the worker's, unless a router sets the longest of those of its handlers that run. */
+/** The time limit of an attempt: the worker's, or the longest among a router's handlers that run. */
 export class TimeLimit {
   /** True once it was reached. It does not change then. */
   isReached = false;

@@ -75,9 +75,9 @@ export interface WorkerOptions {
    */
   readonly onStuck?: (() => void) | undefined;
   /**
-   * Has an event stored for each event that dies by failure, in the same commit: of the type and the source
-   * `dead`, with a {@linkcode DeadEvent}. Events that are cancelled are not reported, and neither is one that
-   * reports another. In an app, `bot.onDead` sets this.
+   * Stores an event for each event that dies by failure, in the same commit: of the type and the source
+   * `dead`, with a {@linkcode DeadEvent}. Events that are cancelled are not reported, and neither are these
+   * reports. In an app, `bot.onDead` sets this.
    *
    * @default {false}
    */
