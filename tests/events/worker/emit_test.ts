@@ -13,7 +13,6 @@ import {
   type EventStore,
   GiveUpError,
   startWorker,
-  type WorkerOptions,
 } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
 import { NoTurnError } from "../../../events/store/event_store.ts";
@@ -428,16 +427,6 @@ Deno.test("reportDead has an event handled for one whose lease expired too often
   await until(() => deaths.length > 0);
   await worker.stop();
   assertEquals(deaths, ["d1"]);
-});
-
-Deno.test("startWorker() refuses a wrong 'reportDead'", async () => {
-  await using sut = await memoryStore();
-  const options = { reportDead: 1 } as unknown as WorkerOptions;
-  await assertRejects(
-    async () => await startWorker(sut.store, () => {}, options).stop(),
-    TypeError,
-    "Cannot start the worker: 'reportDead' must be true or false, got 1",
-  );
 });
 
 Deno.test("a settlement that has had no turn is tried again, and its handler is not", async () => {

@@ -19,7 +19,7 @@ import {
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { assertWithin } from "../../_within.ts";
 import { recordKey } from "../store/_events.ts";
-import { memoryStore, testStore } from "../store/_stores.ts";
+import { memoryStore, type StoreUnderTest, testStore } from "../store/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 import { changeValue } from "../store/_values.ts";
 
@@ -700,65 +700,55 @@ Deno.test("stop() gives back at once what handlers give up when their signal abo
   assertGreaterOrEqual(Date.now(), record.dueAt!);
 });
 
+/** Starts a worker whose handler has an event in hand until it is told to end. */
+async function held({ store }: StoreUnderTest) {
+  const [hold, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const handler = () => (started.resolve(), hold.promise);
+  const worker = startWorker(store, handler, { log: () => {} });
+  await store.accept(delivery("d1"));
+  await started.promise;
+  return { worker, end: hold.resolve, state: async () => (await store.get("d1"))?.state };
+}
+
 Deno.test("stop() gives back what a handler holds past the grace, and it cannot settle", async () => {
   await using sut = await memoryStore();
-  const hold = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  const handler = () => (started.resolve(), hold.promise);
-  const worker = startWorker(sut.store, handler, { log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  await started.promise;
+  const { worker, end, state } = await held(sut);
   await worker.stop({ graceMs: 10 });
-  assertEquals((await sut.store.get("d1"))?.state, "queued");
-  hold.resolve();
+  assertEquals(await state(), "queued");
+  end();
   await later(20);
-  assertEquals((await sut.store.get("d1"))?.state, "queued");
+  assertEquals(await state(), "queued");
 });
 
 Deno.test("stop() called twice at once resolves both times once the handlers are through", async () => {
   await using sut = await memoryStore();
-  const hold = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  const handler = () => (started.resolve(), hold.promise);
-  const worker = startWorker(sut.store, handler, { log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  await started.promise;
+  const { worker, end, state } = await held(sut);
   const stops = Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 60_000 })]);
-  hold.resolve();
+  end();
   await withDeadline(stops, 5_000);
-  assertEquals((await sut.store.get("d1"))?.state, "done");
+  assertEquals(await state(), "done");
 });
 
 Deno.test("stop() waits for as long as asked, even for ever", async () => {
   await using sut = await memoryStore();
-  const hold = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  const handler = () => (started.resolve(), hold.promise);
-  const worker = startWorker(sut.store, handler, { log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  await started.promise;
+  const { worker, end, state } = await held(sut);
   const stopped = worker.stop({ graceMs: Infinity });
   await later(50);
-  hold.resolve();
+  end();
   await stopped;
-  assertEquals((await sut.store.get("d1"))?.state, "done");
+  assertEquals(await state(), "done");
 });
 
 Deno.test("stop() resolves when another one has given all back", async () => {
   await using sut = await memoryStore();
-  const hold = Promise.withResolvers<void>();
-  const started = Promise.withResolvers<void>();
-  const handler = () => (started.resolve(), hold.promise);
-  const worker = startWorker(sut.store, handler, { log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  await started.promise;
+  const { worker, end, state } = await held(sut);
   await withDeadline(
     Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 10 })]),
     5_000,
   );
   await withDeadline(worker.stop({ graceMs: 60_000 }), 5_000);
-  assertEquals((await sut.store.get("d1"))?.state, "queued");
-  hold.resolve();
+  assertEquals(await state(), "queued");
+  end();
 });
 
 Deno.test("poll() resolves once the KV is closed, although a handler runs", async () => {
@@ -813,23 +803,18 @@ Deno.test("poll() waits for what is tried again while it looks at the schedule",
 
 Deno.test("startWorker() refuses options that make no sense", async () => {
   await using sut = await memoryStore();
-  for (
-    const options of [
-      { concurrency: 0 },
-      { concurrency: 1.5 },
-      { leaseMs: -1 },
-      { leaseMs: 1e10 },
-      { pollMs: NaN },
-      { retry: { maxAttempts: 0 } },
-      { retry: { minDelayMs: NaN } },
-    ]
-  ) {
-    assertThrows(
-      () => startWorker(sut.store, () => {}, options),
-      RangeError,
-      "Cannot start the worker",
-    );
+  const table: readonly object[] = [
+    ...[0, 1.5].map((concurrency) => ({ concurrency })),
+    ...[-1, 1e10].map((leaseMs) => ({ leaseMs })),
+    ...[0, -1, 1.5, Infinity].map((timeoutMs) => ({ timeoutMs })),
+    ...[{ pollMs: NaN }, { retry: { maxAttempts: 0 } }, { retry: { minDelayMs: NaN } }],
+  ];
+  for (const options of table) {
+    const start = () => startWorker(sut.store, () => {}, options);
+    assertThrows(start, RangeError, "Cannot start the worker");
   }
+  const start = () => startWorker(sut.store, () => {}, { reportDead: 1 } as object);
+  assertThrows(start, TypeError, "'reportDead' must be true or false, got 1");
 });
 
 Deno.test("startWorker() tries an event again whose handler throws what cannot be looked at", async () => {
