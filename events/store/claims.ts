@@ -195,3 +195,22 @@ export function renewed(record: EventRecord, leaseMs: number, now: number): Even
   const until = now + leaseMs;
   return { ...record, lease: { owner, until, ms: leaseMs, startedAt }, dueAt: until };
 }
+
+/**
+ * Checks whether a record is still leased as it was, whatever else of it has changed.
+ *
+ * @param held The record under the lease.
+ * @param record The record now; undefined if there is none.
+ * @returns True if it is the same attempt under the same lease.
+ */
+export function isSameLease(
+  held: EventRecord,
+  record: EventRecord | undefined,
+): record is EventRecord {
+  return record?.state === "running" &&
+    record.run === held.run && record.attempt === held.attempt &&
+    record.lease?.owner === held.lease?.owner &&
+    record.lease?.startedAt === held.lease?.startedAt &&
+    // An event that was purged and sent again within a millisecond has the same key.
+    record.payload?.id === held.payload?.id;
+}

@@ -110,18 +110,19 @@ export function parked(record: EventRecord, { name, timeoutMs }: Wait, now: numb
  * Wakes a parked event: it is due at once.
  *
  * @param record The record.
- * @param result The result of its wait.
+ * @param result The result of its wait; undefined if it has none, and its handler is to wait anew.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
 export function unparked(
   { waitingFor, ...record }: EventRecord,
-  result: EndedWait,
+  result: EndedWait | undefined,
   now: number,
 ): EventRecord {
   const { since = now, until = now } = waitingFor ?? {};
-  const after = planning(record, Math.max(0, Math.min(result.at, until) - since));
-  return waited({ ...after, state: "queued", dueAt: now, delayMs: 0 }, result);
+  const after = planning(record, Math.max(0, Math.min(result?.at ?? now, until) - since));
+  const due: EventRecord = { ...after, state: "queued", dueAt: now, delayMs: 0 };
+  return result ? waited(due, result) : due;
 }
 
 /**

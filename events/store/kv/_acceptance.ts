@@ -1,50 +1,49 @@
 import { met } from "../../../core/check_options.ts";
 import type { Delivery } from "../delivery.ts";
-import type { EventRecord, PayloadRef } from "../event_record.ts";
+import type { EventRecord } from "../event_record.ts";
 import type { AcceptOptions, AcceptResult } from "../event_store.ts";
-import {
-  accepted,
-  checkReplayWindow,
-  eventIdOf,
-  inIntake,
-  redelivered,
-  replayed,
-} from "../arrival.ts";
-import { removeOld, writeNew } from "./_apply.ts";
-import { GroupIntake } from "./_group_intake.ts";
-import { type Found, type Known, lookUp, setId, type StoreKeys } from "./_layout.ts";
+import { accepted, checkReplayWindow, eventIdOf, redelivered, replayed } from "../arrival.ts";
+import { joined } from "../claims.ts";
+import { isEventId, isTime, wrongMemberOf } from "../record_shape.ts";
+import { encodeValue } from "../value_codec.ts";
+import { removeOld } from "./_apply.ts";
+import type { GroupIntake } from "./_group_intake.ts";
+import { type Found, type Known, lookUp, UndecodableError } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { cutKey } from "./_ordering_groups.ts";
-import { wrongMemberOf } from "../record_shape.ts";
 import type { StoreParts } from "./_parts.ts";
-import {
-  discardUpload,
-  fitsOneCommit,
-  lastPartOf,
-  newPayloadRef,
-  setChunks,
-  type Upload,
-  upload,
-} from "./_payload.ts";
-import { firstIdOf } from "./_replay_window.ts";
-import { untilDone, Write } from "./_write.ts";
+import { fitsOneCommit, newPayloadRef, withUpload } from "./_payload.ts";
+import { isUndecodable, read } from "./_reads.ts";
+import { addEvent, untilDone, Write } from "./_write.ts";
 
 /** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
 
+/**
+ * The time for which an event that is not there may still be on its way into the store, which an intake
+ * gives 5 s: after that its process has died, or the store did not take it.
+ */
+const PENDING_MS = 6_000;
+
+/** The time by which the clocks of two machines may differ. */
+const CLOCK_SLACK_MS = 1_000;
+
+/** The event as which a document came first. */
+interface FirstSeen {
+  readonly id: string;
+  /** The time at which it came, milliseconds since the epoch. */
+  readonly at: number;
+}
+
 /** The ways into a store: new deliveries, each id once, and dead events that are replayed. */
 export class Acceptance {
   readonly #parts: StoreParts;
-  readonly #kv: Deno.Kv;
-  readonly #keys: StoreKeys;
-  readonly #groupIntake: GroupIntake;
+  readonly #joins: GroupIntake;
   readonly #recent = new RecentIds();
 
-  constructor(parts: StoreParts) {
+  constructor(parts: StoreParts, joins: GroupIntake) {
     this.#parts = parts;
-    this.#kv = parts.kv;
-    this.#keys = parts.keys;
-    this.#groupIntake = new GroupIntake(parts);
+    this.#joins = joins;
   }
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
@@ -59,13 +58,20 @@ export class Acceptance {
       if (first !== null) return { id: first, duplicate: true };
     }
     const record = accepted(delivery, id, payload, Date.now());
-    if (!fitsOneCommit(payload)) return await this.#acceptLarge(record, payload, delivery);
+    const isLarge = !fitsOneCommit(payload);
     let found: Found = { entry: null, versionstamp: null };
-    if (this.#recent.has(id)) {
+    if (isLarge || this.#recent.has(id)) {
       found = await this.#lookUp(id);
       if (isLive(found)) return { id, duplicate: true };
     }
-    return await this.#acceptWith(record, found, delivery);
+    if (!isLarge) return await this.#acceptWith(record, found, delivery);
+    return await withUpload(
+      this.#parts,
+      payload,
+      delivery.body,
+      (addRest) => this.#acceptWith(record, found, delivery, addRest),
+      ({ duplicate }) => !duplicate,
+    );
   };
 
   /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
@@ -77,35 +83,16 @@ export class Acceptance {
       const { record, versionstamp, entry } = await this.#lookUp(id);
       if (record?.state !== "dead" && record?.state !== "done") return false;
       if (!isMeant(record)) return false;
-      const write = new Write().check({ key: this.#keys.event(record), versionstamp });
+      const write = new Write().check({ key: this.#parts.keys.event(record), versionstamp });
       const isDone = record.state === "done";
       const payload = isDone ? await this.#parts.kept.take(write, record) : record.payload;
       if (!payload) return false;
       // The id of a done event is forgotten after a while, and may be another event's by then.
-      if (isDone) write.check({ key: this.#keys.id(id), versionstamp: entry });
+      if (isDone) write.check({ key: this.#parts.keys.id(id), versionstamp: entry });
       const after = replayed(record, Date.now(), payload);
       removeOld(write, this.#parts, record, after);
-      return await this.#inGroup(after, record.orderingKey, write) || undefined;
+      return await this.#store(after, record.orderingKey, write) || undefined;
     });
-
-  /** Writes a payload ahead of its event, unless the event's id is known already. */
-  async #acceptLarge(
-    record: EventRecord,
-    payload: PayloadRef,
-    delivery: Delivery,
-  ): Promise<AcceptResult> {
-    const { id, receivedAt } = record;
-    const found = await this.#lookUp(id);
-    if (isLive(found)) return { id, duplicate: true };
-    const { body } = delivery;
-    const mark: Upload = await upload(this.#parts, payload, body, receivedAt);
-    const result = await this.#acceptWith(record, found, delivery, (write) => {
-      write.check(mark).delete(mark.key);
-      setChunks(write, this.#keys, payload, body, lastPartOf(payload));
-    });
-    if (result.duplicate) await discardUpload(this.#parts, payload, mark);
-    return result;
-  }
 
   /** Makes an event visible. If a dead event has the same id, the new one replaces it. */
   async #acceptWith(
@@ -124,7 +111,7 @@ export class Acceptance {
       if (found.record?.state === "done") await this.#parts.kept.drop(write, found.record);
       addContent?.(write);
       const { orderingKey = null } = delivery;
-      if (await this.#inGroup(after, orderingKey, write, delivery, since)) {
+      if (await this.#store(after, orderingKey, write, delivery, since)) {
         this.#recent.add(id);
         return { id, duplicate: false };
       }
@@ -135,33 +122,34 @@ export class Acceptance {
 
   /** Begins a write that replaces the stored event, if there is one. */
   #replacing({ entry, record, versionstamp }: Found, after: EventRecord): Write {
-    const write = new Write().check({ key: this.#keys.id(after.id), versionstamp: entry });
+    const write = new Write().check({ key: this.#parts.keys.id(after.id), versionstamp: entry });
     if (versionstamp === null) return write;
     if (!record) {
       throw new Error(`Cannot accept the delivery: the record of event ${after.id} is unreadable`);
     }
-    write.check({ key: this.#keys.event(record), versionstamp });
+    write.check({ key: this.#parts.keys.event(record), versionstamp });
     removeOld(write, this.#parts, record, after);
     return write;
   }
 
   #lookUp(id: string): Promise<Found> {
-    return lookUp(this.#kv, this.#keys, id);
+    return lookUp(this.#parts.kv, this.#parts.keys, id);
   }
 
   /** Commits an event, in the group of its ordering key if it has one. */
-  #inGroup(
+  #store(
     record: EventRecord,
-    orderingKey: string | null,
+    key: string | null,
     write: Write,
     delivery?: Delivery,
     since?: number,
   ): Promise<boolean> {
-    if (orderingKey === null) return this.#tryCommit(record, write, delivery);
-    const cut = cutKey(orderingKey);
-    return this.#groupIntake.join(inIntake(record.intake, cut), {
-      ...{ record, orderingKey: cut, base: write, since },
-      add: (write, record) => this.#addTo(write, record, delivery),
+    if (key === null) return this.#tryCommit(record, write, delivery);
+    const orderingKey = cutKey(key);
+    return this.#joins.join({
+      ...{ record, orderingKey, base: write, since },
+      add: (write, position, isFirst) =>
+        this.#addTo(write, joined(record, orderingKey, position, isFirst), delivery),
     });
   }
 
@@ -183,18 +171,13 @@ export class Acceptance {
   #addTo(write: Write, record: EventRecord, delivery?: Delivery): LocalHandOff | undefined {
     const handOff = delivery && LocalHandOff.of(this.#parts, record, delivery);
     if (handOff?.isSmall) write.lease(handOff, delivery!.body.byteLength);
-    else this.#add(write, handOff?.record ?? { ...record, idKept: true }, delivery);
+    else {
+      const isUploaded = record.payload !== null && !fitsOneCommit(record.payload);
+      const body = isUploaded ? undefined : delivery?.body;
+      addEvent(write, this.#parts, handOff?.record ?? { ...record, idKept: true }, body);
+    }
     write.notifies ||= !handOff && record.dueAt !== null && record.dueAt <= Date.now();
     return handOff;
-  }
-
-  #add(write: Write, record: EventRecord, delivery: Delivery | undefined): void {
-    const { payload } = record;
-    if (delivery && payload && fitsOneCommit(payload)) {
-      setChunks(write, this.#keys, payload, delivery.body);
-    }
-    writeNew(write, this.#parts, record);
-    setId(write, this.#keys, this.#parts.retentionMs, record);
   }
 }
 
@@ -234,4 +217,60 @@ function checkTypes(delivery: Delivery): void {
       met(delivery[wrong])
     }`,
   );
+}
+
+/**
+ * Finds the earlier event with the same document, or remembers a new document. The signature of most
+ * forges covers the body alone, so a captured delivery can be sent again under a fresh id.
+ *
+ * @param parts The store.
+ * @param delivery The delivery that brings the document.
+ * @param id The id of its event.
+ * @param windowMs The time for which the document is remembered, in milliseconds.
+ * @returns The id of another event with this document that has not died; null if the document is new, or
+ * comes again under its id.
+ */
+async function firstIdOf(
+  parts: StoreParts,
+  delivery: Delivery,
+  id: string,
+  windowMs: number,
+): Promise<string | null> {
+  const { kv, keys, marks } = parts;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", delivery.body));
+  const key = keys.content(delivery.intake ?? "", digest);
+  return await untilDone(async () => {
+    const seen = await read(kv, key);
+    if (isUndecodable(seen)) {
+      throw new UndecodableError("the note of a document in the replay window");
+    }
+    const first = isFirstSeen(seen.value) ? seen.value : undefined;
+    const ageMs = first && Date.now() - first.at;
+    // A time by a clock that was ahead does not count.
+    if (first && ageMs! > -CLOCK_SLACK_MS && ageMs! < windowMs) {
+      if (first.id === id) return null;
+      const isStored = await hasBecomeEvent(parts, first);
+      if (isStored) return first.id;
+      if (isStored === undefined) return undefined;
+    }
+    const now: FirstSeen = { id, at: Date.now() };
+    const operation = kv.atomic().set(key, encodeValue(now), { expireIn: windowMs });
+    const result = await marks.commit(operation, [seen]);
+    return result.ok ? null : undefined;
+  });
+}
+
+/** Checks whether it has become an event that has not died; undefined while it may still become one. */
+async function hasBecomeEvent(
+  { kv, keys }: StoreParts,
+  { id, at }: FirstSeen,
+): Promise<boolean | undefined> {
+  const found = await lookUp(kv, keys, id);
+  if (found.versionstamp !== null) return isLive(found) || !found.record;
+  return Date.now() - at < PENDING_MS ? undefined : false;
+}
+
+function isFirstSeen(value: unknown): value is FirstSeen {
+  const { id, at } = Object(value);
+  return isEventId(id) && isTime(at);
 }

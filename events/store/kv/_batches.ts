@@ -1,8 +1,35 @@
+/**
+ * Batches: events of one ordering group that a handler gets together. An event whose delivery asks for it
+ * waits as the first one of its group until no other has joined for a while. When it is leased for the first
+ * time, its record notes the position up to which the others belong to it, so that each attempt is at the
+ * same events. What joins later is for the next batch.
+ *
+ * Only the first event is leased, retried, put off or released. The others stay as they are, queued and off
+ * the schedule, until the commit that settles the first one settles them in the same way. It checks the
+ * group and not each of them: any other change of theirs changes the group too.
+ *
+ * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
+ * one commit, some of the others die before, in commits of their own which check that the first one is still the
+ * same. The latest one is never among them, because its id is part of the idempotency key. If the process dies in
+ * between, the rest is handled or dies by itself.
+ *
+ * An event of another type or action ends a batch, since it has handlers of its own. So does an event with
+ * other progress, from an earlier run, and one that cannot be read.
+ *
+ * @module
+ */
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
 import { BRIEF_BYTES, jsonBytes, progressBytes } from "../record_notes.ts";
-import { type Group, MAX_BATCH, type Member, OrderingGroups } from "./_ordering_groups.ts";
+import {
+  behindFirst,
+  firstInGroup,
+  type Group,
+  MAX_BATCH,
+  type Member,
+  readGroup,
+} from "./_ordering_groups.ts";
 import type { StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 
@@ -42,102 +69,88 @@ const MAX_AHEAD = 25;
 const encoder = new TextEncoder();
 
 /**
- * Batches: events of one ordering group that a handler gets together. An event whose delivery asks for it
- * waits as the first one of its group until no other has joined for a while. When it is leased for the first
- * time, its record notes the position up to which the others belong to it, so that each attempt is at the
- * same events. What joins later is for the next batch.
+ * Determines the batch of the first event of a group, unless it has to wait.
  *
- * Only the first event is leased, retried, put off or released. The others stay as they are, queued and off
- * the schedule, until the commit that settles the first one settles them in the same way. It checks the
- * group and not each of them: any other change of theirs changes the group too.
- *
- * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
- * one commit, some of the others die before, in commits of their own which check that the first one is still the
- * same. The latest one is never among them, because its id is part of the idempotency key. If the process dies in
- * between, the rest is handled or dies by itself.
- *
- * An event of another type or action ends a batch, since it has handlers of its own. So does one of which
- * other parts are done, from an earlier run, and one that cannot be read.
+ * @param parts The store.
+ * @param record The record of the first event, which is due.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record with its batch, or with a later time in the schedule.
  */
-export class Batches {
-  readonly #parts: StoreParts;
-  readonly #orderingGroups: OrderingGroups;
-
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
-    this.#orderingGroups = new OrderingGroups(parts);
+export async function beginBatch(
+  parts: StoreParts,
+  record: EventRecord,
+  now: number,
+): Promise<EventRecord> {
+  const { next, joinedAt } = await readGroup(parts, record.group!.key);
+  const waitMs = waitOf(record, next, joinedAt, now);
+  if (waitMs > 0) return waiting(record, waitMs, next, now);
+  const behind = await behindFirst(parts, record.group!, next, MAX_BATCH - 1);
+  let { position: last } = record.group!;
+  let [events, bytes, dyingBytes] = [1, record.payload?.size ?? 0, 0];
+  let keyBytes = record.payload ? keyBytesOf(parts.keys, record) : 0;
+  for (const member of behind) {
+    if (!belongsTo(record, member)) break;
+    bytes += member.record!.payload!.size;
+    dyingBytes += dyingBytesOf(member.record!, record);
+    keyBytes += keyBytesOf(parts.keys, member.record!);
+    if (bytes > MAX_PAYLOAD_BYTES || dyingBytes > MAX_DYING_BYTES) break;
+    if (keyBytes > MAX_KEY_BYTES) break;
+    last = member.position;
+    events++;
   }
+  return batched(record, { last, events });
+}
 
-  /**
-   * Determines the batch of the first event of a group, unless it has to wait.
-   *
-   * @param record The record of the first event, which is due.
-   * @param now The time, milliseconds since the epoch.
-   * @returns The record with its batch, or with a later time in the schedule.
-   */
-  async begin(record: EventRecord, now: number): Promise<EventRecord> {
-    const { next, joinedAt } = await this.#orderingGroups.read(record.group!.key);
-    const waitMs = waitOf(record, next, joinedAt, now);
-    if (waitMs > 0) return waiting(record, waitMs, next, now);
-    const behind = await this.#orderingGroups.behind(record.group!, next, MAX_BATCH - 1);
-    let { position: last } = record.group!;
-    let [events, bytes, dyingBytes] = [1, record.payload?.size ?? 0, 0];
-    let keyBytes = record.payload ? keyBytesOf(this.#parts.keys, record) : 0;
-    for (const member of behind) {
-      if (!belongsTo(record, member)) break;
-      bytes += member.record!.payload!.size;
-      dyingBytes += dyingBytesOf(member.record!, record);
-      keyBytes += keyBytesOf(this.#parts.keys, member.record!);
-      if (bytes > MAX_PAYLOAD_BYTES || dyingBytes > MAX_DYING_BYTES) break;
-      if (keyBytes > MAX_KEY_BYTES) break;
-      last = member.position;
-      events++;
-    }
-    return batched(record, { last, events });
-  }
+/** Reads the other events of a batch, in their order. One that was cancelled meanwhile is left out. */
+export async function membersOf(
+  parts: StoreParts,
+  { record: { group, batch } }: Pick<Lease, "record">,
+): Promise<EventRecord[]> {
+  if (!group || !batch || batch.last <= group.position) return [];
+  const behind = await behindFirst(parts, group, batch.last, MAX_BATCH - 1);
+  return behind.flatMap(({ record, isThere }) => isThere ? [record!] : []);
+}
 
-  /** Reads the other events of a batch, in their order. One that was cancelled meanwhile is left out. */
-  async members({ record: { group, batch } }: Pick<Lease, "record">): Promise<EventRecord[]> {
-    if (!group || !batch || batch.last <= group.position) return [];
-    const behind = await this.#orderingGroups.behind(group, batch.last, MAX_BATCH - 1);
-    return behind.flatMap(({ record, isThere }) => isThere ? [record!] : []);
-  }
+/**
+ * Chooses the events of a batch that die in a commit before the one in which the first one dies.
+ *
+ * @param parts The store.
+ * @param lease The first event.
+ * @param after Its record after.
+ * @returns These, and the group as it was before; undefined if there are none.
+ */
+export async function dyingAhead(
+  parts: StoreParts,
+  { record }: Pick<Lease, "record">,
+  after: EventRecord,
+): Promise<{ readonly group: Group; readonly members: readonly EventRecord[] } | undefined> {
+  if (!after.progress || !record.batch) return undefined;
+  const bytes = progressBytes(after.progress);
+  const room = Math.floor(MAX_PROGRESS_BYTES / bytes);
+  if (record.batch.events - 1 <= room) return undefined;
+  const group = await readGroup(parts, record.group!.key);
+  const members = await membersOf(parts, { record });
+  const atOnce = Math.min(MAX_AHEAD, Math.floor(MAX_PROGRESS_BYTES_AHEAD / bytes));
+  const count = Math.min(members.length - room, atOnce);
+  return count > 0 ? { group, members: members.slice(0, count) } : undefined;
+}
 
-  /**
-   * Chooses the events of a batch that die in a commit before the one in which the first one dies.
-   *
-   * @param lease The first event.
-   * @param after Its record after.
-   * @returns These, and the group as it was before; undefined if there are none.
-   */
-  async dyingAhead(
-    { record }: Pick<Lease, "record">,
-    after: EventRecord,
-  ): Promise<{ readonly group: Group; readonly members: readonly EventRecord[] } | undefined> {
-    if (!after.progress || !record.batch) return undefined;
-    const bytes = progressBytes(after.progress);
-    const room = Math.floor(MAX_PROGRESS_BYTES / bytes);
-    if (record.batch.events - 1 <= room) return undefined;
-    const group = await this.#orderingGroups.read(record.group!.key);
-    const members = await this.members({ record });
-    const atOnce = Math.min(MAX_AHEAD, Math.floor(MAX_PROGRESS_BYTES_AHEAD / bytes));
-    const count = Math.min(members.length - room, atOnce);
-    return count > 0 ? { group, members: members.slice(0, count) } : undefined;
-  }
-
-  /**
-   * Reads the first event of the batch that another one belongs to.
-   *
-   * @param record The record of the other one.
-   * @returns The first event; undefined if the other one is in no batch, or is its first one.
-   */
-  async firstOf({ group, dueAt }: EventRecord): Promise<Lease | undefined> {
-    if (!group || dueAt !== null) return undefined;
-    const first = await this.#orderingGroups.first(group.key);
-    const { record, versionstamp } = first ?? {};
-    const isIn = first?.isThere && group.position <= (record?.batch?.last ?? -1);
-    return isIn ? { record: record!, versionstamp: versionstamp! } : undefined;
-  }
+/**
+ * Reads the first event of the batch that another one belongs to.
+ *
+ * @param parts The store.
+ * @param record The record of the other one.
+ * @returns The first event; undefined if the other one is in no batch, or is its first one.
+ */
+export async function firstOf(
+  parts: StoreParts,
+  { group, dueAt }: EventRecord,
+): Promise<Lease | undefined> {
+  if (!group || dueAt !== null) return undefined;
+  const first = await firstInGroup(parts, group.key);
+  const { record, versionstamp } = first ?? {};
+  const isIn = first?.isThere && group.position <= (record?.batch?.last ?? -1);
+  return isIn ? { record: record!, versionstamp: versionstamp! } : undefined;
 }
 
 /** Calculates for how long the first event of a group has to wait until it is quiet, in milliseconds. */
@@ -148,7 +161,7 @@ function waitOf(
   now: number,
 ): number {
   const { quietMs, maxWaitMs, since, waitedMs } = quiet!;
-  // Without a look at a clock: nobody has joined since the wait began that is over now.
+  // Nobody joined during the wait, so no clock is needed.
   if (quiet!.next === next) return 0;
   const quietFor = joinedAt === undefined ? 0 : Math.max(0, now - joinedAt);
   return Math.max(0, Math.min(quietMs - quietFor, maxWaitMs - Math.max(now - since, waitedMs)));

@@ -7,7 +7,7 @@ import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { applyChange } from "./_apply.ts";
 import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
-import { OrderingGroups } from "./_ordering_groups.ts";
+import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
   type Entry,
@@ -82,7 +82,7 @@ export class StoreCheck {
         yield { read: page.length, findings: await Promise.all(unreadable) };
       }
     }
-    if (this.#discards) await new OrderingGroups(this.#parts).repair();
+    if (this.#discards) await repairGroups(this.#parts);
     for await (const page of this.#pages(keys.events)) {
       yield { read: page.length, findings: await this.#checkEvents(page) };
     }

@@ -2,18 +2,18 @@ import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { ClaimOptions, Lease } from "../event_store.ts";
 import { isEventRef } from "../record_shape.ts";
-import { beginsBatch } from "../claims.ts";
+import { beginsBatch, joinedLate } from "../claims.ts";
 import { isCancelRequested } from "../record_notes.ts";
-import { cancelled, unparked } from "../settlement.ts";
-import { applyChange } from "./_apply.ts";
-import { Batches } from "./_batches.ts";
+import { cancelled } from "../settlement.ts";
+import { applyChange, type ChangeOptions, leaseOf, startOfJoining } from "./_apply.ts";
+import { beginBatch } from "./_batches.ts";
+import type { GroupIntake } from "./_group_intake.ts";
 import type { StoreKeys } from "./_layout.ts";
-import { OrderingGroups, POSTPONE_MS } from "./_ordering_groups.ts";
+import { firstInGroup, leaveGroup, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import { read } from "./_reads.ts";
 import { isUnreadable, type Known } from "./_layout.ts";
-import { joinLimit, LateJoins } from "./_late_joins.ts";
 import {
   deferEntry,
   type Due,
@@ -25,10 +25,10 @@ import {
   readDue,
   type Schedule,
 } from "./_schedule.ts";
-import { Waits } from "./_waits.ts";
-import { isTooMuch, Write } from "./_write.ts";
+import { endOfWait } from "./_waits.ts";
+import { isTooMuch, LeasedRecord, Write, writeNew } from "./_write.ts";
 
-/** The time that a refusal for a commit's size takes at most: what takes longer is the KV's failure. */
+/** A size refusal is fast; anything slower is a failure of the KV. In milliseconds. */
 const SLOW_MS = 1_000;
 
 /** The number of times in a row that an event fails to be leased before that counts as its own fault. */
@@ -50,6 +50,8 @@ const MAX_JOIN_MS = 200;
 interface Claiming extends ClaimOptions {
   /** Set once events have joined their groups. */
   hasJoined: boolean;
+  /** The number of events of the current page that may be leased when they join their groups. */
+  room: number;
 }
 
 /** Events that are leased together. */
@@ -78,29 +80,24 @@ export class Claims {
   readonly #parts: StoreParts;
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
-  readonly #orderingGroups: OrderingGroups;
-  readonly #batches: Batches;
+  readonly #joins: GroupIntake;
   readonly #schedule: Schedule;
-  readonly #joinLimit = joinLimit();
-  readonly #waits: Waits;
   /** The number of times that events have failed to be leased. */
   readonly #failed = new Map<string, number>();
 
-  constructor(parts: StoreParts, schedule: Schedule) {
+  constructor(parts: StoreParts, joins: GroupIntake, schedule: Schedule) {
     this.#parts = parts;
     this.#kv = parts.kv;
     this.#keys = parts.keys;
-    this.#orderingGroups = new OrderingGroups(parts);
-    this.#batches = new Batches(parts);
+    this.#joins = joins;
     this.#schedule = schedule;
-    this.#waits = new Waits(parts);
   }
 
   /** Leases events that are due. If the KV fails meanwhile, returns those that were leased before. */
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
     try {
-      await this.#claim({ ...options, hasJoined: false }, leases);
+      await this.#claim({ ...options, hasJoined: false, room: 0 }, leases);
     } catch (error) {
       if (leases.length === 0) throw error;
       writeLog(this.#parts.log, "error", "claim failed", { error });
@@ -189,11 +186,7 @@ export class Claims {
     options: Claiming,
     leases: Lease[],
   ): Promise<Failure[]> {
-    let joins: LateJoins | undefined;
-    const lateJoins = () => {
-      options.hasJoined = true;
-      return joins ??= new LateJoins(this.#parts, room, this.#joinLimit);
-    };
+    options.room = room;
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
     const reading = readSmallPayloads(this.#kv, this.#keys, known, payloadReaderOf(events))
       .catch(() => []);
@@ -201,7 +194,7 @@ export class Claims {
     const failures: Failure[] = [];
     const tried = await Promise.all(
       events.map((due, i) =>
-        this.#leaseDue(due, known[i]!, options, lateJoins).catch((error) => {
+        this.#leaseDue(due, known[i]!, options).catch((error) => {
           failures.push({ due, error, ms: performance.now() - start });
           return null;
         })
@@ -229,75 +222,103 @@ export class Claims {
     return false;
   }
 
-  async #leaseDue(
-    due: Due,
-    known: Known,
-    options: ClaimOptions,
-    lateJoins: () => LateJoins,
-  ): Promise<Lease | null> {
+  async #leaseDue(due: Due, known: Known, options: Claiming): Promise<Lease | null> {
     const { owner, leaseMs, takeOver = true, holds } = options;
+    const { record } = known;
+    if (!record) return await this.#postpone(due, known);
     const now = timeAt(due);
     const { entry } = due;
-    const { record, versionstamp, body } = known;
-    if (!record) return await this.#postpone(due, known);
-    if (record.state === "parked") return await this.#leaseParked(due, known, options, lateJoins);
-    const isDue = record.dueAt === null
-      ? !due.isShared && await this.#isStranded(record)
-      : record.dueAt <= now;
-    if (!isDue) {
-      if (!due.isShared) await this.#move(due, null);
-      return null;
-    }
+    const isParked = record.state === "parked";
+    const isDue = isParked ||
+      (record.dueAt === null
+        ? !due.isShared && await this.#isStranded(record)
+        : record.dueAt <= now);
+    if (!isDue) return await this.#takeOff(due);
     const takenOver = record.state === "running";
-    if ((takenOver && !takeOver) || holds?.(record.id, record.dueAt ?? now)) return null;
-    const held: Lease = { record, versionstamp: versionstamp!, body };
-    // Otherwise the entry is the event's own, and deleted in any case.
-    const add = (write: Write) => {
-      if (!due.isShared && !isAtEntry(entry, known)) write.delete(entry.key);
-    };
-    if (isCancelRequested(record)) {
-      await applyChange(this.#parts, held, cancelled(record, now), { add });
-      return null;
-    }
-    const ready = beginsBatch(record) ? await this.#batches.begin(record, now) : record;
-    if (ready.dueAt !== null && ready.dueAt > now) {
-      await applyChange(this.#parts, held, ready, { add });
-      return null;
-    }
-    const change = { lease: { owner, leaseMs }, add };
-    const lease = record.joinsLater && !takenOver
-      ? await lateJoins().lease(held, change)
-      : await applyChange(this.#parts, held, ready, change);
-    return lease && { ...lease, takenOver, dueSince: record.dueAt ?? Number(entry.key.at(-2)) };
-  }
-
-  /** Leases a parked event that was woken, or whose time has passed. */
-  async #leaseParked(
-    due: Due,
-    known: Known,
-    { owner, leaseMs, holds }: ClaimOptions,
-    lateJoins: () => LateJoins,
-  ): Promise<Lease | null> {
-    const [record, now] = [known.record!, timeAt(due)];
-    if (holds?.(record.id, now)) return null;
-    const end = await this.#waits.endOf(record, now);
-    if (!end) {
-      if (!due.isShared) await this.#move(due, null);
-      return null;
-    }
-    const { entry, isShared } = due;
-    const held: Lease = { record, versionstamp: known.versionstamp!, body: known.body };
-    const options = this.#waits.changeOf(end, {
+    const dueSince = isParked ? now : record.dueAt ?? now;
+    if ((takenOver && !takeOver) || holds?.(record.id, dueSince)) return null;
+    const end = isParked ? await endOfWait(this.#parts, record, now) : undefined;
+    if (isParked && !end) return await this.#takeOff(due);
+    const held = leaseOf(known);
+    const change: ChangeOptions = {
+      ...end?.options,
       lease: { owner, leaseMs },
       add: (write) => {
-        if (!isShared && !isAtEntry(entry, known)) write.delete(entry.key);
+        end?.options.add?.(write);
+        // Otherwise the entry is the event's own, and deleted in any case.
+        if (!due.isShared && !isAtEntry(entry, known)) write.delete(entry.key);
+      },
+    };
+    const unleased = { ...change, lease: undefined };
+    if (isCancelRequested(record)) {
+      await applyChange(this.#parts, held, cancelled(record, now), unleased);
+      return null;
+    }
+    const open = end?.record ?? record;
+    const ready = beginsBatch(open) ? await beginBatch(this.#parts, open, now) : open;
+    if (ready.dueAt !== null && ready.dueAt > now) {
+      await applyChange(this.#parts, held, ready, unleased);
+      return null;
+    }
+    const lease = ready.joinsLater && !takenOver
+      ? await this.#joinLate(held, ready, change, options)
+      : await applyChange(this.#parts, held, ready, change);
+    if (!lease) return null;
+    const since = isParked ? undefined : record.dueAt;
+    return { ...lease, takenOver, dueSince: since ?? Number(entry.key.at(-2)) };
+  }
+
+  /**
+   * Adds an event to its ordering group that was to join once it is claimed: it was stored for later, and its group
+   * does not wait until then. If the group is empty the event is leased in the same commit, otherwise it waits for
+   * its turn like any other.
+   *
+   * @param held The event, which is due.
+   * @param ready Its record before it joins.
+   * @param change The lease that it gets, and what else the commit holds.
+   * @param claiming The claim.
+   * @returns The lease; null if the event waits in its group now, or another change was faster.
+   */
+  async #joinLate(
+    held: Lease,
+    ready: EventRecord,
+    change: ChangeOptions,
+    claiming: Claiming,
+  ): Promise<Lease | null> {
+    claiming.hasJoined = true;
+    const { write: base, record } = await startOfJoining(this.#parts, held, ready, change);
+    let lease: Lease | null = null;
+    await this.#joins.join({
+      ...{ record, orderingKey: record.orderingKey ?? "", base, since: performance.now() },
+      add: (write, position, isFirst) => {
+        // Reserved before the commit: other groups join meanwhile.
+        const isLeased = isFirst && claiming.room > 0;
+        if (isLeased) claiming.room--;
+        const after = joinedLate(record, position, isFirst);
+        const leased = isLeased
+          ? new LeasedRecord(this.#parts, after, change.lease!).record
+          : undefined;
+        writeNew(write, this.#parts, leased ?? after);
+        const giveBack = () => {
+          if (isLeased) claiming.room++;
+        };
+        return {
+          endUnknown: giveBack,
+          end: (versionstamp) => {
+            if (versionstamp === null) return giveBack();
+            change.onCommit?.();
+            if (leased) lease = { record: leased, versionstamp };
+          },
+        };
       },
     });
-    const woken = unparked(record, end.result, now);
-    const lease = woken.joinsLater
-      ? await lateJoins().lease(held, options, woken)
-      : await applyChange(this.#parts, held, woken, options);
-    return lease && { ...lease, dueSince: Number(entry.key.at(-2)) };
+    return lease;
+  }
+
+  /** Deletes an entry that leads to an event which is not due any more. */
+  async #takeOff(due: Due): Promise<null> {
+    if (!due.isShared) await this.#move(due, null);
+    return null;
   }
 
   /**
@@ -310,7 +331,7 @@ export class Claims {
     const { value, versionstamp } = await read(this.#kv, this.#keys.position(key, position));
     if (versionstamp === null) return true;
     if (!isEventRef(value)) return false;
-    return value.id !== id || (await this.#orderingGroups.first(key))?.position === position;
+    return value.id !== id || (await firstInGroup(this.#parts, key))?.position === position;
   }
 
   /** Puts an event off whose record this version cannot read: another one may read it. */
@@ -348,7 +369,7 @@ export class Claims {
   async #move(due: Due, delayMs: number | null, leavesGroup = false): Promise<boolean> {
     const { id, entry, group } = due;
     const write = new Write().check(entry).delete(entry.key);
-    if (group && leavesGroup) await this.#orderingGroups.leave(write, group, id);
+    if (group && leavesGroup) await leaveGroup(this.#parts, write, group, id);
     if (delayMs !== null) deferEntry(write, this.#keys, due, delayMs, leavesGroup ? null : group);
     return await this.#parts.commits.commit(write) !== null;
   }
@@ -366,8 +387,8 @@ export class Claims {
 }
 
 /**
- * Reads the time, which is at least that of an entry that was found due. A clock that is set back meanwhile, if
- * only by a millisecond, would have the entry deleted as one of the past, and nothing would find the event again.
+ * Reads the time, which is at least that of an entry that was found due: if the clock steps back, the entry would
+ * look stale and the event would be lost.
  */
 function timeAt({ entry }: Due): number {
   return Math.max(Date.now(), Number(entry.key.at(-2)));

@@ -4,6 +4,15 @@ import { NoTurnError } from "../event_store.ts";
 /** Longest time that a task keeps others waiting: a remote KV never answers some calls. */
 const TASK_TIMEOUT_MS = 5_000;
 
+/**
+ * The time for which others are held off by a change that they have overtaken. Over a remote KV, leaving a group
+ * takes four answers and joining two: while others joined without a pause, no event ever left.
+ */
+export const HOLD_MS = 500;
+
+/** The pause before what is held is read again. */
+const HELD_PAUSE_MS = 20;
+
 /** The tasks of a key that wait for the running one, each set in the order in which they came. */
 interface Waiting {
   /** Tasks that go first. */
@@ -28,7 +37,7 @@ export interface TurnOptions {
  */
 export class KeyedLock {
   readonly #timeouts = new Timeouts(TASK_TIMEOUT_MS);
-  readonly #held = new Map<string, Waiting>();
+  readonly #held = new Map<string | symbol, Waiting>();
 
   /**
    * Runs a task when its turn comes: when each task of its key before it has ended, or has run for 5 s. A
@@ -41,7 +50,7 @@ export class KeyedLock {
    * @throws {NoTurnError} If its turn has not come in time.
    */
   async run<T>(
-    key: string,
+    key: string | symbol,
     task: (waitedMs?: number) => Promise<T>,
     options: TurnOptions = {},
   ): Promise<T> {
@@ -55,7 +64,7 @@ export class KeyedLock {
     }
   }
 
-  #release(key: string): void {
+  #release(key: string | symbol): void {
     const { urgent, rest } = this.#held.get(key)!;
     for (const tasks of [urgent, rest]) {
       for (const next of tasks) {
@@ -121,5 +130,25 @@ export class Pool {
 
   #throwIfFailed(): void {
     if (this.#failure) throw this.#failure.reason;
+  }
+}
+
+/**
+ * Reads what another change may hold, once it is not held any more.
+ *
+ * @param read Reads it.
+ * @param heldUntil Finds the time until which it is held in what was read, milliseconds since the epoch.
+ * @returns What was read last.
+ */
+export async function unlessHeld<T>(
+  read: () => Promise<T>,
+  heldUntil: (found: T) => number,
+): Promise<T> {
+  const start = performance.now();
+  for (;;) {
+    const found = await read();
+    // Both clocks: that of another machine may be ahead.
+    if (heldUntil(found) <= Date.now() || performance.now() - start > HOLD_MS) return found;
+    await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
   }
 }

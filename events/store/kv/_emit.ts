@@ -13,24 +13,17 @@ import type { EventRecord } from "../event_record.ts";
 import type { AcceptResult, EventStore, NoteOptions } from "../event_store.ts";
 import { emitted, inIntake } from "../arrival.ts";
 import { isText, isTime, shape } from "../record_shape.ts";
-import { lookUp, MARK, refOf, setId, type StoreKeys } from "./_layout.ts";
-import { RECORD_BYTES } from "./_local_hand_off.ts";
+import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
+import { lookUp, MARK, refOf, type StoreKeys } from "./_layout.ts";
 import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { newPayloadRef, setChunks } from "./_payload.ts";
+import { inRecord, newPayloadRef } from "./_payload.ts";
 import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";
 import { encodeValue } from "../value_codec.ts";
-import { setDue } from "./_schedule.ts";
-import { hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
+import { addEvent, hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
 
 /** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
 const LOOKED_AT = 5;
-
-/** The time for which others are held off by a commit with many ids that was overtaken. */
-const HOLD_MS = 500;
-
-/** The pause before the key is read again by which they are held off. */
-const HELD_PAUSE_MS = 20;
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -93,7 +86,7 @@ export async function addEmissions(
   for (const emission of emissions) {
     const id = emission.id === undefined ? counter.next(emission) : fullIdOf(emission);
     if (known.has(id)) reportKnown(parts, id);
-    else addEvent(parts, write, emission, id, now, parent);
+    else addEmission(parts, write, emission, id, now, parent);
     // The same id again, in the same commit.
     if (emission.id !== undefined) known.add(id);
   }
@@ -103,7 +96,7 @@ export async function addEmissions(
 
 /**
  * Runs the change of a store that settles an event, or notes a part of it, with emitted events: one at a time
- * if they have many ids of their own. It gets whether it has its turn, and for how long it has waited for that.
+ * if they have many ids of their own. The callback is told whether it has its turn, and how long it was queued.
  */
 export async function inTurn<T>(
   { emits, commits }: StoreParts,
@@ -130,12 +123,6 @@ export async function inTurn<T>(
     const message = "Cannot emit the events: they do not fit the commit that settles their event";
     throw new RangeError(message, { cause: error });
   }
-}
-
-/** Checks whether others have changed what a write with emitted events checks. */
-export async function hasOvertaken({ kv }: StoreParts, { checks }: Write): Promise<boolean> {
-  const entries = await readAll(kv, checks.map(({ key }) => key));
-  return entries.some(({ versionstamp }, i) => versionstamp !== checks[i]!.versionstamp);
 }
 
 /** Makes the operation that stores an event of an app's own. */
@@ -185,7 +172,7 @@ async function emitAlone(
   if (known.has(id)) return { id, duplicate: true };
   // Nobody else has it. But a KV's client that gets no answer commits again, perhaps after the handler.
   if (!mayBeKnown(emission)) write.check(unknown(parts.keys.id(id)));
-  addEvent(parts, write, emission, id, Date.now());
+  addEmission(parts, write, emission, id, Date.now());
   if (await parts.commits.commit(write) === null) return undefined;
   if (write.emitsDue) parts.local.listener?.wake();
   return { id, duplicate: false };
@@ -205,7 +192,7 @@ async function knownIds(
   // All in one reading, or the rest after it: an id that is read before could become known unnoticed.
   const first = ids.slice(0, MAX_KEYS - 1);
   const read = () => readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
-  const [turn, ...entries] = await unlessHeld(read, by);
+  const [turn, ...entries] = await unlessHeld(read, ([turn]) => heldUntil(turn!, by));
   const known = await knownAmong(kv, keys, ids.slice(first.length));
   for (const [i, id] of first.entries()) if (entries[i]!.versionstamp !== null) known.add(id);
   if (!isTaken) { for (const id of ids) if (!known.has(id)) write.check(unknown(keys.id(id))); }
@@ -226,21 +213,10 @@ async function holdOff({ keys, commits }: StoreParts): Promise<string> {
   return by;
 }
 
-/** Reads the key that holds others off, and ids with it, once it is not held by another one any more. */
-async function unlessHeld(
-  read: () => Promise<Entry[]>,
-  by: string | undefined,
-): Promise<Entry[]> {
-  const start = performance.now();
-  for (;;) {
-    const entries = await read();
-    const { value } = entries[0]!;
-    const note = isHolding(value) ? value as EmittingNote : undefined;
-    // Both clocks: that of another machine may be ahead.
-    const isHeld = note !== undefined && note.by !== by && note.heldUntil > Date.now();
-    if (!isHeld || performance.now() - start > HOLD_MS) return entries;
-    await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
-  }
+/** Finds the time until which another one holds a key; 0 if nobody does. */
+function heldUntil({ value }: Entry, by: string | undefined): number {
+  const note = isHolding(value) ? value as EmittingNote : undefined;
+  return note === undefined || note.by === by ? 0 : note.heldUntil;
 }
 
 async function knownAmong(
@@ -278,8 +254,8 @@ async function countedIds(
   }
 }
 
-function addEvent(
-  { keys, retentionMs, local }: StoreParts,
+function addEmission(
+  parts: StoreParts,
   write: Write,
   emission: Emission,
   id: string,
@@ -287,17 +263,11 @@ function addEvent(
   parent?: EventRecord,
 ): void {
   const { body, group } = emission;
-  const ref = newPayloadRef(body);
-  const isHeld = body.byteLength <= RECORD_BYTES;
-  const payload = isHeld ? { ...ref, chunks: 0 } : ref;
   const cut = group === undefined ? emission : { ...emission, group: cutKey(group) };
-  const record = emitted(cut, id, payload, now, parent);
-  write.set(keys.event(record), encodeValue(record, isHeld ? body : undefined));
-  if (!isHeld) setChunks(write, keys, payload, body);
-  setDue(write, keys, record);
-  setId(write, keys, retentionMs, record);
+  const record = emitted(cut, id, inRecord(newPayloadRef(body)), now, parent);
+  addEvent(write, parts, record, body);
   if (emission.delayMs === 0) write.notifies = write.emitsDue = true;
-  const count = local.listener?.count;
+  const count = parts.local.listener?.count;
   if (count) {
     write.committed.promise.then((version) => version && count(stepOf(emission)), () => {});
   }

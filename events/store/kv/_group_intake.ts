@@ -1,7 +1,7 @@
-import type { EventRecord } from "../event_record.ts";
+import { inIntake } from "../arrival.ts";
+import type { EventRecord, GroupPosition } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
-import { joined } from "../claims.ts";
-import { type Group, OrderingGroups } from "./_ordering_groups.ts";
+import { type Group, joinGroup, readToJoin } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readAll } from "./_reads.ts";
 import { hasTooManyChecks, isTooMuch, Write } from "./_write.ts";
@@ -30,9 +30,16 @@ export interface Joining {
   /** The checks and changes of its commit that do not depend on its position. */
   readonly base: Write;
   /** The time from which on it waits, by the monotonic clock, if somebody waits for its answer. */
-  readonly since: number | undefined;
-  /** Adds its record to a write, once that has its position. Returns what has to hear of the commit's end. */
-  readonly add: (write: Write, record: EventRecord) => JoiningEnd | undefined;
+  readonly since?: number | undefined;
+  /**
+   * Adds its record to a write.
+   *
+   * @param write The write.
+   * @param position Its position in the group.
+   * @param isFirst Set if no other event is in the group.
+   * @returns What has to hear of the commit's end.
+   */
+  add(write: Write, position: GroupPosition, isFirst: boolean): JoiningEnd | undefined;
 }
 
 /** Part of an event that hears of the end of its commit. */
@@ -73,30 +80,29 @@ interface Turn {
 /**
  * The way into ordering groups. Each change of a group checks the group's record, so one commit follows the
  * other, and over a remote KV each takes the time of two answers. What comes meanwhile joins together, in one
- * commit: otherwise a group took in eight events a second, and the rest was answered 503 and stored later.
+ * commit: otherwise a group took in eight events a second, and the rest was answered 503 and stored later. Of a
+ * thousand reminders that are due at once, each would wait for all before it.
  *
  * A commit fails for all of its events. Then the checks of each are read again: an event of which one does not
  * hold is refused, and the others join anew.
  */
 export class GroupIntake {
   readonly #parts: StoreParts;
-  readonly #orderingGroups: OrderingGroups;
   readonly #queues = new Map<string, Queue>();
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
-    this.#orderingGroups = new OrderingGroups(parts);
   }
 
   /**
-   * Has an event join the end of a group.
+   * Adds an event to the end of the group of its ordering key.
    *
-   * @param key The group's key.
    * @param joining The event.
    * @returns True once it is stored; false if one of its own checks did not hold.
    * @throws {NoTurnError} If it has waited for too long. Nothing of it is stored then.
    */
-  join(key: string, joining: Joining): Promise<boolean> {
+  join(joining: Joining): Promise<boolean> {
+    const key = inIntake(joining.record.intake, joining.orderingKey);
     const waiting: Waiting = { ...joining, ended: Promise.withResolvers() };
     const queue = this.#queues.get(key);
     if (queue) queue.waiting.push(waiting);
@@ -124,7 +130,7 @@ export class GroupIntake {
 
   /** Makes the commits of a turn. Returns the events that are to join anew. */
   async #takeTurn(key: string, queue: Queue, turn: Turn): Promise<readonly Waiting[]> {
-    let group = await this.#orderingGroups.readToJoin(key);
+    let group = await readToJoin(this.#parts, key);
     for (let commits = 0; commits < MAX_COMMITS; commits++) {
       const some = this.#take(queue, group);
       turn.events = some.events;
@@ -145,13 +151,12 @@ export class GroupIntake {
     const write = new Write();
     const events: Waiting[] = [];
     const ends: JoiningEnd[] = [];
-    const records: EventRecord[] = [];
     const left: Waiting[] = [];
     const checked = new Set<string>();
     const now = performance.now();
     let isFull = false;
     for (const waiting of queue.waiting) {
-      const { record, orderingKey, base, since, add, ended } = waiting;
+      const { base, since, ended } = waiting;
       if (since !== undefined && now - since > MAX_WAIT_MS) {
         ended.reject(new NoTurnError(`the ordering group was busy for ${MAX_WAIT_MS} ms`));
         continue;
@@ -166,14 +171,14 @@ export class GroupIntake {
       }
       for (const key of keys) checked.add(key);
       const position = { key: group.key, position: group.next + events.length };
-      const after = joined(record, orderingKey, position, group.size + events.length === 0);
-      const end = add(write.include(base), after);
+      const isFirst = group.size + events.length === 0;
+      const end = waiting.add(write.include(base), position, isFirst);
       if (end) ends.push(end);
       events.push(waiting);
-      records.push(after);
     }
     queue.waiting = left;
-    return { write, events, ends, after: this.#orderingGroups.join(write, group, records) };
+    const records = events.map(({ record }) => record);
+    return { write, events, ends, after: joinGroup(this.#parts, write, group, records) };
   }
 
   /** Commits events that join together. Without a version, some are to join anew. */

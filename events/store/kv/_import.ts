@@ -1,31 +1,22 @@
 import type { RestoreOutcome } from "../event_operations.ts";
 import type { EventRecord } from "../event_record.ts";
 import { checkedEvent, type PortableEvent, type PortableRecord } from "../portable_event.ts";
-import { imported, inIntake } from "../arrival.ts";
+import { imported } from "../arrival.ts";
 import { joined } from "../claims.ts";
-import { writeNew } from "./_apply.ts";
+import type { GroupIntake } from "./_group_intake.ts";
 import { lookUp } from "./_layout.ts";
-import { OrderingGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import {
-  discardUpload,
-  fitsOneCommit,
-  lastPartOf,
-  newPayloadRef,
-  setChunks,
-  type Upload,
-  upload,
-} from "./_payload.ts";
+import { fitsOneCommit, newPayloadRef, setChunks, withUpload } from "./_payload.ts";
 import { readAll } from "./_reads.ts";
-import { encodeValue } from "../value_codec.ts";
-import { Waits } from "./_waits.ts";
-import { isTooMuch, untilDone, Write } from "./_write.ts";
+import { arriving } from "./_waits.ts";
+import { addEvent, isTooMuch, untilDone, Write } from "./_write.ts";
 
 /**
  * Stores an event that comes from another store, in one commit: its record, payload and id, and what leads
  * to it by its state. An event whose id is known is left as it is.
  *
  * @param parts The store.
+ * @param joins The way into its ordering groups.
  * @param given The event.
  * @returns What became of it.
  * @throws {TypeError} If it is not valid.
@@ -33,36 +24,42 @@ import { isTooMuch, untilDone, Write } from "./_write.ts";
  */
 export async function restoreEvent(
   parts: StoreParts,
+  joins: GroupIntake,
   given: PortableEvent,
 ): Promise<RestoreOutcome> {
   const event = checkedEvent(given);
   const { record, body } = event;
   if (leftMs(parts, record) <= 0) return "expired";
-  if (!body) return await restoreWith(parts, event, imported(record, null, Date.now()));
+  const store = (after: EventRecord, addContent?: (write: Write) => void) =>
+    restoreWith(parts, joins, event, after, addContent);
+  if (!body) return await store(imported(record, null, Date.now()));
   const payload = newPayloadRef(body);
   const isDone = record.state === "done";
   const after = imported(record, isDone ? null : payload, Date.now());
   const keep = (write: Write) => isDone && parts.kept.restore(write, after, payload);
   if (fitsOneCommit(payload)) {
-    return await restoreWith(parts, event, after, (write) => {
+    return await store(after, (write) => {
       keep(write);
       setChunks(write, parts.keys, payload, body);
     });
   }
   if (await unknownOf(parts, record) === undefined) return "known";
-  const { keys } = parts;
-  const mark: Upload = await upload(parts, payload, body, Date.now());
-  const outcome = await restoreWith(parts, event, after, (write) => {
-    keep(write);
-    write.check(mark).delete(mark.key);
-    setChunks(write, keys, payload, body, lastPartOf(payload));
-  });
-  if (outcome === "known") await discardUpload(parts, payload, mark);
-  return outcome;
+  return await withUpload(
+    parts,
+    payload,
+    body,
+    (addRest) =>
+      store(after, (write) => {
+        keep(write);
+        addRest(write);
+      }),
+    (outcome) => outcome === "restored",
+  );
 }
 
 async function restoreWith(
   parts: StoreParts,
+  joins: GroupIntake,
   { record: before }: PortableEvent,
   record: EventRecord,
   addContent?: (write: Write) => void,
@@ -76,8 +73,8 @@ async function restoreWith(
       addContent?.(write);
       const isJoining = before.group !== null && record.settledAt === null;
       const isMade = isJoining
-        ? await commitInGroup(parts, write, record)
-        : await commitAlone(parts, write, await arriving(parts, write, record));
+        ? await commitInGroup(parts, joins, write, record)
+        : await commitAlone(parts, write, await addWait(parts, write, record));
       return isMade ? "restored" : undefined;
     });
   } catch (error) {
@@ -108,53 +105,46 @@ async function unknownOf(
 }
 
 /** Adds the wait of a parked event. */
-async function arriving(
+async function addWait(
   parts: StoreParts,
   write: Write,
   record: EventRecord,
 ): Promise<EventRecord> {
   if (record.state !== "parked" || !record.waitingFor) return record;
-  const { record: after, options } = await new Waits(parts).arriving(record);
+  const { record: after, options } = await arriving(parts, record);
   for (const check of options.checks ?? []) write.check(check);
   options.add?.(write);
   return after;
 }
 
 /** Commits an event that joins the end of its ordering group. */
-async function commitInGroup(
+function commitInGroup(
   parts: StoreParts,
-  write: Write,
+  joins: GroupIntake,
+  base: Write,
   record: EventRecord,
 ): Promise<boolean> {
   const orderingKey = record.orderingKey!;
-  const key = inIntake(record.intake, orderingKey);
-  const orderingGroups = new OrderingGroups(parts);
-  return await parts.locks.run(key, async () => {
-    const group = await orderingGroups.readToJoin(key);
-    orderingGroups.join(write, group, [record]);
-    const position = { key, position: group.next };
-    return await commitAlone(
-      parts,
-      write,
-      joined(record, orderingKey, position, group.size === 0),
-    );
+  return joins.join({
+    ...{ record, orderingKey, base, since: performance.now() },
+    add: (write, position, isFirst) =>
+      void addTo(parts, write, joined(record, orderingKey, position, isFirst)),
   });
 }
 
 async function commitAlone(parts: StoreParts, write: Write, record: EventRecord): Promise<boolean> {
-  const { keys, commits, local } = parts;
-  if (record.state === "done") {
-    const retentionMs = Math.max(1, leftMs(parts, record));
-    writeNew(write, { ...parts, retentionMs }, record);
-    write.set(keys.id(record.id), encodeValue(record.receivedAt), { expireIn: retentionMs });
-  } else {
-    writeNew(write, parts, { ...record, idKept: true });
-    write.set(keys.id(record.id), encodeValue(record.receivedAt));
-  }
-  write.notifies = record.dueAt !== null && record.dueAt <= Date.now();
-  if (await commits.commit(write) === null) return false;
-  if (write.notifies) local.listener?.wake();
+  addTo(parts, write, record);
+  if (await parts.commits.commit(write) === null) return false;
+  if (write.notifies) parts.local.listener?.wake();
   return true;
+}
+
+function addTo(parts: StoreParts, write: Write, record: EventRecord): void {
+  const isDone = record.state === "done";
+  const { keys, retentionMs } = parts;
+  const leftFor = isDone ? Math.max(1, leftMs(parts, record)) : retentionMs;
+  addEvent(write, { keys, retentionMs: leftFor }, isDone ? record : { ...record, idKept: true });
+  write.notifies ||= record.dueAt !== null && record.dueAt <= Date.now();
 }
 
 /** Counts the time for which an event is still remembered: all of it unless it is done. */

@@ -2,14 +2,11 @@ import { withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
-import { beginsBatch } from "../claims.ts";
-import { type Mutations, readRecord, setId } from "./_layout.ts";
+import { beginsBatch, isSameLease } from "../claims.ts";
+import { type Mutations, readRecord } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { setChunks } from "./_payload.ts";
-import { LeasedRecord } from "./_write.ts";
-
-/** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
-export const RECORD_BYTES = 32_768;
+import { inRecord } from "./_payload.ts";
+import { addEvent, LeasedRecord } from "./_write.ts";
 
 /** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;
@@ -41,7 +38,7 @@ export class LocalHandOff extends LeasedRecord {
     isSmall: boolean,
     delivery?: Delivery,
   ) {
-    super(parts.keys, record, reservation);
+    super(parts, record, reservation);
     this.isSmall = isSmall;
     this.#parts = parts;
     this.#reservation = reservation;
@@ -50,13 +47,7 @@ export class LocalHandOff extends LeasedRecord {
 
   /** Adds writing the event with its id and payload to a commit. */
   override addTo(commit: Mutations): void {
-    const { keys, retentionMs } = this.#parts;
-    setId(commit, keys, retentionMs, this.record);
-    const { body } = this.#delivery!;
-    const { payload } = this.record;
-    if (payload?.chunks === 0) return super.addTo(commit, body);
-    setChunks(commit, keys, payload!, body);
-    super.addTo(commit);
+    addEvent(commit, this.#parts, this.record, this.#delivery!.body);
   }
 
   /**
@@ -70,13 +61,14 @@ export class LocalHandOff extends LeasedRecord {
     if (dueAt === null || dueAt > Date.now() || !payload || beginsBatch(record)) return undefined;
     const reservation = parts.local.listener?.reserve?.(delivery ? payload.size : 0);
     if (!reservation) return undefined;
+    const held = inRecord(payload);
     // An event in a group has its own entry in the schedule, which names its position.
-    // What a dead event of the id has noted as done may fill half of its record already.
+    // Progress inherited from a dead event may fill half the record.
     const isSmall = delivery !== undefined && record.group === null && !record.progress &&
-      payload.size <= RECORD_BYTES;
+      held.chunks === 0;
     // A payload that is kept when the event is done would have to be written again then.
     const isFull = isSmall && !parts.kept.isOn;
-    const taken = isFull ? { ...record, payload: { ...payload, chunks: 0 } } : record;
+    const taken = isFull ? { ...record, payload: held } : record;
     return new LocalHandOff(parts, taken, reservation, isSmall, delivery);
   }
 
@@ -100,11 +92,9 @@ export class LocalHandOff extends LeasedRecord {
         const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one. And a
         // second try may have leased the event, whose lease begins later: that is in the worker's hands.
-        const isThis = record?.state === "running" &&
-          record.run === this.record.run && record.attempt === this.record.attempt &&
-          record.lease?.owner === lease!.owner && record.lease.startedAt === lease!.startedAt &&
-          record.payload?.id === this.record.payload!.id;
-        return isThis ? this.#take(record, versionstamp!) : this.#reservation.cancel();
+        return isSameLease(this.record, record)
+          ? this.#take(record, versionstamp!)
+          : this.#reservation.cancel();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) break;
       }

@@ -13,19 +13,20 @@ import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelRequested, isCancelRequested } from "../record_notes.ts";
 import { cancelled, cancelledAlone } from "../settlement.ts";
 import { checkAnswerList, wakeOf } from "../waits.ts";
-import { Batches } from "./_batches.ts";
-import { applyChange } from "./_apply.ts";
+import { applyChange, leaseOf } from "./_apply.ts";
+import { firstOf } from "./_batches.ts";
 import { Pool } from "./_concurrency.ts";
 import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import { restoreEvent } from "./_import.ts";
-import { OrderingGroups } from "./_ordering_groups.ts";
+import type { GroupIntake } from "./_group_intake.ts";
+import { leaveGroup, repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read } from "./_reads.ts";
-import { type Known, knownOf, lookUp } from "./_layout.ts";
+import { knownOf, lookUp } from "./_layout.ts";
 import { placeIn, textOfPlace } from "./_open_events.ts";
 import { EventScan, type FoundEvent, type Place, Reads, type Way, Work } from "./_scan.ts";
-import { Waits } from "./_waits.ts";
+import { answers, leavingName, wake } from "./_waits.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
 import { listProcesses } from "./_processes.ts";
 import { listStates } from "./_states.ts";
@@ -43,7 +44,11 @@ type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
 type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
 
 /** Makes the operations of somebody who runs a store. */
-export function storeOperations(parts: StoreParts, replay: Replay): EventOperations {
+export function storeOperations(
+  parts: StoreParts,
+  joins: GroupIntake,
+  replay: Replay,
+): EventOperations {
   const { kv, keys } = parts;
   const scan = new EventScan(parts);
 
@@ -96,26 +101,18 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
       return work.result;
     },
 
-    async wake(name, value) {
-      return await new Waits(parts).wake(wakeOf(name, value));
-    },
-
     answers(options = {}) {
       checkAnswerList(options);
-      return new Waits(parts).answers(options);
+      return answers(parts, options);
     },
 
-    states(options) {
-      return listStates(parts, options);
-    },
-
-    processes() {
-      return listProcesses(parts);
-    },
-
-    cancel(id) {
-      return cancelEvent(parts, id);
-    },
+    wake: async (name, value) => await wake(parts, wakeOf(name, value)),
+    states: (options) => listStates(parts, options),
+    processes: () => listProcesses(parts),
+    cancel: (id) => cancelEvent(parts, id),
+    restore: (event) => restoreEvent(parts, joins, event),
+    portableEntries: () => portableEntries(parts),
+    restoreEntry: (entry) => restoreEntry(parts, entry),
 
     cancelAll(filter, options = {}) {
       return changeAll(
@@ -133,20 +130,8 @@ export function storeOperations(parts: StoreParts, replay: Replay): EventOperati
       const result = await changeAll("purge events", filter, options, change);
       // Their positions are not known, and the groups that they have held go on.
       const mayHaveHeld = filter.state === "unreadable" && result.changed > 0 && !options.dryRun;
-      if (mayHaveHeld && await new OrderingGroups(parts).repair() > 0) parts.local.listener?.wake();
+      if (mayHaveHeld && await repairGroups(parts) > 0) parts.local.listener?.wake();
       return result;
-    },
-
-    restore(event) {
-      return restoreEvent(parts, event);
-    },
-
-    portableEntries() {
-      return portableEntries(parts);
-    },
-
-    restoreEntry(entry) {
-      return restoreEntry(parts, entry);
     },
   };
 }
@@ -347,7 +332,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   const { record } = known;
   const now = Date.now();
   if (record.state === "queued") {
-    const first = record.quiet && await new Batches(parts).firstOf(record);
+    const first = record.quiet && await firstOf(parts, record);
     if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
     // It might note a part meanwhile, which is that of this event, too.
     const { versionstamp } = first;
@@ -356,7 +341,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
     return await applyChange(parts, known, after, { checks }) !== null;
   }
   if (record.state === "parked") {
-    const options = await new Waits(parts).leaving(record);
+    const options = await leavingName(parts, record);
     return await applyChange(parts, known, cancelled(record, now), options) !== null;
   }
   const isFlagged = isCancelRequested(record);
@@ -364,11 +349,6 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   // Again if it was flagged before: by another process, or in a commit whose answer was lost.
   for (const listener of parts.listeners) listener.onCancelRequested?.(record.id);
   return true;
-}
-
-/** Makes a lease of a stored record, which changing it takes. */
-function leaseOf({ record, versionstamp, body }: Known): Lease {
-  return { record: record!, versionstamp: versionstamp!, body };
 }
 
 /** Checks whether an event is settled, or unreadable and meant as such. */
@@ -400,7 +380,7 @@ async function tryToPurge(parts: StoreParts, found: FoundEvent): Promise<boolean
   const { payload, group } = Object(found.value);
   if (isPayloadRef(payload)) deleteChunks(write, parts.keys, payload);
   if (state === "unreadable" && isGroupPosition(group)) {
-    await new OrderingGroups(parts).leave(write, group, event.id);
+    await leaveGroup(parts, write, group, event.id);
   }
   return await parts.commits.commit(write) !== null;
 }

@@ -1,3 +1,22 @@
+/**
+ * Ordering groups: the events of one ordering key have positions in a group, and only the first of them is on
+ * the schedule.
+ *
+ * A group has one record, with the next position and the number of events, and one entry for each
+ * position. To join, an event takes the next position; it is due only if the group was empty. When the
+ * first event is settled it leaves its position in the same commit, and the next one is put on the
+ * schedule. An event that is not the first one just leaves. Every change checks the version of the
+ * group's record, so the changes of a group happen one after the other. That is also why the events of a
+ * batch can leave in one commit, although it checks none of their records: each change of a record that
+ * is in a group and not its first one changes the group as well.
+ *
+ * A position whose record is gone is passed over, so that it does not hold up the group. One that cannot be
+ * decoded, or whose record cannot be read, holds the group: the order of its events would be lost. A group whose
+ * record does not match its positions, or whose first event is not on the schedule, is repaired when that
+ * is noticed, and by a check of all groups from time to time.
+ *
+ * @module
+ */
 import { createHash } from "node:crypto";
 import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
@@ -10,10 +29,17 @@ import {
   shape,
 } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
-import { Pool } from "./_concurrency.ts";
+import { HOLD_MS, Pool, unlessHeld } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
-import { isUnreadable, type Known, knownOf, readRecord, UndecodableError } from "./_layout.ts";
+import {
+  isUnreadable,
+  type Known,
+  knownOf,
+  readRecord,
+  type StoreKeys,
+  UndecodableError,
+} from "./_layout.ts";
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
@@ -26,15 +52,6 @@ const DIGEST_LENGTH = 32;
  * Each is one write.
  */
 export const POSTPONE_MS = 300_000;
-
-/**
- * The time for which a group is held for an event that leaves it. Over a remote KV leaving takes
- * four answers and joining two: while others joined without a pause, no event ever left.
- */
-const HOLD_MS = 500;
-
-/** The pause before a held group is read again. */
-const HELD_PAUSE_MS = 20;
 
 /** The number of positions in a row that are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
@@ -103,384 +120,370 @@ export interface Member extends Known {
   readonly isThere: boolean;
 }
 
+/** Reads a group. */
+export async function readGroup({ kv, keys }: StoreParts, key: string): Promise<Group> {
+  return groupOf(key, await read(kv, keys.group(key)));
+}
+
+/** Reads a group to join it, once it is not held any more. */
+export function readToJoin(parts: StoreParts, key: string): Promise<Group> {
+  return unlessHeld(() => readGroup(parts, key), ({ heldUntil }) => heldUntil);
+}
+
+/** Keeps others from joining a group for a moment, so that an event can leave it. */
+export async function holdGroup(parts: StoreParts, key: string): Promise<void> {
+  const group = await readGroup(parts, key);
+  const { versionstamp } = group;
+  if (versionstamp === null) return;
+  const write = new Write().check({ key: parts.keys.group(key), versionstamp });
+  setGroup(write, parts.keys, group, Date.now() + HOLD_MS);
+  await parts.commits.commit(write);
+}
+
+/** Adds joining the end of a group to a write. Returns the group as that leaves it, but for its version. */
+export function joinGroup(
+  { keys }: StoreParts,
+  write: Write,
+  group: Group,
+  events: readonly Joining[],
+): Group {
+  const { key, next, size, versionstamp } = group;
+  const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
+  const count = events.length;
+  const after = { ...group, next: next + count, size: size + count, joinedAt };
+  write.check({ key: keys.group(key), versionstamp });
+  setGroup(write, keys, after);
+  for (const [i, { id, receivedAt }] of events.entries()) {
+    const ref: EventRef = { id, receivedAt };
+    write.set(keys.position(key, next + i), encodeValue(ref));
+  }
+  return after;
+}
+
 /**
- * The ordering groups of a store: the events of one ordering key have positions in a group, and only the
- * first of them is on the schedule.
+ * Adds leaving a group to a write. If the event was the first one, the next one is put on the schedule.
  *
- * A group has one record, with the next position and the number of events, and one entry for each
- * position. To join, an event takes the next position; it is due only if the group was empty. When the
- * first event is settled it leaves its position in the same commit, and the next one is put on the
- * schedule. An event that is not the first one just leaves. Every change checks the version of the
- * group's record, so the changes of a group happen one after the other. That is also why the events of a
- * batch can leave in one commit, although it checks none of their records: each change of a record that
- * is in a group and not its first one changes the group as well.
- *
- * A position whose record is gone is passed over, so that it does not hold up the group. One that cannot be
- * decoded, or whose record cannot be read, holds the group: the order of its events would be lost. A group whose
- * record does not match its positions, or whose first event is not on the schedule, is repaired when that
- * is noticed, and by a check of all groups from time to time.
+ * @param parts The store.
+ * @param write The write.
+ * @param place The position of the event.
+ * @param id The event's id.
+ * @param leaving The events that leave with it, and a change of the next one.
+ * @returns The group as it was.
  */
-export class OrderingGroups {
-  readonly #parts: StoreParts;
-
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
-  }
-
-  get #kv() {
-    return this.#parts.kv;
-  }
-
-  get #keys() {
-    return this.#parts.keys;
-  }
-
-  /** Reads a group. */
-  async read(key: string): Promise<Group> {
-    return groupOf(key, await read(this.#kv, this.#keys.group(key)));
-  }
-
-  /** Repairs damaged groups. Returns the number of them. */
-  async repair(): Promise<number> {
-    const groups = new Set<string>();
-    for (const prefix of [this.#keys.orderingGroups, this.#keys.positions]) {
-      for await (const { key } of list(this.#kv, prefix, { batchSize: ALL })) {
-        groups.add(String(key[2]));
-      }
-    }
-    let repaired = 0;
-    const pool = new Pool(CONCURRENCY);
-    for (const key of groups) {
-      await pool.add(async () => {
-        if (await this.#repair(key)) repaired++;
-      });
-    }
-    await pool.done();
-    return repaired;
-  }
-
-  /** Reads a group to join it, once it is not held any more. */
-  async readToJoin(key: string): Promise<Group> {
-    const start = performance.now();
-    for (;;) {
-      const group = await this.read(key);
-      // Both clocks: that of another machine may be ahead.
-      if (group.heldUntil <= Date.now() || performance.now() - start > HOLD_MS) return group;
-      await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
-    }
-  }
-
-  /** Keeps others from joining a group for a moment, so that an event can leave it. */
-  async hold(key: string): Promise<void> {
-    const { next, size, joinedAt, versionstamp } = await this.read(key);
-    if (versionstamp === null) return;
-    const record: GroupRecord = { next, size, heldUntil: Date.now() + HOLD_MS, joinedAt };
-    const groupKey = this.#keys.group(key);
-    await this.#parts.marks.commit(
-      this.#kv.atomic().set(groupKey, encodeValue(record)),
-      [{ key: groupKey, versionstamp }],
-    );
-  }
-
-  /** Adds joining the end of a group to a write. Returns the group as that leaves it, but for its version. */
-  join(write: Write, group: Group, events: readonly Joining[]): Group {
-    const { key, next, size, versionstamp } = group;
-    const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
-    const count = events.length;
-    const record: GroupRecord = { next: next + count, size: size + count, ...joined(joinedAt) };
-    const groupKey = this.#keys.group(key);
-    write.check({ key: groupKey, versionstamp }).set(groupKey, encodeValue(record));
-    for (const [i, { id, receivedAt }] of events.entries()) {
-      const ref: EventRef = { id, receivedAt };
-      write.set(this.#keys.position(key, next + i), encodeValue(ref));
-    }
-    return { ...group, next: next + count, size: size + count, joinedAt };
-  }
-
-  /**
-   * Adds leaving a group to a write. If the event was the first one, the next one is put on the schedule.
-   *
-   * @param write The write.
-   * @param place The position of the event.
-   * @param id The event's id.
-   * @param leaving The events that leave with it, and a change of the next one.
-   * @returns The group as it was.
-   */
-  async leave(
-    write: Write,
-    place: GroupPosition,
-    id: string,
-    leaving: Leaving = {},
-  ): Promise<Group> {
-    const { key, position } = place;
-    const [group, isThere] = await this.#find(place, id);
-    if (!isThere) {
-      // Another event has taken the position meanwhile, or the entry was lost.
-      await this.#repair(key);
-      return group;
-    }
-    write.check({ key: this.#keys.group(key), versionstamp: group.versionstamp })
-      .delete(this.#keys.position(key, position));
-    // Of 10,000 keys most have one event at a time: without this read, 1.1 times as many are handled.
-    const gone = group.size === 1 ? 0 : await this.#moveNextUp(write, place, leaving);
-    const { next, joinedAt } = group;
-    this.#set(write, key, { next, size: Math.max(0, group.size - 1 - gone), ...joined(joinedAt) });
+export async function leaveGroup(
+  parts: StoreParts,
+  write: Write,
+  place: GroupPosition,
+  id: string,
+  leaving: Leaving = {},
+): Promise<Group> {
+  const { key, position } = place;
+  const [group, isThere] = await find(parts, place, id);
+  if (!isThere) {
+    // Another event has taken the position meanwhile, or the entry was lost.
+    await repairGroup(parts, key);
     return group;
   }
+  // Of 10,000 keys most have one event at a time: without this check, 1.1 times as many are handled.
+  const gone = group.size === 1 ? 0 : await moveNextUp(parts, write, place, leaving);
+  leaveBehind(parts, write, group, [position], gone);
+  return group;
+}
 
-  /**
-   * Adds to a write that events leave a group, none of which is the first one.
-   *
-   * @param write The write.
-   * @param group The group as it was before their positions were read.
-   * @param positions Their positions.
-   */
-  leaveBehind(write: Write, group: Group, positions: readonly number[]): void {
-    const { key, next, size, joinedAt, versionstamp } = group;
-    write.check({ key: this.#keys.group(key), versionstamp });
-    for (const position of positions) write.delete(this.#keys.position(key, position));
-    this.#set(write, key, { next, size: size - positions.length, ...joined(joinedAt) });
+/**
+ * Adds to a write that events leave a group, without moving another one up.
+ *
+ * @param parts The store.
+ * @param write The write.
+ * @param group The group as it was before their positions were read.
+ * @param positions Their positions.
+ * @param others The number of events that leave it besides, in the same write.
+ */
+export function leaveBehind(
+  { keys }: StoreParts,
+  write: Write,
+  group: Group,
+  positions: readonly number[],
+  others = 0,
+): void {
+  const { key, size, versionstamp } = group;
+  write.check({ key: keys.group(key), versionstamp });
+  for (const position of positions) write.delete(keys.position(key, position));
+  const left = Math.max(0, size - positions.length - others);
+  setGroup(write, keys, { ...group, size: left });
+}
+
+/**
+ * Reads the events behind the first one of a group.
+ *
+ * @param parts The store.
+ * @param place The position of the first one.
+ * @param last The last position of interest.
+ * @param limit The number of events, at most.
+ * @returns The events, in their order; none if another event is the first one.
+ */
+export async function behindFirst(
+  parts: StoreParts,
+  { key, position }: GroupPosition,
+  last: number,
+  limit: number,
+): Promise<Member[]> {
+  const places: Place[] = [];
+  for await (const place of placesIn(parts, key, limit + 1)) {
+    if (positionOf(place) > last || places.push(place) > limit) break;
   }
+  if (positionOf(places[0]) !== position) return [];
+  return await readMembers(parts, places.slice(1));
+}
 
-  /**
-   * Reads the events behind the first one of a group.
-   *
-   * @param position The position of the first one.
-   * @param last The last position of interest.
-   * @param limit The number of events, at most.
-   * @returns The events, in their order; none if the position is not that of the first one.
-   */
-  async behind(
-    { key, position }: GroupPosition,
-    last: number,
-    limit: number,
-  ): Promise<Member[]> {
-    const places: Place[] = [];
-    for await (const place of this.#places(key, limit + 1)) {
-      if (positionOf(place) > last || places.push(place) > limit) break;
-    }
-    if (positionOf(places[0]) !== position) return [];
-    return await this.#read(places.slice(1));
+/** Reads the first event of a group; undefined if the group is empty. */
+export async function firstInGroup(parts: StoreParts, key: string): Promise<Member | undefined> {
+  for await (const place of placesIn(parts, key, 1)) return (await readMembers(parts, [place]))[0];
+  return undefined;
+}
+
+/** Repairs damaged groups. Returns the number of them. */
+export async function repairGroups(parts: StoreParts): Promise<number> {
+  const { kv, keys } = parts;
+  const groups = new Set<string>();
+  for (const prefix of [keys.orderingGroups, keys.positions]) {
+    for await (const { key } of list(kv, prefix, { batchSize: ALL })) groups.add(String(key[2]));
   }
-
-  /**
-   * Reads the first event of a group.
-   *
-   * @param key The group's key.
-   * @returns The event; undefined if the group is empty.
-   */
-  async first(key: string): Promise<Member | undefined> {
-    for await (const place of this.#places(key, 1)) return (await this.#read([place]))[0];
-    return undefined;
-  }
-
-  #set(write: Write, key: string, group: GroupRecord): void {
-    if (group.size > 0) write.set(this.#keys.group(key), encodeValue(group));
-    else write.delete(this.#keys.group(key));
-  }
-
-  /**
-   * Repairs a group whose record does not match its positions, or whose first event is not on the
-   * schedule.
-   *
-   * @param key The group's key.
-   * @returns True if there was something to repair.
-   */
-  async #repair(key: string): Promise<boolean> {
-    const groupKey = this.#keys.group(key);
-    const { versionstamp, value } = await read(this.#kv, groupKey);
-    const known = isGroupRecord(value) ? value : undefined;
-    // What cannot be decoded is left for a version that can.
-    if (versionstamp !== null && !known) return false;
-    const places = await Array.fromAsync(this.#places(key, ALL));
-    if (places.some(isGap)) return false;
-    const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
-    const joinedAt = known?.joinedAt;
-    const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
-    if (isRight && (known?.next ?? 0) === next && await this.#isMoving(places[0])) return false;
-    const write = new Write().check({ key: groupKey, versionstamp });
-    const passedOver = await this.#moveFirstUp(write, places);
-    this.#set(write, key, { next, size: places.length - passedOver, ...joined(joinedAt) });
-    write.notifies = true;
-    const isMade = await this.#parts.commits.commit(write) !== null;
-    if (isMade) this.#report(places);
-    return isMade;
-  }
-
-  /** Logs a repair, without the key: that may be from a payload. */
-  #report(places: readonly Place[]): void {
-    const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
-    const fields = { events: places.length, eventId: first?.id ?? null };
-    writeLog(this.#parts.log, "error", "ordering group damaged, put right", fields);
-  }
-
-  /** Logs that a group is held, without its key. */
-  #reportHeld(): void {
-    const fields = { remedy: "run the version that wrote it, or ask events doctor" };
-    writeLog(this.#parts.log, "error", "ordering group held: a position cannot be read", fields);
-  }
-
-  /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
-  async #isMoving(first: Place | undefined): Promise<boolean> {
-    if (!first) return true;
-    // Twice: it may have been moved between the two readings.
-    return await this.#isOnSchedule(first) || await this.#isOnSchedule(first);
-  }
-
-  async #isOnSchedule(place: Place): Promise<boolean> {
-    const { value: ref } = place;
-    if (!isEventRef(ref)) return true;
-    const { record, versionstamp } = await readRecord(this.#kv, this.#keys.event(ref));
-    // Only a version that can read it knows the time of its schedule entry.
-    if (!record) return versionstamp !== null;
-    if (!isAt(place, record) || record.dueAt === null) return false;
-    return (await read(this.#kv, this.#keys.due(record.dueAt, record.id))).versionstamp !== null;
-  }
-
-  /**
-   * Moves the event up that is behind the first one, or behind those that leave with it.
-   *
-   * @returns The number of events that leave with it and of positions passed over; 0 if it is not the first
-   * one that leaves.
-   */
-  async #moveNextUp(
-    write: Write,
-    { key, position }: GroupPosition,
-    { last = position, onMember, onNext }: Leaving,
-  ): Promise<number> {
-    const isBatch = last > position;
-    const places = this.#places(key, isBatch ? MAX_BATCH + NEXT : NEXT);
-    const { value: first } = await places.next();
-    let gone = 0;
-    if (positionOf(first) === position) {
-      const rest: Place[] = [];
-      if (isBatch) gone = await this.#takeOut(write, places, last, rest, onMember);
-      gone += await this.#moveFirstUp(write, isBatch ? chain(rest, places) : places, onNext);
-    }
-    await places.return(undefined);
-    return gone;
-  }
-
-  /**
-   * Takes events out of the group together with the first one.
-   *
-   * @param write The write.
-   * @param places The positions behind the first one.
-   * @param last The last position of those that leave.
-   * @param rest Gets the positions that were read and stay: one behind them, and those that cannot be read.
-   * @param onMember Called with each event.
-   * @returns The number of them.
-   */
-  async #takeOut(
-    write: Write,
-    places: AsyncIterator<Place>,
-    last: number,
-    rest: Place[],
-    onMember: Leaving["onMember"],
-  ): Promise<number> {
-    const meant: Place[] = [];
-    let next = await places.next();
-    for (; !next.done && positionOf(next.value) <= last; next = await places.next()) {
-      meant.push(next.value);
-    }
-    for (const [i, member] of (await this.#read(meant)).entries()) {
-      if (isUnreadable(member)) rest.push(meant[i]!);
-      else write.delete(meant[i]!.key);
-      if (member.isThere) onMember?.(member.record!);
-    }
-    const left = rest.length;
-    if (!next.done) rest.push(next.value);
-    return meant.length - left;
-  }
-
-  /** Reads the events at positions. */
-  async #read(places: readonly Place[]): Promise<Member[]> {
-    const refs = places.map(({ value }) => isEventRef(value) ? value : undefined);
-    const wanted = refs.filter((ref) => ref !== undefined).map((ref) => this.#keys.event(ref));
-    const read = (await readAll(this.#kv, wanted)).map(knownOf).values();
-    return places.map((place, i) => {
-      const known = refs[i] ? read.next().value! : { versionstamp: place.versionstamp };
-      const isThere = known.record !== undefined && isAt(place, known.record);
-      return { ...known, position: positionOf(place), isThere };
+  let repaired = 0;
+  const pool = new Pool(CONCURRENCY);
+  for (const key of groups) {
+    await pool.add(async () => {
+      if (await repairGroup(parts, key)) repaired++;
     });
   }
+  await pool.done();
+  return repaired;
+}
 
-  /** Moves the first event up that is there. Returns the number of positions passed over before it. */
-  async #moveFirstUp(
-    write: Write,
-    places: AsyncIterable<Place> | Iterable<Place>,
-    onNext: Leaving["onNext"] = (next) => next,
-  ): Promise<number> {
-    let passedOver = 0;
-    for await (const place of places) {
-      if (await this.#moveUp(write, place, onNext)) break;
-      if (passedOver >= MAX_PASSED_OVER) {
-        // More do not fit a commit: the worker that claims this one next passes over the rest.
-        deferEntry(write, this.#keys, place.value as EventRef, 0, at(place));
-        break;
-      }
-      // Its record is gone: it would hold up the group for ever.
-      write.delete(place.key);
-      passedOver++;
-    }
-    return passedOver;
+/**
+ * Repairs a group whose record does not match its positions, or whose first event is not on the schedule.
+ *
+ * @returns True if there was something to repair.
+ */
+async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
+  const { kv, keys, commits } = parts;
+  const groupKey = keys.group(key);
+  const { versionstamp, value } = await read(kv, groupKey);
+  const known = isGroupRecord(value) ? value : undefined;
+  // What cannot be decoded is left for a version that can.
+  if (versionstamp !== null && !known) return false;
+  const places = await Array.fromAsync(placesIn(parts, key, ALL));
+  if (places.some(isGap)) return false;
+  const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
+  const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
+  if (isRight && (known?.next ?? 0) === next && await isMoving(parts, places[0])) return false;
+  const write = new Write().check({ key: groupKey, versionstamp });
+  const passedOver = await moveFirstUp(parts, write, places);
+  const size = places.length - passedOver;
+  setGroup(write, keys, { key, next, size, joinedAt: known?.joinedAt });
+  write.notifies = true;
+  const isMade = await commits.commit(write) !== null;
+  if (isMade) reportRepair(parts, places);
+  return isMade;
+}
+
+/** Logs a repair, without the key: that may be from a payload. */
+function reportRepair({ log }: StoreParts, places: readonly Place[]): void {
+  const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
+  const fields = { events: places.length, eventId: first?.id ?? null };
+  writeLog(log, "error", "ordering group damaged, put right", fields);
+}
+
+/** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
+async function isMoving(parts: StoreParts, first: Place | undefined): Promise<boolean> {
+  if (!first) return true;
+  // Twice: it may have been moved between the two readings.
+  return await isOnSchedule(parts, first) || await isOnSchedule(parts, first);
+}
+
+async function isOnSchedule({ kv, keys }: StoreParts, place: Place): Promise<boolean> {
+  const { value: ref } = place;
+  if (!isEventRef(ref)) return true;
+  const { record, versionstamp } = await readRecord(kv, keys.event(ref));
+  // Only a version that can read it knows the time of its schedule entry.
+  if (!record) return versionstamp !== null;
+  if (!isAt(place, record) || record.dueAt === null) return false;
+  return (await read(kv, keys.due(record.dueAt, record.id))).versionstamp !== null;
+}
+
+/**
+ * Moves the event up that is behind the first one, or behind those that leave with it.
+ *
+ * @returns The number of events that leave with it and of positions passed over; 0 if the event that leaves is
+ * not the first one.
+ */
+async function moveNextUp(
+  parts: StoreParts,
+  write: Write,
+  { key, position }: GroupPosition,
+  { last = position, onMember, onNext }: Leaving,
+): Promise<number> {
+  const isBatch = last > position;
+  const places = placesIn(parts, key, isBatch ? MAX_BATCH + NEXT : NEXT);
+  const { value: first } = await places.next();
+  let gone = 0;
+  if (positionOf(first) === position) {
+    const rest: Place[] = [];
+    if (isBatch) gone = await takeOut(parts, write, places, last, rest, onMember);
+    gone += await moveFirstUp(parts, write, isBatch ? chain(rest, places) : places, onNext);
   }
+  await places.return(undefined);
+  return gone;
+}
 
-  /** Lists the positions in a group, in their order. */
-  async *#places(key: string, batchSize: number): AsyncGenerator<Place> {
-    let next = 0;
-    for await (const entry of list(this.#kv, this.#keys.positionsIn(key), { batchSize })) {
-      // One whose number is not known is behind those before it.
-      const place = isGap(entry) ? { ...entry, key: this.#keys.position(key, next) } : entry;
-      if (place.key.length !== 4 || !isCount(place.key.at(-1))) continue;
-      yield place;
-      next = positionOf(place) + 1;
-    }
+/**
+ * Takes events out of the group together with the first one.
+ *
+ * @param parts The store.
+ * @param write The write.
+ * @param places The positions behind the first one.
+ * @param last The last position of those that leave.
+ * @param rest Gets the positions that were read and stay: one behind them, and those that cannot be read.
+ * @param onMember Called with each event.
+ * @returns The number of them.
+ */
+async function takeOut(
+  parts: StoreParts,
+  write: Write,
+  places: AsyncIterator<Place>,
+  last: number,
+  rest: Place[],
+  onMember: Leaving["onMember"],
+): Promise<number> {
+  const meant: Place[] = [];
+  let next = await places.next();
+  for (; !next.done && positionOf(next.value) <= last; next = await places.next()) {
+    meant.push(next.value);
   }
-
-  /** Reads a group, and whether an event has its position in it. */
-  async #find({ key, position }: GroupPosition, id: string): Promise<[Group, boolean]> {
-    const keys = [this.#keys.group(key), this.#keys.position(key, position)];
-    const [entry, place] = await readAll(this.#kv, keys);
-    const { value, versionstamp } = place!;
-    if (versionstamp !== null && !isEventRef(value)) {
-      throw new UndecodableError("a position in an ordering group");
-    }
-    const isThere = isEventRef(value) && value.id === id;
-    if (!isThere || entry!.versionstamp !== null) return [groupOf(key, entry!), isThere];
-    await this.#repair(key);
-    return [await this.read(key), isThere];
+  for (const [i, member] of (await readMembers(parts, meant)).entries()) {
+    if (isUnreadable(member)) rest.push(meant[i]!);
+    else write.delete(meant[i]!.key);
+    if (member.isThere) onMember?.(member.record!);
   }
+  const left = rest.length;
+  if (!next.done) rest.push(next.value);
+  return meant.length - left;
+}
 
-  /**
-   * Puts the event at a position on the schedule. One whose record cannot be read gets an entry as well, for a
-   * version that can; a position that cannot be decoded holds the group.
-   *
-   * @returns False if the event is gone.
-   */
-  async #moveUp(
-    write: Write,
-    place: Place,
-    onNext: NonNullable<Leaving["onNext"]>,
-  ): Promise<boolean> {
-    const { value: ref } = place;
-    if (!isEventRef(ref)) {
-      this.#reportHeld();
-      return true;
+/** Reads the events at positions. */
+async function readMembers(
+  { kv, keys }: StoreParts,
+  places: readonly Place[],
+): Promise<Member[]> {
+  const refs = places.map(({ value }) => isEventRef(value) ? value : undefined);
+  const wanted = refs.filter((ref) => ref !== undefined).map((ref) => keys.event(ref));
+  const read = (await readAll(kv, wanted)).map(knownOf).values();
+  return places.map((place, i) => {
+    const known = refs[i] ? read.next().value! : { versionstamp: place.versionstamp };
+    const isThere = known.record !== undefined && isAt(place, known.record);
+    return { ...known, position: positionOf(place), isThere };
+  });
+}
+
+/** Moves the first event up that is there. Returns the number of positions passed over before it. */
+async function moveFirstUp(
+  parts: StoreParts,
+  write: Write,
+  places: AsyncIterable<Place> | Iterable<Place>,
+  onNext: Leaving["onNext"] = (next) => next,
+): Promise<number> {
+  let passedOver = 0;
+  for await (const place of places) {
+    if (await moveUp(parts, write, place, onNext)) break;
+    if (passedOver >= MAX_PASSED_OVER) {
+      // More do not fit a commit: the worker that claims this one next passes over the rest.
+      deferEntry(write, parts.keys, place.value as EventRef, 0, at(place));
+      break;
     }
-    const key = this.#keys.event(ref);
-    const { record, versionstamp } = await readRecord(this.#kv, key);
-    if (!record) {
-      if (versionstamp !== null) deferEntry(write, this.#keys, ref, 0, at(place));
-      return versionstamp !== null;
-    }
-    if (!isAt(place, record)) return false;
-    write.check({ key, versionstamp });
-    const next = record.dueAt === null ? onNext(movedUp(record, Date.now())) : record;
-    if (next !== record) write.set(key, encodeValue(next));
-    setDue(write, this.#keys, next);
+    // Its record is gone: it would hold up the group for ever.
+    write.delete(place.key);
+    passedOver++;
+  }
+  return passedOver;
+}
+
+/** Lists the positions in a group, in their order. */
+async function* placesIn(
+  { kv, keys }: StoreParts,
+  key: string,
+  batchSize: number,
+): AsyncGenerator<Place> {
+  let next = 0;
+  for await (const entry of list(kv, keys.positionsIn(key), { batchSize })) {
+    // One whose number is not known is behind those before it.
+    const place = isGap(entry) ? { ...entry, key: keys.position(key, next) } : entry;
+    if (place.key.length !== 4 || !isCount(place.key.at(-1))) continue;
+    yield place;
+    next = positionOf(place) + 1;
+  }
+}
+
+/** Reads a group, and whether an event has its position in it. */
+async function find(
+  parts: StoreParts,
+  { key, position }: GroupPosition,
+  id: string,
+): Promise<[Group, boolean]> {
+  const { kv, keys } = parts;
+  const [entry, place] = await readAll(kv, [keys.group(key), keys.position(key, position)]);
+  const { value, versionstamp } = place!;
+  if (versionstamp !== null && !isEventRef(value)) {
+    throw new UndecodableError("a position in an ordering group");
+  }
+  const isThere = isEventRef(value) && value.id === id;
+  if (!isThere || entry!.versionstamp !== null) return [groupOf(key, entry!), isThere];
+  await repairGroup(parts, key);
+  return [await readGroup(parts, key), isThere];
+}
+
+/**
+ * Puts the event at a position on the schedule. One whose record cannot be read gets an entry as well, for a
+ * version that can; a position that cannot be decoded holds the group.
+ *
+ * @returns False if the event is gone.
+ */
+async function moveUp(
+  { kv, keys, log }: StoreParts,
+  write: Write,
+  place: Place,
+  onNext: NonNullable<Leaving["onNext"]>,
+): Promise<boolean> {
+  const { value: ref } = place;
+  if (!isEventRef(ref)) {
+    // Without the group's key, too.
+    const fields = { remedy: "run the version that wrote it, or ask events doctor" };
+    writeLog(log, "error", "ordering group held: a position cannot be read", fields);
     return true;
   }
+  const key = keys.event(ref);
+  const { record, versionstamp } = await readRecord(kv, key);
+  if (!record) {
+    if (versionstamp !== null) deferEntry(write, keys, ref, 0, at(place));
+    return versionstamp !== null;
+  }
+  if (!isAt(place, record)) return false;
+  write.check({ key, versionstamp });
+  const next = record.dueAt === null ? onNext(movedUp(record, Date.now())) : record;
+  if (next !== record) write.set(key, encodeValue(next));
+  setDue(write, keys, next);
+  return true;
+}
+
+/** Adds the record of a group to a write: none for an empty one. */
+function setGroup(
+  write: Write,
+  keys: StoreKeys,
+  { key, next, size, joinedAt }: Omit<Group, "heldUntil" | "versionstamp">,
+  heldUntil?: number,
+): void {
+  if (size <= 0) return void write.delete(keys.group(key));
+  const record: GroupRecord = { next, size, joinedAt, heldUntil };
+  write.set(keys.group(key), encodeValue(record));
 }
 
 /**
@@ -512,11 +515,6 @@ function groupOf(key: string, { value, versionstamp }: Entry): Group {
 /** Returns the number of events in a group by its stored record; 0 if that is damaged. */
 export function sizeOfGroup(value: unknown): number {
   return isGroupRecord(value) ? value.size : 0;
-}
-
-/** Makes the part of a group's record that only groups have whose events are handled together. */
-function joined(joinedAt: number | undefined): Pick<GroupRecord, "joinedAt"> {
-  return joinedAt === undefined ? {} : { joinedAt };
 }
 
 async function* chain(first: readonly Place[], rest: AsyncIterable<Place>): AsyncGenerator<Place> {

@@ -16,13 +16,18 @@ const CHUNKS_PER_COMMIT = 12;
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 
 /** The mark of an upload, with the version that it must have when its event becomes visible. */
-export type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
+type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
 
 /** The parts of a store that uploads work with. */
 interface UploadParts {
   readonly kv: Deno.Kv;
   readonly keys: StoreKeys;
   readonly marks: CommitMarks;
+}
+
+/** A write, or a commit, that can check versions. */
+interface CheckedMutations extends Mutations {
+  check(check: Deno.AtomicCheck): unknown;
 }
 
 /** The mark of a payload that is still being written. */
@@ -46,6 +51,14 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
   }
   // Ordered by time, like all keys of an event.
   return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
+}
+
+/** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
+const RECORD_BYTES = 32_768;
+
+/** Puts a payload that is about to be written into the record of its event, if it is small. */
+export function inRecord(ref: PayloadRef): PayloadRef {
+  return ref.size <= RECORD_BYTES ? { ...ref, chunks: 0 } : ref;
 }
 
 /** Checks whether a payload fits into the commit that makes its event visible. */
@@ -94,16 +107,40 @@ export function deleteChunks(
 }
 
 /**
- * Writes a payload that does not fit one commit, except for its last parts: the commit that makes its event visible
- * writes these, and deletes the mark of the upload. Uploads take turns, one commit of 780,000 bytes at a time:
- * otherwise small deliveries would wait for all uploads.
+ * Stores an event with a payload that does not fit one commit. All of it is written before but the last parts: these
+ * are written by the commit that makes the event visible, which also deletes the mark of the upload.
+ *
+ * @param parts The store.
+ * @param ref The payload.
+ * @param body Its bytes.
+ * @param store Stores the event, and adds the rest of the payload to its commit.
+ * @param isStored Checks the result. If the event was not stored, the payload is deleted.
+ * @returns The result.
  */
-export async function upload(
+export async function withUpload<T>(
+  parts: UploadParts & { readonly uploads: KeyedLock },
+  ref: PayloadRef,
+  body: Uint8Array<ArrayBuffer>,
+  store: (addRest: (write: CheckedMutations) => void) => Promise<T>,
+  isStored: (result: T) => boolean,
+): Promise<T> {
+  const mark = await upload(parts, ref, body);
+  const result = await store((write) => {
+    write.check(mark);
+    write.delete(mark.key);
+    setChunks(write, parts.keys, ref, body, lastPartOf(ref));
+  });
+  if (!isStored(result)) await discardUpload(parts, ref, mark);
+  return result;
+}
+
+/** Writes all parts but the last. Uploads take turns: otherwise small deliveries would wait for those of all uploads. */
+async function upload(
   { kv, keys, marks, uploads }: UploadParts & { readonly uploads: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
-  startedAt: number,
 ): Promise<Upload> {
+  const startedAt = Date.now();
   const key = keys.upload(ref.id);
   let versionstamp: string | null = null;
   for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
@@ -122,8 +159,8 @@ export async function upload(
   return { key, versionstamp: versionstamp! };
 }
 
-/** Returns the first of the parts that are written by the commit that makes the event visible. */
-export function lastPartOf({ chunks }: PayloadRef): number {
+/** Returns the first of the parts that the commit writes which makes the event visible. */
+function lastPartOf({ chunks }: PayloadRef): number {
   return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
 }
 
@@ -167,7 +204,7 @@ export async function readSmallPayloads(
 }
 
 /** Deletes an upload that does not become an event; false, and nothing, once it has become one. */
-export async function discardUpload(
+async function discardUpload(
   { kv, keys, marks }: UploadParts,
   ref: Pick<PayloadRef, "id" | "chunks">,
   mark: Upload,

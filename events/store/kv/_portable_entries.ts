@@ -7,7 +7,7 @@ import { MARK } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { list, nameIn, readAll } from "./_reads.ts";
 import { listStates } from "./_states.ts";
-import { KEPT_MS, storedAnswer, Waits } from "./_waits.ts";
+import { answers, KEPT_MS, restoreWake, storedAnswer } from "./_waits.ts";
 
 /**
  * The time for which an entry that was restored is known, in milliseconds: seven days. A second import of the
@@ -31,7 +31,7 @@ export async function* portableEntries(
       ? { kind: "unreadable", name: `the state ${JSON.stringify(key)}` }
       : { kind: "state", intake, key, value, expiresAt };
   }
-  for await (const { name, at, value, eventId } of new Waits(parts).answers()) {
+  for await (const { name, at, value, eventId } of answers(parts)) {
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
   }
@@ -59,7 +59,7 @@ export async function restoreEntry(
   const mark = keys.restored(key);
   if (entry.kind === "answer") {
     const wake = wakeOf(entry.name, entry.value);
-    const isWoken = await new Waits(parts).restore(wake, { key: mark, expireIn: MARKED_MS });
+    const isWoken = await restoreWake(parts, wake, { key: mark, expireIn: MARKED_MS });
     if (isWoken) return "restored";
   }
   for (const { versionstamp } of await readAll(kv, [key, mark])) {

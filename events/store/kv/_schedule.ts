@@ -216,14 +216,13 @@ function lieTogether(events: readonly Due[]): boolean {
   return events.every(({ entry, receivedAt }) => entry.key.at(-2) === receivedAt);
 }
 
-/** Adds an event's entry in the schedule to a commit, if it has one. */
+/** Adds an event's entry in the schedule to a commit, if it has its own. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  if (record.dueAt === null) return;
-  const entry = entryFor(record, record.group, plannedDelay(record));
-  const { dueAt, id, joinsLater, state } = record;
-  const isPlain = state !== "running" && state !== "parked";
-  const noted = isPlain ? entry : { ...entry, state };
-  commit.set(keys.due(dueAt, id), encodeValue(joinsLater ? { ...noted, joinsLater } : noted));
+  const { dueAt, id, group, joinsLater, state, sharedEntry } = record;
+  if (dueAt === null || sharedEntry) return;
+  const noted = state === "running" || state === "parked" ? state : undefined;
+  const entry = { ...entryFor(record, group, plannedDelay(record)), state: noted, joinsLater };
+  commit.set(keys.due(dueAt, id), encodeValue(entry));
 }
 
 /** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */

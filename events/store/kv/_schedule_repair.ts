@@ -1,5 +1,5 @@
 import { plannedDelay, rescheduled } from "../claims.ts";
-import { applyChange } from "./_apply.ts";
+import { applyChange, leaseOf } from "./_apply.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { Known } from "./_layout.ts";
 import { deferEntry, type Due, dueOf, isAtEntry, readDue, type Schedule } from "./_schedule.ts";
@@ -98,11 +98,10 @@ class RepairPage {
 }
 
 async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolean> {
-  const { record, versionstamp, body } = known;
+  const { record } = known;
   if (!record || !isAtEntry(due.entry, known)) return await bringForward(parts, due);
   if (!isMisplaced(record.dueAt!, plannedDelay(record))) return false;
-  const held = { record, versionstamp: versionstamp!, body };
-  return await applyChange(parts, held, rescheduled(record, Date.now())) !== null;
+  return await applyChange(parts, leaseOf(known), rescheduled(record, Date.now())) !== null;
 }
 
 /** Moves an entry to the time in the record of its event, which has been rescheduled. */

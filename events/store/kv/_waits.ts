@@ -1,3 +1,17 @@
+/**
+ * The waits of events. An event that waits for a name is parked: off its ordering group, and on the schedule at
+ * the end of its time. The name has an entry that leads to the event.
+ *
+ * Whoever wakes the name checks and changes that entry alone, and adds an entry to the schedule that names
+ * the event. The event's record is changed by the claim that finds it: this takes the value into the record
+ * and deletes the name's entry, in the commit that leases the event. At the end of its time the claim does the
+ * same without a value. All of them check the name's entry, so each wait has one result.
+ *
+ * A value that comes before anybody waits has an entry without an event, for seven days. So has one whose
+ * event stopped waiting, because it was purged as unreadable: that event must not swallow it.
+ *
+ * @module
+ */
 import { met } from "../../../core/check_options.ts";
 import { writeLog } from "../../../core/mod.ts";
 import type { EndedWait, EventRecord, EventRef } from "../event_record.ts";
@@ -64,312 +78,289 @@ interface Name {
   readonly holder: EventRecord | undefined;
 }
 
-/** The end of a parked event's wait. */
-interface End {
+/** A change that belongs to the end of a wait: the record after, and the part of the commit that ends it. */
+export interface WaitEnd {
   readonly record: EventRecord;
-  readonly result: EndedWait;
-  readonly name: Name;
+  readonly options: ChangeOptions;
+}
+
+/** Takes the value of a name that was woken early. Returns the lease as it was if there is none. */
+export async function takeWake(
+  parts: StoreParts,
+  lease: Lease,
+  name: string,
+): Promise<Lease | null> {
+  const { record } = lease;
+  checkIsAlone(record);
+  if (isCancelRequested(record)) throw new Error("Cannot wait: the event was cancelled");
+  checkRoomFor(record, name);
+  return await unlessLost(parts, lease, async () => {
+    const found = await readToWait(parts, name, record);
+    // It was parked under a lease that was thought to be lost.
+    if (found.holder) return null;
+    if (found.stored.at === undefined) return lease;
+    return await applyChange(
+      parts,
+      lease,
+      waited(record, resultOf(found)),
+      takingEarly(parts, found, record),
+    );
+  });
+}
+
+/** Parks an event, unless its name was woken meanwhile: then it is due at once. */
+export async function park(parts: StoreParts, lease: Lease, wait: Wait): Promise<boolean> {
+  const { record } = lease;
+  checkIsAlone(record);
+  const isParked = await unlessLost(parts, lease, async () => {
+    const now = Date.now();
+    const after = parked(record, wait, now);
+    if (after.state !== "parked") return await applyChange(parts, lease, after) !== null;
+    const found = await readToWait(parts, wait.name, record);
+    // The answer of an earlier try was lost, or another worker has taken the event over and parked it.
+    if (found.holder) {
+      return isFor(found.stored, record) && found.holder.attempt === record.attempt - 1;
+    }
+    if (found.stored.at === undefined) {
+      return await applyChange(parts, lease, after, waitingAt(found, record)) && true;
+    }
+    // It was woken meanwhile.
+    const back = waited(released(record, { isBegun: true }, now), resultOf(found));
+    return await applyChange(parts, lease, back, takingEarly(parts, found, record)) && true;
+  });
+  return isParked ?? false;
+}
+
+/** Makes a change of a leased event, anew while others change a name on which it depends; null if the lease is lost. */
+function unlessLost<T>(
+  parts: StoreParts,
+  lease: Lease,
+  change: () => Promise<T | null>,
+): Promise<T | null> {
+  return untilDone(async () =>
+    await change() ?? (await isChanged(parts, lease) ? null : undefined)
+  );
+}
+
+/** Wakes a name, in a commit of its own. */
+export async function wake(parts: StoreParts, wake: Wake): Promise<WakeResult> {
+  const result = await untilDone(async () => {
+    const found = await readToWake(parts, wake.name);
+    const write = new Write().check(found);
+    const result = addWake(parts, write, found, wake);
+    if (result.outcome === "late") return result;
+    return await parts.commits.commit(write) === null ? undefined : result;
+  });
+  if (result.outcome === "woken") parts.local.listener?.wake();
+  return result;
+}
+
+/** Applies a change of an event, and wakes names in the same commit. */
+export function applyWaking(
+  parts: StoreParts,
+  lease: Lease,
+  after: EventRecord,
+  options: ChangeOptions,
+  wakes: readonly Wake[],
+): Promise<Lease | null> {
+  return unlessLost(parts, lease, async () => {
+    const found = await Promise.all(wakes.map(({ name }) => readToWake(parts, name)));
+    return await applyChange(parts, lease, after, {
+      ...options,
+      checks: found,
+      add: (write) => {
+        for (const [i, wake] of wakes.entries()) addWake(parts, write, found[i]!, wake);
+      },
+      onCommit: () => parts.local.listener?.wake(),
+    });
+  });
+}
+
+/** Ends the wait of a parked event if it was woken, or its time has passed; undefined if it goes on. */
+export async function endOfWait(
+  parts: StoreParts,
+  record: EventRecord,
+  now: number,
+): Promise<WaitEnd | undefined> {
+  const { waitingFor, id, platform, type } = record;
+  const name = await readName(parts, waitingFor!.name);
+  const { stored, holder } = name;
+  // It may have the answer.
+  if (name.isUnreadable) throw new UndecodableError(`the entry of the name ${met(name.name)}`);
+  const isMine = isFor(stored, record);
+  const isWoken = stored.at !== undefined && (isMine || !holder);
+  if (!isWoken && (record.dueAt === null || record.dueAt > now)) return undefined;
+  const timedOut = !isWoken;
+  const result = isWoken ? resultOf(name) : { name: name.name, at: now, timedOut };
+  const onCommit = () => {
+    countEnd(parts, record, timedOut ? "timed_out" : "woken");
+    writeLog(parts.log, "info", "event woken", {
+      ...{ platform, type, eventId: id, waitedFor: result.name },
+      ...{ waitedMs: Math.max(0, Date.now() - waitingFor!.since), timedOut },
+    });
+  };
+  // Otherwise the entry is another event's by now, or was lost.
+  const options = isWoken || isMine ? taking(name) : {};
+  return { record: unparked(record, result, now), options: { ...options, onCommit } };
 }
 
 /**
- * The waits of a store. An event that waits for a name is parked: off its ordering group, and on the schedule
- * at the end of its time. The name has an entry that leads to the event.
- *
- * Whoever wakes the name checks and changes that entry alone, and adds an entry to the schedule that names
- * the event. The event's record is changed by the claim that finds it: this takes the value into the record
- * and deletes the name's entry, in the commit that leases the event. At the end of its time the claim does the
- * same without a value. All of them check the name's entry, so each wait has one result.
- *
- * A value that comes before anybody waits has an entry without an event, for seven days. So has one whose
- * event does not wait any more, because it was purged as unreadable: that event must not swallow it.
+ * Registers the wait of an imported, parked event. The event is queued if the name has been woken here already, and
+ * it gets that value; or if the name cannot be waited for, and its handler is told.
  */
-export class Waits {
-  readonly #parts: StoreParts;
-
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
+export async function arriving(parts: StoreParts, record: EventRecord): Promise<WaitEnd> {
+  const now = Date.now();
+  const found = await readName(parts, record.waitingFor!.name);
+  if (found.holder || found.isUnreadable) {
+    return { record: unparked(record, undefined, now), options: {} };
   }
+  return found.stored.at === undefined
+    ? { record, options: waitingAt(found, record) }
+    : { record: unparked(record, resultOf(found), now), options: taking(found) };
+}
 
-  /** Takes the value of a name that was woken early. Returns the lease as it was if there is none. */
-  async take(lease: Lease, name: string): Promise<Lease | null> {
-    const { record } = lease;
-    checkIsAlone(record);
-    if (isCancelRequested(record)) throw new Error("Cannot wait: the event was cancelled");
-    checkRoomFor(record, name);
-    return await untilDone(async () => {
-      const found = await this.#readToWait(name, record);
-      // It was parked under a lease that was thought to be lost.
-      if (found.holder) return null;
-      if (found.stored.at === undefined) return lease;
-      const after = waited(record, resultOf(found));
-      const options = this.#takingEarly(found, record);
-      const changed = await applyChange(this.#parts, lease, after, options);
-      return changed ?? (await isChanged(this.#parts, lease) ? null : undefined);
-    });
-  }
+/**
+ * Wakes an event here with a value that comes from another store.
+ *
+ * @param parts The store.
+ * @param wake The name and the value.
+ * @param mark The key of a mark, which is set with it for a time: with it, the value was restored before.
+ * @returns False if it was, or no event waits for the name.
+ */
+export async function restoreWake(
+  parts: StoreParts,
+  wake: Wake,
+  mark: { readonly key: Deno.KvKey; readonly expireIn: number },
+): Promise<boolean> {
+  return await untilDone(async () => {
+    const before = await read(parts.kv, mark.key);
+    const found = await readName(parts, wake.name);
+    if (before.versionstamp !== null || !found.holder || found.isUnreadable) return false;
+    const write = new Write().check(before).check(found);
+    if (addWake(parts, write, found, wake).outcome !== "woken") return false;
+    write.set(mark.key, MARK, { expireIn: mark.expireIn });
+    if (await parts.commits.commit(write) === null) return undefined;
+    parts.local.listener?.wake();
+    return true;
+  });
+}
 
-  /** Parks an event, unless its name was woken meanwhile: then it is due at once. */
-  async park(lease: Lease, wait: Wait): Promise<boolean> {
-    const { record } = lease;
-    checkIsAlone(record);
-    return await untilDone(async () => {
-      const now = Date.now();
-      const after = parked(record, wait, now);
-      if (after.state !== "parked") {
-        return await applyChange(this.#parts, lease, after) !== null;
-      }
-      const found = await this.#readToWait(wait.name, record);
-      // The answer of an earlier try was lost, or another worker has taken the event over and parked it.
-      if (found.holder) {
-        return isFor(found.stored, record) && found.holder.attempt === record.attempt - 1;
-      }
-      const changed = found.stored.at === undefined
-        ? await applyChange(this.#parts, lease, after, waitingAt(found, record))
-        : await this.#giveBack(lease, found, now);
-      if (changed) return true;
-      return await isChanged(this.#parts, lease) ? false : undefined;
-    });
-  }
+/** Makes the part of a commit that takes a parked event off its name, because it stops waiting. */
+export async function leavingName(parts: StoreParts, record: EventRecord): Promise<ChangeOptions> {
+  const name = await readName(parts, record.waitingFor!.name);
+  return isFor(name.stored, record) ? taking(name) : {};
+}
 
-  /** Gives an event back whose name was woken while it was about to be parked. */
-  #giveBack(lease: Lease, found: Name, now: number): Promise<Lease | null> {
-    const { record } = lease;
-    const after = waited(released(record, { isBegun: true }, now), resultOf(found));
-    return applyChange(this.#parts, lease, after, this.#takingEarly(found, record));
+function addWake(
+  { keys }: StoreParts,
+  write: Write,
+  { key, stored, holder }: Name,
+  { value }: Wake,
+): WakeResult {
+  if (stored.at !== undefined) return { outcome: "late" };
+  const woken: NameRecord = { at: Date.now(), value };
+  if (!holder) {
+    write.set(key, encodeValue(woken), { expireIn: KEPT_MS });
+    return { outcome: "kept" };
   }
+  write.set(key, encodeValue({ ...woken, for: stored.for } satisfies NameRecord));
+  deferEntry(write, keys, holder, 0);
+  write.notifies = true;
+  return { outcome: "woken", eventId: holder.id };
+}
 
-  /** Wakes a name, in a commit of its own. */
-  async wake(wake: Wake): Promise<WakeResult> {
-    const result = await untilDone(async () => {
-      const found = await this.#readToWake(wake.name);
-      const write = new Write();
-      for (const check of checksOf(found)) write.check(check);
-      const result = this.#addWake(write, found, wake);
-      if (result.outcome === "late") return result;
-      return await this.#parts.commits.commit(write) === null ? undefined : result;
-    });
-    if (result.outcome === "woken") this.#parts.local.listener?.wake();
-    return result;
-  }
+/** Takes a value that came early. One from before the event may be the answer to another one's question. */
+function takingEarly(parts: StoreParts, found: Name, record: EventRecord): ChangeOptions {
+  const { id, platform, type, receivedAt } = record;
+  const olderByMs = receivedAt - found.stored.at!;
+  const onCommit = () => {
+    countEnd(parts, record, "early");
+    if (olderByMs <= CLOCKS_MS) return;
+    const fields = { platform, type, eventId: id, waitedFor: found.name, olderByMs };
+    writeLog(parts.log, "warn", "answer is older than its event", fields);
+  };
+  return { ...taking(found), onCommit };
+}
 
-  /** Applies a change of an event, and wakes names in the same commit. */
-  apply(
-    lease: Lease,
-    after: EventRecord,
-    options: ChangeOptions,
-    wakes: readonly Wake[],
-  ): Promise<Lease | null> {
-    return untilDone(async () => {
-      const found = await Promise.all(wakes.map(({ name }) => this.#readToWake(name)));
-      const changed = await applyChange(this.#parts, lease, after, {
-        ...options,
-        checks: found.flatMap(checksOf),
-        add: (write) => {
-          for (const [i, wake] of wakes.entries()) this.#addWake(write, found[i]!, wake);
-        },
-        onCommit: () => this.#parts.local.listener?.wake(),
-      });
-      return changed ?? (await isChanged(this.#parts, lease) ? null : undefined);
-    });
-  }
+function countEnd(
+  { local }: StoreParts,
+  { platform }: EventRecord,
+  outcome: "woken" | "early" | "timed_out",
+): void {
+  local.listener?.count?.({ is: "wait_ended", platform, outcome });
+}
 
-  /** Finds the end of a parked event's wait; undefined if it goes on. */
-  async endOf(record: EventRecord, now: number): Promise<End | undefined> {
-    const name = await this.#read(record.waitingFor!.name);
-    const { stored, holder } = name;
-    // It may have the answer.
-    if (name.isUnreadable) throw new UndecodableError(`the entry of the name ${met(name.name)}`);
-    if (stored.at !== undefined && (isFor(stored, record) || !holder)) {
-      return { record, result: resultOf(name), name };
-    }
-    if (record.dueAt === null || record.dueAt > now) return undefined;
-    return { record, result: { name: name.name, at: now, timedOut: true }, name };
+async function readToWait(parts: StoreParts, name: string, record: EventRecord): Promise<Name> {
+  const found = await readName(parts, name);
+  if (found.holder && found.holder.id !== record.id) {
+    const { id } = found.holder;
+    throw new WaitRefusedError(`Cannot wait for ${met(name)}: event ${id} waits for it already`);
   }
+  if (found.isUnreadable) {
+    throw new WaitRefusedError(`Cannot wait for ${met(name)}: ${UNREADABLE}`);
+  }
+  return found;
+}
 
-  /** Makes the part of the commit that ends a wait: what it checks, deletes and logs. */
-  changeOf({ record, result, name }: End, options: ChangeOptions): ChangeOptions {
-    const { waitingFor, id, platform, type } = record;
-    // Otherwise it is another event's by now, or was lost.
-    const isTaken = !result.timedOut || isFor(name.stored, record);
-    return {
-      ...options,
-      ...(isTaken && { checks: checksOf(name) }),
-      add: (write) => {
-        options.add?.(write);
-        if (isTaken) write.delete(name.key);
-      },
-      onCommit: () => {
-        this.#countEnd(record, result.timedOut ? "timed_out" : "woken");
-        writeLog(this.#parts.log, "info", "event woken", {
-          ...{ platform, type, eventId: id, waitedFor: result.name },
-          ...{ waitedMs: Math.max(0, Date.now() - waitingFor!.since) },
-          timedOut: result.timedOut ?? false,
-        });
-      },
-    };
-  }
+async function readToWake(parts: StoreParts, name: string): Promise<Name> {
+  const found = await readName(parts, name);
+  if (found.isUnreadable) throw new Error(`Cannot wake ${met(name)}: ${UNREADABLE}`);
+  return found;
+}
 
-  #countEnd({ platform }: EventRecord, outcome: "woken" | "early" | "timed_out"): void {
-    this.#parts.local.listener?.count?.({ is: "wait_ended", platform, outcome });
+/** Lists the values that no event has taken yet, by their names. Entries that cannot be read are left out. */
+export async function* answers(
+  parts: StoreParts,
+  options: AnswerListOptions = {},
+): AsyncGenerator<UntakenAnswer> {
+  for await (const entry of entriesOf(parts, options)) {
+    if (!isNameRecord(entry.value)) continue;
+    const found = await nameOf(parts, String(entry.key.at(-1)), entry);
+    if (found.stored.at !== undefined) yield answerOf(parts, found, found.stored.at);
   }
+}
 
-  /**
-   * Has an imported event that is parked wait here. It is queued, and not parked, if the name has been woken
-   * here already, which gives it the value, or cannot be waited for, which its handler is told.
-   *
-   * @returns Its record, and the part of the commit that belongs to the name.
-   */
-  async arriving(
-    record: EventRecord,
-  ): Promise<{ readonly record: EventRecord; readonly options: ChangeOptions }> {
-    const now = Date.now();
-    const found = await this.#read(record.waitingFor!.name);
-    if (found.holder || found.isUnreadable) {
-      const { waitingFor: _, ...rest } = record;
-      return { record: { ...rest, state: "queued", dueAt: now, delayMs: 0 }, options: {} };
-    }
-    return found.stored.at === undefined
-      ? { record, options: waitingAt(found, record) }
-      : { record: unparked(record, resultOf(found), now), options: taking(found) };
+async function* entriesOf(
+  { kv, keys }: StoreParts,
+  { names, prefix = "" }: AnswerListOptions,
+): AsyncGenerator<Entry> {
+  const isMeant = (name: string) => name.startsWith(prefix);
+  if (names) {
+    const wanted = [...new Set(names)].filter((name) => isMeant(name) && name.isWellFormed());
+    return yield* await readAll(kv, wanted.sort().map((name) => keys.waiter(name)));
   }
+  const start = prefix === "" ? {} : { start: keys.waiter(prefix) };
+  for await (const entry of list(kv, { ...keys.waiters, ...start })) {
+    if (isGap(entry) || isMeant(String(entry.key.at(-1)))) yield entry;
+    else if (prefix !== "") return;
+  }
+}
 
-  /**
-   * Wakes an event here with a value that comes from another store.
-   *
-   * @param wake The name and the value.
-   * @param mark The key of a mark, which is set with it for a time: with it, the value was restored before.
-   * @returns False if it was, or no event waits for the name.
-   */
-  async restore(
-    wake: Wake,
-    mark: { readonly key: Deno.KvKey; readonly expireIn: number },
-  ): Promise<boolean> {
-    return await untilDone(async () => {
-      const { key, versionstamp } = await read(this.#parts.kv, mark.key);
-      const found = await this.#read(wake.name);
-      if (versionstamp !== null || !found.holder || found.isUnreadable) return false;
-      const write = new Write().check({ key, versionstamp });
-      for (const check of checksOf(found)) write.check(check);
-      if (this.#addWake(write, found, wake).outcome !== "woken") return false;
-      write.set(key, MARK, { expireIn: mark.expireIn });
-      if (await this.#parts.commits.commit(write) === null) return undefined;
-      this.#parts.local.listener?.wake();
-      return true;
-    });
-  }
+function answerOf({ kv, marks }: StoreParts, found: Name, at: number): UntakenAnswer {
+  const { name, key, holder, stored: { value } } = found;
+  return {
+    ...{ name, at, value: valueIn(value) },
+    ...{ eventId: holder?.id, keptUntil: holder ? undefined : at + KEPT_MS },
+    delete: async () => !holder && (await marks.commit(kv.atomic().delete(key), [found])).ok,
+  };
+}
 
-  /** Makes the part of a commit that takes a parked event off its name, which it does not wait for any more. */
-  async leaving(record: EventRecord): Promise<ChangeOptions> {
-    const name = await this.#read(record.waitingFor!.name);
-    return isFor(name.stored, record) ? taking(name) : {};
-  }
+async function readName(parts: StoreParts, name: string): Promise<Name> {
+  return await nameOf(parts, name, await read(parts.kv, parts.keys.waiter(name)));
+}
 
-  #addWake(
-    write: Write,
-    { key, stored, holder }: Name,
-    { value }: Wake,
-  ): WakeResult {
-    if (stored.at !== undefined) return { outcome: "late" };
-    const woken: NameRecord = { at: Date.now(), ...(value !== undefined && { value }) };
-    if (!holder) {
-      write.set(key, encodeValue(woken), { expireIn: KEPT_MS });
-      return { outcome: "kept" };
-    }
-    write.set(key, encodeValue({ ...woken, for: stored.for } satisfies NameRecord));
-    deferEntry(write, this.#parts.keys, holder, 0);
-    write.notifies = true;
-    return { outcome: "woken", eventId: holder.id };
-  }
-
-  /** Takes a value that came early. One from before the event may be the answer to another one's question. */
-  #takingEarly(found: Name, record: EventRecord): ChangeOptions {
-    const { id, platform, type, receivedAt } = record;
-    const olderByMs = receivedAt - found.stored.at!;
-    return {
-      ...taking(found),
-      onCommit: () => {
-        this.#countEnd(record, "early");
-        if (olderByMs <= CLOCKS_MS) return;
-        const fields = { platform, type, eventId: id, waitedFor: found.name, olderByMs };
-        writeLog(this.#parts.log, "warn", "answer is older than its event", fields);
-      },
-    };
-  }
-
-  async #readToWait(name: string, record: EventRecord): Promise<Name> {
-    const found = await this.#read(name);
-    if (found.holder && found.holder.id !== record.id) {
-      const { id } = found.holder;
-      throw new WaitRefusedError(`Cannot wait for ${met(name)}: event ${id} waits for it already`);
-    }
-    if (found.isUnreadable) {
-      throw new WaitRefusedError(`Cannot wait for ${met(name)}: ${UNREADABLE}`);
-    }
-    return found;
-  }
-
-  async #readToWake(name: string): Promise<Name> {
-    const found = await this.#read(name);
-    if (found.isUnreadable) throw new Error(`Cannot wake ${met(name)}: ${UNREADABLE}`);
-    return found;
-  }
-
-  /** Lists the values that no event has taken yet, by their names. Entries that cannot be read are left out. */
-  async *answers(options: AnswerListOptions = {}): AsyncGenerator<UntakenAnswer> {
-    for await (const entry of this.#entries(options)) {
-      if (!isNameRecord(entry.value)) continue;
-      const found = await this.#nameOf(String(entry.key.at(-1)), entry);
-      if (found.stored.at !== undefined) yield this.#answerOf(found, found.stored.at);
-    }
-  }
-
-  async *#entries(
-    { names, prefix = "" }: AnswerListOptions,
-  ): AsyncGenerator<Entry> {
-    const { kv, keys } = this.#parts;
-    const isMeant = (name: string) => name.startsWith(prefix);
-    if (names) {
-      const wanted = [...new Set(names)].filter((name) => isMeant(name) && name.isWellFormed());
-      return yield* await readAll(kv, wanted.sort().map((name) => keys.waiter(name)));
-    }
-    const start = prefix === "" ? {} : { start: keys.waiter(prefix) };
-    for await (const entry of list(kv, { ...keys.waiters, ...start })) {
-      if (isGap(entry) || isMeant(String(entry.key.at(-1)))) yield entry;
-      else if (prefix !== "") return;
-    }
-  }
-
-  #answerOf(found: Name, at: number): UntakenAnswer {
-    const { name, key, holder, stored: { value } } = found;
-    return {
-      ...{ name, at, value: valueIn(value) },
-      ...{ eventId: holder?.id, keptUntil: holder ? undefined : at + KEPT_MS },
-      delete: async () => {
-        if (holder) return false;
-        const { kv, marks } = this.#parts;
-        return (await marks.commit(kv.atomic().delete(key), checksOf(found))).ok;
-      },
-    };
-  }
-
-  async #read(name: string): Promise<Name> {
-    const { kv, keys } = this.#parts;
-    return await this.#nameOf(name, await read(kv, keys.waiter(name)));
-  }
-
-  async #nameOf(
-    name: string,
-    { key, value, versionstamp }: Entry,
-  ): Promise<Name> {
-    const { kv, keys } = this.#parts;
-    const isReadable = isNameRecord(value);
-    const stored: NameRecord = isReadable && !isPast(value) ? value : {};
-    const { record } = stored.for ? await readRecord(kv, keys.event(stored.for)) : {};
-    const holds = record?.state === "parked" && record.waitingFor?.name === name &&
-      isFor(stored, record);
-    const isUnreadable = versionstamp !== null && !isReadable;
-    return { name, key, versionstamp, stored, isUnreadable, holder: holds ? record : undefined };
-  }
+async function nameOf(
+  { kv, keys }: StoreParts,
+  name: string,
+  { key, value, versionstamp }: Entry,
+): Promise<Name> {
+  const isReadable = isNameRecord(value);
+  const stored: NameRecord = isReadable && !isPast(value) ? value : {};
+  const { record } = stored.for ? await readRecord(kv, keys.event(stored.for)) : {};
+  const holds = record?.state === "parked" && record.waitingFor?.name === name &&
+    isFor(stored, record);
+  const isUnreadable = versionstamp !== null && !isReadable;
+  return { name, key, versionstamp, stored, isUnreadable, holder: holds ? record : undefined };
 }
 
 const UNREADABLE = "another version wrote the entry of the name, or it is damaged";
@@ -382,18 +373,13 @@ function checkIsAlone({ batch }: EventRecord): void {
   );
 }
 
-function checksOf({ key, versionstamp }: Name): Deno.AtomicCheck[] {
-  return [{ key, versionstamp }];
-}
-
 function taking(name: Name): ChangeOptions {
-  return { checks: checksOf(name), add: (write) => void write.delete(name.key) };
+  return { checks: [name], add: (write) => void write.delete(name.key) };
 }
 
 /** Makes the stored entry of a value that came before any event waited. */
 export function storedAnswer(at: number, value: unknown): object {
-  const text = value === undefined ? {} : { value: JSON.stringify(value) };
-  return { at, ...text } satisfies NameRecord;
+  return { at, value: JSON.stringify(value) } satisfies NameRecord;
 }
 
 /** Reads the event that waits from the stored entry of a name; none if it is only a value. */
@@ -404,7 +390,7 @@ export function waiterIn(value: unknown): readonly EventRef[] {
 
 function waitingAt(name: Name, { id, receivedAt, run = 0 }: EventRecord): ChangeOptions {
   const stored = encodeValue({ for: { id, receivedAt, run } } satisfies NameRecord);
-  return { checks: checksOf(name), add: (write) => void write.set(name.key, stored) };
+  return { checks: [name], add: (write) => void write.set(name.key, stored) };
 }
 
 function resultOf({ name, stored: { at = 0, value } }: Name): EndedWait {

@@ -2,7 +2,8 @@ import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
 import { leased, type LeaseRequest } from "../claims.ts";
 import { encodeValue } from "../value_codec.ts";
-import type { Mutations, StoreKeys } from "./_layout.ts";
+import { MARK, type Mutations, setId, type StoreKeys } from "./_layout.ts";
+import { setChunks } from "./_payload.ts";
 import { setDue, type SharedEntry } from "./_schedule.ts";
 
 /** Size of the record and the id of an event that is leased in the commit, at most, in bytes. */
@@ -123,14 +124,14 @@ export class Write implements Mutations {
 export class LeasedRecord {
   /** The length of the lease, in milliseconds. */
   readonly leaseMs: number;
-  readonly #keys: StoreKeys;
+  readonly #parts: RecordParts;
   readonly #unleased: EventRecord;
   readonly #request: LeaseRequest;
   #record: EventRecord | undefined;
 
-  constructor(keys: StoreKeys, record: EventRecord, request: LeaseRequest) {
+  constructor(parts: RecordParts, record: EventRecord, request: LeaseRequest) {
     this.leaseMs = request.leaseMs;
-    this.#keys = keys;
+    this.#parts = parts;
     this.#unleased = record;
     this.#request = request;
   }
@@ -147,10 +148,42 @@ export class LeasedRecord {
 
   /** Adds writing it to a commit, with its entry in the schedule unless it shares one. */
   addTo(commit: Mutations, body?: Uint8Array<ArrayBuffer>): void {
-    const { record } = this;
-    commit.set(this.#keys.event(record), encodeValue(record, body));
-    if (!record.sharedEntry) setDue(commit, this.#keys, record);
+    writeNew(commit, this.#parts, this.record, body);
   }
+}
+
+/** The parts of a store that records are written with. */
+interface RecordParts {
+  readonly keys: StoreKeys;
+  /** The time for which a done record is kept, in milliseconds. */
+  readonly retentionMs: number;
+}
+
+/** Adds a new event to a commit: its payload unless that is written otherwise, its record and its id. */
+export function addEvent(
+  commit: Mutations,
+  parts: RecordParts,
+  record: EventRecord,
+  body?: Uint8Array<ArrayBuffer>,
+): void {
+  const { payload } = record;
+  const isHeld = payload?.chunks === 0;
+  if (body && payload && !isHeld) setChunks(commit, parts.keys, payload, body);
+  writeNew(commit, parts, record, isHeld ? body : undefined);
+  setId(commit, parts.keys, parts.retentionMs, record);
+}
+
+/** Adds a record to a commit, with its schedule entry, and its entry in the index of dead events. */
+export function writeNew(
+  commit: Mutations,
+  { keys, retentionMs }: RecordParts,
+  record: EventRecord,
+  body?: Uint8Array<ArrayBuffer>,
+): void {
+  const options = record.state === "done" ? { expireIn: retentionMs } : undefined;
+  commit.set(keys.event(record), encodeValue(record, body), options);
+  setDue(commit, keys, record);
+  if (record.state === "dead") commit.set(keys.dead(record), MARK);
 }
 
 /**

@@ -9,17 +9,18 @@ import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { leaseOperations } from "./_apply.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { emitting } from "./_emit.ts";
+import { GroupIntake } from "./_group_intake.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { storeKeys } from "./_layout.ts";
 import { listenersOf } from "./_listeners.ts";
+import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
-import { OrderingGroups } from "./_ordering_groups.ts";
+import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { forgetProcess, noteProcess } from "./_processes.ts";
@@ -100,9 +101,9 @@ export async function openEventStore(
 function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
   const { notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
-  const { accept, replay } = new Acceptance(parts);
-  const claims = new Claims(parts, schedule);
-  const orderingGroups = new OrderingGroups(parts);
+  const joins = new GroupIntake(parts);
+  const { accept, replay } = new Acceptance(parts, joins);
+  const claims = new Claims(parts, joins, schedule);
   const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
     kv: view,
@@ -110,7 +111,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     ...leaseOperations(parts),
-    ...storeOperations(parts, replay),
+    ...storeOperations(parts, joins, replay),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
@@ -121,7 +122,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     forgetProcess: (id) => forgetProcess(parts, id),
     trimPayloads: () => parts.kept.trim(),
     repairSchedule: ({ maxReads = Infinity } = {}) => scheduleRepair.run(maxReads),
-    repairGroups: () => orderingGroups.repair(),
+    repairGroups: () => repairGroups(parts),
     check: (options) => new StoreCheck(parts, options).run(),
     lastCheck: () => readLastCheck(parts),
     async listen(listener) {
