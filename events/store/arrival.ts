@@ -87,17 +87,18 @@ export function accepted(
 ): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
   const { action, repository, chat, sender, requestId, quietMs } = delivery;
-  const record: EventRecord = {
+  // What is undefined is not stored, and one shape of all records is copied faster.
+  return {
     id,
-    ...(intake !== undefined && { intake }),
-    ...(deliveryId !== undefined && { deliveryId }),
+    intake,
+    deliveryId,
     platform,
     source,
     type,
-    ...(action !== undefined && { action }),
-    ...(repository && { repository }),
-    ...(chat && { chat }),
-    ...(sender && { sender }),
+    action,
+    repository: repository ?? undefined,
+    chat: chat ?? undefined,
+    sender: sender ?? undefined,
     requestId: requestId ?? null,
     receivedAt: now,
     state: "queued",
@@ -105,13 +106,13 @@ export function accepted(
     dueAt: now,
     orderingKey: null,
     group: null,
-    ...(quietMs !== undefined && { quiet: quietRuleOf(delivery, quietMs, now) }),
+    quiet: quietMs === undefined ? undefined : quietRuleOf(delivery, quietMs, now),
     lease: null,
     settledAt: null,
     payload,
     attempts: [],
+    traceparent: traceparent && parseTraceparent(traceparent) ? traceparent : undefined,
   };
-  return traceparent && parseTraceparent(traceparent) ? { ...record, traceparent } : record;
 }
 
 /**

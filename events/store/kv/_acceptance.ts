@@ -14,7 +14,7 @@ import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsOneCommit, newPayloadRef, withUpload } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
-import { addEvent, untilDone, Write } from "./_write.ts";
+import { addEvent, Tries, untilDone, Write } from "./_write.ts";
 
 /** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
@@ -102,22 +102,22 @@ export class Acceptance {
     addContent?: (write: Write) => void,
   ): Promise<AcceptResult> {
     const { id } = record;
-    let found = expected;
-    const since = performance.now();
-    return await untilDone(async () => {
+    const orderingKey = delivery.orderingKey ?? null;
+    const since = orderingKey === null ? undefined : performance.now();
+    const tries = new Tries();
+    for (let found = expected;; await tries.next()) {
       const after = found.record ? redelivered(record, found.record) : record;
       const write = this.#replacing(found, after);
       write.isIntake = true;
       if (found.record?.state === "done") await this.#parts.kept.drop(write, found.record);
       addContent?.(write);
-      const { orderingKey = null } = delivery;
       if (await this.#store(after, orderingKey, write, delivery, since)) {
         this.#recent.add(id);
         return { id, duplicate: false };
       }
       found = await this.#lookUp(id);
-      return isLive(found) ? { id, duplicate: true } : undefined;
-    });
+      if (isLive(found)) return { id, duplicate: true };
+    }
   }
 
   /** Begins a write that replaces the stored event, if there is one. */

@@ -55,7 +55,7 @@ export function leaseOf({ record, versionstamp, body }: Known): Lease {
  * @param options The lease that it gets, and what else the commit holds.
  * @returns The event with its new version; null if another change was faster.
  */
-export async function applyChange(
+export function applyChange(
   parts: StoreParts,
   lease: Lease,
   after: EventRecord,
@@ -63,16 +63,15 @@ export async function applyChange(
 ): Promise<Lease | null> {
   const { group, batch } = lease.record;
   const leaves = group !== null && (after.settledAt !== null || after.state === "parked");
-  if (!leaves) {
-    if (!options.emits) return await tryToApply(parts, lease, after, options, true, false) ?? null;
-    return await untilDone((isFirst) => tryToApply(parts, lease, after, options, isFirst, false));
+  // Nothing else has to be tried again.
+  if (!leaves && !options.emits) {
+    return tryToApply(parts, lease, after, options) as Promise<Lease | null>;
   }
-  if (batch && after.state === "dead" && !await buryAhead(parts, lease, after)) return null;
-  return await inLock(
-    parts,
-    lease.record,
-    (isFirst) => tryToApply(parts, lease, after, options, isFirst, true),
-  );
+  const change = (isFirst: boolean) => tryToApply(parts, lease, after, options, isFirst, leaves);
+  if (!leaves) return untilDone(change);
+  if (!batch || after.state !== "dead") return inLock(parts, lease.record, change);
+  return buryAhead(parts, lease, after)
+    .then((isHeld) => isHeld ? inLock(parts, lease.record, change) : null);
 }
 
 /**
@@ -158,8 +157,8 @@ async function tryToApply(
   lease: Lease,
   after: EventRecord,
   options: ChangeOptions,
-  isFirst: boolean,
-  leaves: boolean,
+  isFirst = true,
+  leaves = false,
 ): Promise<Lease | null | undefined> {
   const { record: { group, batch, id }, record: before, body } = lease;
   const { effects, emits, hasTurn = false } = options;
@@ -273,12 +272,13 @@ export async function startOfJoining(
 function unshared(
   write: Write,
   keys: StoreKeys,
-  { sharedEntry: _, ...record }: EventRecord,
+  record: EventRecord,
   body: Uint8Array<ArrayBuffer> | undefined,
 ): EventRecord {
-  const { payload } = record;
-  if (payload?.chunks !== 0 || !body) return record;
-  return { ...record, payload: unpack(write, keys, payload, body) };
+  const { payload, sharedEntry } = record;
+  const own = sharedEntry === undefined ? record : { ...record, sharedEntry: undefined };
+  if (payload?.chunks !== 0 || !body) return own;
+  return { ...own, payload: unpack(write, keys, payload, body) };
 }
 
 /**

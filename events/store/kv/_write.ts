@@ -286,15 +286,31 @@ export function hasTooManyChecks(error: unknown): boolean {
 export async function untilDone<T>(
   attempt: (isFirst: boolean) => Promise<T | undefined>,
 ): Promise<T> {
-  const start = performance.now();
-  let isFirst = true;
-  for (let pauseMs = 0;; pauseMs = Math.min(MAX_PAUSE_MS, 2 * pauseMs + 1)) {
-    const result = await attempt(isFirst);
-    isFirst = false;
+  const tries = new Tries();
+  for (;; await tries.next()) {
+    const result = await attempt(tries.isFirst);
     if (result !== undefined) return result;
-    if (performance.now() - start > TRY_MS) break;
-    // Retry once at once: the first try may have used old data.
-    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs * Math.random()));
   }
-  throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
+}
+
+/** The tries of a change, see {@linkcode untilDone}. */
+export class Tries {
+  /** True until the first one has failed. */
+  isFirst = true;
+  #start = 0;
+  #pauseMs = 0;
+
+  /** Waits until the next try. Throws if they have taken too long. */
+  async next(): Promise<void> {
+    // The first one costs no look at the clock: nearly all changes need no other.
+    if (this.isFirst) this.#start = performance.now();
+    this.isFirst = false;
+    if (performance.now() - this.#start > TRY_MS) {
+      throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
+    }
+    const pauseMs = this.#pauseMs * Math.random();
+    this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs + 1);
+    // Retry once at once: the first try may have used old data.
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
 }
