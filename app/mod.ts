@@ -69,7 +69,6 @@ export type {
   StoredState,
   WaitOptions,
   WaitResult,
-  WakeResult,
   WebhookEvent,
   WorkerOptions,
 } from "../events/mod.ts";

@@ -10,7 +10,7 @@ import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import { plannedDelay } from "./claims.ts";
 import type { Delivery } from "./delivery.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
-import type { EventRecord, PayloadRef, QuietRule } from "./event_record.ts";
+import type { EventRecord, PayloadRef } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
 import { MAX_ID_LENGTH } from "./record_shape.ts";
@@ -229,7 +229,11 @@ export function imported(
   return { ...here, dueAt: now + delayMs, delayMs };
 }
 
-function quietRuleOf({ maxWaitMs }: Delivery, quietMs: number, since: number): QuietRule {
+function quietRuleOf(
+  { maxWaitMs }: Delivery,
+  quietMs: number,
+  since: number,
+): EventRecord["quiet"] {
   return { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
 }
 

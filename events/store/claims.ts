@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Batch, EventRecord, GroupPosition } from "./event_record.ts";
+import type { EventRecord, GroupPosition } from "./event_record.ts";
 import { withAttempt } from "./record_notes.ts";
 
 /** The error of an attempt whose worker neither settled its event nor renewed its lease. */
@@ -86,7 +86,10 @@ export function waiting(
  * @param batch The last of them, and their number.
  * @returns The record.
  */
-export function batched(record: EventRecord, batch: Batch): EventRecord {
+export function batched(
+  record: EventRecord,
+  batch: NonNullable<EventRecord["batch"]>,
+): EventRecord {
   return { ...record, batch };
 }
 

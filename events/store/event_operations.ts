@@ -2,7 +2,7 @@ import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ListedState } from "./stored_state.ts";
-import type { UntakenAnswer, WakeResult } from "./waits.ts";
+import type { UntakenAnswer } from "./waits.ts";
 
 /**
  * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
@@ -222,7 +222,15 @@ export interface EventOperations {
    * @throws {TypeError} If the name is not such a text, or the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
-  wake(name: string, value?: unknown): Promise<WakeResult>;
+  wake(name: string, value?: unknown): Promise<{
+    /**
+     * The fate of the value: an event has waited for it and gets it (`woken`), no event waits yet and it is kept
+     * for seven days (`kept`), or it is dropped, because an earlier one is there that counts (`late`).
+     */
+    readonly outcome: "woken" | "kept" | "late";
+    /** The id of the event that gets it. */
+    readonly eventId?: string | undefined;
+  }>;
 
   /**
    * Lists the values that names were woken with, and that no event has taken yet: those that came before any

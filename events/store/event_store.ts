@@ -6,7 +6,6 @@ import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { CheckedPage } from "./store_check.ts";
-import type { Wait, Wake } from "./waits.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
 /**
@@ -84,34 +83,6 @@ export interface Lease {
 }
 
 /**
- * Options of {@linkcode EventStore.claim}.
- *
- * @category Event store and worker
- */
-export interface ClaimOptions {
-  /** The number of events, at most. */
-  readonly limit: number;
-  /** The worker that leases them. No other one has the same name. */
-  readonly owner: string;
-  /** The length of the leases, in milliseconds. */
-  readonly leaseMs: number;
-  /**
-   * Set to false to leave events whose lease has expired.
-   *
-   * @default {true}
-   */
-  readonly takeOver?: boolean | undefined;
-  /**
-   * A check whether the claimer still works on an event, or leaves it to others. Such an event is left out: the
-   * claimer renews that lease itself, it has lost the lease and its handler still runs, or it has no handler. It
-   * gets the event's id, and the time since which the event has been due.
-   *
-   * @default {undefined} It works on none.
-   */
-  readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
-}
-
-/**
  * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
  * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses to change keys of the
  * store, which begin with its namespace, and `enqueue` if the store's notifier is `enqueue`.
@@ -121,37 +92,7 @@ export interface ClaimOptions {
 export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
 
 /**
- * Options of {@linkcode EventStore.complete}.
- *
- * @category Event store and worker
- */
-export interface CompleteOptions {
-  /** Further mutations for the same commit. */
-  readonly effects?: CommitEffects | undefined;
-  /** Events that are stored in the same commit, if the event becomes done. */
-  readonly emits?: readonly Emission[] | undefined;
-  /**
-   * The time for which the settlement may wait for other changes to share a commit with, in milliseconds.
-   *
-   * @default {0}
-   */
-  readonly withinMs?: number | undefined;
-  /**
-   * The way in which the event ends: an ignored one had no handler.
-   *
-   * @default {"handled"}
-   */
-  readonly outcome?: "handled" | "ignored" | undefined;
-  /**
-   * The names that the same commit wakes, at most three: each takes one of its checks.
-   *
-   * @default {undefined} None.
-   */
-  readonly wakes?: readonly Wake[] | undefined;
-}
-
-/**
- * Options of {@linkcode EventStore.checkpoint}.
+ * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.
  *
  * @category Event store and worker
  */
@@ -163,11 +104,13 @@ export interface NoteOptions {
    */
   readonly emits?: readonly Emission[] | undefined;
   /**
-   * Names that the same commit wakes, at most three.
+   * Names that the same commit wakes, at most three: each takes one of its checks. Their values are JSON.
    *
    * @default {undefined} None.
    */
-  readonly wakes?: readonly Wake[] | undefined;
+  readonly wakes?:
+    | readonly { readonly name: string; readonly value?: string | undefined }[]
+    | undefined;
   /**
    * Signal that is aborted once nobody waits for the answer. What has waited for its turn by then, and would have
    * to begin anew because the lease was renewed, is not stored.
@@ -175,38 +118,6 @@ export interface NoteOptions {
    * @default {undefined} None.
    */
   readonly signal?: AbortSignal | undefined;
-}
-
-/**
- * Options of {@linkcode EventStore.release}.
- *
- * @category Event store and worker
- */
-export interface ReleaseOptions {
-  /**
-   * The delay until the event is due again, in milliseconds.
-   *
-   * @default {0}
-   */
-  readonly delayMs?: number | undefined;
-  /**
-   * Set if a handler had begun with the event: then it is not ignored later, if there is no handler any more.
-   *
-   * @default {false}
-   */
-  readonly isBegun?: boolean | undefined;
-  /**
-   * The reason for which the handler has put the event off, which its record notes.
-   *
-   * @default {undefined} The handler has not.
-   */
-  readonly reason?: unknown;
-  /**
-   * Set if it is put off because this version has no handler for it, and another one may have.
-   *
-   * @default {false}
-   */
-  readonly isUnhandled?: boolean | undefined;
 }
 
 /**
@@ -366,7 +277,28 @@ export interface EventStore extends EventOperations {
    * @param options The number of events, the worker, and the length of the leases.
    * @returns The leases; none if nothing is due or another worker was faster.
    */
-  claim(options: ClaimOptions): Promise<Lease[]>;
+  claim(options: {
+    /** The number of events, at most. */
+    readonly limit: number;
+    /** The worker that leases them. No other one has the same name. */
+    readonly owner: string;
+    /** The length of the leases, in milliseconds. */
+    readonly leaseMs: number;
+    /**
+     * Set to false to leave events whose lease has expired.
+     *
+     * @default {true}
+     */
+    readonly takeOver?: boolean | undefined;
+    /**
+     * A check whether the claimer still works on an event, or leaves it to others. Such an event is left out: the
+     * claimer renews that lease itself, it has lost the lease and its handler still runs, or it has no handler. It
+     * gets the event's id, and the time since which the event has been due.
+     *
+     * @default {undefined} It works on none.
+     */
+    readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
+  }): Promise<Lease[]>;
 
   /**
    * Reads an event's payload.
@@ -441,7 +373,10 @@ export interface EventStore extends EventOperations {
    * @throws {WaitRefusedError} If another event waits for the name, or the event is handled together with
    * others.
    */
-  park(lease: Lease, wait: Wait): Promise<boolean>;
+  park(
+    lease: Lease,
+    wait: { readonly name: string; readonly timeoutMs: number },
+  ): Promise<boolean>;
 
   /**
    * Reads a lease again after its record has changed: the answer to a renewal was lost, the schedule was
@@ -461,7 +396,25 @@ export interface EventStore extends EventOperations {
    * @returns True if it was settled; false if the lease was lost.
    * @throws {Error} If the effects cannot be committed.
    */
-  complete(lease: Lease, options?: CompleteOptions | CommitEffects): Promise<boolean>;
+  complete(
+    lease: Lease,
+    options?: Omit<NoteOptions, "signal"> & {
+      /** Further mutations for the same commit. */
+      readonly effects?: CommitEffects | undefined;
+      /**
+       * The time for which the settlement may wait for other changes to share a commit with, in milliseconds.
+       *
+       * @default {0}
+       */
+      readonly withinMs?: number | undefined;
+      /**
+       * The way in which the event ends: an ignored one had no handler.
+       *
+       * @default {"handled"}
+       */
+      readonly outcome?: "handled" | "ignored" | undefined;
+    },
+  ): Promise<boolean>;
 
   /**
    * Gives an event back, to be tried again.
@@ -488,7 +441,32 @@ export interface EventStore extends EventOperations {
    * @param options The delay, whether a handler had begun with the event, and why it has put it off.
    * @returns True if it was given back; false if the lease was lost.
    */
-  release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
+  release(lease: Lease, options?: {
+    /**
+     * The delay until the event is due again, in milliseconds.
+     *
+     * @default {0}
+     */
+    readonly delayMs?: number | undefined;
+    /**
+     * Set if a handler had begun with the event: then it is not ignored later, if there is no handler any more.
+     *
+     * @default {false}
+     */
+    readonly isBegun?: boolean | undefined;
+    /**
+     * The reason for which the handler has put the event off, which its record notes.
+     *
+     * @default {undefined} The handler has not.
+     */
+    readonly reason?: unknown;
+    /**
+     * Set if it is put off because this version has no handler for it, and another one may have.
+     *
+     * @default {false}
+     */
+    readonly isUnhandled?: boolean | undefined;
+  }): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

@@ -27,14 +27,11 @@ export {
 } from "./stored_state.ts";
 export type {
   AcceptResult,
-  ClaimOptions,
   CommitEffects,
-  CompleteOptions,
   EventStore,
   EventStoreOptions,
   Lease,
   NoteOptions,
-  ReleaseOptions,
   Reservation,
   StoreListener,
 } from "./event_store.ts";
@@ -43,11 +40,4 @@ export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";
 export type { HandledEvents, ProcessNote } from "./processes.ts";
-export {
-  type UntakenAnswer,
-  type Wait,
-  type WaitOptions,
-  WaitRefusedError,
-  type Wake,
-  type WakeResult,
-} from "./waits.ts";
+export { type UntakenAnswer, type WaitOptions, WaitRefusedError } from "./waits.ts";

@@ -7,7 +7,7 @@
  */
 import { Buffer } from "node:buffer";
 import { textOf } from "../../core/text_of.ts";
-import type { EndedWait, EventRecord, PutOff, RecordedAttempt } from "./event_record.ts";
+import type { EndedWait, EventRecord, RecordedAttempt } from "./event_record.ts";
 
 /** The number of attempts that a record keeps. */
 const MAX_ATTEMPTS = 10;
@@ -158,7 +158,7 @@ export function withPutOff(
 ): EventRecord {
   const { since = now, times = 0 } = record.putOff ?? {};
   const text = textOf(reason).slice(0, MAX_ERROR_LENGTH);
-  const putOff: PutOff = { since: Math.min(since, now), at: now, times: times + 1, reason: text };
+  const putOff = { since: Math.min(since, now), at: now, times: times + 1, reason: text };
   if (!isUnhandled) return { ...record, putOff };
   return { ...record, putOff: { ...putOff, unhandledSince: unhandledSince(record, now) ?? now } };
 }

@@ -33,11 +33,7 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/**
- * Wait for a name.
- *
- * @category Flows
- */
+/** Wait for a name. */
 export interface Wait {
   /** The name. */
   readonly name: string;
@@ -45,51 +41,12 @@ export interface Wait {
   readonly timeoutMs: number;
 }
 
-/**
- * Name that is woken, with a value.
- *
- * @category Flows
- */
+/** Name that is woken, with a value. */
 export interface Wake {
   /** The name. */
   readonly name: string;
   /** The value, as JSON; undefined for none. */
   readonly value?: string | undefined;
-}
-
-/**
- * Result of {@linkcode EventOperations.wake}.
- *
- * @category Flows
- */
-export interface WakeResult {
-  /**
-   * The fate of the value: an event has waited for it and gets it (`woken`), no event waits yet and it is kept
-   * for seven days (`kept`), or it is dropped, because an earlier one is there that counts (`late`).
-   */
-  readonly outcome: "woken" | "kept" | "late";
-  /** The id of the event that gets it. */
-  readonly eventId?: string | undefined;
-}
-
-/**
- * Choice of the values that {@linkcode EventOperations.answers} lists.
- *
- * @category Flows
- */
-export interface AnswerListOptions {
-  /**
-   * Names of the values.
-   *
-   * @default {undefined} Any.
-   */
-  readonly names?: readonly string[] | undefined;
-  /**
-   * Beginning of their names.
-   *
-   * @default {""}
-   */
-  readonly prefix?: string | undefined;
 }
 
 /**
@@ -214,22 +171,4 @@ function checkName(doing: string, name: unknown): void {
       met(name)
     }`,
   );
-}
-
-/**
- * Checks the choice of values to list.
- *
- * @param options The choice.
- * @throws {TypeError} If it is something else.
- */
-export function checkAnswerList(options: AnswerListOptions): void {
-  const doing = "list the answers";
-  checkObject(doing, options);
-  checkKeys(doing, options, ["names", "prefix"]);
-  const { names = [], prefix = "" } = options;
-  if (typeof prefix !== "string") {
-    throw new TypeError(`Cannot ${doing}: 'prefix' must be a text, got ${met(prefix)}`);
-  }
-  if (Array.isArray(names) && names.every((name) => typeof name === "string")) return;
-  throw new TypeError(`Cannot ${doing}: 'names' must be an array of texts, got ${met(names)}`);
 }

@@ -3,7 +3,8 @@ import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { NoTurnError } from "../store/event_store.ts";
-import { type EventStore, type Lease, type Wait, WaitRefusedError } from "../store/mod.ts";
+import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
+import type { Wait } from "../store/waits.ts";
 import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import {

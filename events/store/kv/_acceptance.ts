@@ -1,7 +1,7 @@
 import { met } from "../../../core/check_options.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
-import type { AcceptOptions, AcceptResult } from "../event_store.ts";
+import type { AcceptResult, EventStore } from "../event_store.ts";
 import { accepted, checkReplayWindow, eventIdOf, redelivered, replayed } from "../arrival.ts";
 import { joined } from "../claims.ts";
 import { isEventId, isTime, wrongMemberOf } from "../record_shape.ts";
@@ -47,7 +47,7 @@ export class Acceptance {
   }
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
-  readonly accept = async (delivery: Delivery, options?: AcceptOptions): Promise<AcceptResult> => {
+  readonly accept: EventStore["accept"] = async (delivery, options) => {
     checkTypes(delivery);
     const id = eventIdOf(delivery);
     const payload = newPayloadRef(delivery.body);

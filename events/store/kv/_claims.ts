@@ -1,6 +1,6 @@
 import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord } from "../event_record.ts";
-import type { ClaimOptions, Lease } from "../event_store.ts";
+import type { EventStore, Lease } from "../event_store.ts";
 import { isEventRef } from "../record_shape.ts";
 import { beginsBatch, joinedLate } from "../claims.ts";
 import { isCancelRequested } from "../record_notes.ts";
@@ -45,6 +45,8 @@ const MAX_PAGE = 100;
 
 /** The time after which a claim ends whose events have joined groups: those that are leased wait for it. */
 const MAX_JOIN_MS = 200;
+
+type ClaimOptions = Parameters<EventStore["claim"]>[0];
 
 /** A claim under way. */
 interface Claiming extends ClaimOptions {

@@ -109,9 +109,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     recover,
 
     async complete(lease, options = {}) {
-      const { effects, emits, wakes, withinMs, outcome } = typeof options === "function"
-        ? { effects: options }
-        : options;
+      const { effects, emits, wakes, withinMs, outcome } = options;
       const end = (lease: Lease, hasTurn = false) => {
         const after = completed(lease.record, Date.now(), outcome);
         // A cancelled event has no effects, emits nothing and wakes nobody.

@@ -12,7 +12,7 @@ import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelRequested, isCancelRequested } from "../record_notes.ts";
 import { cancelled, cancelledAlone } from "../settlement.ts";
-import { checkAnswerList, wakeOf } from "../waits.ts";
+import { wakeOf } from "../waits.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
 import { firstOf } from "./_batches.ts";
 import { Pool } from "./_concurrency.ts";
@@ -101,11 +101,7 @@ export function storeOperations(
       return work.result;
     },
 
-    answers(options = {}) {
-      checkAnswerList(options);
-      return answers(parts, options);
-    },
-
+    answers: (options) => answers(parts, options),
     wake: async (name, value) => await wake(parts, wakeOf(name, value)),
     states: (options) => listStates(parts, options),
     processes: () => listProcesses(parts),

@@ -12,21 +12,15 @@
  *
  * @module
  */
-import { met } from "../../../core/check_options.ts";
+import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
 import { writeLog } from "../../../core/mod.ts";
 import type { EndedWait, EventRecord, EventRef } from "../event_record.ts";
+import type { EventOperations } from "../event_operations.ts";
 import type { Lease } from "../event_store.ts";
 import { isCount, isEventRef, isText, isTime, orNone, shape } from "../record_shape.ts";
 import { checkRoomFor, isCancelRequested, waited } from "../record_notes.ts";
 import { parked, released, unparked } from "../settlement.ts";
-import {
-  type AnswerListOptions,
-  type UntakenAnswer,
-  type Wait,
-  WaitRefusedError,
-  type Wake,
-  type WakeResult,
-} from "../waits.ts";
+import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "../waits.ts";
 import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
 import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -40,6 +34,10 @@ export const KEPT_MS = 604_800_000;
 
 /** The difference of two processes' clocks that is not taken for an age, in milliseconds: chosen. */
 const CLOCKS_MS = 1_000;
+
+type AnswerListOptions = NonNullable<Parameters<EventOperations["answers"]>[0]>;
+
+type WakeResult = Awaited<ReturnType<EventOperations["wake"]>>;
 
 /** The event that a name's entry is for. An event that was replayed since is another one. */
 interface Waiter extends EventRef {
@@ -309,9 +307,29 @@ async function readToWake(parts: StoreParts, name: string): Promise<Name> {
 }
 
 /** Lists the values that no event has taken yet, by their names. Entries that cannot be read are left out. */
-export async function* answers(
+export function answers(
   parts: StoreParts,
   options: AnswerListOptions = {},
+): AsyncGenerator<UntakenAnswer> {
+  checkAnswerList(options);
+  return answersOf(parts, options);
+}
+
+function checkAnswerList(options: AnswerListOptions): void {
+  const doing = "list the answers";
+  checkObject(doing, options);
+  checkKeys(doing, options, ["names", "prefix"]);
+  const { names = [], prefix = "" } = options;
+  if (typeof prefix !== "string") {
+    throw new TypeError(`Cannot ${doing}: 'prefix' must be a text, got ${met(prefix)}`);
+  }
+  if (Array.isArray(names) && names.every((name) => typeof name === "string")) return;
+  throw new TypeError(`Cannot ${doing}: 'names' must be an array of texts, got ${met(names)}`);
+}
+
+async function* answersOf(
+  parts: StoreParts,
+  options: AnswerListOptions,
 ): AsyncGenerator<UntakenAnswer> {
   for await (const entry of entriesOf(parts, options)) {
     if (!isNameRecord(entry.value)) continue;

@@ -26,7 +26,8 @@ export async function inTwoProcesses(
       if (typeof value !== "function" || isLocal) return bound(value, target);
       return (...args: unknown[]) => {
         // A function cannot be sent: effects of a settlement, and the report of a purge's progress.
-        const isOwn = calls++ % 2 === 0 || args.some((arg) => typeof arg === "function");
+        const isOwn = calls++ % 2 === 0 ||
+          args.some((arg) => typeof arg === "function" || "effects" in Object(arg));
         if (isOwn) return Reflect.apply(value, target, args);
         const sent = name === "claim" ? [{ ...args[0] as object, holds: undefined }] : args;
         const result = peer.call(name as keyof EventStore, sent);

@@ -401,7 +401,7 @@ testStore("a batch has a hundred events at most", async ({ kv, store }) => {
   await acceptTogether(store, ids);
   const first = await claimed(store);
   assertEquals((await batchOf(store, first)).length, 100);
-  assert(await store.complete(first, (commit) => commit.set(["effect"], 1)));
+  assert(await store.complete(first, { effects: (commit) => commit.set(["effect"], 1) }));
   const second = await claimed(store);
   assertEquals((await batchOf(store, second)).length, 2);
   assert(await store.bury(second, new Error("x".repeat(2_000))));

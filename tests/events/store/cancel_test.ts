@@ -40,7 +40,7 @@ for (const [name, end] of Object.entries(ENDS)) {
 
 testStore("complete() of a cancelled event commits no effects", async ({ kv, store }) => {
   const lease = await cancelRunning(store, "d1");
-  assert(await store.complete(lease, (commit) => commit.set(["effect"], 1)));
+  assert(await store.complete(lease, { effects: (commit) => commit.set(["effect"], 1) }));
   assertEquals((await kv.get(["effect"])).value, null);
 });
 

@@ -153,9 +153,9 @@ testStore(
     const lost = await claimOne(store, 1);
     await later(5);
     const held = await claimOne(store);
-    await store.complete(lost, (commit) => void commit.sum(["count"], 1n));
+    await store.complete(lost, { effects: (commit) => void commit.sum(["count"], 1n) });
     assertEquals((await kv.get(["count"])).value, null);
-    await store.complete(held, (commit) => void commit.sum(["count"], 1n));
+    await store.complete(held, { effects: (commit) => void commit.sum(["count"], 1n) });
     assertEquals((await kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
   },
 );

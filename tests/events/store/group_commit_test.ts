@@ -187,7 +187,7 @@ Deno.test("effects with more checks than the KV takes fail once, and say so", as
   const commits = limitChecks(kv, 10);
   const checks = Array.from({ length: 10 }, (_, i) => ({ key: ["own", i], versionstamp: null }));
   await assertRejects(
-    () => store.complete(lease!, (commit) => commit.check(...checks)),
+    () => store.complete(lease!, { effects: (commit) => commit.check(...checks) }),
     Error,
     "Cannot commit the change: too many checks",
   );

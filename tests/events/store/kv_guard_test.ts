@@ -112,7 +112,7 @@ Deno.test("store.kv leaves the queue to others with the notifier watch", async (
   await store.kv.enqueue(1);
   await store.kv.atomic().enqueue(2).commit();
   await store.accept(delivery("d1"));
-  await store.complete(await claimOne(store), (commit) => commit.enqueue(3));
+  await store.complete(await claimOne(store), { effects: (commit) => commit.enqueue(3) });
   await until(() => messages.length === 3, 20_000);
   assertEquals(messages.toSorted(), [1, 2, 3]);
   kv.close();
@@ -150,12 +150,12 @@ testOnQueue("effects cannot use the queue", async ({ kv, store }) => {
   const lease = await claimOne(store);
   const sends = (commit: Deno.AtomicOperation) => commit.set(["effect"], 1).enqueue("mine");
   await assertRejects(() => store.checkpoint(lease, "part", sends), TypeError, SENDING);
-  await assertRejects(() => store.complete(lease, sends), TypeError, SENDING);
+  await assertRejects(() => store.complete(lease, { effects: sends }), TypeError, SENDING);
   assertEquals([(await kv.get(["effect"])).value, (await store.get("d1"))?.state], [
     null,
     "running",
   ]);
-  assert(await store.complete(lease, (commit) => commit.set(["effect"], 2)));
+  assert(await store.complete(lease, { effects: (commit) => commit.set(["effect"], 2) }));
   assertEquals((await kv.get(["effect"])).value, 2);
 });
 

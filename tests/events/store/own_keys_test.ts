@@ -27,7 +27,7 @@ for (const [name, effects] of Object.entries(CHANGES)) {
     const lease = await claimOne(store);
     for (
       const commit of [
-        () => store.complete(lease, effects),
+        () => store.complete(lease, { effects }),
         () => store.checkpoint(lease, "part", effects),
       ]
     ) {
@@ -35,7 +35,7 @@ for (const [name, effects] of Object.entries(CHANGES)) {
     }
     assertEquals((await store.get("d1"))?.state, "running");
     assertEquals((await kv.get(["a"])).value, null);
-    assert(await store.complete(lease, (commit) => commit.set(["a"], 1)));
+    assert(await store.complete(lease, { effects: (commit) => commit.set(["a"], 1) }));
     assertEquals((await kv.get(["a"])).value, 1);
   });
 }
@@ -70,7 +70,7 @@ testStoreInOneProcess("effects may check keys of the store, and change others", 
       .delete(["own", "old"])
       .mutate({ type: "set", key: ["mutated"], value: 5 });
   };
-  assert(await store.complete(await claimOne(store), effects));
+  assert(await store.complete(await claimOne(store), { effects }));
   const keys = [["own", "events"], ["sum"], ["max"], ["min"], ["mutated"]];
   const values = await Promise.all(keys.map(async (key) => (await kv.get(key)).value));
   const numberOf = (value: unknown) => Number(value instanceof Deno.KvU64 ? value.value : value);
@@ -83,8 +83,12 @@ testStoreInOneProcess("effects change no key that a KV stores as one of the stor
   await other.accept(delivery("d1"));
   const lease = await claimOne(other);
   const surrogate: CommitEffects = (commit) => commit.set(["\ud800", "state", "", "a"], 1);
-  await assertRejects(() => other.complete(lease, surrogate), TypeError, "store's own");
-  assert(await other.complete(lease, (commit) => commit.set(["own"], 1)));
+  await assertRejects(
+    () => other.complete(lease, { effects: surrogate }),
+    TypeError,
+    "store's own",
+  );
+  assert(await other.complete(lease, { effects: (commit) => commit.set(["own"], 1) }));
 });
 
 Deno.test("a handler's effects break no state, and its own states are set beside effects", async () => {

@@ -232,7 +232,7 @@ testRepeated("effects are made once, and tell that they were", async ({ kv, stor
   const lease = await claimOne(store);
   const sum = (commit: Deno.AtomicOperation) => void commit.sum(["n"], 1n);
   const checked = await store.checkpoint(lease, "part", sum);
-  assert(await store.complete(checked!, sum));
+  assert(await store.complete(checked!, { effects: sum }));
   assertEquals((await kv.get<Deno.KvU64>(["n"])).value?.value, 2n);
 });
 

@@ -7,7 +7,7 @@ import {
   type LogRecord,
   openEventStore,
 } from "../../../events/mod.ts";
-import { type AnswerListOptions, waitOf, wakeOf } from "../../../events/store/waits.ts";
+import { waitOf, wakeOf } from "../../../events/store/waits.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { WallClock } from "../../_wall_clock.ts";
@@ -677,7 +677,7 @@ testStoreInOneProcess(
   "answers() lists those of names, or of a beginning of them",
   async ({ store }) => {
     for (const name of ["a:1", "a:2", "b:1", "b:2"]) await store.wake(name, name);
-    const names = async (options?: AnswerListOptions) =>
+    const names = async (options?: Parameters<EventStore["answers"]>[0]) =>
       (await Array.fromAsync(store.answers(options))).map(({ name }) => name);
     assertEquals(await names(), ["a:1", "a:2", "b:1", "b:2"]);
     assertEquals(await names({ prefix: "a:" }), ["a:1", "a:2"]);
