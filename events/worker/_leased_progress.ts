@@ -5,10 +5,9 @@ import {
   type EventStore,
   type Lease,
   type NoteOptions,
-  type Wait,
   WaitRefusedError,
 } from "../store/mod.ts";
-import { withWakesBack } from "../store/waits.ts";
+import { type Wait, withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";
 

@@ -6,11 +6,9 @@ import type {
   EventStore,
   NoteOptions,
   OwnEvents,
-  Wait,
   WaitOptions,
-  Wake,
 } from "../store/mod.ts";
-import { waitOf, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
+import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import type { TimeLimit } from "./time_limit.ts";
