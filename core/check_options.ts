@@ -202,6 +202,23 @@ export const checkTelemetry: OptionCheck = partWith(
   "what openTelemetry() resolves with",
 );
 
+/**
+ * Makes a check of an option that is a number, and need not be a whole one.
+ *
+ * @param min The smallest number allowed.
+ * @param max The largest number allowed.
+ * @param note Follows the numbers in the message.
+ * @returns The check. It throws a `RangeError`.
+ */
+export function numberFrom(min: number, max: number, note = ""): OptionCheck {
+  return (doing, name, value) => {
+    if (Number.isFinite(value) && (value as number) >= min && (value as number) <= max) return;
+    throw new RangeError(
+      `Cannot ${doing}: '${name}' must be from ${min} to ${max}${note}, got ${met(value)}`,
+    );
+  };
+}
+
 /** Checks that an option is an object. */
 export const checkObjectOption: OptionCheck = (doing, name, value) =>
   checkObject(doing, value, `'${name}'`);
@@ -210,6 +227,14 @@ export const checkObjectOption: OptionCheck = (doing, name, value) =>
 export const checkBoolean: OptionCheck = (doing, name, value) => {
   if (typeof value === "boolean") return;
   throw new TypeError(`Cannot ${doing}: '${name}' must be true or false, got ${met(value)}`);
+};
+
+/** Checks that an option is a text that is not empty. It may be blank: a key that comes from a payload can be. */
+export const checkFilled: OptionCheck = (doing, name, value) => {
+  if (typeof value === "string" && value !== "") return;
+  throw new TypeError(
+    `Cannot ${doing}: '${name}' must be a text that is not empty, got ${met(value)}`,
+  );
 };
 
 /** Checks that an option is a text that is not blank. */

@@ -1,11 +1,11 @@
 /**
- * The id that an event gets, and the changes of its record when it is stored or comes back: pure functions,
- * like those of `claims.ts` and `settlement.ts`, in the order of the table in ARCHITECTURE.md. Nothing else
- * sets a record's state. An engine stores what they return, together with all that follows from it.
+ * The id that an event gets, and the changes of its record when it is stored or comes back: pure functions, record in
+ * and record out, in the order of the table in ARCHITECTURE.md. Only they, `claims.ts` and `settlement.ts` set a
+ * record's state. An engine stores what they return, together with all that follows from it.
  *
  * @module
  */
-import { met } from "../../core/check_options.ts";
+import { met, numberFrom } from "../../core/check_options.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import { plannedDelay } from "./claims.ts";
 import type { Delivery } from "./delivery.ts";
@@ -31,11 +31,8 @@ const NO_BODY = { body: new Uint8Array(), payload: {} };
  * @throws {RangeError} If the window is out of range.
  */
 export function checkReplayWindow(doing: string, windowMs: number, retentionMs: number): void {
-  if (Number.isFinite(windowMs) && windowMs >= 1 && windowMs <= retentionMs) return;
-  throw new RangeError(
-    `Cannot ${doing}: 'replayWindowMs' must be from 1 to ${retentionMs}, the store's 'retentionMs', ` +
-      `got ${met(windowMs)}`,
-  );
+  const check = numberFrom(1, retentionMs, ", the store's 'retentionMs'");
+  check(doing, "replayWindowMs", windowMs);
 }
 
 /**
@@ -43,7 +40,7 @@ export function checkReplayWindow(doing: string, windowMs: number, retentionMs: 
  *
  * @param delivery The delivery.
  * @returns The intake's name and the delivery id, `forge:72d3162e`; the delivery id alone if no intake
- * is named. If there is no delivery id, a UUID takes its place: another one at each call.
+ * is named. Without a delivery id, it ends with a UUID: another one at each call.
  * @throws {TypeError} If the id holds half of a surrogate pair.
  * @throws {RangeError} If the id has over 600 characters.
  */
@@ -116,7 +113,7 @@ export function accepted(
 }
 
 /**
- * Makes the record of an event of an app's own: due after its delay, and in no ordering group before it is
+ * Makes the record of an event that an app emits: due after its delay, and in no ordering group before it is
  * claimed. Its id is remembered until it is settled.
  *
  * @param emission The event that was emitted.
@@ -150,11 +147,11 @@ export function emitted(
 /**
  * Puts a settled event back, as if it had just been received. A dead one goes on with the run that did not
  * end: what it has noted as done stays so. A done one begins anew, and its calls get other idempotency keys.
- * So does a dead one that has had an answer: that is forgotten, and having asked must be so too.
+ * So does a dead one that has had an answer: the answer is dropped, so the question must be asked again.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
- * @param payload The payload, which the record of a done event does not name.
+ * @param payload The payload. The record of a done event does not name it.
  * @returns The record.
  */
 export function replayed(
@@ -183,8 +180,8 @@ export function replayed(
 }
 
 /**
- * Puts a new delivery in the place of a dead event of the same id, or of one that was ignored. Of that its
- * progress, the run of its idempotency keys and the number of ids that it has given away stay.
+ * Replaces a dead event, or one that was ignored, by a new delivery of the same id. Keeps the old event's progress,
+ * key run and id counter.
  *
  * @param record The record of the new delivery.
  * @param dead The record of the dead event.

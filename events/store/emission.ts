@@ -1,15 +1,15 @@
 /**
- * Events of an app's own: what a handler or a program emits, before a store makes events of it.
+ * What a handler or a program emits, before a store makes events of it.
  *
  * @module
  */
 import { createHash } from "node:crypto";
-import { checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
 import type { EventRecord } from "./event_record.ts";
 
-/** The platform of events of an app's own, in their records and metrics. */
+/** The platform of the events that an app emits, in their records and metrics. */
 export const OWN = "events";
 
 /** The source of the events that report dead ones, and their type. */
@@ -27,13 +27,13 @@ const MAX_EVENTS = 200;
 /** The bytes that they may take: a commit holds 819,200, with the records that it settles. */
 const MAX_BYTES = 600_000;
 
-/** The bytes of an event beside its payload, and for each byte of its id, which is in six places. */
+/** Overhead of an event beside its payload, and number of places that hold its id, in bytes. */
 const [EVENT_BYTES, ID_BYTES] = [1_024, 6] as const;
 
-/** The bytes that the keys of the events may take: a commit holds 81,920, with those of the settlement. */
+/** The bytes that the keys of the events may take: a commit holds 81,920, with the keys of the settlement. */
 const MAX_KEY_BYTES = 79_000;
 
-/** The keys of an event that its id is in, the bytes of each beside the id, and those of a generated id. */
+/** Keys that contain the id, overhead for each, and length of a generated id, in bytes. */
 const [KEYS, KEY_BYTES, GENERATED_BYTES] = [3, 32, 65] as const;
 
 /** Longest id, so that it fits a key with the name of its source. */
@@ -74,7 +74,7 @@ const DOING = "emit the event";
 const encoder = new TextEncoder();
 
 /**
- * A source of events of an app's own, with the payloads of its events for the compiler. `events()` makes one.
+ * A source of events that an app emits, with their payloads for the compiler. `events()` makes one.
  *
  * @typeParam TEvents The payloads by type.
  * @category Flows
@@ -118,7 +118,7 @@ export interface EmitOptions {
 }
 
 /**
- * Emits events of an app's own from a handler. They are stored in the commit that settles the handler's event
+ * Emits events from a handler. They are stored in the commit that settles the handler's event
  * as done, or with the handler's part if it is one of several: exactly once, and not at all if it fails or
  * the event is cancelled.
  *
@@ -212,6 +212,12 @@ export interface DeadEvent {
   readonly attempts: EventRecord["attempts"];
 }
 
+const OPTIONS = {
+  id: checkId,
+  delayMs: numberFrom(0, MAX_DELAY_MS),
+  group: checkFilled,
+};
+
 /**
  * Makes the event that is to be stored of the arguments of a call.
  *
@@ -238,12 +244,8 @@ export function emissionOf(
       }`,
     );
   }
-  checkObject(DOING, options);
-  checkKeys(DOING, options, ["id", "delayMs", "group"]);
+  checkOptions(DOING, options, OPTIONS);
   const { id, delayMs = 0, group } = options;
-  checkId(id);
-  checkDelay(delayMs);
-  checkGroup(group);
   const body = bodyOf(payload);
   const { action } = payload as { readonly action?: unknown };
   return {
@@ -399,8 +401,8 @@ export function isReported({ platform, intake, isUnreported = false }: EventReco
 }
 
 /**
- * Makes the id of an event that the handler of another one has emitted. By their ids those of one event are in
- * the order of their numbers: a longer one comes after a letter, which sorts behind all digits.
+ * Makes the id of an event that the handler of another one has emitted. Such ids sort by their numbers: a longer
+ * number comes after a letter, and letters sort behind all digits.
  *
  * @param source The name of its source.
  * @param parentId The id of the other event.
@@ -447,26 +449,11 @@ function bodyOf(payload: unknown): Uint8Array<ArrayBuffer> {
   }
 }
 
-function checkId(id: unknown): void {
-  if (id === undefined) return;
+function checkId(doing: string, name: string, id: unknown): void {
   const isText = typeof id === "string" && id.length > 0 && id.length <= MAX_ID_LENGTH;
   if (isText && id.isWellFormed() && !COUNTED.test(id)) return;
   throw new TypeError(
-    `Cannot ${DOING}: 'id' must be 1 to ${MAX_ID_LENGTH} characters, and not end with a slash, perhaps a ` +
-      `letter, and four digits or more, got ${met(id)}`,
-  );
-}
-
-function checkDelay(delayMs: unknown): void {
-  if (typeof delayMs === "number" && delayMs >= 0 && delayMs <= MAX_DELAY_MS) return;
-  throw new RangeError(
-    `Cannot ${DOING}: 'delayMs' must be from 0 to ${MAX_DELAY_MS}, got ${met(delayMs)}`,
-  );
-}
-
-function checkGroup(group: unknown): void {
-  if (group === undefined || (typeof group === "string" && group !== "")) return;
-  throw new TypeError(
-    `Cannot ${DOING}: 'group' must be a text that is not empty, got ${met(group)}`,
+    `Cannot ${doing}: '${name}' must be 1 to ${MAX_ID_LENGTH} characters, and not end with a slash, perhaps ` +
+      `a letter, and four digits or more, got ${met(id)}`,
   );
 }

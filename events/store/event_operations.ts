@@ -19,7 +19,7 @@ export interface EventFilter {
   readonly outcome?: EventRecord["outcome"];
   /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
   readonly type?: string | undefined;
-  /** Events of this source: the product that sent them, the intake, or a source of the app's own. */
+  /** Events of this source: the product that sent them, the intake, or a source of the app. */
   readonly source?: string | undefined;
   /** Events of the repository with this full name: `octocat/hello-world`. */
   readonly repository?: string | undefined;
@@ -59,8 +59,8 @@ export interface ListOptions extends EventFilter {
   readonly limit?: number | undefined;
   /**
    * The largest number of records read. A list that ends because of it has a cursor, also if nothing was
-   * found. Of more than 2,000 events in an open state the order is then that of the indexes that lead to
-   * them, such as the schedule, and not that in which they were received.
+   * found. More than 2,000 events in an open state then come in the order of the indexes that lead to
+   * them, such as the schedule, and not in the order in which they were received.
    *
    * @default {undefined} As many as it takes.
    */
@@ -73,8 +73,7 @@ export interface ListOptions extends EventFilter {
    */
   readonly maxMs?: number | undefined;
   /**
-   * The {@linkcode EventList.cursor} of an earlier list with the same filter and order, which this one
-   * continues. An empty cursor starts from the beginning.
+   * The {@linkcode EventList.cursor} of an earlier list with the same filter and order: this one continues it. An empty cursor starts from the beginning.
    *
    * @default {undefined} From the first event.
    */
@@ -89,8 +88,7 @@ export interface ListOptions extends EventFilter {
 export interface EventList<TEvent extends StoredEvent = StoredEvent>
   extends AsyncIterableIterator<TEvent> {
   /**
-   * The place that the list has come to, for another one that continues it; undefined once no event is
-   * left. A list that ends because of its `limit` has a cursor only if there are more events.
+   * The place where another list can continue this one; undefined once no event is left. A list that ends because of its `limit` has a cursor only if there are more events.
    */
   readonly cursor: string | undefined;
   /**
@@ -167,7 +165,7 @@ export interface EventOperations {
    * Lists the events in a state.
    *
    * @param options The choice of events, their order, and the part that is wanted.
-   * @returns The records. A list by pages is no snapshot: it shows each event as it is when it is read.
+   * @returns The records. A list by pages shows each event as it is when it is read, and is not a snapshot.
    * @throws {TypeError} If a condition, the order or the cursor is not valid. A route that is given the cursor
    * by its client should answer 400 then.
    * @throws {RangeError} If a limit is not a positive whole number.
@@ -213,7 +211,7 @@ export interface EventOperations {
   /**
    * Wakes the event that waits for a name: a handler has called `waitFor`, and gets the value when it runs
    * again. If no event waits, the value is kept for seven days. If an earlier value is there that no event
-   * has taken yet, that one counts. Names are those of the whole store: intakes do not keep them apart.
+   * has taken yet, that one counts. The whole store shares the names: intakes do not keep them apart.
    *
    * @param name The name, a text of 1 to 256 characters.
    * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8. Undefined
@@ -234,7 +232,7 @@ export interface EventOperations {
 
   /**
    * Lists the values that names were woken with, and that no event has taken yet: those that came before any
-   * event waited, and those of parked events that are about to be claimed.
+   * event waited, and the values of parked events that are about to be claimed.
    *
    * @param options The names, or their beginning.
    * @returns The values, by their names.

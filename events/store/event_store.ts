@@ -197,7 +197,7 @@ export interface StoreListener {
 export interface EventStore extends EventOperations {
   /**
    * The KV that it is in. It cannot be closed: the KV that was opened can. If the store's notifier is `enqueue`,
-   * it refuses `enqueue` and `listenQueue` as well: its queue is the store's own.
+   * it refuses `enqueue` and `listenQueue` as well: the store alone uses its queue.
    */
   readonly kv: Deno.Kv;
 
@@ -229,7 +229,7 @@ export interface EventStore extends EventOperations {
   ): Promise<AcceptResult>;
 
   /**
-   * Stores an event of an app's own, in one commit.
+   * Stores an event that the app emits, in one commit.
    *
    * @typeParam TEvents The payloads by type.
    * @typeParam TType The type.
@@ -248,7 +248,7 @@ export interface EventStore extends EventOperations {
     options?: EmitOptions,
   ): Promise<AcceptResult>;
   /**
-   * Stores an event of an app's own, of a source that is given by its name.
+   * Stores an event of a source that is given by its name.
    *
    * @param source The name of the source.
    * @param type The type of the event.
@@ -449,7 +449,7 @@ export interface EventStore extends EventOperations {
      */
     readonly delayMs?: number | undefined;
     /**
-     * Set if a handler had begun with the event: then it is not ignored later, if there is no handler any more.
+     * Set if a handler had begun with the event: then it is not ignored later, if its handler is gone.
      *
      * @default {false}
      */
@@ -494,13 +494,13 @@ export interface EventStore extends EventOperations {
   deleteStaleUploads(olderThanMs: number): Promise<number>;
 
   /**
-   * Reads a state that handlers share, such as that of a conversation: for a route, a test, or another part
+   * Reads a state that handlers share, such as a conversation's: for a route, a test, or another part
    * of an app. A handler uses `state` of its context.
    *
    * @typeParam TValue The type of its value.
    * @param key The key, of up to 256 characters.
    * @param options The intake whose states are meant.
-   * @returns The state, which can be set and deleted.
+   * @returns The state. It can be set and deleted.
    * @throws {TypeError} If the key or the intake is not a text.
    * @throws {RangeError} If one of them is too long.
    * @throws {Error} If another version wrote the state, or it is damaged.
@@ -516,7 +516,7 @@ export interface EventStore extends EventOperations {
   noteProcess(note: ProcessNote): Promise<void>;
 
   /**
-   * Deletes the note of a process, which has ended.
+   * Deletes the note of a process that has ended.
    *
    * @param id Its id.
    * @returns A promise that resolves once that is stored.

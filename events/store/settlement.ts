@@ -183,7 +183,7 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
  * one that dies with the first one.
  *
  * @param record The record.
- * @param first The record of the first one, which is open.
+ * @param first The record of the first one. It is open.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
@@ -192,7 +192,7 @@ export function cancelledAlone(record: EventRecord, first: EventRecord, now: num
 }
 
 /**
- * Gives an event what is done of the handling of its batch, which only the first one's record tells.
+ * Copies the batch's progress from its first event.
  *
  * @param record The record.
  * @param first The record of the first one.

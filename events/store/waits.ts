@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkInteger, checkKeys, checkObject, met } from "../../core/check_options.ts";
+import { checkOptions, met, wholeNumber } from "../../core/check_options.ts";
 import { MAX_WAKE_BYTES } from "./record_notes.ts";
 
 /** Largest number of characters of a name. */
@@ -95,10 +95,8 @@ export class WaitRefusedError extends Error {
 export function waitOf(name: string, options: WaitOptions = {}): Wait {
   checkName("wait", name);
   const doing = `wait for ${met(name)}`;
-  checkObject(doing, options);
-  checkKeys(doing, options, ["timeoutMs"]);
+  checkOptions(doing, options, { timeoutMs: wholeNumber({ max: MAX_TIMEOUT_MS }) });
   const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-  checkInteger(doing, "timeoutMs", timeoutMs, { max: MAX_TIMEOUT_MS });
   return { name, timeoutMs };
 }
 

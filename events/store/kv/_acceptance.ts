@@ -20,8 +20,8 @@ import { addEvent, Tries, untilDone, Write } from "./_write.ts";
 const MIN_REMEMBERED = 16_384;
 
 /**
- * The time for which an event that is not there may still be on its way into the store, which an intake
- * gives 5 s: after that its process has died, or the store did not take it.
+ * The time for which an event that is not there may still be on its way into the store. An intake waits 5 s for the
+ * store: after that its process has died, or the store did not take it.
  */
 const PENDING_MS = 6_000;
 

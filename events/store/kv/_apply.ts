@@ -38,7 +38,7 @@ export interface ChangeOptions {
   readonly onCommit?: (() => void) | undefined;
 }
 
-/** Makes a lease of a stored record, which changing it takes. */
+/** Makes a lease of a stored record: changes are made with one. */
 export function leaseOf({ record, versionstamp, body }: Known): Lease {
   return { record: record!, versionstamp: versionstamp!, body };
 }
@@ -185,7 +185,7 @@ async function tryToApply(
   }
   const leasing = options.lease && new LeasedRecord(parts, record, options.lease);
   removeOld(write, parts, before, record, body);
-  // An event in a group has its own entry in the schedule, which names its position.
+  // An event in a group has its own entry in the schedule: that names its position.
   if (leasing && !record.group) write.lease(leasing, 0);
   else writeNew(write, parts, leasing?.record ?? record);
   write.notifies ||= isGivenBack(before, record);

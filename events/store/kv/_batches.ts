@@ -51,7 +51,7 @@ const REPORT_BYTES = 1_400;
 /** Number of places with the id of the first event: a member's record, its report, and that one's record. */
 const FIRST_IDS = 3;
 
-/** Bytes of an id of a report, which is in three keys. */
+/** Bytes of an id of a report. It is in three keys. */
 const REPORT_ID_BYTES = 96;
 
 /** A time, as long as any. */
@@ -72,7 +72,7 @@ const encoder = new TextEncoder();
  * Determines the batch of the first event of a group, unless it has to wait.
  *
  * @param parts The store.
- * @param record The record of the first event, which is due.
+ * @param record The record of the first event. It is due.
  * @param now The time, milliseconds since the epoch.
  * @returns The record with its batch, or with a later time in the schedule.
  */

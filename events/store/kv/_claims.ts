@@ -62,7 +62,7 @@ interface Page {
   readonly known: readonly Known[];
   /** The room that is left for those that join their groups. */
   readonly room: number;
-  /** The events that there is no room for. */
+  /** The events without room. */
   readonly left: readonly Due[];
 }
 
@@ -214,7 +214,7 @@ export class Claims {
     return own;
   }
 
-  /** Checks whether a failure is the event's own fault, and not the KV's, which may fail once or twice. */
+  /** Checks whether an event itself is at fault, and not the KV: that may fail once or twice. */
   #isOwn({ due: { id }, error }: Failure): boolean {
     const times = (this.#failed.get(id) ?? 0) + 1;
     this.#failed.delete(id);
@@ -247,7 +247,7 @@ export class Claims {
       lease: { owner, leaseMs },
       add: (write) => {
         end?.options.add?.(write);
-        // Otherwise the entry is the event's own, and deleted in any case.
+        // Otherwise the entry belongs to the event alone, and is deleted in any case.
         if (!due.isShared && !isAtEntry(entry, known)) write.delete(entry.key);
       },
     };
@@ -275,7 +275,7 @@ export class Claims {
    * does not wait until then. If the group is empty the event is leased in the same commit, otherwise it waits for
    * its turn like any other.
    *
-   * @param held The event, which is due.
+   * @param held The event. It is due.
    * @param ready Its record before it joins.
    * @param change The lease that it gets, and what else the commit holds.
    * @param claiming The claim.
@@ -361,7 +361,7 @@ export class Claims {
   }
 
   /**
-   * Moves an event's own schedule entry.
+   * Moves the schedule entry of an event that does not share it.
    *
    * @param due The event.
    * @param delayMs The time until it is due again; null takes it off the schedule.

@@ -27,7 +27,7 @@ const LOOKED_AT = 5;
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
- * than a worker waits for their answers, which says that the KV does not answer.
+ * than a worker waits for an answer before it says that the KV does not answer.
  */
 const [SETTLING, NOTING] = [0.8, 0.3] as const;
 
@@ -42,7 +42,7 @@ export interface EmitTurn {
   readonly isFirst: boolean;
 }
 
-/** The value of the key that commits with ids of the callers' own change. */
+/** The value of the key that commits change whose ids the caller chose. */
 interface EmittingNote {
   /** The time until which others leave it as it is, milliseconds since the epoch. */
   readonly heldUntil: number;
@@ -58,7 +58,7 @@ const isHolding = shape({ heldUntil: isTime, by: isText });
  *
  * Generated ids count up with the event whose handler has emitted them, and its record is checked by the
  * commit: so only ids of an event that was purged and sent again can be known, and they are passed over. An
- * id of the caller's own may be used by others at the same time, so the commit checks that it is unknown. For
+ * id that the caller chose may be used by others at the same time, so the commit checks that it is unknown. For
  * many ids, these checks would be too many: a remote KV takes ten. Such a commit takes its turn, checks and
  * changes one key instead, and looks ids up after it has read that. All other commits with such ids change
  * the key as well, but do not check it: they never wait for each other.
@@ -71,7 +71,7 @@ const isHolding = shape({ heldUntil: isTime, by: isText });
  * @param emissions The events.
  * @param parent The record of the event whose handler has emitted them, as it is written.
  * @param turn The way in which their ids are checked.
- * @returns That record, which counts the generated ids.
+ * @returns That record. It counts the generated ids.
  */
 export async function addEmissions(
   parts: StoreParts,
@@ -125,7 +125,7 @@ export async function inTurn<T>(
   }
 }
 
-/** Makes the operation that stores an event of an app's own. */
+/** Makes the operation that stores an event outside of a handler. */
 export function emitting(parts: StoreParts): EventStore["emit"] {
   const newId = idGenerator();
   const free = new Set<string>();
@@ -178,7 +178,7 @@ async function emitAlone(
   return { id, duplicate: false };
 }
 
-/** Finds the ids of the callers' own that are known, and has the commit fail if that changes meanwhile. */
+/** Finds the chosen ids that are known. The commit fails if that changes meanwhile. */
 async function knownIds(
   parts: StoreParts,
   write: Write,
@@ -205,7 +205,7 @@ function unknown(key: Deno.KvKey): Deno.AtomicCheck {
   return { key, versionstamp: null };
 }
 
-/** Has others wait for a moment before they look ids up, and returns who it is that they wait for. */
+/** Holds others off for a moment before they look ids up. Returns the name of the holder. */
 async function holdOff({ keys, commits }: StoreParts): Promise<string> {
   const by = crypto.randomUUID();
   const note: EmittingNote = { heldUntil: Date.now() + HOLD_MS, by };

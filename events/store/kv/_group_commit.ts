@@ -13,13 +13,13 @@ const MAX_MUTATIONS = 950;
 /** A commit holds 819,200 bytes: this leaves room for keys and what the KV adds. */
 const MAX_BYTES = 700_000;
 
-/** A commit holds 100 checks, one of which may be that of its mark. */
+/** A commit holds 100 checks. One of them may be for its mark. */
 const MAX_CHECKS = 99;
 
 /** A remote KV takes 10 checks per commit. */
 const MAX_CHECKS_REMOTE = 9;
 
-/** Largest number of writes of work in a commit with few deliveries, which wait for all of it. */
+/** Largest number of writes of work in a commit with few deliveries: they wait for all of it. */
 const MAX_WORK = 40;
 
 /** Time after which a commit no longer keeps the next one waiting: the KV is remote, or locked. */
@@ -204,7 +204,7 @@ export class GroupCommit {
     try {
       this.#schedule(operation, writes, leaving, undo);
       if (writes.some(({ notifies }) => notifies)) undo.push(this.#notifier.notify(operation));
-      // Effects come after the notifier's own message, and can add none.
+      // Effects come after the notifier's message, and can add none.
       if (writes[0]?.effects && this.#notifier.kind === "enqueue") refuseMessages(operation);
       for (const write of writes) write.addTo(operation);
       const checks = writes.flatMap((write) => write.checks);
@@ -279,7 +279,7 @@ function split(writes: readonly Write[], maxChecks: number): Batch[] {
 
 function tooManyChecks(cause: unknown): Error {
   const limits = `${MAX_CHECKS + 1}, and a remote one ${MAX_CHECKS_REMOTE + 1}`;
-  const message = `too many checks, those of effects among them: a KV takes ${limits}`;
+  const message = `too many checks, with the checks of effects: a KV takes ${limits}`;
   return new Error(`Cannot commit the change: ${message}`, { cause });
 }
 

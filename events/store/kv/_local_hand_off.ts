@@ -53,7 +53,7 @@ export class LocalHandOff extends LeasedRecord {
   /**
    * Reserves room for an event at the local worker, if there is one and it has room.
    *
-   * @param delivery The delivery that the event is made of, which saves reading the payload.
+   * @param delivery The delivery that the event is made of: it saves reading the payload.
    * @returns The hand-off; undefined if the event is not due, or there is no room.
    */
   static of(parts: StoreParts, record: EventRecord, delivery?: Delivery): LocalHandOff | undefined {
@@ -62,7 +62,7 @@ export class LocalHandOff extends LeasedRecord {
     const reservation = parts.local.listener?.reserve?.(delivery ? payload.size : 0);
     if (!reservation) return undefined;
     const held = inRecord(payload);
-    // An event in a group has its own entry in the schedule, which names its position.
+    // An event in a group has its own entry in the schedule: that names its position.
     // Progress inherited from a dead event may fill half the record.
     const isSmall = delivery !== undefined && record.group === null && !record.progress &&
       held.chunks === 0;

@@ -152,7 +152,7 @@ function listEvents(scan: EventScan, options: ListOptions): EventList {
 
 const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
-/** The events of one list, and the place that it has come to. */
+/** The events of one list, and the place where another one can continue it. */
 class EventPage implements EventList {
   cursor: string | undefined;
   readonly #found: AsyncGenerator<FoundEvent>;
@@ -330,7 +330,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
   if (record.state === "queued") {
     const first = record.quiet && await firstOf(parts, record);
     if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
-    // It might note a part meanwhile, which is that of this event, too.
+    // It might note a part meanwhile, and that part would be this event's, too.
     const { versionstamp } = first;
     const checks = [{ key: parts.keys.event(first.record), versionstamp }];
     const after = cancelledAlone(record, first.record, now);
@@ -359,7 +359,7 @@ async function purgeFound(
   found: FoundEvent,
 ): Promise<boolean> {
   if (!canBePurged(filter, found)) return false;
-  // Again if only its payload, which was kept, was dropped meanwhile.
+  // Again if only its kept payload was dropped meanwhile.
   return await tryToPurge(parts, found) ||
     (found.event.state === "done" && await tryToPurge(parts, found));
 }

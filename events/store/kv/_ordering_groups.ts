@@ -92,7 +92,7 @@ type Place = ListedEntry;
 
 /** Changes that follow when an event leaves its group. */
 export interface Leaving {
-  /** Changes the next event, which is due from now on. */
+  /** Changes the next event. It is due from now on. */
   readonly onNext?: (next: EventRecord) => EventRecord;
   /** The position of the last event that leaves together with it, if it is the first one. */
   readonly last?: number | undefined;
@@ -116,7 +116,7 @@ type Joining = Pick<EventRecord, "id" | "receivedAt" | "quiet">;
 /** An event at its position in a group, as it was read. */
 export interface Member extends Known {
   readonly position: number;
-  /** Set if the record is that of the event at this position, and not settled. */
+  /** Set if the record belongs to the event at this position, and is not settled. */
   readonly isThere: boolean;
 }
 
@@ -455,7 +455,7 @@ async function moveUp(
 ): Promise<boolean> {
   const { value: ref } = place;
   if (!isEventRef(ref)) {
-    // Without the group's key, too.
+    // Without the key: that may be from a payload.
     const fields = { remedy: "run the version that wrote it, or ask events doctor" };
     writeLog(log, "error", "ordering group held: a position cannot be read", fields);
     return true;
@@ -488,14 +488,14 @@ function setGroup(
 
 /**
  * Makes an ordering key one that a KV stores as it is. It comes from a payload, so none is refused. A key that is too
- * long, or holds half a surrogate pair, which a KV would store as another character, ends with a digest of the whole:
+ * long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:
  * two keys are never one group.
  */
 export function cutKey(orderingKey: string): string {
   if (orderingKey.length <= MAX_ORDERING_KEY_LENGTH && orderingKey.isWellFormed()) {
     return orderingKey;
   }
-  // As JSON, which has half a pair as text of its own.
+  // As JSON: that escapes half a pair.
   const digest = createHash("sha256").update(JSON.stringify(orderingKey)).digest("hex")
     .slice(0, DIGEST_LENGTH);
   const beginning = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH - DIGEST_LENGTH - 1)

@@ -17,13 +17,13 @@ export interface StoreParts {
   readonly marks: CommitMarks;
   /** The notifier. */
   readonly notifier: Notifier;
-  /** The group commit, which all changes of events go through. */
+  /** The group commit. All changes of events go through it. */
   readonly commits: GroupCommit;
   /** The changes of an ordering group in this process, one at a time. */
   readonly locks: KeyedLock;
   /** The commits of large payloads, one at a time. */
   readonly uploads: KeyedLock;
-  /** The commits of emitted events with ids of their own, one at a time. */
+  /** The commits of emitted events whose ids the caller chose, one at a time. */
   readonly emits: KeyedLock;
   /** The worker of this store, once there is one. */
   readonly local: { listener?: StoreListener };

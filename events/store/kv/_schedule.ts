@@ -47,7 +47,7 @@ const MAX_SHARING = 500;
 
 /** The value of a schedule entry. */
 export interface ScheduleEntry {
-  /** The time at which the event was received, which leads to its record. */
+  /** The time at which the event was received. It leads to its record. */
   readonly receivedAt: number;
   /** Its position in its group, so that the group goes on even if the event's record is unreadable. */
   readonly group: GroupPosition | null;
@@ -206,7 +206,7 @@ function readerOf(events: readonly Due[]): ReadKeys {
   return lieTogether(events) ? readNear : readAll;
 }
 
-/** Chooses how the payloads of events are read, which are stored as they are. */
+/** Chooses how the payloads of events are read. They are stored as they are. */
 export function payloadReaderOf(events: readonly Due[]): ReadKeys {
   return lieTogether(events) ? readNearStored : readAllStored;
 }

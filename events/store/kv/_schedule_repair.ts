@@ -41,60 +41,47 @@ export class ScheduleRepair {
    * @throws The error of an event that could not be repaired, once the others are.
    */
   async run(maxReads: number): Promise<number> {
-    const page = new RepairPage(this.#parts);
     const now = Date.now();
     const from = maxReads === Infinity ? now : Math.max(now, Math.floor(this.#next) - 1);
     let [left, last] = [maxReads, -Infinity];
+    const page: Due[] = [];
+    const repaired: PromiseSettledResult<boolean>[] = [];
+    const flush = async () => {
+      repaired.push(...await repairAll(this.#parts, page.splice(0)));
+    };
     this.#next = -Infinity;
     for await (const entry of this.#schedule.after(from, READ_SIZE)) {
       const dueAt = Number(entry.key.at(-2));
-      // At a change of time: an entry alone is no place to go on from.
-      if (left-- <= 0 && dueAt !== last && await page.flush() === 0) {
-        this.#next = dueAt;
-        break;
+      // Only at a change of time: a page goes on from a time, and not from an entry.
+      if (left-- <= 0 && dueAt !== last) {
+        await flush();
+        if (!repaired.some(isRepaired)) {
+          this.#next = dueAt;
+          break;
+        }
       }
       last = dueAt;
-      if (isMisplaced(dueAt, entry.value.delayMs)) await page.add(dueOf(entry));
+      if (isMisplaced(dueAt, entry.value.delayMs)) page.push(...dueOf(entry));
+      if (page.length >= BATCH_SIZE) await flush();
     }
-    await page.flush();
-    return page.result;
+    await flush();
+    const failed = repaired.find((each) => each.status === "rejected");
+    if (failed) throw failed.reason;
+    return repaired.filter(isRepaired).length;
   }
 }
 
-/** Events that are read and rescheduled together. */
-class RepairPage {
-  readonly #parts: StoreParts;
-  #events: Due[] = [];
-  #repaired = 0;
-  #failed: PromiseRejectedResult | undefined;
+/** Repairs events. One that fails does not fail the others. */
+async function repairAll(
+  parts: StoreParts,
+  events: readonly Due[],
+): Promise<PromiseSettledResult<boolean>[]> {
+  const known = await readDue(parts, events);
+  return await Promise.allSettled(known.map((each, i) => repair(parts, events[i]!, each)));
+}
 
-  constructor(parts: StoreParts) {
-    this.#parts = parts;
-  }
-
-  /** The number of events scheduled anew. Throws the first error. */
-  get result(): number {
-    if (this.#failed) throw this.#failed.reason;
-    return this.#repaired;
-  }
-
-  async add(events: readonly Due[]): Promise<void> {
-    this.#events.push(...events);
-    if (this.#events.length >= BATCH_SIZE) await this.flush();
-  }
-
-  /** Repairs what was added. Returns the number of events scheduled anew so far. */
-  async flush(): Promise<number> {
-    const events = this.#events;
-    this.#events = [];
-    const known = await readDue(this.#parts, events);
-    const tried = await Promise.allSettled(
-      known.map((each, i) => repair(this.#parts, events[i]!, each)),
-    );
-    this.#repaired += tried.filter((each) => each.status === "fulfilled" && each.value).length;
-    this.#failed ??= tried.find((each) => each.status === "rejected");
-    return this.#repaired;
-  }
+function isRepaired(result: PromiseSettledResult<boolean>): boolean {
+  return result.status === "fulfilled" && result.value;
 }
 
 async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolean> {
@@ -104,7 +91,7 @@ async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolea
   return await applyChange(parts, leaseOf(known), rescheduled(record, Date.now())) !== null;
 }
 
-/** Moves an entry to the time in the record of its event, which has been rescheduled. */
+/** Moves an entry to the time in the record of its event: that was rescheduled. */
 async function bringForward(
   { keys, commits }: StoreParts,
   { entry, isShared, ...due }: Due,

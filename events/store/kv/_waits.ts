@@ -415,7 +415,7 @@ function resultOf({ name, stored: { at = 0, value } }: Name): EndedWait {
   return value === undefined ? { name, at } : { name, at, value };
 }
 
-/** Reads a value; undefined for none, or one that is damaged: that is no reason to list no others. */
+/** Reads a value; undefined for none, or a damaged one: the others are listed all the same. */
 function valueIn(json: string | undefined): unknown {
   try {
     return json === undefined ? undefined : JSON.parse(json);
@@ -424,7 +424,7 @@ function valueIn(json: string | undefined): unknown {
   }
 }
 
-/** Checks whether a value has come too early for any event to take it still: a KV may expire it later. */
+/** Checks whether a value is too old for an event to take it: a KV may expire it later. */
 function isPast({ for: waiter, at }: NameRecord): boolean {
   return !waiter && at !== undefined && Date.now() - at >= KEPT_MS;
 }

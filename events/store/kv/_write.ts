@@ -93,7 +93,7 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds the checks and mutations of another write, which has neither effects nor an event that is leased. */
+  /** Adds the checks and mutations of another write that has neither effects nor a leased event. */
   include(other: Write): this {
     this.checks.push(...other.checks);
     this.#mutations.push(...other.#mutations);
@@ -105,7 +105,7 @@ export class Write implements Mutations {
 
   /** Adds all that it changes to a commit. */
   addTo(commit: Deno.AtomicOperation): void {
-    // First: if effects throw (a sum over a value that is no number), nothing else is in the commit yet.
+    // First: if effects throw (a sum over a value that is not a number), nothing else is in the commit yet.
     this.effects?.(commit);
     for (const { key, value, options, by, deletes } of this.#mutations) {
       if (deletes) commit.delete(key);

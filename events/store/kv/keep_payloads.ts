@@ -1,4 +1,4 @@
-import { checkInteger, checkKeys, checkObject, met } from "../../../core/check_options.ts";
+import { checkInteger, checkKeys, checkObject, numberFrom } from "../../../core/check_options.ts";
 import type { EventStoreOptions } from "../event_store.ts";
 
 /** Limits of the payloads of done events that are kept. */
@@ -24,12 +24,6 @@ export function checkKeepPayloads(
   checkObject(doing, limits, "'keepPayloads'");
   checkKeys(`${doing}, in 'keepPayloads'`, limits, ["forMs", "maxBytes"]);
   const { forMs, maxBytes } = limits;
-  if (!Number.isFinite(forMs) || forMs < 1 || forMs > retentionMs) {
-    throw new RangeError(
-      `Cannot ${doing}: 'keepPayloads.forMs' must be from 1 to ${retentionMs}, the retention, got ${
-        met(forMs)
-      }`,
-    );
-  }
+  numberFrom(1, retentionMs, ", the retention")(doing, "keepPayloads.forMs", forMs);
   checkInteger(doing, "keepPayloads.maxBytes", maxBytes, { max: Number.MAX_SAFE_INTEGER });
 }

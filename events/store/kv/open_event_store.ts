@@ -1,9 +1,12 @@
 import {
-  checkFunctions,
-  checkKeys,
-  checkObject,
+  checkFilled,
+  checkFunction,
+  checkOptions,
   checkPart,
   met,
+  numberFrom,
+  oneOf,
+  type OptionCheck,
 } from "../../../core/check_options.ts";
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
@@ -60,14 +63,13 @@ export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
 ): Promise<EventStore> {
-  checkObject(DOING, options);
-  checkKeys(DOING, options, OPTION_KEYS);
+  checkOptions(DOING, options, OPTIONS);
   const { namespace = "events", notifier: wanted = "auto" } = options;
   const { retentionMs = DEFAULT_RETENTION_MS } = options;
   const { log = consoleSink, keepPayloads } = options;
-  check(kv, { namespace, notifier: wanted, retentionMs, log });
+  checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
-  // It may be another store's `kv`, which refuses the use of the queue.
+  // It may be another store's `kv`: that refuses the use of the queue.
   const own = withoutGuard(kv);
   const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
   if (wanted === "enqueue" && kind !== "enqueue") {
@@ -140,35 +142,18 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
 
 const DOING = "open the event store";
 
-const OPTION_KEYS = ["namespace", "notifier", "retentionMs", "keepPayloads", "log"];
+const OPTIONS: Record<keyof EventStoreOptions, OptionCheck | undefined> = {
+  namespace: checkNamespace,
+  notifier: oneOf("auto", "enqueue", "watch"),
+  retentionMs: numberFrom(1, MAX_RETENTION_MS),
+  // With the retention.
+  keepPayloads: undefined,
+  log: checkFunction,
+};
 
-const NOTIFIERS: readonly unknown[] = ["auto", "enqueue", "watch"];
-
-function check(
-  kv: Deno.Kv,
-  { namespace, notifier, retentionMs, log }: Required<Omit<EventStoreOptions, "keepPayloads">>,
-): void {
-  checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
-  checkFunctions(DOING, { log });
-  if (typeof namespace !== "string" || namespace === "") {
-    throw new TypeError(
-      `Cannot ${DOING}: 'namespace' must be a text that is not empty, got ${met(namespace)}`,
-    );
-  }
+function checkNamespace(doing: string, name: string, value: unknown): void {
+  checkFilled(doing, name, value);
   // A KV would store half of a surrogate pair as another character, and take two namespaces for one.
-  if (!namespace.isWellFormed()) {
-    throw new TypeError(
-      `Cannot ${DOING}: 'namespace' must be a well-formed text, got ${met(namespace)}`,
-    );
-  }
-  if (!NOTIFIERS.includes(notifier)) {
-    throw new TypeError(
-      `Cannot ${DOING}: 'notifier' must be "auto", "enqueue" or "watch", got ${met(notifier)}`,
-    );
-  }
-  const isInRange = Number.isFinite(retentionMs) && retentionMs! >= 1;
-  if (isInRange && retentionMs! <= MAX_RETENTION_MS) return;
-  throw new RangeError(
-    `Cannot ${DOING}: 'retentionMs' must be from 1 to ${MAX_RETENTION_MS}, got ${met(retentionMs)}`,
-  );
+  if ((value as string).isWellFormed()) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(value)}`);
 }
