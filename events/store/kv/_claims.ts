@@ -251,15 +251,14 @@ export class Claims {
         if (!due.isShared && !isAtEntry(entry, known)) write.delete(entry.key);
       },
     };
-    const unleased = { ...change, lease: undefined };
     if (isCancelRequested(record)) {
-      await applyChange(this.#parts, held, cancelled(record, now), unleased);
+      await applyChange(this.#parts, held, cancelled(record, now), { add: change.add });
       return null;
     }
     const open = end?.record ?? record;
     const ready = beginsBatch(open) ? await beginBatch(this.#parts, open, now) : open;
     if (ready.dueAt !== null && ready.dueAt > now) {
-      await applyChange(this.#parts, held, ready, unleased);
+      await applyChange(this.#parts, held, ready, { add: change.add });
       return null;
     }
     const lease = ready.joinsLater && !takenOver

@@ -31,6 +31,9 @@ const LOOKED_AT = 5;
  */
 const [SETTLING, NOTING] = [0.8, 0.3] as const;
 
+/** The key of the turn. No ordering group has it. */
+const TURN = Symbol("emit");
+
 /** The number of checks of an event's record and its id, and of its ordering group. */
 const [RECORD_CHECKS, GROUP_CHECKS] = [2, 2] as const;
 
@@ -82,16 +85,17 @@ export async function addEmissions(
 ): Promise<EventRecord> {
   const now = Date.now();
   const known = await knownIds(parts, write, emissions, turn);
-  const counter = await countedIds(parts, emissions, parent);
+  let number = await lastNumber(parts, emissions, parent);
   for (const emission of emissions) {
-    const id = emission.id === undefined ? counter.next(emission) : fullIdOf(emission);
+    const id = emission.id === undefined
+      ? childIdOf(emission.source, parent.id, ++number)
+      : fullIdOf(emission);
     if (known.has(id)) reportKnown(parts, id);
     else addEmission(parts, write, emission, id, now, parent);
     // The same id again, in the same commit.
     if (emission.id !== undefined) known.add(id);
   }
-  const { emitted: before = 0 } = parent;
-  return counter.last === before ? parent : { ...parent, emitted: counter.last };
+  return number === (parent.emitted ?? 0) ? parent : { ...parent, emitted: number };
 }
 
 /**
@@ -99,7 +103,7 @@ export async function addEmissions(
  * if they have many ids of their own. The callback is told whether it has its turn, and how long it was queued.
  */
 export async function inTurn<T>(
-  { emits, commits }: StoreParts,
+  { locks, commits }: StoreParts,
   { lease, group }: EventRecord,
   { emits: emissions = [], wakes = [], signal }: NoteOptions,
   change: (hasTurn: boolean, waitedMs?: number) => Promise<T>,
@@ -117,7 +121,7 @@ export async function inTurn<T>(
     }
     const withinMs = (signal ? NOTING : SETTLING) * (lease?.ms ?? HOLD_MS);
     const options = { withinMs, signal };
-    return await emits.run("emit", (waitedMs) => change(true, waitedMs), options);
+    return await locks.run(TURN, (waitedMs) => change(true, waitedMs), options);
   } catch (error) {
     if (!isTooMuch(error)) throw error;
     const message = "Cannot emit the events: they do not fit the commit that settles their event";
@@ -228,29 +232,18 @@ async function knownAmong(
   return new Set(ids.filter((_, i) => entries[i]!.versionstamp !== null));
 }
 
-/** The generated ids of a commit, and the number of the last one. */
-interface CountedIds {
-  last: number;
-  next(emission: Emission): string;
-}
-
-async function countedIds(
+/** Finds the number after which as many generated ids are free as the events of a commit need. */
+async function lastNumber(
   { kv, keys }: StoreParts,
   emissions: readonly Emission[],
-  { id: parentId, emitted = 0 }: EventRecord,
-): Promise<CountedIds> {
+  { id: parentId, emitted: last = 0 }: EventRecord,
+): Promise<number> {
   const sources = emissions.flatMap(({ id, source }) => id === undefined ? [source] : []);
-  let first = emitted + 1;
-  for (let step = sources.length;; step *= 2) {
-    const ids = sources.map((source, i) => childIdOf(source, parentId, first + i));
-    const known = await knownAmong(kv, keys, ids);
-    if (known.size === 0) return { last: first - 1, next: nextOf };
+  for (let [number, step] = [last, sources.length];; step *= 2) {
+    const ids = sources.map((source, i) => childIdOf(source, parentId, number + 1 + i));
+    if ((await knownAmong(kv, keys, ids)).size === 0) return number;
     // Behind all that an earlier event of this id has given away.
-    first += step;
-  }
-
-  function nextOf(this: CountedIds, { source }: Emission): string {
-    return childIdOf(source, parentId, ++this.last);
+    number += step;
   }
 }
 

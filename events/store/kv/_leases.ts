@@ -1,7 +1,6 @@
 import type { EventRecord } from "../event_record.ts";
 import { deathOf, type Emission } from "../emission.ts";
 import type { EventStore, Lease } from "../event_store.ts";
-import type { Wake } from "../waits.ts";
 import { isSameLease, renewed } from "../claims.ts";
 import { inBrief, isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
@@ -61,18 +60,6 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       : null;
   }
 
-  /** Makes a change, and wakes names in the same commit. */
-  function waking(
-    lease: Lease,
-    after: EventRecord,
-    options: ChangeOptions,
-    wakes: readonly Wake[] | undefined,
-  ): Promise<Lease | null> {
-    return wakes
-      ? applyWaking(parts, lease, after, options, wakes)
-      : applyChange(parts, lease, after, options);
-  }
-
   function settle(lease: Lease, after: EventRecord, options?: ChangeOptions) {
     return fitting(after, (after) => applyChange(parts, lease, after, options));
   }
@@ -99,7 +86,13 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
 
     async checkpoint(lease, part, effects, { emits, wakes, signal } = {}) {
       const note = (lease: Lease, hasTurn = false) =>
-        waking(lease, progressed(lease.record, part), { effects, emits, hasTurn }, wakes);
+        applyWaking(
+          parts,
+          lease,
+          progressed(lease.record, part),
+          { effects, emits, hasTurn },
+          wakes,
+        );
       if (!emits) return await note(lease);
       const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>
         recovering(lease, note, hasTurn, waitedMs, signal);
@@ -117,7 +110,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
         if (!effects && !emits && !wakes) return settle(lease, after, { withinMs });
         // Others wait for their turn, so this waits for nobody.
         const change = { effects, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
-        return waking(lease, after, change, wakes);
+        return applyWaking(parts, lease, after, change, wakes);
       };
       if (!emits) return await end(lease) !== null;
       const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>

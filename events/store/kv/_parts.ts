@@ -19,12 +19,8 @@ export interface StoreParts {
   readonly notifier: Notifier;
   /** The group commit. All changes of events go through it. */
   readonly commits: GroupCommit;
-  /** The changes of an ordering group in this process, one at a time. */
+  /** One at a time in this process: changes of an ordering group, commits of large payloads, and turns to emit. */
   readonly locks: KeyedLock;
-  /** The commits of large payloads, one at a time. */
-  readonly uploads: KeyedLock;
-  /** The commits of emitted events whose ids the caller chose, one at a time. */
-  readonly emits: KeyedLock;
   /** The worker of this store, once there is one. */
   readonly local: { listener?: StoreListener };
   /** The workers of this process on all stores of the same KV and namespace. */

@@ -15,6 +15,9 @@ const CHUNKS_PER_COMMIT = 12;
 /** The largest payload that can be stored, in bytes. */
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 
+/** The key of the turns of uploads. No ordering group has it. */
+const UPLOADS = Symbol("upload");
+
 /** The mark of an upload, with the version that it must have when its event becomes visible. */
 type Upload = { readonly key: Deno.KvKey; readonly versionstamp: string };
 
@@ -118,7 +121,7 @@ export function deleteChunks(
  * @returns The result.
  */
 export async function withUpload<T>(
-  parts: UploadParts & { readonly uploads: KeyedLock },
+  parts: UploadParts & { readonly locks: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
   store: (addRest: (write: CheckedMutations) => void) => Promise<T>,
@@ -136,7 +139,7 @@ export async function withUpload<T>(
 
 /** Writes all parts but the last. Uploads take turns: otherwise small deliveries would wait for those of all uploads. */
 async function upload(
-  { kv, keys, marks, uploads }: UploadParts & { readonly uploads: KeyedLock },
+  { kv, keys, marks, locks }: UploadParts & { readonly locks: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
 ): Promise<Upload> {
@@ -149,8 +152,8 @@ async function upload(
       operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
     }
     setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
-    const result = await uploads.run(
-      "upload",
+    const result = await locks.run(
+      UPLOADS,
       () => marks.commit(operation, [{ key, versionstamp }]),
     );
     if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was deleted");

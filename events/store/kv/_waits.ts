@@ -153,14 +153,15 @@ export async function wake(parts: StoreParts, wake: Wake): Promise<WakeResult> {
   return result;
 }
 
-/** Applies a change of an event, and wakes names in the same commit. */
+/** Applies a change of an event, and wakes names in the same commit, if there are any. */
 export function applyWaking(
   parts: StoreParts,
   lease: Lease,
   after: EventRecord,
   options: ChangeOptions,
-  wakes: readonly Wake[],
+  wakes: readonly Wake[] | undefined,
 ): Promise<Lease | null> {
+  if (!wakes) return applyChange(parts, lease, after, options);
   return unlessLost(parts, lease, async () => {
     const found = await Promise.all(wakes.map(({ name }) => readToWake(parts, name)));
     return await applyChange(parts, lease, after, {

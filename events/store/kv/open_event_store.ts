@@ -89,8 +89,6 @@ export async function openEventStore(
     notifier,
     commits,
     locks: new KeyedLock(),
-    uploads: new KeyedLock(),
-    emits: new KeyedLock(),
     local,
     listeners: listenersOf(own, namespace),
     kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
