@@ -30,8 +30,8 @@ const MAX_BYTES = 600_000;
 /** Overhead of an event beside its payload, and number of places that hold its id, in bytes. */
 const [EVENT_BYTES, ID_BYTES] = [1_024, 6] as const;
 
-/** The bytes that the keys of the events may take: a commit holds 81,920, with the keys of the settlement. */
-const MAX_KEY_BYTES = 79_000;
+/** The bytes that the keys of several events may take: a commit holds 81,920, with the keys of the settlement. */
+export const MAX_KEY_BYTES = 79_000;
 
 /** Keys that contain the id, overhead for each, and length of a generated id, in bytes. */
 const [KEYS, KEY_BYTES, GENERATED_BYTES] = [3, 32, 65] as const;

@@ -7,6 +7,7 @@ import { joined } from "../claims.ts";
 import { isEventId, isTime, wrongMemberOf } from "../record_shape.ts";
 import { encodeValue } from "../value_codec.ts";
 import { removeOld } from "./_apply.ts";
+import { CLOCK_SLACK_MS } from "./_concurrency.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { type Found, type Known, lookUp, UndecodableError } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
@@ -24,9 +25,6 @@ const MIN_REMEMBERED = 16_384;
  * store: after that its process has died, or the store did not take it.
  */
 const PENDING_MS = 6_000;
-
-/** The time by which the clocks of two machines may differ. */
-const CLOCK_SLACK_MS = 1_000;
 
 /** The event as which a document came first. */
 interface FirstSeen {

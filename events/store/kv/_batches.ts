@@ -21,6 +21,7 @@
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
+import { MAX_KEY_BYTES } from "../emission.ts";
 import { BRIEF_BYTES, jsonBytes, progressBytes } from "../record_notes.ts";
 import {
   behindFirst,
@@ -41,9 +42,6 @@ const MAX_PAYLOAD_BYTES = 8_000_000;
  * die holds 819,200, with the first one's record and report of 64 KiB each.
  */
 const MAX_DYING_BYTES = 480_000;
-
-/** The number of bytes of their keys, at most: a commit holds 81,920, of all its keys. */
-const MAX_KEY_BYTES = 79_000;
 
 /** Bytes of the record of an event that reports a death, beside the first event's id, and of the rest of a report. */
 const REPORT_BYTES = 1_400;

@@ -1,8 +1,14 @@
 import { Timeouts } from "../../../core/timeouts.ts";
 import { NoTurnError } from "../event_store.ts";
 
-/** Longest time that a task keeps others waiting: a remote KV never answers some calls. */
-const TASK_TIMEOUT_MS = 5_000;
+/** Longest time to wait for an answer of the KV: a remote one never answers some calls. */
+export const ANSWER_TIMEOUT_MS = 5_000;
+
+/** Longest time that a delivery waits for its turn. By then its sender has been answered 503, and sends it again. */
+export const MAX_WAIT_MS = 4_500;
+
+/** The time by which the clocks of two machines may differ: chosen. */
+export const CLOCK_SLACK_MS = 1_000;
 
 /**
  * The time for which others are held off by a change that they have overtaken. Over a remote KV, leaving a group
@@ -36,7 +42,7 @@ export interface TurnOptions {
  * checks of the commits.
  */
 export class KeyedLock {
-  readonly #timeouts = new Timeouts(TASK_TIMEOUT_MS);
+  readonly #timeouts = new Timeouts(ANSWER_TIMEOUT_MS);
   readonly #held = new Map<string | symbol, Waiting>();
 
   /**

@@ -2,6 +2,7 @@ import type { CommitMarks } from "../../../core/kv_commits.ts";
 import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
+import { ANSWER_TIMEOUT_MS, MAX_WAIT_MS } from "./_concurrency.ts";
 import { refuseMessages } from "./_kv_guard.ts";
 import { readAll } from "./_reads.ts";
 import { hasTooManyChecks, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
@@ -28,17 +29,11 @@ const SLOW_MS = 25;
 /** The number of commits that may be under way at once. */
 const MAX_COMMITS = 16;
 
-/** Longest time that a commit may take: a remote KV never answers some calls. */
-const COMMIT_TIMEOUT_MS = 5_000;
-
 /**
  * Time for which a file counts as shared after another process held its lock. Meanwhile, the file is left
  * free for a moment after each commit: two processes under load answered after 25 ms (p99), not 65.
  */
 const SHARED_MS = 500;
-
-/** Longest time that a write waits. By then its sender has been answered 503. */
-const MAX_WAIT_MS = 4_500;
 
 /**
  * The group commit: writes that wait at the same time share a commit. A commit costs about 0.3 ms on a file
@@ -79,7 +74,7 @@ export class GroupCommit {
     this.#shared = shared;
     const timer = new SharedTimer();
     this.#slowness = new Timeouts(SLOW_MS, timer);
-    this.#timeouts = new Timeouts(COMMIT_TIMEOUT_MS, timer);
+    this.#timeouts = new Timeouts(ANSWER_TIMEOUT_MS, timer);
   }
 
   /**

@@ -1,6 +1,7 @@
 import { inIntake } from "../arrival.ts";
 import type { EventRecord, GroupPosition } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
+import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { type Group, joinGroup, readToJoin } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readAll } from "./_reads.ts";
@@ -17,9 +18,6 @@ const [MAX_BYTES, MAX_MUTATIONS] = [500_000, 800] as const;
  * before handling.
  */
 const MAX_COMMITS = 3;
-
-/** The longest time for which a delivery waits. By then its sender has been answered 503, and sends it again. */
-const MAX_WAIT_MS = 4_500;
 
 /** An event that is to join a group. */
 export interface Joining {

@@ -1,6 +1,6 @@
 import type { EventRecord } from "../event_record.ts";
 import { deathOf, type Emission } from "../emission.ts";
-import type { EventStore, Lease } from "../event_store.ts";
+import type { EventStore, Lease, NoteOptions } from "../event_store.ts";
 import { isSameLease, renewed } from "../claims.ts";
 import { inBrief, isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
@@ -60,6 +60,21 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       : null;
   }
 
+  /** Makes a change with emitted events, in its turn if it needs one. */
+  function emitting(
+    lease: Lease,
+    change: (lease: Lease, hasTurn: boolean) => Promise<Lease | null>,
+    options: NoteOptions,
+  ): Promise<Lease | null> {
+    if (!options.emits) return change(lease, false);
+    return inTurn(
+      parts,
+      lease.record,
+      options,
+      (hasTurn, waitedMs) => recovering(lease, change, hasTurn, waitedMs, options.signal),
+    );
+  }
+
   function settle(lease: Lease, after: EventRecord, options?: ChangeOptions) {
     return fitting(after, (after) => applyChange(parts, lease, after, options));
   }
@@ -85,25 +100,18 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     },
 
     async checkpoint(lease, part, effects, { emits, wakes, signal } = {}) {
-      const note = (lease: Lease, hasTurn = false) =>
-        applyWaking(
-          parts,
-          lease,
-          progressed(lease.record, part),
-          { effects, emits, hasTurn },
-          wakes,
-        );
-      if (!emits) return await note(lease);
-      const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>
-        recovering(lease, note, hasTurn, waitedMs, signal);
-      return await inTurn(parts, lease.record, { emits, wakes, signal }, inItsTurn);
+      const note = (lease: Lease, hasTurn: boolean) => {
+        const after = progressed(lease.record, part);
+        return applyWaking(parts, lease, after, { effects, emits, hasTurn }, wakes);
+      };
+      return await emitting(lease, note, { emits, wakes, signal });
     },
 
     recover,
 
     async complete(lease, options = {}) {
       const { effects, emits, wakes, withinMs, outcome } = options;
-      const end = (lease: Lease, hasTurn = false) => {
+      const end = (lease: Lease, hasTurn: boolean) => {
         const after = completed(lease.record, Date.now(), outcome);
         // A cancelled event has no effects, emits nothing and wakes nobody.
         if (after.state !== "done") return settle(lease, after);
@@ -112,10 +120,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
         const change = { effects, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
         return applyWaking(parts, lease, after, change, wakes);
       };
-      if (!emits) return await end(lease) !== null;
-      const inItsTurn = (hasTurn: boolean, waitedMs?: number) =>
-        recovering(lease, end, hasTurn, waitedMs);
-      return await inTurn(parts, lease.record, { emits, wakes }, inItsTurn) !== null;
+      return await emitting(lease, end, { emits, wakes }) !== null;
     },
 
     async retry(lease, delayMs, error, { reason } = {}) {

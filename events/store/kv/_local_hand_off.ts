@@ -3,6 +3,7 @@ import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
 import { beginsBatch, isSameLease } from "../claims.ts";
+import { ANSWER_TIMEOUT_MS } from "./_concurrency.ts";
 import { type Mutations, readRecord } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { inRecord } from "./_payload.ts";
@@ -10,9 +11,6 @@ import { addEvent, LeasedRecord } from "./_write.ts";
 
 /** The pause before an event is read whose commit failed, and between tries. */
 const RETRY_MS = 1_000;
-
-/** The time that such a read may take. */
-const READ_TIMEOUT_MS = 5_000;
 
 /**
  * The local hand-off: the worker of the process takes an event in the commit that stores it, or that makes
@@ -89,7 +87,7 @@ export class LocalHandOff extends LeasedRecord {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       try {
         const reading = readRecord(kv, keys.event(this.record));
-        const { record, versionstamp } = await withDeadline(reading, READ_TIMEOUT_MS);
+        const { record, versionstamp } = await withDeadline(reading, ANSWER_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one. And a
         // second try may have leased the event, whose lease begins later: that is in the worker's hands.
         return isSameLease(this.record, record)

@@ -1,5 +1,6 @@
 import { plannedDelay, rescheduled } from "../claims.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
+import { CLOCK_SLACK_MS } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { Known } from "./_layout.ts";
 import { deferEntry, type Due, dueOf, isAtEntry, readDue, type Schedule } from "./_schedule.ts";
@@ -10,9 +11,6 @@ const BATCH_SIZE = 100;
 
 /** The number of entries read at a time. */
 const READ_SIZE = 500;
-
-/** The time by which the clocks of two machines may differ before one repairs the schedule of the other. */
-const CLOCK_SLACK_MS = 1_000;
 
 /**
  * Reschedules events that would wait for longer than was planned, because a clock was ahead.

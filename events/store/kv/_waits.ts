@@ -22,6 +22,7 @@ import { checkRoomFor, isCancelRequested, waited } from "../record_notes.ts";
 import { parked, released, unparked } from "../settlement.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "../waits.ts";
 import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
+import { CLOCK_SLACK_MS } from "./_concurrency.ts";
 import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
@@ -31,9 +32,6 @@ import { untilDone, Write } from "./_write.ts";
 
 /** The time for which a value is kept that no event waits for yet, in milliseconds: seven days. */
 export const KEPT_MS = 604_800_000;
-
-/** The difference of two processes' clocks that is not taken for an age, in milliseconds: chosen. */
-const CLOCKS_MS = 1_000;
 
 type AnswerListOptions = NonNullable<Parameters<EventOperations["answers"]>[0]>;
 
@@ -274,7 +272,7 @@ function takingEarly(parts: StoreParts, found: Name, record: EventRecord): Chang
   const olderByMs = receivedAt - found.stored.at!;
   const onCommit = () => {
     countEnd(parts, record, "early");
-    if (olderByMs <= CLOCKS_MS) return;
+    if (olderByMs <= CLOCK_SLACK_MS) return;
     const fields = { platform, type, eventId: id, waitedFor: found.name, olderByMs };
     writeLog(parts.log, "warn", "answer is older than its event", fields);
   };
