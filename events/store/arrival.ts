@@ -16,7 +16,7 @@ import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
 import { MAX_ID_LENGTH } from "./record_shape.ts";
 import { cancelled, released } from "./settlement.ts";
 
-/** The number of times the quiet time for which an event waits at most, unless its delivery says otherwise. */
+/** Longest wait for quiet, in quiet times, unless a delivery says otherwise. */
 const MAX_WAITS = 10;
 
 /** Parts of a delivery that a record does not hold. */
@@ -244,7 +244,7 @@ function anewQuiet<TRecord extends Pick<EventRecord, "quiet">>(
   return { ...record, quiet: { ...quiet, since: now, waitedMs: 0, next: undefined } };
 }
 
-/** Counts runs: the leases of an earlier one are no longer good. */
+/** Counts runs: leases of an earlier run are void. */
 function nextRun({ run = 0 }: EventRecord): number {
   return run + 1;
 }

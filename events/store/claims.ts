@@ -43,7 +43,7 @@ export function joined(
 }
 
 /**
- * Gives an event that was to join later its position in its ordering group. If it is the first one it can
+ * Gives an event that joins late its position in its ordering group. If it is the first one it can
  * be leased; otherwise it waits at the end of the group, off the schedule.
  *
  * @param record The record.

@@ -68,7 +68,7 @@ export interface Delivery {
    * milliseconds. Undefined if each is handled by itself.
    */
   readonly quietMs?: number | undefined;
-  /** Longest time for which the first of them waits for that, in milliseconds: ten times as long by default. */
+  /** Longest time that the first of them waits for that, in milliseconds: ten times as long by default. */
   readonly maxWaitMs?: number | undefined;
   /** The trace that its handling becomes part of, as W3C Trace Context has it. Any other text is dropped. */
   readonly traceparent?: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * What a handler or a program emits, before a store makes events of it.
+ * Emissions: events of a handler or a program, before a store makes records of them.
  *
  * @module
  */
@@ -82,7 +82,7 @@ const encoder = new TextEncoder();
 export interface OwnEvents<TEvents extends object = Readonly<Record<string, JsonObject>>> {
   /** The name, which begins the ids of its events. */
   readonly name: string;
-  /** The kind of such sources. It is the `platform` of their events. */
+  /** The kind of these sources. It is the `platform` of their events. */
   readonly kind: "events";
   /** The payloads of its events, for the compiler only. */
   readonly events?: TEvents | undefined;
@@ -157,7 +157,7 @@ export interface Emit {
 }
 
 /**
- * An event that is to be stored, as {@linkcode Emit} or {@linkcode EventStore.emit} makes it of its arguments.
+ * An event to be stored, as {@linkcode Emit} or {@linkcode EventStore.emit} makes it of its arguments.
  *
  * @category Flows
  */
@@ -219,7 +219,7 @@ const OPTIONS = {
 };
 
 /**
- * Makes the event that is to be stored of the arguments of a call.
+ * Makes the event to be stored from the arguments of a call.
  *
  * @param source The source, or its name.
  * @param type The type.
@@ -303,8 +303,8 @@ export function checkSource(doing: string, name: unknown): asserts name is strin
 }
 
 /**
- * Makes the error of a source that has the name of a platform: an event under it would take the place of a
- * delivery with the same id.
+ * Makes the error of a source that has the name of a platform: an event of it would replace a delivery with the
+ * same id.
  *
  * @param doing The action that fails, for the message.
  * @param name The name.
@@ -341,7 +341,7 @@ export class Emissions {
     const bytes = this.#bytes + bytesOf(emission);
     if (bytes > MAX_BYTES) {
       throw new RangeError(
-        `Cannot ${DOING}: the events of one commit may take ${MAX_BYTES} bytes, of which each takes ` +
+        `Cannot ${DOING}: the events of one commit may take ${MAX_BYTES} bytes, each of them ` +
           `${EVENT_BYTES} beside its payload, and would take ${bytes}`,
       );
     }

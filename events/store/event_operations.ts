@@ -45,7 +45,7 @@ export interface EventFilter {
  */
 export interface ListOptions extends EventFilter {
   /**
-   * The order in which they were received: the oldest first or the newest.
+   * The order: the oldest first or the newest, by the time received.
    *
    * @default {"oldest"}
    */
@@ -60,7 +60,7 @@ export interface ListOptions extends EventFilter {
   /**
    * The largest number of records read. A list that ends because of it has a cursor, also if nothing was
    * found. More than 2,000 events in an open state then come in the order of the indexes that lead to
-   * them, such as the schedule, and not in the order in which they were received.
+   * them, such as the schedule, and not in the order received.
    *
    * @default {undefined} As many as it takes.
    */
@@ -88,7 +88,8 @@ export interface ListOptions extends EventFilter {
 export interface EventList<TEvent extends StoredEvent = StoredEvent>
   extends AsyncIterableIterator<TEvent> {
   /**
-   * The place where another list can continue this one; undefined once no event is left. A list that ends because of its `limit` has a cursor only if there are more events.
+   * The place where another list can continue this one; undefined once no event is left. A list that ends because
+   * of its `limit` has a cursor only if there are more events.
    */
   readonly cursor: string | undefined;
   /**
@@ -217,7 +218,7 @@ export interface EventOperations {
    * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8. Undefined
    * for none.
    * @returns The result.
-   * @throws {TypeError} If the name is not such a text, or the value cannot be written as JSON.
+   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
   wake(name: string, value?: unknown): Promise<{
@@ -284,14 +285,14 @@ export interface EventOperations {
    * other keys, so that its calls are made again.
    *
    * @param id The event's id.
-   * @returns True if it was put back; false if there is no such event, it waits or runs, or it is done and
+   * @returns True if it was put back; false if the id is unknown, it waits or runs, or it is done and
    * its payload is not kept.
    */
   replay(id: string): Promise<boolean>;
 
   /**
-   * Puts dead events back, or done ones if the filter has the state `done`. Those of one ordering key are
-   * handled in the order in which they were received. Without ids, dead ones are those that failed: what
+   * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
+   * handled in the order received. Without ids, dead ones are those that failed: what
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
    *
    * @param filter The choice of events; by default those that are not dead are not changed.
@@ -308,7 +309,7 @@ export interface EventOperations {
    * the next event of its ordering group waits until then.
    *
    * @param id The event's id.
-   * @returns True if it is cancelled; false if there is no such event, or it is settled already.
+   * @returns True if it is cancelled; false if the id is unknown, or it is settled already.
    */
   cancel(id: string): Promise<boolean>;
 

@@ -62,7 +62,7 @@ export interface EventRecord {
   readonly receivedAt: number;
   /** Its state. */
   readonly state: EventState;
-  /** The way in which it ended: `ignored` if it had no handler. None while it is open. */
+  /** Its end: `ignored` if it had no handler. None while it is open. */
   readonly outcome?: "handled" | "ignored" | "failed" | "cancelled" | undefined;
   /** The number of times it was put back after it was settled, by a replay or a redelivery. */
   readonly run?: number | undefined;
@@ -81,7 +81,7 @@ export interface EventRecord {
    */
   readonly delayMs?: number | undefined;
   /**
-   * The sum of the times for which it was to wait, in milliseconds: as long as it was delayed, put off or
+   * The sum of its planned waits, in milliseconds: as long as it was delayed, put off or
    * parked, and all the time before its last replay. None if there were none. Waiting for its group to become
    * quiet is counted in `quiet`.
    */
@@ -101,7 +101,7 @@ export interface EventRecord {
   readonly quiet?: {
     /** Time without a new event in the group after which they are handled, in milliseconds. */
     readonly quietMs: number;
-    /** Longest time for which the first of them waits for that, in milliseconds. */
+    /** Longest time that the first of them waits for that, in milliseconds. */
     readonly maxWaitMs: number;
     /** The time at which the event joined its group, milliseconds since the epoch. */
     readonly since: number;
@@ -117,7 +117,7 @@ export interface EventRecord {
     /** The number of its events when it was leased first. */
     readonly events: number;
   } | undefined;
-  /** The id of the first event of the batch in which it was settled. */
+  /** The id of the first event of its batch, if it was settled with it. */
   readonly handledWith?: string | undefined;
   /**
    * Set if it joins the group of its ordering key only when it is claimed: it is due later, and the group
@@ -133,7 +133,7 @@ export interface EventRecord {
     /** The time until which it waits, milliseconds since the epoch. */
     readonly until: number;
   } | undefined;
-  /** The results of its waits, in its current run, in the order in which they have ended. */
+  /** The results of its waits, in its current run, as they have ended. */
   readonly woken?:
     | readonly {
       /** The name that the event has waited for. */
@@ -178,7 +178,7 @@ export interface EventRecord {
     readonly startedAt: number;
     /** The time at which it ended, milliseconds since the epoch. */
     readonly endedAt: number;
-    /** The way in which it ended: `expired` if its worker never settled it. */
+    /** Its end: `expired` if its worker never settled it. */
     readonly outcome: "handled" | "ignored" | "failed" | "cancelled" | "expired";
     /** The name and message of what was thrown, bounded in length. */
     readonly error?: string | undefined;
@@ -233,7 +233,7 @@ export type StoredEvent = EventRecord | {
   readonly state: "unreadable";
 };
 
-/** The way in which an event ended. */
+/** End of an event. */
 export type EventOutcome = NonNullable<EventRecord["outcome"]>;
 
 /** The position of an event in its ordering group. */

@@ -16,19 +16,19 @@ import type { StateOptions, StoredState } from "./stored_state.ts";
 export interface EventStoreOptions {
   /**
    * The first part of all keys, so that stores can share a KV. Give each bot its own: the updates of two
-   * bots have the same numbers, and within a namespace only the names of the intakes keep such ids apart.
+   * bots have the same numbers, and within a namespace only the names of the intakes keep these ids apart.
    *
    * @default {"events"}
    */
   readonly namespace?: string | undefined;
   /**
-   * The means by which workers are woken.
+   * The way to wake workers.
    *
    * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
    */
   readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
   /**
-   * The time for which done events are remembered, and with them duplicates, in milliseconds.
+   * Time that done events are remembered, and with them duplicates, in milliseconds.
    *
    * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
    */
@@ -39,7 +39,7 @@ export interface EventStoreOptions {
    * @default {undefined} A payload is deleted when its event is done.
    */
   readonly keepPayloads?: {
-    /** The time for which a payload is kept after its event was done, in milliseconds: up to the retention. */
+    /** Time that a payload is kept after its event was done, in milliseconds: up to the retention. */
     readonly forMs: number;
     /** The number of bytes that all of them take: beyond that the oldest are dropped. A larger one is not kept. */
     readonly maxBytes: number;
@@ -201,13 +201,13 @@ export interface EventStore extends EventOperations {
    */
   readonly kv: Deno.Kv;
 
-  /** The means by which it wakes workers. */
+  /** The way it wakes workers. */
   readonly notifier: "enqueue" | "watch";
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
 
-  /** The time for which it remembers done events, in milliseconds. */
+  /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;
 
   /**
@@ -315,7 +315,7 @@ export interface EventStore extends EventOperations {
    * group soon after it. They are settled with it.
    *
    * @param event The event: a lease, or its record.
-   * @returns Their records, in the order in which they have joined; none for an event without a batch.
+   * @returns Their records, in the order of their positions; none for an event without a batch.
    */
   members(event: Pick<Lease, "record">): Promise<EventRecord[]>;
 
@@ -402,13 +402,13 @@ export interface EventStore extends EventOperations {
       /** Further mutations for the same commit. */
       readonly effects?: CommitEffects | undefined;
       /**
-       * The time for which the settlement may wait for other changes to share a commit with, in milliseconds.
+       * Longest wait for other changes to share a commit with, in milliseconds.
        *
        * @default {0}
        */
       readonly withinMs?: number | undefined;
       /**
-       * The way in which the event ends: an ignored one had no handler.
+       * End of the event: an ignored one had no handler.
        *
        * @default {"handled"}
        */
@@ -422,7 +422,7 @@ export interface EventStore extends EventOperations {
    * @param lease The lease.
    * @param delayMs The delay until then, in milliseconds.
    * @param error The error of the attempt.
-   * @param options The `reason` for which one of several handlers has put the event off, which its record notes. The
+   * @param options The `reason` why one of several handlers has put the event off. Its record notes that. The
    * attempt counts all the same.
    * @returns True if it was given back; false if the lease was lost.
    */
@@ -455,7 +455,7 @@ export interface EventStore extends EventOperations {
      */
     readonly isBegun?: boolean | undefined;
     /**
-     * The reason for which the handler has put the event off, which its record notes.
+     * Reason why the handler has put the event off. Its record notes that.
      *
      * @default {undefined} The handler has not.
      */
@@ -476,7 +476,7 @@ export interface EventStore extends EventOperations {
    * @param error The error of the attempt.
    * @param options With `reports`, an event is stored in the same commit that reports the dead one: of the type and the
    * source `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
-   * another, or comes of such a report.
+   * another, or comes of a report.
    * @returns True if it was given up; false if the lease was lost.
    */
   bury(
@@ -587,7 +587,7 @@ export interface EventStore extends EventOperations {
   listen(listener: StoreListener): Promise<void>;
 }
 
-/** The means by which a store wakes workers. */
+/** The way a store wakes workers. */
 export type NotifierKind = EventStore["notifier"];
 
 /** The limits of the payloads that are kept. */

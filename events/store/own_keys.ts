@@ -12,7 +12,7 @@ const commits = new WeakMap<Deno.AtomicOperation, Deno.AtomicOperation>();
  * read, so they may name any key.
  *
  * @param commit The commit.
- * @param namespaces The namespaces of stores, with which all of their keys begin.
+ * @param namespaces The namespaces of stores: all of their keys begin with one.
  * @returns The view.
  */
 export function withoutOwnKeys(
@@ -35,7 +35,7 @@ export function withoutOwnKeys(
 }
 
 /**
- * Finds the commit behind a view, by which the package itself changes keys of the store, such as states.
+ * Finds the commit behind a view: by that the package itself changes keys of the store, such as states.
  *
  * @param commit The view that effects get.
  * @returns The commit.

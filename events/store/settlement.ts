@@ -27,7 +27,7 @@ type ReleaseOptions = NonNullable<Parameters<EventStore["release"]>[1]>;
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
- * @param outcome The way in which it ends: it was handled, or nobody wanted it.
+ * @param outcome Its end: it was handled, or nobody wanted it.
  * @returns The record.
  */
 export function completed(
@@ -47,7 +47,7 @@ export function completed(
  * @param delayMs The delay until then, in milliseconds.
  * @param error The error.
  * @param now The time, milliseconds since the epoch.
- * @param reason The reason for which one of its handlers has put it off, if one has.
+ * @param reason The reason why one of its handlers has put it off, if one has.
  * @returns The record.
  */
 export function retried(
@@ -68,7 +68,7 @@ export function retried(
  * count.
  *
  * @param record The record.
- * @param options The delay, whether a handler had begun with it, and the reason for which it puts it off.
+ * @param options The delay, whether a handler had begun with it, and why it puts the event off.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
@@ -112,7 +112,7 @@ export function parked(record: EventRecord, { name, timeoutMs }: Wait, now: numb
  * Wakes a parked event: it is due at once.
  *
  * @param record The record.
- * @param result The result of its wait; undefined if it has none, and its handler is to wait anew.
+ * @param result The result of its wait; undefined if it has none, and its handler waits anew.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
@@ -146,7 +146,7 @@ export function buried(record: EventRecord, error: unknown, now: number): EventR
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
- * @param error The error with which its attempt ended, if it ran.
+ * @param error The error that ended its attempt, if it ran.
  * @returns The record.
  */
 export function cancelled(record: EventRecord, now: number, error?: unknown): EventRecord {
@@ -158,7 +158,7 @@ export function cancelled(record: EventRecord, now: number, error?: unknown): Ev
 }
 
 /**
- * Settles an event that was handled together with the first one of its batch, as that one was. One that
+ * Settles an event together with the first one of its batch, and in the same way. One that
  * dies takes over what is done of the handling.
  *
  * @param record The record.
@@ -207,7 +207,7 @@ function progressFrom({ progress }: EventRecord): Pick<EventRecord, "progress"> 
   return progress ? { progress } : {};
 }
 
-/** Notes a time for which an event is to wait, or was to. */
+/** Notes a planned wait. */
 function planning<TRecord extends Pick<EventRecord, "plannedMs">>(
   record: TRecord,
   ms: number,

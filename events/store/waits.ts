@@ -10,10 +10,10 @@ import { MAX_WAKE_BYTES } from "./record_notes.ts";
 /** Largest number of characters of a name. */
 const MAX_NAME_LENGTH = 256;
 
-/** Time for which an event waits unless its handler says otherwise, in milliseconds: seven days. */
+/** Time that an event waits unless its handler says otherwise, in milliseconds: seven days. */
 const DEFAULT_TIMEOUT_MS = 604_800_000;
 
-/** Longest time for which an event waits, in milliseconds: a year. */
+/** Longest time that an event waits, in milliseconds: a year. */
 const MAX_TIMEOUT_MS = 31_536_000_000;
 
 /** Largest number of names that one settlement wakes: a remote KV takes 10 checks per commit. */

@@ -21,7 +21,7 @@ import { addEvent, Tries, untilDone, Write } from "./_write.ts";
 const MIN_REMEMBERED = 16_384;
 
 /**
- * The time for which an event that is not there may still be on its way into the store. An intake waits 5 s for the
+ * Longest time that an event may be on its way into the store. An intake waits 5 s for the
  * store: after that its process has died, or the store did not take it.
  */
 const PENDING_MS = 6_000;
@@ -224,7 +224,7 @@ function checkTypes(delivery: Delivery): void {
  * @param parts The store.
  * @param delivery The delivery that brings the document.
  * @param id The id of its event.
- * @param windowMs The time for which the document is remembered, in milliseconds.
+ * @param windowMs The time that the document is remembered, in milliseconds.
  * @returns The id of another event with this document that has not died; null if the document is new, or
  * comes again under its id.
  */

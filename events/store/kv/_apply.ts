@@ -30,7 +30,7 @@ export interface ChangeOptions {
   readonly emits?: readonly Emission[] | undefined;
   /** Set if it has its turn among those with emitted events. */
   readonly hasTurn?: boolean | undefined;
-  /** The time for which the change may wait for others to share a commit with, in milliseconds. */
+  /** Longest wait for others to share a commit with, in milliseconds. */
   readonly withinMs?: number | undefined;
   /** Further checks, on which the change depends: if one of them does not hold, it is to be made anew. */
   readonly checks?: readonly Deno.AtomicCheck[] | undefined;

@@ -9,7 +9,7 @@
  * group and not each of them: any other change of theirs changes the group too.
  *
  * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
- * one commit, some of the others die before, in commits of their own which check that the first one is still the
+ * one commit, some of the others die before, in other commits, each of which checks that the first one is still the
  * same. The latest one is never among them, because its id is part of the idempotency key. If the process dies in
  * between, the rest is handled or dies by itself.
  *
@@ -167,7 +167,7 @@ function waitOf(
 
 /** Calculates the bytes that an event takes at most that dies with the first one of its batch, and is reported. */
 function dyingBytesOf({ progress: _, ...record }: EventRecord, first: EventRecord): number {
-  // Its report has the same facts, and the same error. What is done of the handling is counted when it dies.
+  // Its report has the same facts, and the same error. Its progress is counted when it dies.
   return 2 * (jsonBytes(record) + BRIEF_BYTES) + FIRST_IDS * jsonBytes(first.id) + REPORT_BYTES;
 }
 

@@ -34,7 +34,7 @@ const SLOW_MS = 1_000;
 /** The number of times in a row that an event fails to be leased before that counts as its own fault. */
 const MAX_FAILURES = 3;
 
-/** The time for which it is put off then, unless it fails by its size. */
+/** Delay of that event, unless it fails by its size, in milliseconds. */
 const PUT_OFF_MS = 60_000;
 
 /** The number of events that are remembered as failed. */
@@ -270,8 +270,8 @@ export class Claims {
   }
 
   /**
-   * Adds an event to its ordering group that was to join once it is claimed: it was stored for later, and its group
-   * does not wait until then. If the group is empty the event is leased in the same commit, otherwise it waits for
+   * Adds an event to its ordering group now that it is claimed: it was stored for later, and its group did not wait
+   * for it. If the group is empty the event is leased in the same commit, otherwise it waits for
    * its turn like any other.
    *
    * @param held The event. It is due.
@@ -396,7 +396,7 @@ function timeAt({ entry }: Due): number {
 }
 
 /**
- * Chooses the events that there is room to lease. Those that are to join their groups first take none: most of
+ * Chooses the events that fit the room. Events that join their groups first take none: most of
  * them are not leased yet.
  *
  * @param events The events.
