@@ -5,16 +5,6 @@ import { paths, read, rows } from "./_documents.ts";
 /** Finds the files of its own repository that a module imports. */
 const IMPORT = /^(?:import|export)\b[^;]*?from "(\.[^"]+)";/gm;
 
-/** Circles that are known, and go next. */
-const KNOWN: readonly string[] = [
-  "catch_up/_check_options.ts > catch_up/_client.ts > catch_up/_github_log.ts > " +
-  "catch_up/catch_up.ts > catch_up/_check_options.ts",
-  "catch_up/_client.ts > catch_up/_github_log.ts > catch_up/catch_up.ts > catch_up/_client.ts",
-  "catch_up/_github_log.ts > catch_up/catch_up.ts > catch_up/_github_log.ts",
-  "cli/_catch_up_options.ts > cli/_connect_options.ts > cli/_options.ts > cli/_catch_up_options.ts",
-  "events/store/kv/_apply.ts > events/store/kv/_waits.ts > events/store/kv/_apply.ts",
-];
-
 /** Reads the document's table of folders, and of those that each may import. */
 async function importsInDocument(): Promise<Map<string, string[]>> {
   const table = rows(await read("ARCHITECTURE.md")).filter((row) => row.length === 3);
@@ -65,7 +55,7 @@ testWith(["read"], "no files of the package import each other in a circle", asyn
     for (const target of imports.get(path) ?? []) follow(target, [...way, path]);
   };
   for (const path of imports.keys()) follow(path, []);
-  assertEquals(circles.filter((circle) => !KNOWN.includes(circle)), []);
+  assertEquals(circles, []);
 });
 
 testWith(["read"], "ARCHITECTURE.md draws the changes that its table lists", async () => {
