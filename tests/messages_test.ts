@@ -176,6 +176,8 @@ testMistakes<void>({
     ]: () => events("schedule"),
   },
   "Cannot create the app": {
+    "'name' must be a text that is not blank, got undefined": () => createBaseApp(wrong({})),
+    "'name' must be a text that is not blank, got \"\\n\"": () => createBaseApp({ name: "\n" }),
     "'before' must be an array of middleware, got a function": () =>
       createBaseApp({ name: "bot", before: wrong(() => {}) }),
     "'before[1]' must be a function, got \"/api\"": () =>
@@ -194,6 +196,12 @@ testMistakes<void>({
       "ready, telemetry"
     ]: () => createBaseApp(wrong({ name: "bot", ratelimit: {} })),
   },
+  "Cannot start the worker, in 'retry'": {
+    "'maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
+      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
+    "'minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
+      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
+  },
   "Cannot start the worker": {
     "the handler must be a function, got undefined": () => startWorker(store, wrong(undefined)),
     "the handler must be a function, got an object": () =>
@@ -203,10 +211,6 @@ testMistakes<void>({
     "'concurrency' must be a whole number from 1 to 10000, got \"50\"": () =>
       startWorker(store, handler, { concurrency: wrong("50") }),
     "'retry' must be an object, got 3": () => startWorker(store, handler, { retry: wrong(3) }),
-    "'retry.maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
-      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
-    "'retry.minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
-      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
     "'log' must be a function, got an object": () =>
       startWorker(store, handler, { log: wrong(console) }),
     "'telemetry' must be what openTelemetry() resolves with, got an object": () =>
@@ -328,10 +332,8 @@ testMistakes<void>({
   "Cannot add the platform": {
     "the app is open already. Do that before you run or open it": () =>
       opened().from(telegram({ path: "/telegram" })),
-    'another one of this app has the name "github". Give this one its own: { name: "..." }': () =>
+    'a platform of this app has the name "github". Give this one its own': () =>
       defineApp(definition).from(github()),
-    'another one of this app has the path "/webhook". Give this one its own: { path: "..." }': () =>
-      defineApp(definition).from(gitlab()),
   },
   "Cannot define the platform 'forge'": {
     "'secrets' must be an array with at least one secret, got a text": () =>
@@ -364,6 +366,8 @@ testMistakes<void>({
       healthRoutes("bot", "1.0.0", wrong({ isReady: () => {} })),
   },
   "Cannot create the logger": {
+    "'trustedProxyHops' must be a whole number from 0 to 100, got 0.5": () =>
+      createLogger({ trustedProxyHops: 0.5 }),
     "'log' must be a function, got an object": () => createLogger({ log: wrong(console) }),
     "the options must be an object, got null": () => createLogger(wrong(null)),
     "the options must be an object, got 5": () => createLogger(wrong(5)),
@@ -371,12 +375,24 @@ testMistakes<void>({
       createLogger(wrong({ sink: () => {} })),
   },
   "Cannot create the log summary": {
+    "'limit' must be a whole number from 1 to 9007199254740991, got 0": () =>
+      createLogSummary({ limit: 0 }),
+    "'windowMs' must be a whole number from 1 to 9007199254740991, got NaN": () =>
+      createLogSummary({ windowMs: NaN }),
     "'log' must be a function, got an object": () => createLogSummary({ log: wrong(console) }),
     "the options must be an object, got null": () => createLogSummary(wrong(null)),
     'there is no option "window". There are log, limit, windowMs': () =>
       createLogSummary(wrong({ window: 1 })),
   },
   "Cannot create the rate limiter": {
+    "'limit' must be a whole number from 1 to 9007199254740991, got undefined": () =>
+      createRateLimiter(wrong({ window: 1 })),
+    "'window' must be a whole number from 1 to 9007199254740991, got undefined": () =>
+      createRateLimiter(wrong({ limit: 1 })),
+    "'trustedProxyHops' must be a whole number from 0 to 100, got 101": () =>
+      createRateLimiter({ limit: 1, window: 1, trustedProxyHops: 101 }),
+    "'ipv6Prefix' must be one of 16, 32, 48, 64, 80, 96, 112, 128, got 60": () =>
+      createRateLimiter({ limit: 1, window: 1, ipv6Prefix: 60 }),
     "'limit' must be a whole number from 1 to 9007199254740991, got \"5\"": () =>
       createRateLimiter({ limit: wrong("5"), window: 1_000 }),
     "'key' must be a function, got \"ip\"": () =>
@@ -395,6 +411,12 @@ testMistakes<void>({
     ]: () => defineApp({ ...definition, rateLimit: wrong({ limits: 1 }) }),
   },
   "Cannot create the rate limit store": {
+    "'maxKeys' must be a whole number from 1 to 16777216, got 16777217": () =>
+      new MemoryRateLimitStore({ maxKeys: 2 ** 24 + 1 }),
+    "'timeoutMs' must be a whole number from 1 to 2147483647, got 0": () =>
+      new KvRateLimitStore(wrong({ atomic: () => {} }), { timeoutMs: 0 }),
+    "'recoveryMs' must be a whole number from 1 to 2147483647, got NaN": () =>
+      new KvRateLimitStore(wrong({ atomic: () => {} }), { recoveryMs: NaN }),
     "the KV must be what Deno.openKv() resolves with, got undefined": () =>
       new KvRateLimitStore(wrong(undefined)),
     'the options must be an object, got "bot"': () =>
@@ -414,6 +436,10 @@ testMistakes<void>({
       createAuth(wrong({ token: "a" })),
   },
   "Cannot create the log": {
+    "'maxWaitingChars' must be a whole number from 1 to 9007199254740991, got 0": () =>
+      createStdoutLog({ maxWaitingChars: 0 }),
+    '\'format\' must be "json", "text" or "auto", got "JSON"': () =>
+      createStdoutLog({ format: wrong("JSON") }),
     "the options must be an object, got null": () => createStdoutLog(wrong(null)),
     'there is no option "colour". There are format, maxWaitingChars, output': () =>
       createStdoutLog(wrong({ colour: true })),
@@ -443,6 +469,14 @@ testMistakes<void>({
       startApp(app, wrong({ port: 3000 })),
   },
   "Cannot open the app": {
+    [
+      "the platform 'gitlab' at \"/webhook\" is in the way of 'github' at \"/webhook\". " +
+      'Give one of them its own: { path: "..." }'
+    ]: () => {
+      const bot = defineApp(definition);
+      bot.from(gitlab());
+      return openApp(bot);
+    },
     "the app must be what defineApp() returns, got a promise: await it": () =>
       openApp(wrong(Promise.resolve(app))),
     "'kv' must be what Deno.openKv() resolves with, got a promise: await it": () =>
@@ -489,7 +523,7 @@ testMistakes<void>({
     "it must have a payload, got undefined": () => messengerUpdate(wrong(undefined)),
     'there is no option "id". There are from, secret, path': () =>
       messengerUpdate({}, wrong({ id: 1 })),
-    "'from' must be one of messenger, telegram, got \"signal\"": () =>
+    '\'from\' must be "messenger" or "telegram", got "signal"': () =>
       messengerUpdate({}, { from: wrong("signal") }),
   },
   "Cannot start the test bot": {

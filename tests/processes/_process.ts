@@ -2,6 +2,9 @@ import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { deliver } from "../apps/_deliver.ts";
 
+/** Payload of what is delivered. */
+const BODY = JSON.stringify({ ref: "refs/heads/main" });
+
 /** Options of the app in `_app.ts`. */
 export interface ProcessOptions {
   /** The path or URL of its KV. */
@@ -47,7 +50,7 @@ export async function startProcess(
   });
   await app.url;
   return Object.assign(app, {
-    deliver: (id: string) => deliver(app, id).then(({ status }) => status, () => undefined),
+    deliver: (id: string) => deliver(app, id, BODY).then(({ status }) => status, () => undefined),
     signal: (signal: Deno.Signal) => app.process.kill(signal),
   });
 }
