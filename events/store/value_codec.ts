@@ -17,8 +17,6 @@
  * @module
  */
 
-import { Buffer } from "node:buffer";
-
 /** Version of the encoding: its first byte. V8's own format begins with 255. */
 const VERSION = 1;
 
@@ -27,6 +25,21 @@ const HEAD_BYTES = 5;
 
 /** Largest length of the JSON, in bytes: a signed number of 32 bits. */
 const MAX_LENGTH = 2 ** 31 - 1;
+
+/** Most bytes that UTF-8 takes for a unit of a string's length. */
+const MAX_UTF8_BYTES = 3;
+
+/** Size of a slab, in bytes. */
+const SLAB_BYTES = 256 * 1024;
+
+/**
+ * The part of a slab of memory that is not taken yet. Values are cut from it one after the other, and nothing is
+ * written twice. With memory allocated for each value, encoding and committing the values of a delivery took some
+ * 10 µs more.
+ */
+let slab = new Uint8Array(0);
+
+const encoder = new TextEncoder();
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -46,18 +59,31 @@ export interface DecodedValue {
  * @returns The bytes.
  */
 export function encodeValue(value: unknown, body?: Uint8Array): Uint8Array<ArrayBuffer> {
-  // Node's buffers are cut from a pool: an array of memory for each value took twice the time.
-  const json = Buffer.from(JSON.stringify(value));
-  const { length } = json;
-  const bytes = Buffer.allocUnsafe(HEAD_BYTES + length + (body?.byteLength ?? 0));
+  const json = JSON.stringify(value);
+  const bodyBytes = body?.byteLength ?? 0;
+  const bytes = room(HEAD_BYTES + json.length * MAX_UTF8_BYTES + bodyBytes);
+  const { written: length } = encoder.encodeInto(json, bytes.subarray(HEAD_BYTES));
   bytes[0] = VERSION;
   bytes[1] = length >>> 24;
   bytes[2] = length >>> 16;
   bytes[3] = length >>> 8;
   bytes[4] = length;
-  bytes.set(json, HEAD_BYTES);
-  if (body) bytes.set(body, HEAD_BYTES + length);
-  return bytes;
+  const end = HEAD_BYTES + length;
+  if (body) bytes.set(body, end);
+  return taken(bytes, end + bodyBytes);
+}
+
+/** Returns the rest of the slab, a new one, or memory of its own for a value that is larger. */
+function room(bytes: number): Uint8Array<ArrayBuffer> {
+  if (bytes > SLAB_BYTES) return new Uint8Array(bytes);
+  if (slab.byteLength < bytes) slab = new Uint8Array(SLAB_BYTES);
+  return slab;
+}
+
+/** Takes the first bytes of what {@linkcode room} has returned. */
+function taken(bytes: Uint8Array<ArrayBuffer>, length: number): Uint8Array<ArrayBuffer> {
+  if (bytes === slab) slab = bytes.subarray(length);
+  return bytes.subarray(0, length);
 }
 
 /**
