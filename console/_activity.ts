@@ -37,7 +37,7 @@ export type Period = keyof typeof CHARTS;
 /** Periods of the charts, the default first. */
 export const PERIODS = Object.keys(CHARTS) as readonly Period[];
 
-/** Minutes that stay in memory: those of the chart of an hour, which include two quarters. */
+/** Minutes that stay in memory: the chart of an hour needs them, and they include two quarters. */
 const MAX_MINUTES = 62;
 
 /** Latest delay of writing a record behind the end of its minute: instances take turns so. */

@@ -6,7 +6,7 @@ import type { BoundedCount, StoreInspector } from "../events/store/kv/store_insp
 /** Largest number that is counted. */
 export const MAX_COUNT = 10_000;
 
-/** Most entries that are read to count open events: those of one state may lie behind others. */
+/** Most entries that are read to count open events: the events of one state may lie behind others. */
 const MAX_OPEN_READS = 2 * MAX_COUNT;
 
 /** Most records that are read to count done events, in three seconds: a backlog may lie before them. */

@@ -90,7 +90,7 @@ const noSuchEvent = () =>
  * Finds the id of the event that a text means: an id with blanks around it, or a delivery id, as the platforms' pages
  * show it.
  *
- * @returns The id; undefined if there is no such event.
+ * @returns The id; undefined if the event does not exist.
  * @throws {Refusal} If several events have the delivery id.
  */
 async function meantBy(data: ConsoleData, text: string): Promise<string | undefined> {

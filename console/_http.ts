@@ -171,7 +171,7 @@ export class Forms {
    * @param c The context.
    * @param maxBytes The largest size.
    * @returns The fields.
-   * @throws {Refusal} 400 if it is no form, too large or ends early, 408 if it does not arrive in time, 503 if it
+   * @throws {Refusal} 400 if it is not a form, too large or ends early, 408 if it does not arrive in time, 503 if it
    * has to make room.
    */
   async read(c: Context, maxBytes: number): Promise<URLSearchParams> {

@@ -33,13 +33,13 @@ export interface ConsoleOptions {
   /**
    * Token that viewers log in with: at least 32 characters. They look, and may not act.
    *
-   * @default {undefined} There are no viewers.
+   * @default {undefined} No viewers.
    */
   readonly viewerToken?: string | undefined;
   /**
    * Token that operators log in with: at least 32 characters, and not the viewers'.
    *
-   * @default {undefined} There are no operators.
+   * @default {undefined} No operators.
    */
   readonly operatorToken?: string | undefined;
   /**

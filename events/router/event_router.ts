@@ -76,7 +76,7 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * @param handler The handler.
    * @param options Its id and its time limit.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function, there is no name, the id is malformed or another
+   * @throws {TypeError} If the handler is not a function, the name is missing, the id is malformed or another
    * handler's, or there is another handler without an id for one of the names.
    * @throws {RangeError} If the time limit is out of range.
    */
@@ -91,7 +91,7 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * @param handler The handler.
    * @param options Its id and its time limit.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for all events.
    * @throws {RangeError} If the time limit is out of range.
    */
@@ -102,7 +102,7 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * @param handler The handler.
    * @param options Its id and its time limit.
    * @returns The router.
-   * @throws {TypeError} If the handler is no function, the id is malformed or another handler's, or there
+   * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for these events.
    * @throws {RangeError} If the time limit is out of range.
    */

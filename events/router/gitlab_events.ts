@@ -72,7 +72,7 @@ export type GitlabRepository = {
 };
 
 /**
- * A commit at GitLab. Those of a push also list the files that they change.
+ * A commit at GitLab. Commits of a push also list the files that they change.
  *
  * @category Types of payloads
  */

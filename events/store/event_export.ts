@@ -45,7 +45,7 @@ interface LeftOut {
  * @param options `onLeftOut` is called with the id of each event, or the name of each entry, that cannot be read,
  * and with the reason as a sentence. The others follow. Without it, the export rejects at the first one.
  * @returns The lines, each with its line break.
- * @throws {Error} If an event cannot be exported, and there is no callback.
+ * @throws {Error} If an event cannot be exported, and no callback is given.
  *
  * @example
  * ```ts

@@ -354,7 +354,7 @@ export interface EventStore extends EventOperations {
    *
    * @param lease The lease.
    * @param name The name.
-   * @returns The new lease, or the same one if there is no such value; null if it was lost.
+   * @returns The new lease, or the same one without such a value; null if it was lost.
    * @throws {WaitRefusedError} If another event waits for the name, or the event is handled together with
    * others.
    * @throws {RangeError} If the record has no room for the result of one more wait.

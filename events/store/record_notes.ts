@@ -164,7 +164,7 @@ export function withPutOff(
 }
 
 /**
- * Finds the time since which an event is put off because there is no handler for it.
+ * Finds the time since which an event is put off for want of a handler.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.

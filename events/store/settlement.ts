@@ -171,7 +171,7 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
   const last = attempts.slice(-1).map((each) => shortened(each, BRIEF_BYTES));
   const ended = { state, outcome, attempt, attempts: last, handledWith: id };
   if (state === "done") {
-    // Those of a hundred would not fit the commit, and a replay of a done event begins anew.
+    // The notes of a hundred events would not fit the commit, and a replay of a done event begins anew.
     const { progress: _, ...rest } = record;
     return settled(rest, first.settledAt!, { ...ended, payload: null });
   }

@@ -17,7 +17,7 @@
  * @module
  */
 
-/** Version of the encoding: its first byte. V8's own format begins with 255. */
+/** Version of the encoding: its first byte. V8's format begins with 255. */
 const VERSION = 1;
 
 /** Length of what comes before the JSON, in bytes. */

@@ -263,7 +263,7 @@ export class HeldLease {
     try {
       const isRenewed = await this.change(renew, leaseMs * RENEWAL);
       if (!isRenewed) {
-        // Perhaps this worker's own settlement took it, and is not answered yet: then the event is settled.
+        // Perhaps a settlement of this worker took it, and is not answered yet: then the event is settled.
         await withDeadline(this.#settling, leaseMs * RENEWAL).catch(() => {});
         return this.lose("lease lost, handler aborted");
       }

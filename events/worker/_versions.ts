@@ -108,7 +108,7 @@ export class Versions {
   }
 
   /**
-   * Tells whether an event is left to others, because there is no handler for it here.
+   * Tells whether an event is left to others, because this process has no handler for it.
    *
    * @param id The event's id.
    * @param dueAt The time since which it has been due.
@@ -201,7 +201,7 @@ export class Versions {
   }
 }
 
-/** Makes a text that processes with the same handlers share; without a list of handlers, those of the same version. */
+/** Makes a text that processes with the same handlers share; without a list of handlers, processes of the same version. */
 function identityOf({ handles, version }: Pick<ProcessNote, "version" | "handles">): string {
   return JSON.stringify(handles ?? { version });
 }

@@ -139,7 +139,7 @@ export interface HandlerContext {
   checkpoint(part: string, effects?: CommitEffects): Promise<void>;
   /**
    * Waits until a name is woken: by another handler's `wake`, by `store.wake` or by the tool (`events wake`).
-   * That may take up to a year, and no process has to live that long. If there is no result yet, this rejects
+   * That may take up to a year, and processes may end meanwhile. Without a result yet, this rejects
    * with a {@linkcode ParkedError}, and the event is parked once its handler has ended, however it ends. When
    * the name is woken or the time has passed, the handler runs again from its beginning, and this returns the
    * result. Note with `checkpoint` what must not be done twice.
@@ -161,7 +161,7 @@ export interface HandlerContext {
    * @param name The name, a text of 1 to 256 characters.
    * @param options The longest time to wait.
    * @returns The value, or that the time has passed.
-   * @throws {ParkedError} If there is no result yet. Let it pass.
+   * @throws {ParkedError} If the result is not there yet. Let it pass.
    * @throws {WaitRefusedError} If another event waits for the name, another handler of this event waits for
    * another one, or this event is handled together with earlier ones.
    * @throws {TypeError} If the name or the options are something else, or the handler has ended.
@@ -209,7 +209,7 @@ export interface HandlerContext {
    * has ended. That happens now, and not with the commit that settles this event: it stays so if this handler fails.
    *
    * @param id The event's id.
-   * @returns True if it is cancelled; false if there is no such event, or it is settled already.
+   * @returns True if it is cancelled; false if the event does not exist, or is settled already.
    */
   cancel(id: string): Promise<boolean>;
 }
@@ -315,7 +315,7 @@ export class RetryLaterError extends Error {
    * @param reason The reason, which the log and the event's record name.
    * @param options `afterMs` is the delay until the event is due again, in milliseconds: from 0 to 604,800,000, which
    * is seven days. A shorter one than 100 counts as 100. `cause` is the error's cause.
-   * @throws {TypeError} If the options are no object, or there is another one.
+   * @throws {TypeError} If the options are not an object, or have an unknown member.
    * @throws {RangeError} If the delay is not from 0 to seven days.
    */
   constructor(

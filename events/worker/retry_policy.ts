@@ -73,7 +73,7 @@ export function retryDelay(
 ): number | null {
   const { minDelayMs = 1_000, maxDelayMs = 3_600_000, maxAttempts = 36 } = policy;
   if (attempt >= maxAttempts) return null;
-  // 2 ** 1024 is infinite, and 0 times that is no number.
+  // 2 ** 1024 is infinite, and 0 times that is NaN.
   const delay = Math.min(maxDelayMs, minDelayMs * 2 ** Math.min(attempt - 1, MAX_DOUBLINGS));
   return Math.round(delay * (1 + JITTER * random));
 }

@@ -153,7 +153,7 @@ export async function unlessHeld<T>(
   const start = performance.now();
   for (;;) {
     const found = await read();
-    // Both clocks: that of another machine may be ahead.
+    // Both clocks: another machine's may be ahead.
     if (heldUntil(found) <= Date.now() || performance.now() - start > HOLD_MS) return found;
     await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
   }

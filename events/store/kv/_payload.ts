@@ -137,7 +137,7 @@ export async function withUpload<T>(
   return result;
 }
 
-/** Writes all parts but the last. Uploads take turns: otherwise small deliveries would wait for those of all uploads. */
+/** Writes all parts but the last. Uploads take turns: otherwise small deliveries would wait for the parts of all uploads. */
 async function upload(
   { kv, keys, marks, locks }: UploadParts & { readonly locks: KeyedLock },
   ref: PayloadRef,

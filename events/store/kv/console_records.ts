@@ -13,7 +13,7 @@ const BATCH_SIZE = 500;
  */
 export type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
 
-/** The place of a record. Those of a kind are in the order of their numbers. */
+/** The place of a record. Records of a kind are in the order of their numbers. */
 export interface ConsoleRecordKey {
   /** The kind. */
   readonly kind: ConsoleRecordKind;

@@ -64,7 +64,7 @@ export async function detectNotifier(kv: Deno.Kv, namespace: string): Promise<No
  * @param kind The means by which it notifies.
  * @param kv The KV.
  * @param namespace The store's namespace: other stores have their own notifications.
- * @param log The log for messages that are no notifications.
+ * @param log The log for messages that are not notifications.
  * @returns The notifier.
  */
 export function createNotifier(

@@ -109,7 +109,7 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string) {
       return await known(sources.map((source) => `${source}:${deliveryId}`));
     },
 
-    /** Finds the ids of those of some events that are done and whose payloads are kept. */
+    /** Finds which of some events are done and have kept payloads, and returns their ids. */
     async keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
       const done = events.filter((event) => event.state === "done") as EventRecord[];
       const entries = await readAll(kv, done.map((each) => keys.kept(each.settledAt!, each.id)));
