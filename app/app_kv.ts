@@ -112,7 +112,7 @@ async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<Even
   throw new Error(NOT_ASSIGNED);
 }
 
-/** Explains why a file cannot be used as a KV; undefined if Deno's own message is better. */
+/** Explains why a file cannot be used as a KV; undefined if Deno's message is better. */
 async function fileReason(path: string, error: unknown): Promise<string | undefined> {
   if (REMOTE_KV.test(path)) return undefined;
   if (error instanceof Deno.errors.NotCapable) {

@@ -116,7 +116,7 @@ export interface BaseEnv<TEnv extends object, TVariables extends object = object
  * Creates a Hono app with the standard middleware and the health routes.
  *
  * The order is: request id and log, response headers, 404 and 405 in the error shape, the `Host` check, the
- * health routes, the middleware of `before`, the rate limiter, and then whatever you add. The health routes
+ * health routes, the middleware of `before`, the rate limiter, and then your routes. The health routes
  * come before the limiter, so that a healthy instance always answers 200.
  *
  * @typeParam TEnv The type of the environment bindings, `c.env`.

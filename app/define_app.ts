@@ -115,7 +115,7 @@ export interface App<
   readonly schedules: readonly Schedule[];
   /**
    * Adds a schedule: at each time of a cron expression, its slots, there is an event for the handler, and one
-   * only, however many instances run. Such an event is like any other: it is tried again, and has a time limit
+   * only, however many instances run. It is an event like any other: it is tried again, and has a time limit
    * and a place in the store. The events of one schedule are handled one after the other, so a slow one delays
    * the next. A slot that passed while no instance ran is made up. A new schedule begins now, and so does one
    * whose expression or time zone has changed.
@@ -306,7 +306,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
 }
 
 /**
- * Defines an app: its platform, variables, resources and routes. Nothing is read or opened by that.
+ * Defines an app: its platform, variables, resources and routes, without reading or opening any.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.

@@ -120,7 +120,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
   /**
    * Options of the worker: how many handlers run at once, their time limit, the retries.
    *
-   * @default {{}} Those of {@linkcode startWorker}.
+   * @default {{}} The defaults of {@linkcode startWorker}.
    */
   readonly worker?:
     | Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead" | "version">
@@ -152,7 +152,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    */
   readonly keepPayloads?: EventStoreOptions["keepPayloads"];
   /**
-   * Parts with routes and variables of their own, such as `consoleMount()` of `@org/edge-base/console`. They
+   * Parts with their routes and variables, such as `consoleMount()` of `@org/edge-base/console`. They
    * run behind the rate limiter.
    *
    * @default {[]} None.
@@ -184,7 +184,7 @@ export interface ScheduleOptions extends HandlerOptions {
 }
 
 /**
- * Checks a definition. Nothing is opened by that.
+ * Checks a definition, and opens nothing.
  *
  * @throws {TypeError} If a part has the wrong type.
  * @throws {RangeError} If a number is out of its range.

@@ -93,12 +93,12 @@ export class Source<TEvents extends object, TParts extends AppParts>
     return this.#hasHandlers;
   }
 
-  /** Refuses whatever is added from now on: it would be left out. */
+  /** Refuses handlers from now on: they would be left out. */
   open(): void {
     this.#isOpened = true;
   }
 
-  /** Checks that the app has not been opened: whatever is added later would be left out. */
+  /** Checks that the app has not been opened: handlers added later would be left out. */
   protected checkOpen(doing: string): void {
     if (!this.#isOpened) return;
     throw new TypeError(
@@ -153,9 +153,9 @@ export function handledOf({ name, kind }: Origin, handle: EventHandler): Handled
 }
 
 /**
- * Finds the handler of an event, that of the platform or source which stored it. Other handlers must not get
- * it: it is tried again, since an instance of another version may know its platform. An event of a schedule
- * goes to the schedules' handlers, also if the app has none any more: then it is ignored.
+ * Finds the handler of the platform or source that stored an event. If the app has neither, the event is tried
+ * again, since an instance of another version may know it. Events of schedules go to the schedules' handlers, and
+ * are ignored if the app has none any more.
  */
 export function handlerOf(
   sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],

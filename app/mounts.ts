@@ -56,7 +56,7 @@ export interface OpenedMount {
 }
 
 /**
- * Part of an app with routes and variables of its own, such as the console.
+ * Part of an app with its routes and variables, such as the console.
  *
  * @category Mounts
  */

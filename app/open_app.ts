@@ -109,7 +109,7 @@ export interface OpenedApp extends AsyncDisposable {
   stop(options?: { readonly graceMs?: number | undefined }): Promise<void>;
 }
 
-/** App that is open, with what the server around it needs. */
+/** Open app, with the parts for its server. */
 export interface ServableApp extends OpenedApp {
   /** Log for failures of requests, with floods summed up. */
   readonly requestLog: LogSink;

@@ -3,7 +3,7 @@ import { checkSource, OWN, platformRefused } from "../events/store/emission.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 
 /**
- * Makes a source of events of an app's own: follow-ups, items of a list, reminders. Handlers emit them with
+ * Makes a source of an app's events: follow-ups, items of a list, reminders. Handlers emit them with
  * `emit`, the handlers for them are registered with `from`, and the compiler checks both.
  *
  * @typeParam TEvents The payloads of its events, by type. By default there may be any.

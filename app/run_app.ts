@@ -49,8 +49,8 @@ const END_MS = 1_000;
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end
  * it with 0, once running requests and handlers are done or the grace has passed; a second signal ends it at
- * once, with 1. An uncaught error, such as that of a promise
- * that a handler does not await, is logged and ends the process in the same order, with 1. So does it end
+ * once, with 1. An uncaught error, such as in a promise that a handler does not await, is logged and ends the process
+ * in the same order, with 1. So does it end
  * once as many handlers run past their time limit as may run at once.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
@@ -113,8 +113,8 @@ export async function runApp<TEvents extends object, TSpec extends EnvSpec, TRes
 }
 
 /**
- * Finds where the app's own code has thrown an error, such as in `resources`: its message alone seldom tells.
- * Errors of this package say by themselves what is wrong.
+ * Finds the line of the app's code that has thrown an error, such as in `resources`: its message is seldom enough.
+ * Errors of this package say what is wrong.
  *
  * @param error The error.
  * @returns The place for the message; empty if the error is the package's, or has no place.

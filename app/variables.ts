@@ -15,7 +15,7 @@ import { type Platform, preparePlatform, type ReadyPlatform } from "../webhook/p
 import type { App } from "./define_app.ts";
 import type { Mount } from "./mounts.ts";
 
-// Variables that each app reads, and those of its definition, platforms and mounts. All are read before anything
+// Variables of all apps, and of an app's definition, platforms and mounts. All are read before anything
 // is opened, so that everything that is missing or wrong is reported at once.
 
 /** Variables that each app reads when it is opened. */
@@ -61,7 +61,7 @@ export interface AppPlan<TEnv> {
  * Calls a function that reads variables.
  *
  * @param name The app's name.
- * @param options The variables, by default those of the process, and the log, which gets warnings.
+ * @param options The variables, by default the process's, and the log, which gets warnings.
  * @param read The function.
  * @returns Its result.
  * @throws {VariableError} If the process may not read a variable that was asked for: the message has all of
@@ -154,7 +154,7 @@ export function readPlace(
 /**
  * Reads the form of the log, before all other variables: the log receives the warnings about them.
  *
- * @param env The variables; undefined for those of the process.
+ * @param env The variables; undefined for the process's.
  * @returns The form; `auto` as well if the variable is wrong or may not be read.
  */
 export function readLogFormat(

@@ -43,7 +43,7 @@ export interface GithubCall {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
-  /** Version of the answer that is known already: if there is no newer one, the answer is 304. */
+  /** Version of the known answer: without a newer one, the answer is 304. */
   readonly etag?: string | undefined;
   readonly hints: Hints;
   readonly signal: AbortSignal;

@@ -152,8 +152,8 @@ export class GithubWebhooks {
   }
 
   /**
-   * Reads a delivery log, the newest attempt first. If a version of its first page is known and there is no newer
-   * one, there are no pages.
+   * Reads a delivery log, the newest attempt first. If the known version of its first page is the latest, there are
+   * no pages.
    *
    * @param hook The id of the webhook; undefined for the only one of an app.
    * @param etag The version that is known.

@@ -1,5 +1,5 @@
 /**
- * Asks GitHub to send again what it could not deliver while your app was down, since it does not do so by
+ * Asks GitHub to repeat deliveries that failed while your app was down, since it does not do so by
  * itself. The command `events catch-up` does the same.
  *
  * @example

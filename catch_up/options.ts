@@ -103,10 +103,10 @@ export interface CatchUpOptions {
    * @default {false}
    */
   readonly dryRun?: boolean | undefined;
-  /** Signal that ends it early. What was done up to then is returned. */
+  /** Signal that ends it early. The work done up to then is returned. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Metrics of what was asked for: what `openTelemetry()` resolves with.
+   * Metrics of the deliveries: the result of `openTelemetry()`.
    *
    * @default {undefined} None are reported, as of a dry run.
    */
@@ -116,14 +116,14 @@ export interface CatchUpOptions {
 /** Address of the API, if no other one is given. */
 export const GITHUB_API = "https://api.github.com";
 
-/** Names and ids in GitHub's paths: what they must be, and the pattern. */
+/** Names and ids in GitHub's paths: their description and pattern. */
 export const FORMS = {
   repository: ["owner/name, such as acme/site", /^[\w-]{1,39}\/(?!\.{1,2}$)[\w.-]{1,100}$/],
   organization: ["the name of an organization", /^[\w-]{1,39}$/],
   id: ["the number of a webhook", /^\d{1,20}$/],
 } as const;
 
-/** Time for which GitHub delivers once more what it is asked for, in milliseconds. */
+/** Time for which GitHub repeats a delivery if asked, in milliseconds. */
 export const KEPT_MS = 3 * 86_400_000;
 
 /** Longest time between two requests for a delivery, in milliseconds. */

@@ -8,7 +8,7 @@ import { type CliWorld, UsageError } from "./_world.ts";
 /** Platform that an app is connected to. */
 type ConnectPlatform = "telegram" | "github";
 
-/** Task of `connect`: to show what is registered, to register a webhook, or to fetch for an app here. */
+/** Task of `connect`: show webhooks, register one, or fetch for an app here. */
 type ConnectTask = "show" | "register" | "forward";
 
 const EVENT = /^[a-z][a-z0-9_]{0,99}$/;
@@ -77,7 +77,7 @@ const TASKS = {
   forward: "--forward",
 } as const;
 
-/** Options of each task, beside those of all. */
+/** Options of each task, beside the common ones. */
 const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonly OptionName[]>>>> =
   {
     telegram: {

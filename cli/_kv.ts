@@ -16,7 +16,7 @@ interface MeantStore {
   readonly note?: string;
 }
 
-/** Error of a KV that does not answer. Closing such a KV would block the process. */
+/** Error of a KV that does not answer. Closing that KV would block the process. */
 export class NoAnswerError extends Error {}
 
 /** Waits for a KV's answer, but not forever. */

@@ -3,7 +3,7 @@ import { type CliWorld, UsageError } from "./_world.ts";
 /** Shortest text that is taken for a secret. Hiding a shorter one would spoil other words, and tell it. */
 const MIN_SECRET_LENGTH = 8;
 
-/** Stand-in for what is not shown. */
+/** Stand-in for secrets. */
 const HIDDEN = "***";
 
 /** Makes a function that hides secrets in a text, also where they are spelled as in a URL or in JSON. */

@@ -52,7 +52,7 @@ function onInterrupt(listener: () => void): () => void {
   return () => Deno.removeSignalListener("SIGINT", end);
 }
 
-/** Asks at the terminal. What is typed there comes line by line. */
+/** Asks at the terminal. The input comes line by line. */
 async function ask(question: string): Promise<string> {
   write(Deno.stderr, question);
   const buffer = new Uint8Array(1024);

@@ -27,7 +27,7 @@ export function bodyReader(body: ReadableStream<Uint8Array<ArrayBuffer>>): BodyR
   }
 }
 
-/** Reads what was read. A stream that was given up returns an empty buffer. */
+/** Returns the bytes read. A stream that was given up returns an empty buffer. */
 function valueOf<T>({ done, value }: { readonly done: boolean; readonly value?: T | undefined }) {
   return done ? undefined : value;
 }

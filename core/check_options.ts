@@ -96,7 +96,7 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return true;
 }
 
-/** Describes what a callback that must be synchronous has returned, see {@linkcode isPromise}. */
+/** Describes the result of a callback that must be synchronous, see {@linkcode isPromise}. */
 export function metSync(value: unknown): string {
   return isPromise(value) ? "a promise: it must not be async" : met(value);
 }
@@ -189,7 +189,7 @@ export function wholeNumber(range: IntegerRange = { max: Number.MAX_SAFE_INTEGER
  * Makes the check of a part by one of its methods.
  *
  * @param method The name of a method that the part must have.
- * @param wanted What the option must be, for the message.
+ * @param wanted The requirement, for the message.
  * @returns The check.
  */
 export function partWith(method: string, wanted: string): OptionCheck {

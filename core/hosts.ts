@@ -10,7 +10,7 @@ export function isOwnHost(hostname: string): boolean {
   return OWN_HOST.test(hostname);
 }
 
-/** Checks whether a host, as a URL has it, is in a network of one's own: nobody outside can reach it. */
+/** Checks whether a host, as a URL has it, is in a private network: nobody outside can reach it. */
 export function isInnerHost(hostname: string): boolean {
   return INNER_HOST.test(hostname);
 }

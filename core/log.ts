@@ -91,7 +91,7 @@ const COLOURS: Readonly<Record<LogLevel, number>> = { debug: 90, info: 32, warn:
 const DIM = 2;
 
 /**
- * Formats a record as one line of JSON, whatever its fields contain.
+ * Formats a record, with any fields, as one line of JSON.
  *
  * @param record The record.
  * @returns One line without a line break, safe to print.
@@ -101,7 +101,7 @@ export function formatLogLine(record: LogRecord): string {
   return printable(stringify(record));
 }
 
-/** Escapes what a terminal would act on or hide. */
+/** Escapes characters that a terminal would act on or hide. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
@@ -324,7 +324,7 @@ function isError(value: unknown): value is ErrorFields {
     Object.keys(value).every((field) => ERROR_FIELDS.includes(field));
 }
 
-/** Writes the stack of an error, and what it was caused by. */
+/** Writes the stack of an error, and its causes. */
 function linesBelow(error: ErrorFields, indent: string): string[] {
   const causes: [string, unknown][] = error.cause === undefined ? [] : [["cause", error.cause]];
   if (Array.isArray(error.errors)) {

@@ -23,7 +23,7 @@ export class Timeout {
     this.#remove = remove;
   }
 
-  /** Cancels the timeout: its callback is no longer called. */
+  /** Cancels the timeout: its callback will not be called. */
   cancel(): void {
     this.#remove(this);
   }

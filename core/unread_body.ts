@@ -27,7 +27,7 @@ export function markUnread(bindings: object | undefined): void {
 }
 
 /**
- * Ends a request whose body was given up, whatever its sender does. Deno cannot stop reading a part of a body
+ * Ends a request whose body was given up, for any sender. Deno cannot stop reading a part of a body
  * that does not come: what it holds is held as long as the sender likes. Over HTTP/2 a response that breaks
  * off resets its stream, and that ends the reading. The response has its length and all of its bytes by then.
  * Over HTTP/1.1 nothing changes: a response ends with its length.

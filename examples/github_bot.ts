@@ -10,7 +10,7 @@ import { Octokit } from "@octokit/core";
 import { defineApp, github, GiveUpError, optional, required } from "@org/edge-base";
 import { RetryLaterError, runApp } from "@org/edge-base";
 const API = "https://api.github.com";
-/** Client of the API. It gives up what is gone, and puts off what is over a rate limit. */
+/** Client of the API. It gives up on 404 and 410, and puts off calls over a rate limit. */
 function createClient(baseUrl: string, auth: object): Octokit {
   const get: typeof fetch = (url, init) =>
     // A request for a token has no signal of a handler's.

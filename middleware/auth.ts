@@ -45,7 +45,7 @@ const CHECKS = {
 export interface AuthOptions {
   /**
    * Accepted tokens; several while one is being replaced. They are compared in constant time. With
-   * `header` they may have any printable ASCII characters, otherwise only those of a bearer token.
+   * `header` they may have any printable ASCII characters, otherwise only a bearer token's.
    */
   readonly tokens?: string | readonly string[] | undefined;
   /**
@@ -85,7 +85,7 @@ export interface AuthVariables<TPrincipal = unknown> {
 /**
  * Creates middleware that lets only requests with an accepted token pass.
  *
- * Any other request is answered with 401 `Unauthorized` and `WWW-Authenticate`, whatever its fault.
+ * Any other request is answered with 401 `Unauthorized` and `WWW-Authenticate`.
  *
  * @param options The accepted tokens, and the header that holds them.
  * @returns The middleware.

@@ -4,7 +4,7 @@ import { HttpError, StoppingError } from "../core/http_error.ts";
 import { logSinkOf, writeLog } from "../core/log.ts";
 import { pathOf } from "./logger.ts";
 
-/** Code and message of each status, for errors that have none of their own. */
+/** Code and message of each status, for errors without. */
 const DEFAULTS: Readonly<Record<number, readonly [code: string, message: string]>> = {
   400: ["BAD_REQUEST", "Bad Request"],
   401: ["UNAUTHORIZED", "Unauthorized"],
@@ -167,7 +167,7 @@ function responseOf(error: ExceptionLike): Response {
   return res?.bodyUsed ? new Response(null, { status, headers: res.headers }) : error.getResponse();
 }
 
-/** Drops headers that Hono would merge into the error's response. Others, such as those of CORS, stay. */
+/** Drops headers that Hono would merge into the error's response. Others, such as CORS headers, stay. */
 function dropReplacedHeaders(c: Context): void {
   if (!c.finalized) {
     for (const name of REPLACED_HEADERS) c.header(name, undefined);

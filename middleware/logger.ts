@@ -238,7 +238,7 @@ function roundMs(ms: number): number {
 
 /**
  * Finds the path of a request, for the log. A target such as `http://x?token=a/b` gives a URL without a
- * path, where Hono would take a part of the query for it. Such a request is logged as `/`.
+ * path, where Hono would take a part of the query for it. That request is logged as `/`.
  */
 export function pathOf({ req }: Context): string {
   const { url } = req;

@@ -89,7 +89,7 @@ export interface RateLimitOptions extends Pick<LoggerOptions, "trustedProxyHops"
  * `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds until the window ends). A
  * 429 has `Retry-After` as well.
  *
- * CORS preflights do not count as requests, and get none of these headers. They have a limit of their own,
+ * CORS preflights do not count as requests, and get none of these headers. They have a separate limit,
  * ten times as high, so that handlers of `OPTIONS` are protected too. Put middleware that must also
  * handle a 429, such as `cors()`, before this one.
  *

@@ -52,7 +52,7 @@ function each<T, R>(items: readonly T[], call: (item: T) => R): R[] {
   });
 }
 
-/** Stores a delivery within a telemetry: once, whatever that throws. */
+/** Stores a delivery within a telemetry: once, even if that throws. */
 async function storingWithin<T>(
   telemetry: Telemetry,
   delivery: StoredDelivery,
@@ -67,7 +67,7 @@ async function storingWithin<T>(
   return await (storing ?? store(undefined));
 }
 
-/** Runs a part within an attempt: once, whatever that throws. */
+/** Runs a part within an attempt: once, even if that throws. */
 function runWithin<T>(attempt: Attempt, part: () => T): T {
   let end: { readonly value: T } | { readonly error: unknown } | undefined;
   const once = (): T => {

@@ -92,8 +92,8 @@ export interface Attempt {
   /**
    * Notes that the event is settled, or lost to another worker.
    *
-   * @param outcome The end of the attempt: the event is handled, was ignored because there is no handler for
-   * it, waits for another attempt, is dead, was cancelled while its handler ran, was given back, put off or
+   * @param outcome The end of the attempt: the event is handled, was ignored without a handler, waits for another
+   * attempt, is dead, was cancelled while its handler ran, was given back, put off or
    * parked without counting the attempt, or belongs to another worker now.
    * @param failure The thrown value, if the attempt failed. Its name is reported, never its message.
    */

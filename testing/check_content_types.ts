@@ -52,7 +52,7 @@ const TEXTS = [
  * @param deliveryWith Makes a delivery, signed as the sender does, that has a given text where a stranger may
  * write one.
  * @param options Values of the platform's variables, `env`, such as the secret that the delivery is signed with.
- * By default there are only those of the platform's `testEnv`.
+ * By default the platform's `testEnv`.
  * @throws {Error} If another content type makes another event of the delivery.
  * @throws {TypeError} If the delivery is refused as it is, makes no event, or lacks the text.
  *

@@ -36,10 +36,10 @@ export type FakeOf<TResource> = TResource extends (...args: never[]) => unknown 
  */
 export interface TestBotOptions<TResources = unknown> {
   /**
-   * Values of the app's variables. Those of the package's platforms are set: they accept what
+   * Values of the app's variables. The variables of the package's platforms are set: they accept what
    * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read.
    *
-   * @default {{}} None but those.
+   * @default {{}} Only these.
    */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /**
@@ -307,7 +307,7 @@ class LocalBot implements TestBot {
   async #advance(ms: number): Promise<void> {
     const end = Date.now() + ms;
     const slotEnd = this.#slotTime + ms;
-    // What is due by now, such as what was woken, is handled before the time passes.
+    // Events that are due by now, such as woken ones, are handled before the time passes.
     await this.#handled();
     // Step by step: an event that fails may be due again before the end.
     for (let steps = 0;; steps++) {

@@ -26,7 +26,7 @@ export const TEST_SECRETS: {
  * Makes the values of a platform's variables.
  *
  * @param platform The platform.
- * @returns The values: those of its `testEnv`, and the secrets that the test kit signs with.
+ * @returns The values: its `testEnv`, and the secrets that the test kit signs with.
  */
 export function testEnvOf({ testEnv, testSecrets }: Platform): Readonly<Record<string, string>> {
   const secrets = Object.entries(testSecrets).map(([name, secret]) => [name, TEST_SECRETS[secret]]);

@@ -76,7 +76,7 @@ export class BodyBudget {
   /**
    * Begins to count a body.
    *
-   * @param evict Called when the body is evicted. Its bytes are no longer counted then.
+   * @param evict Called when the body is evicted, which ends counting its bytes.
    * @returns The body's share. Close it once nothing holds the body any more.
    */
   open(evict: () => void): BodyShare {

@@ -50,8 +50,8 @@ export interface ForgeOptions extends PlatformOptions {
    */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Tokens that GitLab sends along in `X-Gitlab-Token` if it does not sign. Such a token travels with
-   * each delivery, and whoever reads it once can send any. So tokens are separate from `secrets`, and
+   * Tokens that GitLab sends along in `X-Gitlab-Token` if it does not sign. The token travels with each delivery, and
+   * anybody who reads it once can send any. So tokens are separate from `secrets`, and
    * a token must not be a secret as well.
    *
    * @default {undefined} The variable's; none if `secrets` are given.

@@ -11,10 +11,10 @@ export interface DeliveryGroup {
   readonly key: string;
   /**
    * Time without a new event of the group, in milliseconds, after which one call of the handler gets all that
-   * wait: the latest one, with the others as {@linkcode WebhookEvent.earlier}. From 0 to 86,400,000, a day. With
-   * 0 nothing waits for others, but what has come together is handled together.
+   * wait: the latest one, with the others as {@linkcode WebhookEvent.earlier}. From 0 to 86,400,000, a day. With 0
+   * nothing waits for others, but events that came meanwhile are handled together.
    *
-   * Events of another type or action have handlers of their own, and are not handled together. A call gets up
+   * Events of another type or action have other handlers, and are not handled together. A call gets up
    * to 100 events, and up to 8 MB of payloads.
    *
    * @default {undefined} Each event is handled by itself.

@@ -358,7 +358,7 @@ function senderIn(kind: string, content: unknown): EventSender | undefined {
   return undefined;
 }
 
-/** Reads an object's own field, not an inherited one: `__proto__` must not decide who is allowed. */
+/** Reads a field of an object, but no inherited one: `__proto__` must not decide who is allowed. */
 function fieldOf(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]

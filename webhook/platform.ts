@@ -93,7 +93,7 @@ export interface PlatformOptions {
   /**
    * Time during which the same document is a duplicate, in milliseconds, whatever delivery id it has: it
    * is answered 200, and does not create a second event. The signature of GitHub, Gitea and Forgejo covers
-   * only the body, so whoever has captured a delivery can send it again with a fresh id. At most the store's
+   * only the body, so a captured delivery can be sent again with a fresh id. At most the store's
    * {@linkcode EventStoreOptions.retentionMs}: for a longer window, set a longer retention.
    *
    * Off by default, because forges send equal documents on purpose, such as test deliveries. A document
@@ -322,7 +322,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
 
 /**
- * Defines a platform: how its requests are verified and read. Nothing is read or opened by that.
+ * Defines a platform: how its requests are verified and read. This reads and opens nothing.
  *
  * @typeParam TEvents The payloads of its events, by type.
  * @typeParam TSpec The descriptions of its variables.
@@ -433,11 +433,11 @@ function parsedBy(
 }
 
 /**
- * Makes the delivery of what a platform has read. Its parts come from outside, mostly through `JSON.parse`, and a
+ * Makes the delivery from a platform's result. Its parts come from outside, mostly through `JSON.parse`, and a
  * record that holds anything but texts and numbers could not be read again.
  *
  * @param platform The platform.
- * @param parsed The delivery as it was read, whatever its types promise.
+ * @param parsed The delivery as it was read; its types may be wrong.
  * @param bytes The request's body.
  * @param requestId The id of the request.
  * @returns The delivery, with the payload of the document that is stored.

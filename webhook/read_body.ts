@@ -164,7 +164,7 @@ async function readStream(
 }
 
 /**
- * Checks what a request declares about its body, before any of it is read.
+ * Checks a request's declarations about its body, before any of it is read.
  *
  * @param headers The request's headers.
  * @param maxBytes The largest body, in bytes.
@@ -193,7 +193,7 @@ function declaredLength(value: string): number {
   return others.every((each) => each === first) ? Number(first) : NaN;
 }
 
-/** A buffer is at most twice as large as what has come: who sends little is given little. */
+/** A buffer is at most twice as large as the bytes that came: a sender of little gets little. */
 function bufferBytesAfter(received: number): number {
   return Math.min(Math.max(2 * received, MIN_BUFFER_BYTES), MAX_BUFFER_BYTES);
 }

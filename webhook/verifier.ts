@@ -33,7 +33,7 @@ export type ReceivedBody = Pick<HeldBody, "bytes"> & Partial<HeldBody>;
 /** Verifies a request's body, and returns the name of the secret that has verified it. */
 export type VerifyBody = (body: ReceivedBody) => string | undefined | Promise<string | undefined>;
 
-/** Places in a platform's requests that hold what they are verified by. */
+/** Places of the signature or token in a platform's requests. */
 export interface Credentials {
   /** Schemes that the platform's requests may be signed by, the strongest first. */
   readonly schemes: readonly SignatureScheme[];
@@ -318,7 +318,7 @@ class Slices {
    *
    * @typeParam T The work's result.
    * @param work The work.
-   * @param isGivenUp Checks whether the result is no longer wanted.
+   * @param isGivenUp Checks whether the caller has given up.
    * @returns The result.
    * @throws {HttpError} 503 `OVERLOADED` if the work is given up.
    */

@@ -61,7 +61,7 @@ const TWO_HEADERS = /,[^ ,]+, /;
 
 const TIMESTAMP = /^\d{1,12}$/;
 
-/** Difference allowed between the clocks: the specification's own libraries have the same. */
+/** Difference allowed between the clocks, as in the specification's libraries. */
 const TOLERANCE_MS = 300_000;
 
 /**
@@ -223,7 +223,7 @@ interface StandardHeaders extends Signed {
 
 /**
  * Reads id, time and signatures of a request, all with one prefix: they are never mixed. Signatures of another
- * form or version are kept, since the specification's own libraries pass over them. The headers have room for
+ * form or version are kept, since the specification's libraries pass over them. The headers have room for
  * 1,365 signatures: comparing them takes 1 ms.
  *
  * @param headers The request's headers.
