@@ -196,12 +196,6 @@ testMistakes<void>({
       "ready, telemetry"
     ]: () => createBaseApp(wrong({ name: "bot", ratelimit: {} })),
   },
-  "Cannot start the worker, in 'retry'": {
-    "'maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
-      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
-    "'minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
-      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
-  },
   "Cannot start the worker": {
     "the handler must be a function, got undefined": () => startWorker(store, wrong(undefined)),
     "the handler must be a function, got an object": () =>
@@ -533,6 +527,10 @@ testMistakes<void>({
   "Cannot start the worker, in 'retry'": {
     'there is no option "attempts". There are minDelayMs, maxDelayMs, maxAttempts': () =>
       defineApp({ ...definition, worker: { retry: wrong({ attempts: 3 }) } }),
+    "'maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
+      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
+    "'minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
+      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
   },
 }, (call) => messageOf(call as () => unknown));
 
