@@ -6,7 +6,8 @@ import {
   checkObjectOption,
   checkOptions,
   checkText,
-  met,
+  checkWellFormed,
+  MAX_KEPT_MS,
   type OptionCheck,
   wholeNumber,
 } from "../core/check_options.ts";
@@ -32,9 +33,6 @@ const DOING = "define the app";
 const WORKER_KEYS = [
   ...["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry", "waitForHandlerMs"],
 ];
-
-/** Longest retention: 100 years, like the event store's. */
-const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
 /**
  * Parts that the routes of a definition work with.
@@ -201,9 +199,7 @@ export function checkDefinition<TEvents extends object, TSpec extends EnvSpec, T
 
 const checkKeyText: OptionCheck = (doing, name, value) => {
   checkText(doing, name, value);
-  // A KV would store half of a surrogate pair as another character.
-  if ((value as string).isWellFormed()) return;
-  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(value)}`);
+  checkWellFormed(doing, name, value);
 };
 
 const CHECKS: Readonly<
@@ -225,7 +221,7 @@ const CHECKS: Readonly<
   },
   strict: checkBoolean,
   namespace: checkKeyText,
-  retentionMs: wholeNumber({ max: MAX_RETENTION_MS }),
+  retentionMs: wholeNumber({ max: MAX_KEPT_MS }),
   keepPayloads: undefined,
   mounts: checkMounts,
 };

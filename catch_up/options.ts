@@ -3,6 +3,7 @@ import {
   checkObject,
   checkOptions,
   checkPart,
+  checkSignal,
   checkTelemetry,
   met,
   type OptionCheck,
@@ -189,13 +190,11 @@ export function checkCatchUp(store: Pick<EventStore, "list">, options: CatchUpOp
     ...{ hooks: checkHooks, github: undefined, sinceMs: wholeNumber() },
     intake: matching(["the name of an intake", /./]),
     ...{ paceMs: wholeNumber({ min: 0, max: MAX_PACE_MS }), limit: wholeNumber({ max: 100_000 }) },
-    ...{ dryRun: checkBoolean, signal: formed("an AbortSignal", isSignal) },
+    ...{ dryRun: checkBoolean, signal: checkSignal },
     telemetry: checkTelemetry,
   }, ["hooks", "sinceMs"]);
   checkGithub(options.github, options.hooks);
 }
-
-const isSignal = (value: unknown) => value instanceof AbortSignal;
 
 const checkHooks: OptionCheck = (doing, name, hooks) => {
   if (!Array.isArray(hooks) || hooks.length === 0) {

@@ -7,7 +7,7 @@ import type {
 } from "../events/store/kv/console_records.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
-import { isCount, isText, isTime, orNone, shape } from "../events/store/record_shape.ts";
+import { isCount, isOneOf, isText, isTime, orNone, shape } from "../events/store/record_shape.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
 import { type ActKind, type ActQuery, askedAtOf, KINDS, kindsFor } from "./_query.ts";
@@ -390,8 +390,6 @@ function begin(question: Question): Act {
 function hasChangedSince(event: StoredEvent, askedAt: number): boolean {
   return event.receivedAt > askedAt || (recordOf(event)?.settledAt ?? 0) > askedAt;
 }
-
-const isOneOf = (words: readonly unknown[]) => (value: unknown) => words.includes(value);
 
 const isQuery = shape({
   state: isOneOf(STORED_STATES),

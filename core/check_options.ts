@@ -1,6 +1,9 @@
 /** Longest delay of a timer: 2^31 - 1 ms. A longer one fires at once. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
+/** Longest time to keep something: 100 years. Dates reach to the year 275760, so a sum of times stays one. */
+export const MAX_KEPT_MS = 100 * 365 * 86_400_000;
+
 /** Longest quote of a text. */
 const MAX_QUOTED = 40;
 
@@ -219,6 +222,9 @@ export function numberFrom(min: number, max: number, note = ""): OptionCheck {
   };
 }
 
+/** Checks that an option is a signal. */
+export const checkSignal: OptionCheck = partWith("throwIfAborted", "an AbortSignal");
+
 /** Checks that an option is an object. */
 export const checkObjectOption: OptionCheck = (doing, name, value) =>
   checkObject(doing, value, `'${name}'`);
@@ -227,6 +233,25 @@ export const checkObjectOption: OptionCheck = (doing, name, value) =>
 export const checkBoolean: OptionCheck = (doing, name, value) => {
   if (typeof value === "boolean") return;
   throw new TypeError(`Cannot ${doing}: '${name}' must be true or false, got ${met(value)}`);
+};
+
+/** Checks that an option is a text. */
+export const checkString: OptionCheck = (doing, name, value) => {
+  if (typeof value === "string") return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a text, got ${met(value)}`);
+};
+
+/** Checks that an option is an array of texts. */
+export const checkTexts: OptionCheck = (doing, name, value) => {
+  if (Array.isArray(value) && value.every((each) => typeof each === "string")) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be an array of texts, got ${met(value)}`);
+};
+
+/** Checks for a text that a KV keeps as it is: it stores half of a surrogate pair as another character. */
+export const checkWellFormed: OptionCheck = (doing, name, value) => {
+  checkString(doing, name, value);
+  if ((value as string).isWellFormed()) return;
+  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(value)}`);
 };
 
 /** Checks that an option is a text that is not empty. It may be blank: a key that comes from a payload can be. */

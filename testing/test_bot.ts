@@ -4,6 +4,7 @@ import { checkApp, openPlanned, type ServableApp } from "../app/open_app.ts";
 import {
   checkBoolean,
   checkOptions,
+  MAX_KEPT_MS,
   MAX_TIMER_MS,
   met,
   wholeNumber,
@@ -207,9 +208,6 @@ export async function startTestBot<TEvents extends object, TSpec extends EnvSpec
   }
 }
 
-/** Longest time to advance by: a hundred years. */
-const MAX_ADVANCE_MS = 100 * 365 * 86_400_000;
-
 /** Steps that each lead to the next time at which something is due, and most steps after those. */
 const [EXACT_STEPS, MORE_STEPS] = [1_000, 200] as const;
 
@@ -293,9 +291,9 @@ class LocalBot implements TestBot {
 
   async advance(ms: number, options: CallOptions = {}): Promise<void> {
     const expectFailure = expectsFailure("advance the time", options);
-    if (!Number.isFinite(ms) || ms < 0 || ms > MAX_ADVANCE_MS) {
+    if (!Number.isFinite(ms) || ms < 0 || ms > MAX_KEPT_MS) {
       throw new RangeError(
-        `Cannot advance the time: it must be a number of milliseconds from 0 to ${MAX_ADVANCE_MS}, got ${
+        `Cannot advance the time: it must be a number of milliseconds from 0 to ${MAX_KEPT_MS}, got ${
           met(ms)
         }`,
       );

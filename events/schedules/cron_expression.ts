@@ -1,4 +1,4 @@
-import { met } from "../../core/check_options.ts";
+import { checkString, met } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/mod.ts";
 
 /** Names for expressions. `@reboot` is left out: it names no time. */
@@ -63,11 +63,9 @@ export function checkExpression(doing: string, expression: unknown): void {
  * @throws {RangeError} If this system knows no such time zone.
  */
 export function checkTimeZone(doing: string, timeZone: unknown): void {
-  if (typeof timeZone !== "string") {
-    throw new TypeError(`Cannot ${doing}: 'timeZone' must be a text, got ${met(timeZone)}`);
-  }
+  checkString(doing, "timeZone", timeZone);
   try {
-    new Intl.DateTimeFormat("en", { timeZone });
+    new Intl.DateTimeFormat("en", { timeZone: timeZone as string });
   } catch {
     throw new RangeError(
       `Cannot ${doing}: 'timeZone' must be the name of a time zone, such as "Europe/Berlin", got ${

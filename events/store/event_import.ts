@@ -1,4 +1,4 @@
-import { checkFunction, checkOptions, partWith } from "../../core/check_options.ts";
+import { checkFunction, checkOptions, checkSignal } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
 import { inOrder, type Line, linesOf, untilAborted } from "./_streams.ts";
 import { itemOfLine, LINE_START, MAX_LINE_BYTES } from "./event_lines.ts";
@@ -56,7 +56,6 @@ export async function importEvents(
   source: AsyncIterable<Uint8Array | string>,
   options: Omit<BulkOptions, "dryRun"> = {},
 ): Promise<ImportResult> {
-  const checkSignal = partWith("throwIfAborted", "an AbortSignal");
   checkOptions("import events", options, { onProgress: checkFunction, signal: checkSignal });
   return await new Import(store, options).run(source);
 }

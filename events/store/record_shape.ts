@@ -92,8 +92,8 @@ const RECORD: Checks<EventRecord> = {
   id: isText,
   requestId: orNull(isText),
   receivedAt: isTime,
-  state: oneOf(EVENT_STATES),
-  outcome: orNone(oneOf(OUTCOMES)),
+  state: isOneOf(EVENT_STATES),
+  outcome: orNone(isOneOf(OUTCOMES)),
   run: orNone(isCount),
   keyRun: orNone(isCount),
   attempt: isCount,
@@ -130,7 +130,7 @@ const RECORD: Checks<EventRecord> = {
     attempt: isCount,
     startedAt: isTime,
     endedAt: isTime,
-    outcome: oneOf([...OUTCOMES, "expired"]),
+    outcome: isOneOf([...OUTCOMES, "expired"]),
     error: orNone(isText),
   })),
   putOff: orNone(shape<PutOff>({
@@ -198,7 +198,7 @@ function optional(check: Check): Check {
 }
 
 /** Makes a check for one of several values. */
-export function oneOf(values: readonly unknown[]): Check {
+export function isOneOf(values: readonly unknown[]): Check {
   return (value) => values.includes(value);
 }
 

@@ -1,4 +1,10 @@
-import { checkOptions, met, type OptionCheck, wholeNumber } from "../../core/check_options.ts";
+import {
+  checkFilled,
+  checkOptions,
+  checkWellFormed,
+  MAX_KEPT_MS,
+  wholeNumber,
+} from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isTime, orNull, shape } from "./record_shape.ts";
 import { encodeValue } from "./value_codec.ts";
@@ -8,9 +14,6 @@ const MAX_KEY_LENGTH = 256;
 
 /** Longest value, in bytes of its JSON: a KV value holds 65,536. */
 const MAX_VALUE_BYTES = 65_000;
-
-/** Longest time until a state expires: KV takes a time up to the year 275760, and 100 years leave room. */
-const MAX_EXPIRE_MS = 100 * 365 * 86_400_000;
 
 /**
  * Options of reading a state.
@@ -163,14 +166,12 @@ export interface StateEntry {
 
 /** Checks the key of a state, and the options with which it is read. */
 export function checkState(key: unknown, options: StateOptions): void {
-  checkOptions(READING, options, { intake: checkText });
-  if (typeof key !== "string" || key === "") {
-    throw new TypeError(
-      `Cannot ${READING}: 'key' must be a text that is not empty, got ${met(key)}`,
-    );
+  checkOptions(READING, options, { intake: checkWellFormed });
+  checkFilled(READING, "key", key);
+  checkWellFormed(READING, "key", key);
+  if ((key as string).length <= MAX_KEY_LENGTH && (options.intake ?? "").length <= MAX_KEY_LENGTH) {
+    return;
   }
-  checkText(READING, "key", key);
-  if (key.length <= MAX_KEY_LENGTH && (options.intake ?? "").length <= MAX_KEY_LENGTH) return;
   throw new RangeError(
     `Cannot ${READING}: 'key' and 'intake' must have up to ${MAX_KEY_LENGTH} characters`,
   );
@@ -180,20 +181,12 @@ export function checkState(key: unknown, options: StateOptions): void {
 export function checkStateList(
   options: { readonly intake?: string | undefined; readonly prefix?: string | undefined },
 ): void {
-  checkOptions("list the states", options, { intake: checkText, prefix: checkText });
+  checkOptions("list the states", options, { intake: checkWellFormed, prefix: checkWellFormed });
 }
-
-/** Checks for a text that a KV keeps as it is: it stores half of a surrogate pair as another character. */
-const checkText: OptionCheck = (doing, name, value) => {
-  const isText = typeof value === "string";
-  if (isText && value.isWellFormed()) return;
-  const wanted = isText ? "a well-formed text" : "a text";
-  throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
-};
 
 /** Makes the new entry of a state. */
 export function entryOf(value: unknown, options: SetStateOptions = {}): StateEntry {
-  checkOptions(SETTING, options, { expireAfterMs: wholeNumber({ max: MAX_EXPIRE_MS }) });
+  checkOptions(SETTING, options, { expireAfterMs: wholeNumber({ max: MAX_KEPT_MS }) });
   const { expireAfterMs } = options;
   if (value === undefined) {
     throw new TypeError(`Cannot ${SETTING}: 'value' must not be undefined: delete the state`);
@@ -217,7 +210,7 @@ export function entryUntil(value: unknown, until: number | undefined, now: numbe
   checkSize(JSON.stringify(value));
   return {
     value,
-    expireIn: until === undefined ? undefined : Math.min(until - now, MAX_EXPIRE_MS),
+    expireIn: until === undefined ? undefined : Math.min(until - now, MAX_KEPT_MS),
   };
 }
 

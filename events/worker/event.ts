@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { checkOptions, met } from "../../core/check_options.ts";
+import { checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type {
   CommitEffects,
@@ -350,12 +350,7 @@ export class ParkedError extends Error {
 }
 
 const PUT_OFF_CHECKS = {
-  afterMs: (doing: string, name: string, value: unknown) => {
-    if (typeof value === "number" && value >= 0 && value <= MAX_PUT_OFF_MS) return;
-    throw new RangeError(
-      `Cannot ${doing}: '${name}' must be from 0 to ${MAX_PUT_OFF_MS}, got ${met(value)}`,
-    );
-  },
+  afterMs: numberFrom(0, MAX_PUT_OFF_MS),
   cause: undefined,
 };
 

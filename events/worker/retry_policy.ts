@@ -1,7 +1,7 @@
 import {
   checkObjectOption,
   checkOptions,
-  met,
+  numberFrom,
   type OptionCheck,
   wholeNumber,
 } from "../../core/check_options.ts";
@@ -42,12 +42,7 @@ const MAX_DOUBLINGS = 40;
 const MAX_DELAY_MS = 365 * 86_400_000;
 
 /** A delay between attempts. */
-const checkDelay: OptionCheck = (doing, name, value) => {
-  if (typeof value === "number" && value >= 0 && value <= MAX_DELAY_MS) return;
-  throw new RangeError(
-    `Cannot ${doing}: '${name}' must be from 0 to ${MAX_DELAY_MS}, got ${met(value)}`,
-  );
-};
+const checkDelay = numberFrom(0, MAX_DELAY_MS);
 
 const CHECKS = { minDelayMs: checkDelay, maxDelayMs: checkDelay, maxAttempts: wholeNumber() };
 

@@ -5,10 +5,10 @@ import {
   checkObject,
   checkOptions,
   checkPart,
+  checkString,
   checkTelemetry,
   MAX_TIMER_MS,
   met,
-  type OptionCheck,
   wholeNumber,
 } from "../../core/check_options.ts";
 import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
@@ -189,11 +189,6 @@ export async function workerNoted(worker: EventWorker): Promise<void> {
 /** A number of milliseconds that a timer takes. */
 const timerMs = wholeNumber({ max: MAX_TIMER_MS });
 
-const checkVersion: OptionCheck = (doing, name, value) => {
-  if (typeof value === "string") return;
-  throw new TypeError(`Cannot ${doing}: '${name}' must be a text, got ${met(value)}`);
-};
-
 const CHECKS = {
   concurrency: wholeNumber({ max: MAX_CONCURRENCY }),
   leaseMs: timerMs,
@@ -203,7 +198,7 @@ const CHECKS = {
   reportDead: checkBoolean,
   retry: checkRetryPolicy,
   waitForHandlerMs: wholeNumber({ min: 0, max: MAX_PUT_OFF_MS }),
-  version: checkVersion,
+  version: checkString,
   log: checkFunction,
   telemetry: checkTelemetry,
 };

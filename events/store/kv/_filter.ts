@@ -4,12 +4,13 @@ import {
   checkKeys,
   checkObject,
   checkOptions,
+  checkSignal,
+  checkTexts,
   met,
-  partWith,
 } from "../../../core/check_options.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
 import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
-import { isText, oneOf, OUTCOMES } from "../record_shape.ts";
+import { isOneOf, isText, OUTCOMES } from "../record_shape.ts";
 import { cutKey } from "./_ordering_groups.ts";
 
 /** The form that a value must have, in words, and a check for it. */
@@ -47,7 +48,7 @@ function isNumber(value: unknown): boolean {
 }
 
 function among(values: readonly unknown[]): Form {
-  return [`one of ${values.join(", ")}`, oneOf(values)];
+  return [`one of ${values.join(", ")}`, isOneOf(values)];
 }
 
 /** Checks whether an event matches a filter, its ids aside. */
@@ -70,9 +71,7 @@ export function checkFilter(
   checkObject(doing, filter, "the filter");
   checkKeys(doing, filter, ["ids", ...NAMES, ...furtherKeys]);
   const { ids } = filter;
-  if (ids !== undefined && !(Array.isArray(ids) && ids.every((id) => typeof id === "string"))) {
-    throw new TypeError(`Cannot ${doing}: 'ids' must be an array of texts, got ${met(ids)}`);
-  }
+  if (ids !== undefined) checkTexts(doing, "ids", ids);
   for (const name of NAMES) {
     const { [name]: value } = filter;
     const [[what, check]] = CONDITIONS[name];
@@ -86,7 +85,7 @@ export function checkChoice(doing: string, filter: EventFilter, options: BulkOpt
   checkFilter(doing, filter);
   checkOptions(doing, options, {
     onProgress: checkFunction,
-    signal: partWith("throwIfAborted", "an AbortSignal"),
+    signal: checkSignal,
     dryRun: checkBoolean,
   });
 }

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { checkKeys, checkObject, met } from "../../../core/check_options.ts";
+import { checkOptions, checkString, checkTexts, met } from "../../../core/check_options.ts";
 import { writeLog } from "../../../core/mod.ts";
 import type { EndedWait, EventRecord, EventRef } from "../event_record.ts";
 import type { EventOperations } from "../event_operations.ts";
@@ -315,15 +315,7 @@ export function answers(
 }
 
 function checkAnswerList(options: AnswerListOptions): void {
-  const doing = "list the answers";
-  checkObject(doing, options);
-  checkKeys(doing, options, ["names", "prefix"]);
-  const { names = [], prefix = "" } = options;
-  if (typeof prefix !== "string") {
-    throw new TypeError(`Cannot ${doing}: 'prefix' must be a text, got ${met(prefix)}`);
-  }
-  if (Array.isArray(names) && names.every((name) => typeof name === "string")) return;
-  throw new TypeError(`Cannot ${doing}: 'names' must be an array of texts, got ${met(names)}`);
+  checkOptions("list the answers", options, { names: checkTexts, prefix: checkString });
 }
 
 async function* answersOf(

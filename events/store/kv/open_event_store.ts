@@ -3,7 +3,8 @@ import {
   checkFunction,
   checkOptions,
   checkPart,
-  met,
+  checkWellFormed,
+  MAX_KEPT_MS,
   numberFrom,
   oneOf,
   type OptionCheck,
@@ -34,9 +35,6 @@ import { readState } from "./_states.ts";
 import { SharedEntries } from "./_write.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
-
-/** The longest retention: KV takes a time up to the year 275760, and 100 years leave room. */
-const MAX_RETENTION_MS = 100 * 365 * 86_400_000;
 
 /**
  * Opens the event store in a KV.
@@ -143,7 +141,7 @@ const DOING = "open the event store";
 const OPTIONS: Record<keyof EventStoreOptions, OptionCheck | undefined> = {
   namespace: checkNamespace,
   notifier: oneOf("auto", "enqueue", "watch"),
-  retentionMs: numberFrom(1, MAX_RETENTION_MS),
+  retentionMs: numberFrom(1, MAX_KEPT_MS),
   // With the retention.
   keepPayloads: undefined,
   log: checkFunction,
@@ -151,7 +149,5 @@ const OPTIONS: Record<keyof EventStoreOptions, OptionCheck | undefined> = {
 
 function checkNamespace(doing: string, name: string, value: unknown): void {
   checkFilled(doing, name, value);
-  // A KV would store half of a surrogate pair as another character, and take two namespaces for one.
-  if ((value as string).isWellFormed()) return;
-  throw new TypeError(`Cannot ${doing}: '${name}' must be a well-formed text, got ${met(value)}`);
+  checkWellFormed(doing, name, value);
 }
