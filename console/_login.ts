@@ -8,6 +8,7 @@ import { html } from "@hono/hono/html";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { type LogSink, writeLog } from "../core/mod.ts";
+import { tokenFinder } from "../core/secrets.ts";
 import { clientIp, ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
 import { type Html, link, shown } from "./_format.ts";
 import { FORM_TIMEOUT_MS, Forms, type Front, isSecure, redirect } from "./_http.ts";
@@ -50,9 +51,9 @@ const VALUE = /^(viewer|operator)\.([0-9a-z]{8,9})\.([0-9a-f]{16})\.([\w-]{43})$
  * of one role, you cannot sign sessions of another, and they end when that token changes.
  */
 export class Sessions {
-  readonly #app: string;
   /** Keys of the roles that have a token. */
-  readonly #keys: ReadonlyMap<string | undefined, Uint8Array>;
+  readonly #keys: ReadonlyMap<Role, Uint8Array>;
+  readonly #positionOf: (token: string) => number;
   /**
    * Id of all sessions together, for the name of their cookie. It is made of the key of the lowest role: if it
    * depended on an operator's token, viewers could test guesses of that without being counted.
@@ -64,22 +65,18 @@ export class Sessions {
    * @param tokens The tokens, at least one.
    */
   constructor(app: string, { viewerToken, operatorToken }: Tokens) {
-    this.#app = app;
-    const tokens = [["viewer", viewerToken], ["operator", operatorToken]] as const;
-    this.#keys = new Map(
-      tokens.flatMap(([role, token]) =>
-        token === undefined ? [] : [[role, this.#keyOf(role, token)] as const]
-      ),
-    );
+    const tokens = ([["viewer", viewerToken], ["operator", operatorToken]] as const)
+      .flatMap(([role, token]) => token === undefined ? [] : [[role, token] as const]);
+    this.#keys = new Map(tokens.map(([role, token]) => [role, signingKeyOf(app, role, token)]));
+    this.#positionOf = tokenFinder(tokens.map(([, token]) => token));
     const [lowest] = this.#keys.values();
     this.id = createHmac("sha256", lowest!).update("cookie").digest("hex").slice(0, 8);
   }
 
   /** Finds the role that a token gives, in a time that does not depend on it; undefined for none. */
   roleOf(token: string): Role | undefined {
-    const [found] = [...this.#keys].map(([role]) => role as Role)
-      .filter((role) => timingSafeEqual(this.#keyOf(role, token), this.#keys.get(role)!));
-    return found;
+    const position = this.#positionOf(token);
+    return position === 0 ? undefined : [...this.#keys.keys()][position - 1];
   }
 
   /** Begins a session of a role that has a token, and makes the value of its cookie. */
@@ -95,7 +92,7 @@ export class Sessions {
    */
   read(value: string | undefined, now: number = Date.now()): Session | undefined {
     const [, role, end, id, signature] = VALUE.exec(value ?? "") ?? [];
-    const key = this.#keys.get(role);
+    const key = this.#keys.get(role as Role);
     if (signature === undefined || !key) return undefined;
     const expected = sign(key, `${role}.${end}.${id}`);
     if (!timingSafeEqual(bytesOf(expected), bytesOf(signature))) return undefined;
@@ -103,11 +100,11 @@ export class Sessions {
     const isValid = expiresAt > now && expiresAt <= now + SESSION_MS;
     return isValid ? { role: role as Role, id: id!, expiresAt } : undefined;
   }
+}
 
-  #keyOf(role: Role, token: string): Uint8Array {
-    const source = JSON.stringify(["console session", this.#app, role, token]);
-    return new Uint8Array(createHash("sha256").update(source).digest());
-  }
+function signingKeyOf(app: string, role: Role, token: string): Uint8Array {
+  const source = JSON.stringify(["console session", app, role, token]);
+  return createHash("sha256").update(source).digest();
 }
 
 const sign = (key: Uint8Array, content: string) =>

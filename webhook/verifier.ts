@@ -11,20 +11,18 @@
 import { Buffer } from "node:buffer";
 import { createHmac, type Hmac } from "node:crypto";
 import { HttpError } from "../core/mod.ts";
+import { positionOf, tokenFinder } from "../core/secrets.ts";
 import { overloaded } from "./body_budget.ts";
 import type { Parts } from "./form.ts";
 import type { HeldBody } from "./read_body.ts";
 import {
-  digestOf,
   importedOf,
   isRecent,
   joined,
   type Key,
   keysOf,
-  positionOf,
   type SignatureScheme,
   type Signed,
-  tokenCheck,
 } from "./verify_signature.ts";
 
 /** Body of a request, with its share of the budget if one counts it. */
@@ -81,7 +79,8 @@ const NO_BODY = new Uint8Array();
 export class Verifier {
   readonly #credentials: Credentials;
   readonly #schemes: readonly Keyed[];
-  readonly #tokens: readonly ((digest: string) => boolean)[];
+  /** Finds a token's position; undefined if there is no token to be sent. */
+  readonly #positionOf: ((token: string) => number) | undefined;
   readonly #hasSeveral: boolean;
   readonly #slices = new Slices();
 
@@ -97,7 +96,7 @@ export class Verifier {
     this.#schemes = credentials.schemes
       .filter((scheme) => secrets.some((secret) => scheme.isFor(secret)))
       .map((scheme) => ({ scheme, keys: keysOf(secrets, (secret) => scheme.keyOf(secret)) }));
-    this.#tokens = tokens.map(tokenCheck);
+    if (tokens.length > 0) this.#positionOf = tokenFinder(tokens);
   }
 
   /**
@@ -184,13 +183,12 @@ export class Verifier {
   #verifyToken(headers: Headers): string {
     const { tokens, schemes } = this.#credentials;
     const sent = tokens.map((name) => headers.get(name)).find((value) => value);
-    if (!sent || this.#tokens.length === 0) {
+    if (!sent || !this.#positionOf) {
       throw this.#schemes.length > 0
         ? new HttpError(401, "Missing signature", { code: "MISSING_SIG" })
         : new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
     }
-    const digest = digestOf(sent);
-    const position = positionOf(this.#tokens, (isRight) => isRight(digest));
+    const position = this.#positionOf(sent);
     // By the name of its option: where nothing is signed, the tokens are the secrets.
     if (position) return `${schemes.length > 0 ? "token" : "secret"} ${position}`;
     throw new HttpError(401, "Invalid secret token", { code: "INVALID_TOKEN" });

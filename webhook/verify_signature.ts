@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { createHash, createHmac } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import { tokenFinder } from "../core/secrets.ts";
 
 /** Way to sign requests with HMAC-SHA256. */
 export interface SignatureScheme {
@@ -80,8 +81,6 @@ const encoder = new TextEncoder();
 
 const isSameHub = comparisonOf(71);
 
-const isSameDigest = comparisonOf(64);
-
 /** Makes a comparison of ASCII texts of one length. Its bytes are reused: new ones take 2 µs. */
 function comparisonOf(length: number): SignatureScheme["isSame"] {
   const [left, right] = [new Uint8Array(length), new Uint8Array(length)];
@@ -150,8 +149,7 @@ function isHubSignature(text: unknown): text is string {
 }
 
 /**
- * Checks a secret token. Their digests are compared, so that the time taken tells neither where the two differ
- * nor how long the right one is.
+ * Checks a secret token, in a time that tells neither where the two differ nor how long the right one is.
  *
  * @param token The token of the request.
  * @param secret The token that was agreed on.
@@ -160,18 +158,7 @@ function isHubSignature(text: unknown): text is string {
  */
 export function verifySecretToken(token: string, secret: string): boolean {
   if (typeof token !== "string" || typeof secret !== "string" || secret === "") return false;
-  return tokenCheck(secret)(digestOf(token));
-}
-
-/** Makes the check of the digest of a request's token. */
-export function tokenCheck(secret: string): (digest: string) => boolean {
-  const right = digestOf(secret);
-  return (digest) => isSameDigest(digest, right);
-}
-
-/** Hashes a token. */
-export function digestOf(token: string): string {
-  return createHash("sha256").update(token).digest("hex");
+  return tokenFinder([secret])(token) > 0;
 }
 
 /** The scheme of GitHub, Gitea and Forgejo: `X-Hub-Signature-256` has the HMAC of the body, in hex. */
@@ -298,23 +285,6 @@ export function importedOf(
   usage: "sign" | "verify",
 ): Promise<CryptoKey> {
   return key.imported ??= crypto.subtle.importKey("raw", key.bytes, algorithm, false, [usage]);
-}
-
-/**
- * Finds the secret that verifies a request. All are always tried, so that the time taken does not tell.
- *
- * @typeParam TSecret The form of the secrets.
- * @param secrets The secrets.
- * @param verifies Checks whether a secret verifies the request.
- * @returns Its position, from 1; 0 if none does.
- */
-export function positionOf<TSecret>(
-  secrets: readonly TSecret[],
-  verifies: (secret: TSecret) => boolean,
-): number {
-  let position = 0;
-  for (let i = 0; i < secrets.length; i++) if (verifies(secrets[i]!)) position = i + 1;
-  return position;
 }
 
 /** Joins the bytes that are signed ahead of a body with the body. */
