@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { fieldOf } from "../core/parse_json.ts";
 import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 import {
@@ -10,7 +11,6 @@ import {
   ApiError,
   callApi,
   dateOf,
-  fieldOf,
   type Hints,
   networkReasonOf,
   refuseRedirect,

@@ -4,11 +4,11 @@
  *
  * @module
  */
+import { fieldOf } from "../core/parse_json.ts";
 import {
   type ApiAnswer,
   ApiError,
   dateOf,
-  fieldOf,
   type Hints,
   quoted,
   retryAfterOf,

@@ -1,5 +1,7 @@
 import { FORMS, GITHUB_API } from "../catch_up/options.ts";
 import { isInnerHost, isOwnHost } from "../core/hosts.ts";
+import { TELEGRAM_SECRET } from "../webhook/messenger.ts";
+import { variableOf } from "../webhook/platform.ts";
 import { appIn, webhookIn } from "./_app.ts";
 import { apiOption, formed, matching, readValues, splitArguments, timed } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
@@ -58,13 +60,13 @@ type OptionName = keyof typeof OPTIONS;
 const PLATFORMS = {
   telegram: {
     ...{ title: "Telegram", api: "https://api.telegram.org", token: "TELEGRAM_BOT_TOKEN" },
-    secrets: ["TELEGRAM_SECRET_TOKEN", "MESSENGER_SECRET_TOKEN"],
+    secrets: ["telegram", "messenger"].map((name) => variableOf(name, "secretToken")),
     tokenForm: /^\d{1,20}:[\w-]{1,200}$/,
     tokenIs: "the bot's token as @BotFather gives it: digits, a colon, letters",
   },
   github: {
     ...{ title: "GitHub", api: GITHUB_API, token: "GITHUB_TOKEN" },
-    secrets: ["GITHUB_WEBHOOK_SECRET", "FORGE_WEBHOOK_SECRET"],
+    secrets: ["github", "forge"].map((name) => variableOf(name, "secret")),
     tokenForm: /^[\x21-\x7e]{1,1000}$/,
     tokenIs: "a token without spaces",
   },
@@ -91,9 +93,6 @@ const OWN: Readonly<Record<ConnectPlatform, Readonly<Record<ConnectTask, readonl
       forward: ["forward", "url", "hook", "since", "secret-file"],
     },
   };
-
-/** Telegram's rule for a secret token (`setWebhook`). */
-const TELEGRAM_SECRET = /^[A-Za-z0-9_-]{1,256}$/;
 
 /** Ports that Telegram sends updates to (`setWebhook`). The empty one is 443. */
 const TELEGRAM_PORTS = ["", "80", "88", "443", "8443"];

@@ -1,3 +1,4 @@
+import { fieldOf } from "../core/parse_json.ts";
 import {
   GITHUB,
   type GithubHook,
@@ -5,7 +6,7 @@ import {
   listed,
   openGithub,
 } from "../catch_up/github_api.ts";
-import { fieldOf, quoted, unknownForm } from "../core/call_api.ts";
+import { quoted, unknownForm } from "../core/call_api.ts";
 import { oneLine } from "../core/log.ts";
 import type { Forwarder } from "./_forward.ts";
 import { forwardLog } from "./_github_deliveries.ts";

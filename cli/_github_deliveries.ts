@@ -1,5 +1,6 @@
+import { fieldOf } from "../core/parse_json.ts";
 import { type GithubAttempt, type GithubWebhooks, logPath } from "../catch_up/github_api.ts";
-import { ApiError, dateOf, fieldOf } from "../core/call_api.ts";
+import { ApiError, dateOf } from "../core/call_api.ts";
 import { memberOf } from "../core/json_text.ts";
 import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
 import type { Forwarder } from "./_forward.ts";

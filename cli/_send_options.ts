@@ -1,5 +1,5 @@
 import type { ForgeSender, MessengerSender } from "../testing/deliveries.ts";
-import { prefixOf } from "../webhook/platform.ts";
+import { variableOf } from "../webhook/platform.ts";
 import { appIn } from "./_app.ts";
 import { numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
@@ -89,7 +89,7 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
   const port = world.env("PORT")?.trim() || (name === "messenger" ? MESSENGER_PORT : PORT);
   const options = {
     ...values,
-    ...{ platform, prefix: prefixOf(values.name ?? name), type, from: values.from ?? senders[0] },
+    ...{ platform, name: values.name ?? name, type, from: values.from ?? senders[0] },
     ...{ url: appIn(values.url, port), user: values.user ?? 42, text: values.text ?? "hello" },
     repeat: values.repeat ?? 1,
   };
@@ -101,8 +101,8 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
 /** Part of the options that the faults and the secret depend on. */
 interface Sender {
   readonly platform: "forge" | "messenger";
-  /** Start of the names of the variables that its app reads: `FORGE`. */
-  readonly prefix: string;
+  /** Name of the platform in its app. */
+  readonly name: string;
   readonly from: ForgeSender | MessengerSender;
   readonly form?: boolean;
   readonly bad?: string;
@@ -113,15 +113,14 @@ function isPlatform(name: string): name is keyof typeof PLATFORMS {
 }
 
 /** Reads the secret from the variable that the app reads. */
-function secretOf({ platform, prefix, from }: Sender, { env }: Pick<CliWorld, "env">): string {
-  const name = platform === "messenger"
-    ? `${prefix}_SECRET_TOKEN`
-    : from === "gitlab-token"
-    ? `${prefix}_WEBHOOK_TOKEN`
-    : `${prefix}_WEBHOOK_SECRET`;
-  const secret = env(name);
+function secretOf({ platform, name, from }: Sender, { env }: Pick<CliWorld, "env">): string {
+  const forgeSecret = from === "gitlab-token" ? "token" : "secret";
+  const variable = variableOf(name, platform === "messenger" ? "secretToken" : forgeSecret);
+  const secret = env(variable);
   if (!secret) {
-    throw new UsageError(`Set ${name}, or name a file that holds the secret with --secret-file`);
+    throw new UsageError(
+      `Set ${variable}, or name a file that holds the secret with --secret-file`,
+    );
   }
   return secret;
 }

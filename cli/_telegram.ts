@@ -1,8 +1,8 @@
+import { fieldOf } from "../core/parse_json.ts";
 import {
   type ApiAnswer,
   ApiError,
   callApi,
-  fieldOf,
   type Hints,
   quoted,
   retryAfterOf,

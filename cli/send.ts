@@ -1,4 +1,5 @@
 import { oneLine } from "../core/log.ts";
+import { variableOf } from "../webhook/platform.ts";
 import { type AppAnswer, lineOf, sendTo } from "./_app.ts";
 import { optionLines, section, wrap } from "./_arguments.ts";
 import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
@@ -87,7 +88,7 @@ async function sendAll(
 /** Says what to do about a refusal; undefined if the answer says it, or the refusal is wanted. */
 function remedyFor(
   status: number,
-  { url, bad, platform, prefix, user }: SendOptions,
+  { url, bad, platform, name, user }: SendOptions,
 ): string | undefined {
   if (status === 404) {
     return `The app has nothing at ${
@@ -101,7 +102,9 @@ function remedyFor(
       "variable or with --secret-file";
   }
   return status === 403 && platform === "messenger"
-    ? `The user ${user} may not use the app: add this id to its ${prefix}_ALLOWED_USERS and start it again, ` +
+    ? `The user ${user} may not use the app: add this id to its ${
+      variableOf(name, "users")
+    } and start it again, ` +
       "or give another id with --user"
     : undefined;
 }

@@ -173,13 +173,6 @@ export function unknownForm(name: string, what: string, status = 200): ApiError 
   );
 }
 
-/** Reads a field of a value that may be an object. */
-export function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
-}
-
 function parsed(bytes: Uint8Array): Pick<ApiAnswer, "text" | "json"> {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);

@@ -69,3 +69,10 @@ function isDeeperThan(value: object, levels: number): boolean {
   for (const key in value) if (isTooDeep((value as JsonObject)[key])) return true;
   return false;
 }
+
+/** Reads a field of a value that may be an object, and not an inherited one: `__proto__` must not decide who is allowed. */
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+}

@@ -15,7 +15,7 @@ import {
   type ParsedDelivery,
   type Platform,
   type PlatformOptions,
-  prefixOf,
+  variableOf,
 } from "./platform.ts";
 import {
   checkDeliveryId,
@@ -237,7 +237,7 @@ function forgePlatform<TEvents extends object>(
   const { name = product.name, secrets, tokens, ...shared } = options;
   const inCode = secrets !== undefined || tokens !== undefined;
   if (inCode) checkForgeSecrets(`define the platform '${name}'`, product, secrets, tokens);
-  const [secret, token] = [`${prefixOf(name)}_WEBHOOK_SECRET`, `${prefixOf(name)}_WEBHOOK_TOKEN`];
+  const [secret, token] = [variableOf(name, "secret"), variableOf(name, "token")];
   return definePlatform<TEvents, EnvSpec>({
     ...{ maxBodyBytes: MAX_BODY_BYTES, ...shared, name, kind: "forge" },
     env: inCode ? {} : {

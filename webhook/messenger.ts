@@ -6,7 +6,7 @@
  */
 import { checkFunctions, met } from "../core/check_options.ts";
 import { type EnvVariable, optional, VariableError } from "../core/env.ts";
-import type { JsonObject } from "../core/parse_json.ts";
+import { fieldOf, type JsonObject } from "../core/parse_json.ts";
 import type { TelegramEvents } from "../events/router/mod.ts";
 import type { Delivery, EventSender } from "../events/store/mod.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type ParsedDelivery,
   type Platform,
   type PlatformOptions,
-  prefixOf,
+  variableOf,
 } from "./platform.ts";
 import {
   chatOf,
@@ -44,7 +44,7 @@ const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
 const USER_ID = /^[1-9]\d{0,15}$/;
 
 /** Secret tokens that Telegram's `setWebhook` accepts. The bot's token, which has a colon, is something else. */
-const TELEGRAM_SECRET = /^[\w-]{1,256}$/;
+export const TELEGRAM_SECRET = /^[\w-]{1,256}$/;
 
 /** The form of a kind. It becomes the event's type. */
 const KIND = /^[a-z][a-z0-9_]{0,99}$/i;
@@ -198,7 +198,7 @@ function messengerPlatform<TEvents extends object>(
   const doing = `define the platform '${name}'`;
   if (secrets !== undefined) checkSecrets(doing, secrets, flawOf);
   checkFunctions(doing, { isAuthorized });
-  const [token, users] = [`${prefixOf(name)}_SECRET_TOKEN`, `${prefixOf(name)}_ALLOWED_USERS`];
+  const [token, users] = [variableOf(name, "secretToken"), variableOf(name, "users")];
   return definePlatform<TEvents>({
     ...{ ...shared, name, kind: "messenger" },
     env: {
@@ -356,13 +356,6 @@ function senderIn(kind: string, content: unknown): EventSender | undefined {
     }
   }
   return undefined;
-}
-
-/** Reads a field of an object, but no inherited one: `__proto__` must not decide who is allowed. */
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
 }
 
 /**

@@ -476,14 +476,23 @@ export function deliveryOf(
   };
 }
 
+/** Ends of the names of variables: for a secret that signs, a token that is sent along, and the users. */
+const VARIABLES = {
+  secret: "WEBHOOK_SECRET",
+  token: "WEBHOOK_TOKEN",
+  secretToken: "SECRET_TOKEN",
+  users: "ALLOWED_USERS",
+} as const;
+
 /**
- * Makes the start of the names of a platform's variables.
+ * Names a variable of a platform.
  *
  * @param name The platform's name: `my-forge`.
- * @returns The start: `MY_FORGE`.
+ * @param content What the variable holds.
+ * @returns The variable's name: `MY_FORGE_WEBHOOK_SECRET`.
  */
-export function prefixOf(name: string): string {
-  return String(name).toUpperCase().replaceAll("-", "_");
+export function variableOf(name: string, content: keyof typeof VARIABLES): string {
+  return `${String(name).toUpperCase().replaceAll("-", "_")}_${VARIABLES[content]}`;
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   type ParsedDelivery,
   type Platform,
   type PlatformOptions,
-  prefixOf,
+  variableOf,
   type VerifyHead,
 } from "./platform.ts";
 import {
@@ -140,7 +140,7 @@ export function standard<TEvents extends object = Readonly<Record<string, JsonOb
   const doing = `define the platform '${name}'`;
   if (secrets !== undefined) checkSecrets(doing, secrets, flawOfKey);
   checkFunctions(doing, { typeOf });
-  const variable = `${prefixOf(name)}_WEBHOOK_SECRET`;
+  const variable = variableOf(name, "secret");
   return definePlatform<TEvents>({
     ...{ ...shared, name, kind: "standard" },
     env: secretVariable(variable, secrets, flawOfKey),
