@@ -1,12 +1,9 @@
+import { isRemoteKv } from "../core/hosts.ts";
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
-import { withDeadline } from "../core/timeouts.ts";
+import { KV_TIMEOUT_MS, withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventStoreOptions, openEventStore } from "../events/mod.ts";
 import { findLeftNamespaces } from "../events/store/kv/namespaces.ts";
 import type { IntakeStore } from "../webhook/intake.ts";
-import { REMOTE_KV } from "./variables.ts";
-
-/** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
-const KV_TIMEOUT_MS = 10_000;
 
 /** Options of {@linkcode openAppStore}, with the ones of the event store. */
 interface AppStoreOptions extends EventStoreOptions {
@@ -114,7 +111,7 @@ async function openShared(kv: Deno.Kv, options: EventStoreOptions): Promise<Even
 
 /** Explains why a file cannot be used as a KV; undefined if Deno's message is better. */
 async function fileReason(path: string, error: unknown): Promise<string | undefined> {
-  if (REMOTE_KV.test(path)) return undefined;
+  if (isRemoteKv(path)) return undefined;
   if (error instanceof Deno.errors.NotCapable) {
     return "its folder may not be read and written: allow that, with --allow-read and --allow-write of it";
   }
@@ -235,7 +232,7 @@ export async function watchKvFile(
   kvUrl: string | undefined,
   log: LogSink,
 ): Promise<KvFile | undefined> {
-  if (kvUrl === undefined || kvUrl === ":memory:" || REMOTE_KV.test(kvUrl)) return undefined;
+  if (kvUrl === undefined || kvUrl === ":memory:" || isRemoteKv(kvUrl)) return undefined;
   const first = await idIfReadable(kvUrl);
   if (!first) return undefined;
   const files: Watched[] = [{ path: kvUrl, first }];

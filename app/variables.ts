@@ -1,3 +1,4 @@
+import { isOtherUrl } from "../core/hosts.ts";
 import {
   type EnvOf,
   type EnvSpec,
@@ -31,9 +32,6 @@ const SERVING = {
   HOST: { read: (name, variables) => optional("0.0.0.0").read(name, variables).trim() },
   LOG_FORMAT: choiceOf(["auto", "json", "text"]),
 } satisfies EnvSpec;
-
-/** URL of a remote KV. */
-export const REMOTE_KV: RegExp = /^https?:\/\//i;
 
 /**
  * Values that an app has read before anything is opened.
@@ -208,7 +206,7 @@ function wholeNumber(fallback: number, max: number): EnvVariable<number> {
 function readKvUrl(name: string, variables: Variables): string | undefined {
   const place = variables.get(name)?.trim();
   if (!place) return undefined;
-  if (!/^\w+:\/\//.test(place) || REMOTE_KV.test(place)) return place;
+  if (!isOtherUrl(place)) return place;
   throw new VariableError(`${name} must be a path, :memory: or a URL with http or https`);
 }
 

@@ -1,10 +1,7 @@
-import { httpUrl } from "../core/hosts.ts";
-import { withDeadline } from "../core/timeouts.ts";
+import { isOtherUrl, isRemoteKv } from "../core/hosts.ts";
+import { KV_TIMEOUT_MS, withDeadline } from "../core/timeouts.ts";
 import { listNamespaces } from "../events/mod.ts";
 import { messageOf, UsageError } from "./_world.ts";
-
-/** Longest wait for the KV: Deno tries a remote KV that does not answer forever. */
-const KV_TIMEOUT_MS = 10_000;
 
 /** Beginning of every SQLite file. */
 const SQLITE_HEADER = "SQLite format 3\0";
@@ -46,7 +43,7 @@ export async function openKv(kv: string | undefined, create = false): Promise<De
   if (typeof Deno.openKv !== "function") {
     throw new UsageError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
   }
-  if (kv !== undefined && httpUrl(kv) === undefined) await checkFile(kv, create);
+  if (kv !== undefined && !isRemoteKv(kv)) await checkFile(kv, create);
   try {
     return await answered(Deno.openKv(kv));
   } catch (error) {
@@ -73,7 +70,7 @@ async function checkFile(path: string, create: boolean): Promise<void> {
   if (path === ":memory:") {
     throw new UsageError("A KV in memory can be read only by its own process");
   }
-  if (/^\w+:\/\//.test(path)) {
+  if (isOtherUrl(path)) {
     throw new UsageError("The KV must be a path, or a URL with http or https");
   }
   // A path that does not exist may be a URL with a typing error.

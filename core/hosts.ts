@@ -21,6 +21,16 @@ export function httpUrl(text: unknown): URL | undefined {
   return url !== null && /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
+/** Checks whether the place of a KV is the URL of a remote one. */
+export function isRemoteKv(place: string): boolean {
+  return /^https?:\/\//i.test(place);
+}
+
+/** Checks whether the place of a KV is a URL with which no KV can be opened. */
+export function isOtherUrl(place: string): boolean {
+  return /^\w+:\/\//.test(place) && !isRemoteKv(place);
+}
+
 /** Checks whether a secret may be sent to a URL: over TLS, or within a private network. */
 export function keepsSecrets({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || isOwnHost(hostname) || isInnerHost(hostname);

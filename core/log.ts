@@ -106,6 +106,11 @@ export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
+/** Checks whether a text has nothing that a terminal would act on or hide. */
+export function isPrintable(text: string): boolean {
+  return text.search(UNSAFE) < 0;
+}
+
 /** Makes one line of a text, without characters that a terminal would act on. */
 export function oneLine(text: string): string {
   return text.replace(UNSAFE, " ");

@@ -1,3 +1,6 @@
+/** Longest wait for a KV to open: Deno tries a remote KV that does not answer forever. */
+export const KV_TIMEOUT_MS = 10_000;
+
 /** Timeout of a list. */
 export class Timeout {
   /** Time at which the timeout ends, by the monotonic clock. */

@@ -8,12 +8,10 @@
 import { HttpError } from "../core/mod.ts";
 import { type JsonObject, parseJsonObject as parse } from "../core/parse_json.ts";
 import type { EventChat, EventRepository, EventSender } from "../events/store/mod.ts";
+import { isEventType } from "../events/store/processes.ts";
 
 /** GitLab's full names have up to 255 characters, all groups included. */
 const MAX_TEXT_LENGTH = 255;
-
-/** Event types are short words: `pull_request_review_thread` has 26 characters. */
-const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
 
 /** Delivery ids are UUIDs or numbers. They become part of a key, so their length is bounded. */
 const DELIVERY_ID = /^[\w.:-]{1,128}$/;
@@ -23,7 +21,7 @@ const DOCUMENTS = new WeakMap<object, Uint8Array>();
 
 /** Checks the type of an event, and throws 400 `INVALID_EVENT`. */
 export function checkEventType(type: unknown): string {
-  if (typeof type === "string" && EVENT_TYPE.test(type)) return type;
+  if (isEventType(type)) return type;
   throw new HttpError(400, "Invalid event type", { code: "INVALID_EVENT" });
 }
 

@@ -8,7 +8,7 @@ import {
 } from "../../core/check_options.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { HandledEvents } from "../store/mod.ts";
-import { ANY, hasAction, namesOf } from "../store/processes.ts";
+import { ANY, isAction, namesOf } from "../store/processes.ts";
 import { type DescribedHandler, type EventHandler, HANDLES, NoHandler } from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
@@ -289,7 +289,7 @@ function checkNames(names: readonly string[]): void {
  */
 function typeOf(name: string): string | undefined {
   const dot = name.lastIndexOf(".");
-  return dot > 0 && hasAction(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
+  return dot > 0 && isAction(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
 }
 
 function isName(name: unknown): boolean {

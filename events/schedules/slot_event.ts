@@ -2,6 +2,7 @@ import { checkPart, met } from "../../core/check_options.ts";
 import type { Delivery, EventStore } from "../store/mod.ts";
 import { SCHEDULE } from "../store/emission.ts";
 import { inIntake } from "../store/arrival.ts";
+import { isEventType } from "../store/processes.ts";
 
 /**
  * Payload of an event that a schedule makes.
@@ -17,9 +18,6 @@ export interface SlotPayload {
   readonly madeUp: boolean;
 }
 
-/** Names that types of events may have. */
-const NAME = /^[A-Za-z][\w.:-]{0,99}$/;
-
 /**
  * Checks the name of a schedule.
  *
@@ -28,7 +26,7 @@ const NAME = /^[A-Za-z][\w.:-]{0,99}$/;
  * @throws {TypeError} If events cannot have a type of that name.
  */
 export function checkScheduleName(doing: string, name: unknown): void {
-  if (typeof name === "string" && NAME.test(name)) return;
+  if (isEventType(name)) return;
   throw new TypeError(
     `Cannot ${doing}: its name must be a letter and up to 99 letters, digits, '_', '.', ':' or '-', got ${
       met(name)

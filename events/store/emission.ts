@@ -8,6 +8,7 @@ import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_opt
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
 import type { EventRecord } from "./event_record.ts";
+import { isAction } from "./processes.ts";
 
 /** The platform of the events that an app emits, in their records and metrics. */
 export const OWN = "events";
@@ -60,8 +61,6 @@ const MADE: ReadonlyMap<string, string> = new Map([
 ]);
 
 const TYPE = /^[\w.:-]{1,100}$/;
-
-const ACTION = /^[\w:-]{1,100}$/;
 
 /** The digits of the first 9,999 numbers. */
 const DIGITS = 4;
@@ -251,7 +250,7 @@ export function emissionOf(
   return {
     source: name,
     type,
-    ...(typeof action === "string" && ACTION.test(action) && { action }),
+    ...(isAction(action) && { action }),
     ...(id !== undefined && { id }),
     delayMs: Math.ceil(delayMs),
     ...(group !== undefined && { group }),

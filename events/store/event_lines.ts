@@ -9,6 +9,7 @@
  *
  * @module
  */
+import { isPrintable, printable } from "../../core/log.ts";
 import { met } from "../../core/check_options.ts";
 import { memberOf } from "../../core/json_text.ts";
 import {
@@ -33,9 +34,6 @@ export const MAX_LINE_BYTES = 134_217_728;
 
 /** The number of escaped characters up to which a payload is written as text in any case. */
 const SHORT = 1_000;
-
-/** Characters that a terminal would act on, or that end a line for some readers. */
-const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -93,7 +91,7 @@ export async function itemOfLine(line: string): Promise<PortableEvent | Portable
 }
 
 function headOf(kind: string, members: object): string {
-  return escaped(JSON.stringify({ format: `${FORMAT}${kind}`, version: VERSION, ...members }));
+  return printable(JSON.stringify({ format: `${FORMAT}${kind}`, version: VERSION, ...members }));
 }
 
 function parse(line: string): unknown {
@@ -109,9 +107,9 @@ function contentOf(body: Uint8Array<ArrayBuffer>): string {
   const base64 = () => `"payloadBase64":"${body.toBase64()}"`;
   const text = jsonTextOf(body);
   if (text === undefined) return base64();
-  const isPlain = !CONTROL.test(text) && !text.startsWith(" ") && !text.endsWith(" ");
+  const isPlain = isPrintable(text) && !text.startsWith(" ") && !text.endsWith(" ");
   if (isPlain) return `"payload":${text}`;
-  const quoted = escaped(JSON.stringify(text));
+  const quoted = printable(JSON.stringify(text));
   return quoted.length > 2 * body.byteLength + SHORT ? base64() : `"payloadText":${quoted}`;
 }
 
@@ -144,17 +142,6 @@ function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
   } catch {
     throw new TypeError("Cannot read the event: its payload is not base64");
   }
-}
-
-/** Escapes the characters of JSON strings that a terminal would act on, as their UTF-16 code units. */
-function escaped(json: string): string {
-  if (!CONTROL.test(json)) return json;
-  return json.replaceAll(
-    new RegExp(CONTROL, "gu"),
-    (character) =>
-      character.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-        .join(""),
-  );
 }
 
 async function digestOf(body: Uint8Array<ArrayBuffer>): Promise<string> {

@@ -1,6 +1,9 @@
 import type { EventRecord } from "./event_record.ts";
 import { isText, isTime, listOf, orNone, orNull, shape } from "./record_shape.ts";
 
+/** Event types are short words: `pull_request_review_thread` has 26 characters. */
+const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
+
 /** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
 const ACTION = /^[\w:-]{1,100}$/;
 
@@ -58,12 +61,17 @@ export const isProcessNote = shape<Omit<ProcessNote, "id">>({
  * @returns Its type and action if it has one, and its type.
  */
 export function namesOf({ type, action }: Pick<EventRecord, "type" | "action">): readonly string[] {
-  return hasAction(action) ? [`${type}.${action}`, type] : [type];
+  return isAction(action) ? [`${type}.${action}`, type] : [type];
 }
 
-/** Checks whether a text is an action, so that a name can have it. */
-export function hasAction(action: string | undefined): action is string {
-  return action !== undefined && ACTION.test(action);
+/** Checks whether a value can be the type of a delivered or planned event. */
+export function isEventType(value: unknown): value is string {
+  return isText(value) && EVENT_TYPE.test(value);
+}
+
+/** Checks whether a value is an action, so that a name can have it. */
+export function isAction(value: unknown): value is string {
+  return isText(value) && ACTION.test(value);
 }
 
 /**
