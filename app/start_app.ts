@@ -1,7 +1,7 @@
 import { checkOptions, MAX_TIMER_MS, wholeNumber } from "../core/check_options.ts";
 import { type EnvSpec, readAll } from "../core/env.ts";
 import { consoleLog, type LogSink, writeLog } from "../core/mod.ts";
-import { withDeadline } from "../core/timeouts.ts";
+import { sleep, withDeadline } from "../core/timeouts.ts";
 import type { App } from "./define_app.ts";
 import {
   checkApp,
@@ -215,8 +215,8 @@ class ServedApp implements StartedApp {
 
   /** Waits for a time, and then until no request is being answered, or a time of `performance.now()`. */
   async #answered(pauseMs: number, until: number): Promise<void> {
-    await pause(pauseMs);
-    while (this.#inFlight > 0 && performance.now() < until) await pause(10);
+    await sleep(pauseMs);
+    while (this.#inFlight > 0 && performance.now() < until) await sleep(10);
   }
 }
 
@@ -238,8 +238,4 @@ export function checkStartOptions(doing: string, app: unknown, options: StartApp
 function urlOf({ hostname, port }: { readonly hostname: string; readonly port: number }): string {
   if (ANY_HOST.has(hostname)) return `http://localhost:${port}`;
   return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,5 +1,7 @@
+import { sleep } from "./timeouts.ts";
+
 /** Time during which a commit to a locked file is tried again: the sender of a webhook has to be answered within 10 s. */
-const TRY_MS = 4_500;
+export const TRY_MS = 4_500;
 
 /** The longest pause between tries: a commit takes about 1 ms. */
 const MAX_PAUSE_MS = 50;
@@ -131,7 +133,7 @@ export async function commitUnlocked(
       if (!isLocked(error) || performance.now() - start > tryMs) throw error;
     }
     onLocked?.();
-    await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.5 + Math.random())));
+    await sleep(pauseMs * (0.5 + Math.random()));
   }
 }
 

@@ -201,20 +201,20 @@ export async function withDeadline<T>(
  * Waits for a time, or until a signal is aborted.
  *
  * @param ms The time, in milliseconds.
- * @param signal The signal.
+ * @param signal The signal, if any.
  * @throws The signal's reason, if it is aborted before.
  */
-export function sleep(ms: number, signal: AbortSignal): Promise<void> {
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     const interrupt = () => {
       clearTimeout(timer);
-      reject(signal.reason);
+      reject(signal!.reason);
     };
     const timer = setTimeout(() => {
-      signal.removeEventListener("abort", interrupt);
+      signal?.removeEventListener("abort", interrupt);
       resolve();
     }, ms);
-    signal.addEventListener("abort", interrupt, { once: true });
+    signal?.addEventListener("abort", interrupt, { once: true });
   });
 }

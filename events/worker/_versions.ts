@@ -1,5 +1,5 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
-import { withDeadline } from "../../core/timeouts.ts";
+import { sleep, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
 import { unhandledSince } from "../store/record_notes.ts";
@@ -84,7 +84,7 @@ export class Versions {
     const others = await withDeadline(this.#read(), BEGIN_MS).catch(() => []);
     const own = identityOf(this.#own);
     if (others.every((note) => !("isUnreadable" in note) && identityOf(note) === own)) return;
-    await new Promise((resolve) => setTimeout(resolve, CACHED_MS));
+    await sleep(CACHED_MS);
   }
 
   /** Notes this process again, if that is due. */

@@ -1,4 +1,4 @@
-import { Timeouts } from "../../../core/timeouts.ts";
+import { sleep, Timeouts } from "../../../core/timeouts.ts";
 import { NoTurnError } from "../event_store.ts";
 
 /** Longest time to wait for an answer of the KV: a remote one never answers some calls. */
@@ -155,6 +155,6 @@ export async function unlessHeld<T>(
     const found = await read();
     // Both clocks: another machine's may be ahead.
     if (heldUntil(found) <= Date.now() || performance.now() - start > HOLD_MS) return found;
-    await new Promise((resolve) => setTimeout(resolve, HELD_PAUSE_MS));
+    await sleep(HELD_PAUSE_MS);
   }
 }

@@ -1,5 +1,5 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
-import { SharedTimer, Timeouts } from "../../../core/timeouts.ts";
+import { SharedTimer, sleep, Timeouts } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
 import { ANSWER_TIMEOUT_MS, MAX_WAIT_MS } from "./_concurrency.ts";
@@ -186,7 +186,8 @@ export class GroupCommit {
       for (const { committed } of writes) committed.reject(error);
     }
     slowness.cancel();
-    if (this.#isShared) await pause();
+    // Another process gets the lock, for the shortest pause that a timer makes.
+    if (this.#isShared) await sleep(1);
     this.#blocking.delete(blocking);
     this.#underWay--;
     this.#next();
@@ -276,11 +277,6 @@ function tooManyChecks(cause: unknown): Error {
   const limits = `${MAX_CHECKS + 1}, and a remote one ${MAX_CHECKS_REMOTE + 1}`;
   const message = `too many checks, with the checks of effects: a KV takes ${limits}`;
   return new Error(`Cannot commit the change: ${message}`, { cause });
-}
-
-/** Leaves the lock to another process, for the shortest pause that a timer makes. */
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 /** Writes that share a commit. */

@@ -1,4 +1,4 @@
-import { withDeadline } from "../../../core/timeouts.ts";
+import { sleep, withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
@@ -84,7 +84,7 @@ export class LocalHandOff extends LeasedRecord {
     const { kv, keys } = this.#parts;
     const { lease } = this.record;
     while (lease!.until > Date.now()) {
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await sleep(RETRY_MS);
       try {
         const reading = readRecord(kv, keys.event(this.record));
         const { record, versionstamp } = await withDeadline(reading, ANSWER_TIMEOUT_MS);

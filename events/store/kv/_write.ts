@@ -1,3 +1,5 @@
+import { TRY_MS } from "../../../core/kv_commits.ts";
+import { sleep } from "../../../core/timeouts.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
 import { leased, type LeaseRequest } from "../claims.ts";
@@ -14,9 +16,6 @@ const LEASED_MUTATIONS = 4;
 
 /** The number of empty shared entries that a commit deletes. */
 const MAX_EMPTY = 20;
-
-/** Time during which a change is tried again: the sender of a webhook has to be answered within 10 s. */
-const TRY_MS = 4_500;
 
 /** The longest pause between tries. */
 const MAX_PAUSE_MS = 50;
@@ -311,6 +310,6 @@ export class Tries {
     const pauseMs = this.#pauseMs * Math.random();
     this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs + 1);
     // Retry once at once: the first try may have used old data.
-    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    if (pauseMs > 0) await sleep(pauseMs);
   }
 }
