@@ -1,9 +1,6 @@
 import { ApiError, dateOf } from "../core/call_api.ts";
 import { type GithubAttempt, type GithubWebhooks, listed, logPath } from "./github_api.ts";
-import { type CatchUpOptions, KEPT_MS } from "./options.ts";
-
-/** Time by which entries of the log may be out of order, in milliseconds. */
-const DISORDER_MS = 300_000;
+import { type CatchUpOptions, DISORDER_MS, KEPT_MS } from "./options.ts";
 
 /** Most pages, of 100 attempts each, that are read beyond the time asked for. */
 const MAX_MORE = 20;

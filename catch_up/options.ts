@@ -127,6 +127,9 @@ export const FORMS = {
 /** Time for which GitHub repeats a delivery if asked, in milliseconds. */
 export const KEPT_MS = 3 * 86_400_000;
 
+/** Time by which entries of GitHub's delivery log may be out of order, in milliseconds. */
+export const DISORDER_MS = 300_000;
+
 /** Longest time between two requests for a delivery, in milliseconds. */
 export const MAX_PACE_MS = 60_000;
 

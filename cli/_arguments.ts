@@ -16,6 +16,12 @@ const NAME_WIDTH = 20;
 /** Most letters that may be wrong in a word for a suggestion. */
 const MAX_DISTANCE = 2;
 
+/** Options of every command line. */
+export const COMMON = {
+  json: { about: "one JSON document per line" },
+  help: { about: "this text" },
+} as const;
+
 /** Units of times, in milliseconds. */
 export const UNITS: Readonly<Record<string, number>> = {
   s: 1_000,

@@ -10,6 +10,7 @@ import { EVENT_STATES, OPEN_STATES, STORED_STATES } from "../events/store/event_
 import { OUTCOMES } from "../events/store/record_shape.ts";
 import {
   apiOption,
+  COMMON,
   formed,
   hint,
   matching,
@@ -40,11 +41,10 @@ const FILTERS = {
 } as const;
 
 /** Options of every command. */
-const COMMON = {
+const OF_ALL = {
   kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
   namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
-  json: { about: "one JSON document per line" },
-  help: { about: "this text" },
+  ...COMMON,
 } as const;
 
 /** Options of all commands. */
@@ -77,7 +77,7 @@ const OPTIONS = {
   create: { about: "make the KV file if there is none" },
   "discard-unreadable": { about: "delete what cannot be read, except events" },
   retention: timed("AGE", "the app's retentionMs, if that is not 7d"),
-  ...COMMON,
+  ...OF_ALL,
 } as const;
 
 type OptionName = keyof typeof OPTIONS;
@@ -396,7 +396,7 @@ export function readOptions(
 
 /** Collects the options of a command. `--state` takes its states. */
 function optionsOf({ states = [], options = [] }: Command): Partial<typeof OPTIONS> {
-  const names: OptionName[] = [...options, ...Object.keys(COMMON) as OptionName[]];
+  const names: OptionName[] = [...options, ...Object.keys(OF_ALL) as OptionName[]];
   const own = names.map((name) => [name, OPTIONS[name]]);
   const state = oneOf("STATE", `${OPTIONS.state.about}: ${states.join(", ")}`, states);
   return { ...Object.fromEntries(own), ...names.includes("state") && { state } };

@@ -3,7 +3,15 @@ import { isInnerHost, isOwnHost } from "../core/hosts.ts";
 import { TELEGRAM_SECRET } from "../webhook/messenger.ts";
 import { variableOf } from "../webhook/platform.ts";
 import { appIn, webhookIn } from "./_app.ts";
-import { apiOption, formed, matching, readValues, splitArguments, timed } from "./_arguments.ts";
+import {
+  apiOption,
+  COMMON,
+  formed,
+  matching,
+  readValues,
+  splitArguments,
+  timed,
+} from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
@@ -48,8 +56,7 @@ export const COMMON_OPTIONS = {
     about: "a file with the secret that the app has; a line break at its end is ignored",
   },
   api: apiOption("the API's address (https://api.telegram.org, https://api.github.com)"),
-  json: { about: "one JSON document per line" },
-  help: { about: "this text" },
+  ...COMMON,
 } as const;
 
 const OPTIONS = { ...REGISTER_OPTIONS, ...FORWARD_OPTIONS, ...COMMON_OPTIONS } as const;

@@ -1,3 +1,4 @@
+import { DISORDER_MS } from "../catch_up/options.ts";
 import { fieldOf } from "../core/parse_json.ts";
 import { type GithubAttempt, type GithubWebhooks, logPath } from "../catch_up/github_api.ts";
 import { ApiError, dateOf } from "../core/call_api.ts";
@@ -10,9 +11,6 @@ const POLL_MS = 5_000;
 
 /** Longest pause that GitHub can ask for. */
 const MAX_POLL_MS = 600_000;
-
-/** Time by which entries of the log may be out of order. */
-const OVERLAP_MS = 300_000;
 
 /** Difference allowed between the clocks of GitHub's API and of its webhooks. */
 const CLOCK_SLACK_MS = 60_000;
@@ -135,7 +133,7 @@ class DeliveryLog {
   #forget(): void {
     for (const at of this.#done.values()) {
       // An entry dated in the future would hide all others until then.
-      const horizon = Math.min(at, this.#lookedAt) - OVERLAP_MS;
+      const horizon = Math.min(at, this.#lookedAt) - DISORDER_MS;
       this.#horizon = Math.max(this.#horizon, horizon);
     }
     for (const [id, at] of this.#done) if (at < this.#horizon) this.#done.delete(id);

@@ -1,7 +1,7 @@
 import type { ForgeSender, MessengerSender } from "../testing/deliveries.ts";
 import { variableOf } from "../webhook/platform.ts";
 import { appIn } from "./_app.ts";
-import { numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
+import { COMMON, numeric, oneOf, readValues, splitArguments } from "./_arguments.ts";
 import { secretIn } from "./_secrets.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
@@ -57,8 +57,7 @@ export const SEND_OPTIONS = {
     1,
     9_999_999,
   ),
-  json: { about: "one JSON document per line" },
-  help: { about: "this text" },
+  ...COMMON,
 } as const;
 
 const firstOf = { forge: "push", messenger: "message" } as const;
