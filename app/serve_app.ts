@@ -1,3 +1,4 @@
+import { invalidHost } from "../middleware/essentials.ts";
 import { HttpError, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { UnreadBodyError } from "../core/unread_body.ts";
 import { BrokenBodyError } from "../middleware/mod.ts";
@@ -125,7 +126,7 @@ function failedOutside(error: unknown, log: LogSink): Response {
     return new Response(null, { status: 500 });
   }
   const requestId = crypto.randomUUID();
-  const refusal = new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
+  const refusal = invalidHost();
   // The error holds the URL, and that may hold a query string.
   writeLog(log, "warn", "request refused", { requestId, status: 400, code: refusal.code });
   return responseOf(refusal, requestId);

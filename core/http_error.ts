@@ -101,6 +101,23 @@ export class HttpError extends HTTPException {
   }
 }
 
+/**
+ * Creates the error of a service that cannot take the request now.
+ *
+ * @param code The code.
+ * @param retryAfterSeconds The seconds until another try makes sense.
+ * @param cause The cause.
+ * @returns The error, 503 with `Retry-After`.
+ */
+export function unavailable(
+  code: ErrorCode,
+  retryAfterSeconds: number,
+  cause?: unknown,
+): HttpError {
+  const headers = { "Retry-After": String(retryAfterSeconds) };
+  return new HttpError(503, "Service Unavailable", { code, headers, cause });
+}
+
 /** Cause of the 503 of an app that is stopping. It is not logged as a failure. */
 export class StoppingError extends Error {
   /** Creates the error. */

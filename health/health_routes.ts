@@ -1,9 +1,9 @@
 import { type Context, Hono } from "@hono/hono";
 import { checkFunction, checkOptions } from "../core/check_options.ts";
-import { HttpError } from "../core/mod.ts";
+import { unavailable } from "../core/http_error.ts";
 
 /** Seconds until an orchestrator should probe again: Kubernetes probes every 10 s. */
-const RETRY_AFTER_SECONDS = "10";
+const RETRY_AFTER_SECONDS = 10;
 
 /**
  * Creates the health routes: `GET /health` reports `status`, `name`, `version` and `timestamp`;
@@ -54,11 +54,7 @@ export function healthRoutes(
     try {
       await ready?.();
     } catch (cause) {
-      throw new HttpError(503, "Service Unavailable", {
-        code: "NOT_READY",
-        headers: { "Retry-After": RETRY_AFTER_SECONDS },
-        cause,
-      });
+      throw unavailable("NOT_READY", RETRY_AFTER_SECONDS, cause);
     }
     return c.json(probe);
   });

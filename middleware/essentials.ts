@@ -106,7 +106,7 @@ export function createHostCheck(): MiddlewareHandler {
       // The target of a request may name another host than the header. The URL has the target's.
       const isUrl = origin === undefined || URL.canParse(origin);
       if (slash === "" || !isUrl || (host !== undefined && !isHost(host, authority))) {
-        throw new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
+        throw invalidHost();
       }
       [validOrigin, validHost] = [start, header];
     }
@@ -140,6 +140,11 @@ export function mayStream(c: Context): boolean {
   if (FROM_ELSEWHERE.some((name) => headers.has(name))) return true;
   c.set(WHOLE_RESPONSE, res);
   return false;
+}
+
+/** Creates the error for a request that names no valid host. */
+export function invalidHost(): HttpError {
+  return new HttpError(400, "Invalid host", { code: "INVALID_HOST" });
 }
 
 /** Tells whether a URL can have this host. The host that the URL has needs no check. */

@@ -1,4 +1,4 @@
-import { HttpError } from "../core/mod.ts";
+import { type HttpError, unavailable } from "../core/http_error.ts";
 
 /** Largest body that counts as small, in bytes. Nearly all are, and large ones must not crowd them out. */
 const SMALL_BYTES = 65_536;
@@ -13,7 +13,7 @@ const PENDING_BYTES = 65_536;
 const UNCOUNTED = 64;
 
 /** Seconds until a retry makes sense: by then bodies have arrived, or timed out. */
-const RETRY_AFTER_SECONDS = "10";
+const RETRY_AFTER_SECONDS = 10;
 
 /**
  * Creates the error for a body without room.
@@ -21,10 +21,7 @@ const RETRY_AFTER_SECONDS = "10";
  * @returns The error, 503 `OVERLOADED` with `Retry-After`.
  */
 export function overloaded(): HttpError {
-  return new HttpError(503, "Service Unavailable", {
-    code: "OVERLOADED",
-    headers: { "Retry-After": RETRY_AFTER_SECONDS },
-  });
+  return unavailable("OVERLOADED", RETRY_AFTER_SECONDS);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { checkKeys, isPromise, met, metSync } from "../core/check_options.ts";
+import { checkKeys, checkString, isPromise, metSync, numberFrom } from "../core/check_options.ts";
 import type { Delivery } from "../events/store/mod.ts";
 
 /**
@@ -36,6 +36,8 @@ export interface DeliveryGroup {
  */
 export type GroupBy = (delivery: Delivery) => string | DeliveryGroup | undefined;
 
+const DOING = "group the delivery";
+
 /** Longest time to wait until it is quiet: a day. */
 const MAX_QUIET_MS = 86_400_000;
 
@@ -60,24 +62,19 @@ export function grouped(delivery: Delivery, groupBy: GroupBy): Delivery {
       `groupBy must return a key, a group with a 'key', or undefined, got ${metSync(group)}`,
     );
   }
-  checkKeys("group the delivery", group, ["key", "quietMs", "maxWaitMs"]);
+  checkKeys(DOING, group, ["key", "quietMs", "maxWaitMs"]);
   const { key, quietMs, maxWaitMs } = group as { readonly [name: string]: unknown };
-  if (typeof key !== "string") {
-    throw new TypeError(`The 'key' of a group must be a text, got ${met(key)}`);
+  checkString(DOING, "key", key);
+  const orderingKey = key as string;
+  if (quietMs === undefined && maxWaitMs === undefined) return { ...delivery, orderingKey };
+  numberFrom(0, MAX_QUIET_MS)(DOING, "quietMs", quietMs);
+  if (maxWaitMs !== undefined) {
+    numberFrom(quietMs as number, MAX_WAIT_MS)(DOING, "maxWaitMs", maxWaitMs);
   }
-  if (quietMs === undefined && maxWaitMs === undefined) return { ...delivery, orderingKey: key };
-  checkMs("quietMs", quietMs, 0, MAX_QUIET_MS);
-  if (maxWaitMs !== undefined) checkMs("maxWaitMs", maxWaitMs, quietMs as number, MAX_WAIT_MS);
   return {
     ...delivery,
-    orderingKey: key,
+    orderingKey,
     quietMs: quietMs as number,
     maxWaitMs: maxWaitMs as number | undefined,
   };
-}
-
-function checkMs(name: string, value: unknown, min: number, max: number): void {
-  if (typeof value === "number" && value >= min && value <= max) return;
-  const message = `The '${name}' of a group must be from ${min} to ${max}, got ${met(value)}`;
-  throw new RangeError(message);
 }

@@ -1,3 +1,4 @@
+import { unavailable } from "../core/http_error.ts";
 import { type Context, Hono } from "@hono/hono";
 import {
   checkInteger,
@@ -54,7 +55,7 @@ export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry">;
 const STORE_TIMEOUT_MS = 5_000;
 
 /** Seconds until a retry makes sense. */
-const RETRY_AFTER_SECONDS = "5";
+const RETRY_AFTER_SECONDS = 5;
 
 /** The codes of refusals of a body that is not read on. */
 const GIVEN_UP: ReadonlySet<string> = new Set(["BODY_TIMEOUT", "OVERLOADED"]);
@@ -213,7 +214,7 @@ class Intake {
   #verified(verifying: object, body: HeldBody): Promise<unknown> {
     return this.#storeTimeouts.limit(
       body.holdUntil(Promise.resolve(verifying)),
-      () => unavailable(new Error("The delivery was not verified in time")),
+      () => queueUnavailable(new Error("The delivery was not verified in time")),
     );
   }
 
@@ -245,7 +246,7 @@ class Intake {
       .catch((error) => this.#undecided(c, error, delivery));
     return await this.#storeTimeouts.limit(
       deciding,
-      () => unavailable(new Error("Whether the delivery is allowed was not decided in time")),
+      () => queueUnavailable(new Error("Whether the delivery is allowed was not decided in time")),
     );
   }
 
@@ -322,17 +323,12 @@ export async function enqueueDelivery(
   try {
     return await limit(store.accept(delivery, { replayWindowMs }));
   } catch (cause) {
-    throw unavailable(cause);
+    throw queueUnavailable(cause);
   }
 }
 
-function unavailable(cause: unknown): HttpError {
-  return new HttpError(503, "Service Unavailable", {
-    code: "QUEUE_UNAVAILABLE",
-    headers: { "Retry-After": RETRY_AFTER_SECONDS },
-    cause,
-  });
-}
+const queueUnavailable = (cause: unknown) =>
+  unavailable("QUEUE_UNAVAILABLE", RETRY_AFTER_SECONDS, cause);
 
 function withinTimeout<T>(promise: Promise<T>): Promise<T> {
   return withDeadline(promise, STORE_TIMEOUT_MS);

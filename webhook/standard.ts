@@ -28,6 +28,7 @@ import {
   checkAge,
   type Credentials,
   invalidSignature,
+  missingSignature,
   type ReceivedBody,
   Verifier,
   type VerifyBody,
@@ -161,15 +162,13 @@ function readDelivery(
   typeOf: (payload: JsonObject) => string | undefined,
 ): ParsedDelivery {
   mediaTypeOf(headers, ["application/json"]);
-  const deliveryId = standardHeadersOf(headers, PREFIXES)?.id;
-  // The specification forbids it: `a.1.2.{}` would be signed for the id `a` and for `a.1`.
-  if (!deliveryId || deliveryId.includes(".")) {
-    throw new HttpError(400, "Invalid delivery id", { code: "INVALID_DELIVERY" });
-  }
+  const id = standardHeadersOf(headers, PREFIXES)?.id;
+  // The specification forbids a dot: `a.1.2.{}` would be signed for the id `a` and for `a.1`.
+  const deliveryId = checkDeliveryId(id?.includes(".") ? undefined : id);
   const payload = parseJsonObject(body);
   const type = typeOf(payload);
   if (type === undefined) throw missingType();
-  return { type: checkEventType(type), deliveryId: checkDeliveryId(deliveryId), payload };
+  return { type: checkEventType(type), deliveryId, payload };
 }
 
 function isPublicKey(secret: string): boolean {
@@ -228,9 +227,7 @@ class PublicKeys {
   /** Reads the signatures, and returns the function that verifies the body by them. It is bound. */
   readonly verifyHead = (headers: Headers): VerifyBody => {
     const signed = standardHeadersOf(headers, PREFIXES);
-    if (signed === undefined) {
-      throw new HttpError(401, "Missing signature", { code: "MISSING_SIG" });
-    }
+    if (signed === undefined) throw missingSignature();
     if (signed === null) throw invalidSignature();
     const signatures = signed.signatures.filter((text) => PUBLIC_SIGNATURE.test(text))
       .slice(0, MAX_PUBLIC_SIGNATURES).map((text) => bytesOf(text.slice("v1a,".length))!);

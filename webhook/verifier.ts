@@ -185,7 +185,7 @@ export class Verifier {
     const sent = tokens.map((name) => headers.get(name)).find((value) => value);
     if (!sent || !this.#positionOf) {
       throw this.#schemes.length > 0
-        ? new HttpError(401, "Missing signature", { code: "MISSING_SIG" })
+        ? missingSignature()
         : new HttpError(401, "Missing secret token", { code: "MISSING_TOKEN" });
     }
     const position = this.#positionOf(sent);
@@ -286,6 +286,11 @@ function verified({ signed: { timestamp } }: Claim, position: number): string {
  */
 export function checkAge(timestamp: string): void {
   if (!isRecent(timestamp)) throw new HttpError(401, "Stale signature", { code: "STALE_SIG" });
+}
+
+/** Creates the error for a request without a signature. */
+export function missingSignature(): HttpError {
+  return new HttpError(401, "Missing signature", { code: "MISSING_SIG" });
 }
 
 /** Creates the error for a signature that is not right. */

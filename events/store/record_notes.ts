@@ -48,6 +48,17 @@ const LEAST_BYTES = 100;
 /** Bytes of the result of a wait beside its name and its value. */
 const WOKEN_BYTES = 64;
 
+/** Checks the name of a part of an event's handling. */
+export function checkPartName(part: unknown): asserts part is string {
+  if (typeof part === "string") return;
+  throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
+}
+
+/** Creates the error of progress that is noted after the event was cancelled. */
+export function cancelledProgress(): Error {
+  return new Error("Cannot note progress: the event was cancelled");
+}
+
 /**
  * Notes that a part of an event's handling is done.
  *
@@ -59,10 +70,8 @@ const WOKEN_BYTES = 64;
  * @throws {Error} If the event was cancelled.
  */
 export function progressed(record: EventRecord, part: string): EventRecord {
-  if (typeof part !== "string") {
-    throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
-  }
-  if (isCancelRequested(record)) throw new Error("Cannot note progress: the event was cancelled");
+  checkPartName(part);
+  if (isCancelRequested(record)) throw cancelledProgress();
   const progress = [...record.progress ?? [], part];
   const bytes = progressBytes(progress);
   if (bytes <= MAX_PROGRESS_BYTES) return { ...record, progress };

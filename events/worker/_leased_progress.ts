@@ -1,3 +1,4 @@
+import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
 import { NoTurnError } from "../store/event_store.ts";
 import {
@@ -144,7 +145,7 @@ export class LeasedProgress {
     const { name, effects, added } = part;
     let before: number | undefined;
     const note = async (lease: Lease, signal: AbortSignal) => {
-      if (this.#lease.isCancelled) throw new Error("Cannot note progress: the event was cancelled");
+      if (this.#lease.isCancelled) throw cancelledProgress();
       before ??= timesNoted(lease, name);
       if (timesNoted(lease, name) > before) return lease;
       return await this.#store.checkpoint(lease, name, effects, { ...added, signal });

@@ -1,3 +1,4 @@
+import { checkPartName } from "../store/record_notes.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
 import type {
@@ -249,9 +250,7 @@ export class HandlerRun {
 
   async #checkpoint(part: unknown, effects: CommitEffects | undefined): Promise<void> {
     // A name after others would become a text, whatever it is.
-    if (typeof part !== "string") {
-      throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
-    }
+    checkPartName(part);
     await this.#note(this, part, committing(effects && [effects]));
   }
 

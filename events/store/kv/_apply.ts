@@ -7,7 +7,7 @@ import { settledWith } from "../settlement.ts";
 import { encodeValue } from "../value_codec.ts";
 import { dyingAhead } from "./_batches.ts";
 import { addEmissions } from "./_emit.ts";
-import { type Known, readRecord, type StoreKeys } from "./_layout.ts";
+import { DAY_MS, type Known, readRecord, type StoreKeys } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup, readGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -15,8 +15,6 @@ import { deleteChunks, unpack } from "./_payload.ts";
 import { isUndecodable, read, readAll } from "./_reads.ts";
 import { deleteDue } from "./_schedule.ts";
 import { LeasedRecord, untilDone, Write, writeNew } from "./_write.ts";
-
-const DAY_MS = 86_400_000;
 
 /** Options of a change. */
 export interface ChangeOptions {

@@ -8,7 +8,7 @@ import { isEventRecord, isPayloadOf } from "../record_shape.ts";
 import { encodeValue } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read } from "./_reads.ts";
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 /**
  * Time beyond the retention for which an id is kept if its event was leased in the commit that stored it.
