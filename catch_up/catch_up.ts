@@ -1,4 +1,4 @@
-import { ApiError, callAgain } from "../core/call_api.ts";
+import { ApiError, callAgain, mayPass } from "../core/call_api.ts";
 import { sleep } from "../core/timeouts.ts";
 import type { EventStore, Telemetry } from "../events/mod.ts";
 import { askAgain, findHooks, isSuccess, readLog } from "./_github_log.ts";
@@ -19,9 +19,6 @@ const LOOKUP = 100;
 
 /** Calls that fail in a row before the rest is left for later. */
 const MAX_FAILING = 5;
-
-/** Statuses of a busy or slow app: later it would take the delivery. */
-const TEMPORARY = [408, 429];
 
 /**
  * Outcome of {@linkcode catchUp}. Deliveries are named by their `guid`.
@@ -155,7 +152,7 @@ function sorted(
   }
   const last = attempts.reduce((a, b) => b.deliveredAt > a.deliveredAt ? b : a);
   const { status, deliveredAt } = last;
-  const isRefused = status >= 400 && status < 500 && !TEMPORARY.includes(status);
+  const isRefused = status >= 400 && status < 500 && !mayPass(status);
   if (isRefused) result.refused.push(guid);
   else if (status === 0 && deliveredAt > now - UNDER_WAY_MS) result.underWay.push(guid);
   else if (deliveredAt < now - KEPT_MS) result.tooOld.push(guid);

@@ -1,4 +1,4 @@
-import { callAgain, retryAfterOf } from "../core/call_api.ts";
+import { callAgain, mayPass, retryAfterOf } from "../core/call_api.ts";
 import type { TestDelivery } from "../testing/mod.ts";
 import { type AppAnswer, lineOf, sendTo, statusOf } from "./_app.ts";
 import type { ConnectOptions } from "./_connect_options.ts";
@@ -22,9 +22,6 @@ const MISTAKEN: Readonly<Record<number, string>> = {
   404: "it has no webhook there, give its address with --url",
   405: "it has no webhook there, give its address with --url",
 };
-
-/** Refusals that may pass. */
-const TEMPORARY = [408, 425, 429];
 
 /** Type and id of a delivery, for messages. */
 export interface Item {
@@ -95,7 +92,7 @@ export class Forwarder {
       const answer = await this.#send(delivery);
       if (typeof answer === "string") {
         await this.#pause(answer, attempt, undefined);
-      } else if (answer.status >= 500 || TEMPORARY.includes(answer.status)) {
+      } else if (mayPass(answer.status)) {
         const trouble = `The app at ${this.#host} answers ${statusOf(answer)} to ${item.id}`;
         const requestedMs = retryAfterOf(answer.headers, this.world.now());
         await this.#pause(trouble, attempt, requestedMs);

@@ -159,6 +159,11 @@ export async function readBytes(
   return await new Blob(parts).bytes();
 }
 
+/** Checks whether a status says that a request may succeed later: of a failure, and of a busy or slow server. */
+export function mayPass(status: number): boolean {
+  return status >= 500 || status === 408 || status === 425 || status === 429;
+}
+
 /** Makes a short line of a text from outside. */
 export function quoted(text: unknown): string {
   return typeof text === "string" ? oneLine(text).trim().slice(0, MAX_QUOTE) : "";

@@ -11,7 +11,7 @@ import {
 } from "../../../core/check_options.ts";
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import type { EventStore, EventStoreOptions, StoreListener } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
@@ -21,7 +21,6 @@ import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { storeKeys } from "./_layout.ts";
-import { listenersOf } from "./_listeners.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { repairGroups } from "./_ordering_groups.ts";
@@ -134,6 +133,25 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
       }
     },
   };
+}
+
+/** The workers of this process by KV and namespace. A KV that is not used any more takes them along. */
+const listeners = new WeakMap<Deno.Kv, Map<string, Set<StoreListener>>>();
+
+/**
+ * Finds the workers of this process that work on one namespace of a KV, through whichever store: a handler may open
+ * another store on the same KV, and an event that it cancels there is aborted at once.
+ *
+ * @param kv The KV itself, and no view of it.
+ * @param namespace The namespace.
+ * @returns The workers. The same set for all stores of the KV and the namespace.
+ */
+function listenersOf(kv: Deno.Kv, namespace: string): Set<StoreListener> {
+  const ofKv = listeners.get(kv) ?? new Map<string, Set<StoreListener>>();
+  listeners.set(kv, ofKv);
+  const found = ofKv.get(namespace) ?? new Set();
+  ofKv.set(namespace, found);
+  return found;
 }
 
 const DOING = "open the event store";
