@@ -196,6 +196,14 @@ testMistakes<void>({
       "ready, telemetry"
     ]: () => createBaseApp(wrong({ name: "bot", ratelimit: {} })),
   },
+  "Cannot start the worker, in 'retry'": {
+    "'maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
+      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
+    "'minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
+      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
+    'there is no option "attempts". There are minDelayMs, maxDelayMs, maxAttempts': () =>
+      defineApp({ ...definition, worker: { retry: wrong({ attempts: 3 }) } }),
+  },
   "Cannot start the worker": {
     "the handler must be a function, got undefined": () => startWorker(store, wrong(undefined)),
     "the handler must be a function, got an object": () =>
@@ -523,14 +531,6 @@ testMistakes<void>({
   "Cannot start the test bot": {
     'there is no option "kv". There are env, resources, timeoutMs': () =>
       startTestBot(defineApp(definition), wrong({ kv: 1 })),
-  },
-  "Cannot start the worker, in 'retry'": {
-    'there is no option "attempts". There are minDelayMs, maxDelayMs, maxAttempts': () =>
-      defineApp({ ...definition, worker: { retry: wrong({ attempts: 3 }) } }),
-    "'maxAttempts' must be a whole number from 1 to 9007199254740991, got 0": () =>
-      startWorker(store, handler, { retry: { maxAttempts: 0 } }),
-    "'minDelayMs' must be from 0 to 31536000000, got \"5\"": () =>
-      startWorker(store, handler, { retry: { minDelayMs: wrong("5") } }),
   },
 }, (call) => messageOf(call as () => unknown));
 

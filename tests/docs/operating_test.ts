@@ -40,7 +40,7 @@ function codesIn(text: string): string[] {
 }
 
 /** The codes in errors that are thrown, and the codes that stand for a status. */
-const THROWN = [/\bcode: "([A-Z]\w+)"/g];
+const THROWN = [/\b(?:code: |unavailable\()"([A-Z]\w+)"/g];
 const BY_STATUS = /^ {2}\d{3}: \["([A-Z]\w+)"/gm;
 
 /** The codes of them that are answered without an error that was thrown, or for any other. */
