@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
@@ -415,21 +416,18 @@ export function childIdOf(source: string, parentId: string, number: number): str
 }
 
 function shortIdOf(id: string): string {
-  if (byteLength(id) <= MAX_PARENT_LENGTH) return id;
+  if (Buffer.byteLength(id) <= MAX_PARENT_LENGTH) return id;
   return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }
 
 function keyBytesOf({ source, id }: Emission): number {
-  const idBytes = id === undefined ? GENERATED_BYTES : byteLength(id);
+  const idBytes = id === undefined ? GENERATED_BYTES : Buffer.byteLength(id);
   return KEYS * (KEY_BYTES + source.length + idBytes);
 }
 
 function bytesOf({ body, id = "", group = "" }: Emission): number {
-  return body.byteLength + EVENT_BYTES + ID_BYTES * (byteLength(id) + byteLength(group));
-}
-
-function byteLength(text: string): number {
-  return encoder.encode(text).byteLength;
+  return body.byteLength + EVENT_BYTES +
+    ID_BYTES * (Buffer.byteLength(id) + Buffer.byteLength(group));
 }
 
 function bodyOf(payload: unknown): Uint8Array<ArrayBuffer> {

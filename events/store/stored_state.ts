@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import {
   checkFilled,
   checkOptions,
@@ -215,7 +216,7 @@ export function entryUntil(value: unknown, until: number | undefined, now: numbe
 }
 
 function checkSize(json: string): void {
-  const size = encoder.encode(json).byteLength;
+  const size = Buffer.byteLength(json);
   if (size <= MAX_VALUE_BYTES) return;
   throw new RangeError(
     `Cannot ${SETTING}: 'value' must take up to ${MAX_VALUE_BYTES} bytes, takes ${size}`,
@@ -249,7 +250,5 @@ export function isOver({ until }: ReadEntry): boolean {
 }
 
 const isEntry = shape<ReadEntry>({ until: orNull(isTime), value: (value) => value !== undefined });
-
-const encoder = new TextEncoder();
 
 const [READING, SETTING] = ["read the state", "set the state"] as const;

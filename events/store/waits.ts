@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { checkOptions, met, wholeNumber } from "../../core/check_options.ts";
 import { MAX_WAKE_BYTES } from "./record_notes.ts";
 
@@ -113,7 +114,7 @@ export function wakeOf(name: string, value: unknown): Wake {
   checkName("wake an event", name);
   if (value === undefined) return { name };
   const json = jsonOf(name, value);
-  const bytes = new TextEncoder().encode(json).byteLength;
+  const bytes = Buffer.byteLength(json);
   if (bytes <= MAX_WAKE_BYTES) return { name, value: json };
   throw new RangeError(
     `Cannot wake ${met(name)}: the value takes ${bytes} bytes as JSON, over ${MAX_WAKE_BYTES}`,

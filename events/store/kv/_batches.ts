@@ -18,6 +18,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
@@ -63,8 +64,6 @@ const [MAX_PROGRESS_BYTES, MAX_PROGRESS_BYTES_AHEAD] = [100_000, 200_000] as con
 
 /** The number of events that die in a commit before. */
 const MAX_AHEAD = 25;
-
-const encoder = new TextEncoder();
 
 /**
  * Determines the batch of the first event of a group, unless it has to wait.
@@ -190,7 +189,7 @@ function bytesOf(keys: readonly Deno.KvKey[]): number {
 /** Calculates the bytes of a key: each of its parts has a mark before and behind it. */
 function bytesOfKey(key: Deno.KvKey): number {
   return key.reduce<number>(
-    (sum, part) => sum + (typeof part === "string" ? encoder.encode(part).byteLength + 2 : 10),
+    (sum, part) => sum + (typeof part === "string" ? Buffer.byteLength(part) + 2 : 10),
     0,
   );
 }
