@@ -70,7 +70,9 @@ for (const name of ["nginx", "caddy"] as const) {
       id = /href="delivery\?id=([^"]+)"/.exec(text)?.[1];
       return id !== undefined;
     }, 20_000);
-    const form = { kind: "purge", id: decodeURIComponent(id!) };
+    const question = await ask(`act?kind=purge&id=${id}`, session);
+    const [, act] = /name="act" value="([^"]+)"/.exec(question.text) ?? [];
+    const form = { kind: "purge", id: decodeURIComponent(id!), act: act! };
     const other = scheme === "https" ? "http" : "https";
     for (
       const each of [
