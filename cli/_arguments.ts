@@ -161,8 +161,9 @@ function textOf(
     if (value !== undefined) throw new UsageError(`--${name} takes no value`);
     return "";
   }
-  // A value that begins with a dash is the next option, unless it is joined by "=".
-  if (!value || (!isInline && value.startsWith("-"))) {
+  // A value that begins with a dash is the next option, unless it is joined by "=" or a number:
+  // no option begins with a digit, and the ids of Telegram's groups are negative.
+  if (!value || (!isInline && /^-(?!\d)/.test(value))) {
     throw new UsageError(`--${name} needs a value: --${name} ${wanted}`);
   }
   return value;

@@ -31,7 +31,7 @@ export const SEND_OPTIONS = {
   id: { value: "ID", about: "the delivery's id; sending the same id again makes a duplicate" },
   form: { about: "sent in a form, as GitHub, Gitea and Forgejo can" },
   user: numeric("ID", "the user of a message (42)"),
-  chat: numeric("ID", "the group of a message, such as --chat=-5"),
+  chat: numeric("ID", "the group of a message, such as -5"),
   text: { value: "TEXT", about: "the text of a message (hello)" },
   bad: oneOf(
     "FAULT",

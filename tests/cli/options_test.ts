@@ -23,6 +23,11 @@ Deno.test("readOptions() reads ids wherever they stand", () => {
   assertEquals(read("show", "--", "--d1").filter, { ids: ["--d1"] });
 });
 
+Deno.test("readOptions() takes a negative number as a value, such as the id of a group", () => {
+  const { filter } = read("list", "--chat", "-1001234567890", "--ordering-key", "-5:messages");
+  assertEquals(filter, { chat: -1001234567890, orderingKey: "-5:messages" });
+});
+
 /** Conditions as they are given, and what they mean. */
 const CONDITIONS: readonly (readonly [readonly string[], EventFilter])[] = [
   [["--state", "dead"], { state: "dead" }],
@@ -106,6 +111,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --state": "--state needs a value: --state STATE",
   "list --type=": "--type needs a value: --type TYPE",
   "list --type --json": "--type needs a value: --type TYPE",
+  "list --chat -h": "--chat needs a value: --chat ID",
   "list --state asleep": "--state must be one of queued, running, parked, done, dead, " +
     "unreadable, got asleep",
   "list --state ded": "--state must be one of queued, running, parked, done, dead, " +
