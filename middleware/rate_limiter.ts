@@ -74,7 +74,7 @@ export interface RateLimitOptions extends Pick<LoggerOptions, "trustedProxyHops"
    */
   readonly key?: ((c: Context) => string | undefined) | undefined;
   /**
-   * Number of bits of an IPv6 address that tell clients apart.
+   * Number of bits of an IPv6 address that tell clients apart: a multiple of 16, up to 128.
    *
    * @default {64}
    */
