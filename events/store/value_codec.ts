@@ -56,7 +56,7 @@ export interface DecodedValue {
  *
  * @param value The value: what JSON has, and neither undefined nor a function.
  * @param body Bytes that belong to it.
- * @returns The bytes.
+ * @returns The bytes, for a write. If they are kept for long, the slab that they were cut from is kept too.
  */
 export function encodeValue(value: unknown, body?: Uint8Array): Uint8Array<ArrayBuffer> {
   const json = JSON.stringify(value);
