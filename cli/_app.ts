@@ -43,7 +43,8 @@ export function appIn(text: string | undefined, port: string | number): string {
   const url = webhookIn(text ?? `http://localhost:${port}`);
   if (url !== undefined && !url.username && !url.password) return url.href;
   throw new UsageError(
-    "--url (or PORT) must be the app's address, such as http://localhost:8000/webhook",
+    "--url (or PORT) must be the app's address, without user and password, such as " +
+      "http://localhost:8000/webhook",
   );
 }
 

@@ -268,6 +268,7 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [["messenger", "payment"], "send one of message"],
   [["forge", "push", "--repeat", "0"], "--repeat must be a number"],
   [["forge", "push", "--url", "ftp://x"], "--url (or PORT) must be the app's address"],
+  [["forge", "push", "--url", "http://ada:luck@x"], "address, without user and password, such as"],
   [["forge", "push", "--file", "/no/such/file"], "The file cannot be read"],
   [["forge", "push", "--secret-file", "/no/such/file"], "--secret-file cannot be read: NotFound"],
   [["forge", "push", "--unknown"], "--unknown"],
