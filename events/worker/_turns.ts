@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers";
+import { clearImmediate, setImmediate } from "node:timers";
 
 /** Time that handlers may take of a turn of the event loop before everything else gets one, in milliseconds. */
 const SLICE_MS = 10;
@@ -25,6 +25,7 @@ export class Turns {
   readonly #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isAnswering = false;
+  #turn: ReturnType<typeof setImmediate> | undefined;
   #answering: ReturnType<typeof setTimeout> | undefined;
   #isStopped = false;
 
@@ -51,13 +52,15 @@ export class Turns {
       start();
     };
     // A timer costs six times as much.
-    setImmediate(() => setImmediate(go));
+    this.#turn = setImmediate(() => this.#turn = setImmediate(go));
   }
 
   /** Lets no start follow any more. */
   stop(): void {
     this.#isStopped = true;
+    if (this.#turn) clearImmediate(this.#turn);
     clearTimeout(this.#answering);
+    if (this.#waiting.length === 0) clearTimeout(this.#timer);
   }
 
   /**
@@ -94,6 +97,7 @@ export class Turns {
   }
 
   #pause(): void {
+    if (this.#isStopped && this.#waiting.length === 0) return;
     const ms = Math.min(MAX_PAUSE_MS, this.#spentMs * PAUSE_SHARE);
     this.#timer ??= setTimeout(this.#goOn, ms);
   }
