@@ -1,0 +1,384 @@
+/**
+ * The seam between what an event store promises and where its bytes lie.
+ *
+ * The store (`open_store.ts` and the files beside it) owns all policy: what a duplicate is, when a lease has expired,
+ * what an attempt does to a record, which events are handled together. An engine owns bytes, keys, indexes,
+ * versions and time. It stores what it is given, in commits that are made whole or not at all, and finds it again.
+ * It reads the columns of a record (its id, state, times, group and payload) and never decides by them.
+ *
+ * A new engine is a folder beside `kv/` that implements {@linkcode Engine}, and a fixture for the contract
+ * tests in `tests/events/store/contract/`.
+ *
+ * **Refused or unknown.** {@linkcode Engine.apply} says that a change is refused only if nothing of it was made
+ * or will be. If it cannot know, it rejects.
+ *
+ * @module
+ */
+import type { EventFilter } from "./event_operations.ts";
+import type {
+  EventRecord,
+  EventRef,
+  GroupPosition,
+  OpenState,
+  PayloadRef,
+} from "./event_record.ts";
+import type { CheckedPage } from "./store_check.ts";
+
+/** Bytes of a payload. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Version of something that is stored. Each change makes another one. */
+export type Version = string;
+
+/** An event, as it was read or written. */
+export interface Stored {
+  /** Its record. */
+  readonly record: EventRecord;
+  /** The version of the record. */
+  readonly version: Version;
+  /** Its payload, if it was read together with the record. */
+  readonly body?: Bytes | undefined;
+}
+
+/** An event whose record this version cannot read. It is left as it is. */
+export interface Unreadable extends EventRef {
+  readonly record?: undefined;
+  readonly version: Version;
+  /** What is left of its position and its payload, if that can be read. */
+  readonly remains?: Partial<Pick<EventRecord, "group" | "payload">> | undefined;
+}
+
+/** The moment at which a change is made. */
+export interface Moment {
+  /** The time, milliseconds since the epoch. */
+  readonly now: number;
+  /** The position that the event gets in the group that it joins. */
+  readonly group?: GroupPosition | undefined;
+  /** Set if no other event is in that group. */
+  readonly isFirst?: boolean | undefined;
+}
+
+/** What becomes of one event. */
+export interface Put {
+  /**
+   * The event as it was read, to be changed: the change is refused if it has another version by now. Or, for a
+   * new event, its id must be `absent`; `free` is one that the caller knows to be absent, so that no engine
+   * has to look; with `skip` the put is left out if the id is known, and the rest of the change is made.
+   *
+   * The record after has the same id. It may have been received at another time, if a delivery replaces a dead event.
+   */
+  readonly before: Stored | Unreadable | {
+    readonly id: string;
+    readonly must: "absent" | "free" | "skip";
+  };
+  /** Makes the record. It may be called again, with another moment. Null deletes the event. */
+  readonly after: ((at: Moment) => EventRecord) | null;
+  /** The payload of a new event, if it is stored with this change. The record after names it, or `keeps` does. */
+  readonly body?: Bytes | undefined;
+  /**
+   * A payload that stays although the record after does not name it: a cell of the same change does. All others that
+   * the record before has named and the record after does not are deleted.
+   */
+  readonly keeps?: PayloadRef | undefined;
+  /** The ordering group whose end the event joins. */
+  readonly joins?: string | undefined;
+  /** What {@linkcode Engine.due} has found the event by, and no longer leads to it after this change. */
+  readonly via?: Due | undefined;
+  /**
+   * Called if the event has another version when the turn of the change has come. Returns what is to be made of it
+   * now; null refuses the change.
+   */
+  readonly again?: ((now: Stored) => Put | null) | undefined;
+}
+
+/**
+ * What becomes of the ordering group that an event leaves by this change. An event leaves its group if its record after
+ * has none, or is deleted; then the next one is due. Without a `Leave` it is just that.
+ */
+export interface Leave {
+  /** The position of the last event that leaves together with it. */
+  readonly through?: number | undefined;
+  /** Makes the record of each of these, with events that are stored with it. */
+  readonly member?:
+    | ((record: EventRecord) => { readonly after: EventRecord; readonly puts?: readonly Put[] })
+    | undefined;
+  /** Makes the record of the next event, which is due now. */
+  readonly head?: ((record: EventRecord, now: number) => EventRecord) | undefined;
+}
+
+/**
+ * The key of a cell: its kind, and texts, numbers or bytes that follow. Cells are in the order of their keys: numbers
+ * by size, texts by their bytes.
+ */
+export type CellKey = readonly [kind: string, ...rest: (string | number | Uint8Array)[]];
+
+/** A value beside the events, such as a state, a note or the name that an event waits for. */
+export interface Cell {
+  readonly key: CellKey;
+  /** The value, a JSON value; null if there is none, undefined if this version cannot read it. */
+  readonly value: unknown;
+  /** Its version; null if there is none. */
+  readonly version: Version | null;
+}
+
+/** What becomes of a cell. */
+export interface CellChange {
+  readonly key: CellKey;
+  /** The version that it must have, null for none: else the change is refused. Undefined if it may be any. */
+  readonly version?: Version | null | undefined;
+  /** The new value, a JSON value. Null deletes the cell, undefined leaves it as it is. */
+  readonly after?: unknown;
+  /** The time after which it is forgotten, in milliseconds; undefined if it stays. */
+  readonly forMs?: number | undefined;
+}
+
+/** A sum: a cell whose value is a whole number, which changes add to without reading it. */
+export type SumChange =
+  & { readonly key: CellKey }
+  & ({ readonly by: number } | { readonly to: number });
+
+/** An event that is due at another time, without a change of its record. */
+export interface Move {
+  readonly event: EventRef;
+  /** The time until it is due, in milliseconds; null if nothing leads to it any more but its group or its name. */
+  readonly afterMs: number | null;
+  /** What it was found by. That does not lead to it any more, and must be as it was found. */
+  readonly via?: Due | undefined;
+  /** Set if it leaves its ordering group as well. */
+  readonly leavesGroup?: boolean | undefined;
+}
+
+/** A change: all of it is made, in one commit, or nothing. */
+export interface Change<TTx = unknown> {
+  readonly puts?: readonly Put[] | undefined;
+  /** For the first put, if that event leaves its group. */
+  readonly leave?: Leave | undefined;
+  /** Events that must have their versions still, and are not changed. */
+  readonly unchanged?: readonly Stored[] | undefined;
+  readonly moves?: readonly Move[] | undefined;
+  readonly cells?: readonly CellChange[] | undefined;
+  readonly sums?: readonly SumChange[] | undefined;
+  /** Payloads that are deleted, beside those of the puts. */
+  readonly drops?: readonly PayloadRef[] | undefined;
+  /** A handler's own writes. If they throw, or cannot be committed, the change is refused. */
+  readonly effects?: ((tx: TTx) => unknown) | undefined;
+  /** Deliveries that are taken in have their sender waiting; all else is work. */
+  readonly urgency: "intake" | "work";
+  /** Longest wait for other changes to share a commit with, in milliseconds; 0 by default. */
+  readonly withinMs?: number | undefined;
+  /** Set if workers of other processes should be woken. */
+  readonly announce?: boolean | undefined;
+  /** Longest wait for its turn among others, in milliseconds, and a signal that ends the wait. */
+  readonly turn?:
+    | { readonly withinMs: number; readonly signal?: AbortSignal | undefined }
+    | undefined;
+}
+
+/** The outcome of a change that was made, or refused: then nothing of it was made. */
+export type Applied =
+  | {
+    readonly ok: true;
+    /** The events of the puts, in their order; null for one that was left out or deleted. */
+    readonly written: readonly (Stored | null)[];
+    /** The next event of the group that was left, if it is due now. */
+    readonly head?: Stored | undefined;
+  }
+  | {
+    readonly ok: false;
+    /**
+     * The reason: an event of a put or of `unchanged` has another version (`event`), an id that had to be absent is
+     * known (`id`, with the event that has it in `found`), a cell has another version (`cell`), what led to an event
+     * has changed (`via`), or the effects threw or cannot be committed (`effects`, with their `error`).
+     */
+    readonly why: "event" | "id" | "cell" | "via" | "effects";
+    readonly found?: Stored | Unreadable | undefined;
+    readonly error?: unknown;
+  };
+
+/** An event whose time has come: it is due, or its lease has expired. */
+export interface Due extends EventRef {
+  /** The time since which it is due, milliseconds since the epoch. */
+  readonly at: number;
+  /** The event; undefined if there is none any more. */
+  readonly event: Stored | Unreadable | undefined;
+  /** Set if its record says that it is due at that time. Else something else has made it due, such as a wake-up. */
+  readonly isOwn: boolean;
+  /** The engine's own note of what has led to it. */
+  readonly entry: unknown;
+}
+
+/** Some of the events that are due, the longest-waiting first. */
+export interface DuePage {
+  readonly events: readonly Due[];
+  /** Their small payloads, in the same order, undefined for any other. They are read meanwhile. */
+  readonly bodies: Promise<readonly (Bytes | undefined)[]>;
+  /** Where the next page begins; undefined if this is the last one. */
+  readonly cursor?: string | undefined;
+}
+
+/** An event at its position in an ordering group. */
+export interface GroupMember {
+  readonly position: number;
+  /** The event; undefined if there is none at this position any more. */
+  readonly event: Stored | Unreadable | undefined;
+}
+
+/** A part of an ordering group. */
+export interface Group {
+  /** The position that the next event will take, and the number of events. */
+  readonly next: number;
+  readonly size: number;
+  /** The time at which an event joined last that is handled together with others, milliseconds since the epoch. */
+  readonly joinedAt: number | undefined;
+  /** The events from the first position on that was asked for. */
+  readonly members: readonly GroupMember[];
+}
+
+/** A choice of events, and the way through them. */
+export interface Scan {
+  /** The choice. The engine may yield others too: it narrows by what it has indexes for. */
+  readonly filter: EventFilter;
+  readonly isNewestFirst?: boolean | undefined;
+  /** A place that an earlier scan has reached: this one continues behind it. */
+  readonly after?: string | undefined;
+  /** Set if only open events are meant. */
+  readonly onlyOpen?: boolean | undefined;
+  /** Set if it has to begin soon: then it may come in the order of an index. */
+  readonly isLimited?: boolean | undefined;
+}
+
+/** A step of a scan. */
+export interface Visit {
+  /** The event that was read; undefined for a step that only tells how far the scan has got. */
+  readonly event: Stored | Unreadable | undefined;
+  /** The place, for another scan. */
+  readonly place: string;
+  /** The time of receipt that all events before the place are before, or after, if it comes in that order. */
+  readonly reachedAt: number | undefined;
+}
+
+/** A number of events, counted up to a largest one. */
+export interface BoundedCount {
+  /** The number. */
+  readonly count: number;
+  /** True if there are more. */
+  readonly isMore: boolean;
+}
+
+/** Numbers of events by state. */
+export interface Counts extends Readonly<Record<OpenState | "dead", BoundedCount>> {
+  /** The time at which the longest-waiting due event became due; null if none is due. */
+  readonly oldestDueAt: number | null;
+}
+
+/** What an engine can hold: the errors of the store name these numbers. */
+export interface Limits {
+  /** The largest payload, in bytes. */
+  readonly payloadBytes: number;
+  /** The largest payload that {@linkcode Put.body} takes, in bytes. A larger one is uploaded before. */
+  readonly bodyBytes: number;
+  /** The number of the first ones of some events that can be settled together by one change. */
+  together(events: readonly EventRecord[]): number;
+}
+
+/** The parts of a store's upkeep that belong to its engine. Each is done if it is asked for. */
+export interface Tidying {
+  /** Repairs times that a wrong clock has made, looking at so many events; all of them for `Infinity`. */
+  readonly times?: number | undefined;
+  /** Repairs the ordering groups. */
+  readonly groups?: boolean | undefined;
+  /** Deletes the uploads that are older, in milliseconds, and never became an event's payload. */
+  readonly uploadsOlderThanMs?: number | undefined;
+}
+
+/**
+ * Where the events of one store lie.
+ *
+ * @typeParam TTx What a handler's effects get: a commit, or a transaction.
+ * @typeParam TReader What handlers read with.
+ */
+export interface Engine<TTx = unknown, TReader = unknown> {
+  /** Its name, for people: `kv`. */
+  readonly name: string;
+  readonly limits: Limits;
+  /** What handlers, routes and resources read with. */
+  readonly reader: TReader;
+  /** The same object for each engine of this process on the same events. */
+  readonly place: object;
+  /** The time, milliseconds since the epoch: the only clock of the store. */
+  now(): number;
+
+  /**
+   * Makes a change. Changes that come at the same time may share a commit, and one that others overtake is tried
+   * again: the caller hears of neither.
+   *
+   * @throws {NoTurnError} If it had to wait for too long. Nothing was made, nor will be.
+   * @throws {TooLargeError} If it is too large for a commit. Nothing was made.
+   * @throws {Error} If it is not known whether it was made.
+   */
+  apply(change: Change<TTx>): Promise<Applied>;
+
+  /** Reads events by their ids, in the same order; null for one that is not there. */
+  get(ids: readonly string[]): Promise<(Stored | Unreadable | null)[]>;
+
+  /** Reads events that are due up to and including a time, the longest-waiting first. */
+  due(
+    options: {
+      readonly until: number;
+      readonly limit: number;
+      readonly cursor?: string | undefined;
+    },
+  ): Promise<DuePage>;
+
+  /** Reads the time at which the next event is due, or became due; null if there is none. It reads one entry. */
+  nextDueAt(): Promise<number | null>;
+
+  /** Reads an ordering group from a position on. */
+  group(key: string, options: { readonly from: number; readonly limit: number }): Promise<Group>;
+
+  /** Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. */
+  scan(scan: Scan): AsyncIterableIterator<Visit>;
+
+  /** Counts events by state, up to a largest number of each. */
+  count(max: number, signal?: AbortSignal): Promise<Counts>;
+
+  /** Stores a payload that is too large for a change. It is deleted after a while unless a put names it. */
+  upload(ref: PayloadRef, body: Bytes): Promise<void>;
+
+  /** Reads a payload of an event, and makes sure that all of it is there. */
+  payload(ref: PayloadRef, of: EventRef): Promise<Bytes>;
+
+  /** Reads cells, in the same order. */
+  cells(keys: readonly CellKey[]): Promise<Cell[]>;
+
+  /**
+   * Goes through cells whose keys begin with the given one, from a key on and before another. One that cannot be read
+   * even as to its key has the key that it begins with, and the value undefined.
+   */
+  list(begin: CellKey, options?: {
+    readonly from?: CellKey | undefined;
+    readonly before?: CellKey | undefined;
+    readonly isReverse?: boolean | undefined;
+    readonly atOnce?: number | undefined;
+  }): AsyncIterableIterator<Cell>;
+
+  /** Calls back when another process may have made events due. Resolves when the engine is closed. */
+  listen(wake: () => void): Promise<void>;
+
+  /** Repairs and deletes what is left over. Returns the numbers of events, groups and uploads. */
+  tidy(
+    what: Tidying,
+  ): Promise<{ readonly times: number; readonly groups: number; readonly uploads: number }>;
+
+  /** Checks that everything can be read and found, page by page, and puts back what nothing leads to. */
+  check(options: { readonly discard: boolean }): AsyncIterableIterator<CheckedPage>;
+
+  /** Closes what it has opened itself. */
+  close(): Promise<void>;
+}
+
+/** Thrown if a change is too large for a commit of its engine. Nothing of it was made. */
+export class TooLargeError extends RangeError {
+  /** The class's name. */
+  override readonly name = "TooLargeError";
+}
