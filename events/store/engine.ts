@@ -98,12 +98,16 @@ export interface Put {
 export interface Leave {
   /** The position of the last event that leaves together with it. */
   readonly through?: number | undefined;
-  /** Makes the record of each of these, with events that are stored with it. */
-  readonly member?:
-    | ((record: EventRecord) => { readonly after: EventRecord; readonly puts?: readonly Put[] })
-    | undefined;
+  /** Makes the record of each of these, with what else becomes of it. It may be called again. */
+  readonly member?: ((record: EventRecord) => LeavingMember) | undefined;
   /** Makes the record of the next event, which is due now. */
   readonly head?: ((record: EventRecord, now: number) => EventRecord) | undefined;
+}
+
+/** What becomes of an event that leaves its group together with the first one. */
+export interface LeavingMember extends Pick<Put, "keeps">, Pick<Change, "puts" | "cells" | "sums"> {
+  /** Its record. */
+  readonly after: EventRecord;
 }
 
 /**
@@ -166,7 +170,7 @@ export interface Change<TTx = unknown> {
   readonly urgency: "intake" | "work";
   /** Longest wait for other changes to share a commit with, in milliseconds; 0 by default. */
   readonly withinMs?: number | undefined;
-  /** Set if workers of other processes should be woken. */
+  /** Set if workers of other processes should be woken. It is read once the records after are made. */
   readonly announce?: boolean | undefined;
   /** Longest wait for its turn among others, in milliseconds, and a signal that ends the wait. */
   readonly turn?:
