@@ -1,5 +1,6 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { withDeadline } from "../../core/timeouts.ts";
+import { ClosedError } from "../store/engine.ts";
 import type { EventStore, StoreListener } from "../store/mod.ts";
 import type { Times } from "./cron_expression.ts";
 import { slotDelivery, slotIdOf } from "./slot_event.ts";
@@ -139,7 +140,7 @@ export class Scheduler {
         const fields = { schedule: watched.schedule.name, retryInMs: TAKE_OVER_MS, error };
         writeLog(this.#options.log, "error", "cron schedule failed, to be tried again", fields);
         // The KV is closed, and the worker has ended for the same reason.
-        if (error instanceof Deno.errors.BadResource) return void this.stop();
+        if (error instanceof ClosedError) return void this.stop();
       }
     }
   }

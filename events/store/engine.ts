@@ -386,3 +386,18 @@ export class TooLargeError extends RangeError {
   /** The class's name. */
   override readonly name = "TooLargeError";
 }
+
+/** Thrown once an engine is closed, or what it works with: it will never answer again. */
+export class ClosedError extends Error {
+  /** The class's name. */
+  override readonly name = "ClosedError";
+
+  /**
+   * Creates the error.
+   *
+   * @param cause The error that it was noticed by, if there was one.
+   */
+  constructor(cause?: unknown) {
+    super("The store is closed", { cause });
+  }
+}

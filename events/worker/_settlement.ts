@@ -2,6 +2,7 @@ import type { LogLevel } from "../../core/mod.ts";
 import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
+import { ClosedError } from "../store/engine.ts";
 import { NoTurnError } from "../store/event_store.ts";
 import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
 import type { Wait } from "../store/waits.ts";
@@ -169,7 +170,7 @@ export class Settlement {
         break;
       } catch (error) {
         this.#log.report("error", "event not settled yet", { error });
-        if (error instanceof Deno.errors.BadResource) break;
+        if (error instanceof ClosedError) break;
       }
       await this.#lease.pause(Math.min(pauseMs, longest));
     }

@@ -1,5 +1,6 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { sleep, withDeadline } from "../../core/timeouts.ts";
+import { ClosedError } from "../store/engine.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
 import { unhandledSince } from "../store/record_notes.ts";
@@ -149,7 +150,7 @@ export class Versions {
     try {
       return (await this.#read()).some((note) => mayHandle(note, this.#own, record));
     } catch (error) {
-      if (error instanceof Deno.errors.BadResource) throw error;
+      if (error instanceof ClosedError) throw error;
       writeLog(this.#options.log, "warn", "other processes not known, event put off", {
         eventId: record.id,
         error,
@@ -194,7 +195,7 @@ export class Versions {
       await withDeadline(store.noteProcess(note), CALL_MS);
     } catch (error) {
       // It is written again a minute later, and the one before is kept for longer.
-      if (!this.#isEnded && !(error instanceof Deno.errors.BadResource)) {
+      if (!this.#isEnded && !(error instanceof ClosedError)) {
         writeLog(log, "warn", "process not noted", { error });
       }
     }

@@ -15,6 +15,7 @@ import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
+import { ClosedError } from "../store/engine.ts";
 import type { EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
 import { RENEWAL } from "./_held_lease.ts";
@@ -338,7 +339,7 @@ class StoreWorker implements EventWorker {
       endClaim([]);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
       this.#releaseAll(claiming);
-      if (error instanceof Deno.errors.BadResource) this.#giveUp();
+      if (error instanceof ClosedError) this.#giveUp();
     }
   }
 
@@ -351,7 +352,7 @@ class StoreWorker implements EventWorker {
     }
   }
 
-  /** Ends the loop, since the KV is closed. */
+  /** Ends the loop, since the store is closed. */
   #giveUp(): void {
     this.#stopping = true;
     this.#upkeep.stop();

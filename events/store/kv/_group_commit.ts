@@ -4,7 +4,7 @@ import type { EventRecord } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
 import { ANSWER_TIMEOUT_MS, MAX_WAIT_MS } from "./_concurrency.ts";
 import { refuseMessages } from "./_kv_guard.ts";
-import { readAll } from "./_reads.ts";
+import { asEngineError, readAll } from "./_reads.ts";
 import { hasTooManyChecks, isTooMuch, type SharedEntries, type Write } from "./_write.ts";
 import type { Notifier } from "./notifier.ts";
 
@@ -215,7 +215,7 @@ export class GroupCommit {
       // Effects may have had more than any KV takes.
       if (hasTooManyChecks(error) && !writes[0]?.effects) this.#maxChecks = MAX_CHECKS_REMOTE;
       if (writes.length > 1 && isTooMuch(error)) return await this.#writeLess(writes, error);
-      const reason = hasTooManyChecks(error) ? tooManyChecks(error) : error;
+      const reason = hasTooManyChecks(error) ? tooManyChecks(error) : asEngineError(error);
       for (const { committed } of writes) committed.reject(reason);
     }
   }

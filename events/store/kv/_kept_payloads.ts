@@ -2,6 +2,7 @@ import { writeLog } from "../../../core/mod.ts";
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { LogSink } from "../../../core/mod.ts";
 import { withDeadline } from "../../../core/timeouts.ts";
+import { ClosedError } from "../engine.ts";
 import { type EventRecord, NotKeptError, type PayloadRef } from "../event_record.ts";
 import type { StoreListener } from "../event_store.ts";
 import { isPayloadRef, isTime, shape } from "../record_shape.ts";
@@ -189,7 +190,7 @@ export class KeptPayloads {
       await this.#trimming;
       await this.trim();
     } catch (error) {
-      if (error instanceof Deno.errors.BadResource) return;
+      if (error instanceof ClosedError) return;
       writeLog(this.#parts.log, "warn", "kept payloads not trimmed", { error });
     }
   };

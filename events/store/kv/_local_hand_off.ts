@@ -1,5 +1,6 @@
 import { sleep, withDeadline } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
+import { ClosedError } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { Reservation } from "../event_store.ts";
 import { beginsBatch, isSameLease } from "../claims.ts";
@@ -94,7 +95,7 @@ export class LocalHandOff extends LeasedRecord {
           ? this.#take(record, versionstamp!)
           : this.#reservation.cancel();
       } catch (error) {
-        if (error instanceof Deno.errors.BadResource) break;
+        if (error instanceof ClosedError) break;
       }
     }
     this.#reservation.cancel();

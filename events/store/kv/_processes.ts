@@ -2,7 +2,7 @@ import type { EventOperations } from "../event_operations.ts";
 import { isProcessNote, type ProcessNote } from "../processes.ts";
 import { encodeValue } from "../value_codec.ts";
 import type { StoreParts } from "./_parts.ts";
-import { list, nameIn } from "./_reads.ts";
+import { asEngineError, list, nameIn } from "./_reads.ts";
 
 /**
  * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
@@ -18,7 +18,11 @@ export async function noteProcess(
   const { id, ...value } = note;
   const operation = kv.atomic();
   operation.set(keys.process(id), encodeValue(value), { expireIn: KEPT_MS });
-  await marks.commit(operation, []);
+  try {
+    await marks.commit(operation, []);
+  } catch (error) {
+    throw asEngineError(error);
+  }
 }
 
 /** Deletes the note of a process. */

@@ -1,3 +1,4 @@
+import { ClosedError } from "../engine.ts";
 import { decodeValue } from "../value_codec.ts";
 
 /** The number of keys that `getMany` takes, and reads at once. */
@@ -133,7 +134,7 @@ async function* listReadable(
       }
       return undefined;
     } catch (error) {
-      if (!isForeign(error)) throw error;
+      if (!isForeign(error)) throw asEngineError(error);
     }
     if (last) range = options.reverse ? { ...range, end: last } : { ...range, start: after(last) };
     rest = range;
@@ -163,7 +164,7 @@ async function readStored(kv: Deno.Kv, key: Deno.KvKey): Promise<Entry> {
   try {
     return await kv.get(key);
   } catch (error) {
-    if (!isForeign(error)) throw error;
+    if (!isForeign(error)) throw asEngineError(error);
     return { key, value: undefined, versionstamp: UNKNOWN_VERSION };
   }
 }
@@ -235,11 +236,16 @@ export function isForeign(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("could not deserialize");
 }
 
+/** Makes an error of a KV one that every engine throws, if it says that the KV is closed. */
+export function asEngineError(error: unknown): unknown {
+  return error instanceof Deno.errors.BadResource ? new ClosedError(error) : error;
+}
+
 async function readSome(kv: Deno.Kv, keys: readonly Deno.KvKey[]): Promise<Entry[]> {
   try {
     return await kv.getMany<unknown[]>(keys);
   } catch (error) {
-    if (!isForeign(error)) throw error;
+    if (!isForeign(error)) throw asEngineError(error);
     // One such value makes the whole read fail.
     return await Promise.all(keys.map((key) => readStored(kv, key)));
   }
