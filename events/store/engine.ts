@@ -182,6 +182,8 @@ export interface Change<TTx = unknown> {
 export type Applied =
   | {
     readonly ok: true;
+    /** The version of the cells that were written. */
+    readonly version: Version;
     /** The events of the puts, in their order; null for one that was left out or deleted. */
     readonly written: readonly (Stored | null)[];
     /** The next event of the group that was left, if it is due now. */
