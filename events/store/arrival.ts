@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import { plannedDelay } from "./claims.ts";
@@ -13,8 +14,11 @@ import { type Emission, isReported, OWN } from "./emission.ts";
 import type { EventRecord, PayloadRef } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
-import { MAX_ID_LENGTH } from "./record_shape.ts";
+import { MAX_ID_LENGTH, MAX_ORDERING_KEY_LENGTH } from "./record_shape.ts";
 import { cancelled, released } from "./settlement.ts";
+
+/** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
+const DIGEST_LENGTH = 32;
 
 /** Longest wait for quiet, in quiet times, unless a delivery says otherwise. */
 const MAX_WAITS = 10;
@@ -65,6 +69,26 @@ export function eventIdOf({ intake, deliveryId }: Delivery): string {
  */
 export function inIntake(intake: string | null | undefined, name: string): string {
   return intake == null ? name : `${intake}:${name}`;
+}
+
+/**
+ * Makes an ordering key one that every engine stores as it is. It comes from a payload, so none is refused. A key that
+ * is too long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:
+ * two keys are never one group.
+ *
+ * @param orderingKey The ordering key.
+ * @returns The key, of up to 256 characters.
+ */
+export function cutKey(orderingKey: string): string {
+  if (orderingKey.length <= MAX_ORDERING_KEY_LENGTH && orderingKey.isWellFormed()) {
+    return orderingKey;
+  }
+  // As JSON: that escapes half a pair.
+  const digest = createHash("sha256").update(JSON.stringify(orderingKey)).digest("hex")
+    .slice(0, DIGEST_LENGTH);
+  const beginning = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH - DIGEST_LENGTH - 1)
+    .toWellFormed();
+  return `${beginning}~${digest}`;
 }
 
 /**

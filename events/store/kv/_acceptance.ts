@@ -1,17 +1,23 @@
 import { met } from "../../../core/check_options.ts";
+import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { AcceptResult, EventStore } from "../event_store.ts";
-import { accepted, checkReplayWindow, eventIdOf, redelivered, replayed } from "../arrival.ts";
+import {
+  accepted,
+  checkReplayWindow,
+  cutKey,
+  eventIdOf,
+  redelivered,
+  replayed,
+} from "../arrival.ts";
 import { joined } from "../claims.ts";
 import { isEventId, isTime, wrongMemberOf } from "../record_shape.ts";
 import { encodeValue } from "../value_codec.ts";
 import { removeOld } from "./_apply.ts";
-import { CLOCK_SLACK_MS } from "./_concurrency.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { type Found, type Known, lookUp, UndecodableError } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsOneCommit, newPayloadRef, withUpload } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";

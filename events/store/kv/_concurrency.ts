@@ -7,9 +7,6 @@ export const ANSWER_TIMEOUT_MS = 5_000;
 /** Longest time that a delivery waits for its turn. By then its sender has been answered 503, and sends it again. */
 export const MAX_WAIT_MS = 4_500;
 
-/** The time by which the clocks of two machines may differ: chosen. */
-export const CLOCK_SLACK_MS = 1_000;
-
 /**
  * The time for which others are held off by a change that they have overtaken. Over a remote KV, leaving a group
  * takes four answers and joining two: while others joined without a pause, no event ever left.
@@ -105,37 +102,6 @@ async function turnOf(
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
-  }
-}
-
-/** Runs tasks, up to a number of them at a time. */
-export class Pool {
-  readonly #size: number;
-  readonly #running = new Set<Promise<void>>();
-  #failure: { readonly reason: unknown } | undefined;
-
-  constructor(size: number) {
-    this.#size = size;
-  }
-
-  /** Starts a task as soon as there is room. Rejects once a task has failed. */
-  async add(task: () => Promise<void>): Promise<void> {
-    while (this.#running.size >= this.#size) await Promise.race(this.#running);
-    this.#throwIfFailed();
-    const running = task()
-      .catch((reason) => void (this.#failure ??= { reason }))
-      .finally(() => this.#running.delete(running));
-    this.#running.add(running);
-  }
-
-  /** Waits for the running tasks. Rejects if a task has failed. */
-  async done(): Promise<void> {
-    await Promise.all(this.#running);
-    this.#throwIfFailed();
-  }
-
-  #throwIfFailed(): void {
-    if (this.#failure) throw this.#failure.reason;
   }
 }
 

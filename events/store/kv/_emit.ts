@@ -11,11 +11,10 @@ import {
 } from "../emission.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { AcceptResult, EventStore, NoteOptions } from "../event_store.ts";
-import { emitted, inIntake } from "../arrival.ts";
+import { cutKey, emitted, inIntake } from "../arrival.ts";
 import { isText, isTime, shape } from "../record_shape.ts";
 import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import { lookUp, MARK, refOf, type StoreKeys } from "./_layout.ts";
-import { cutKey } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { inRecord, newPayloadRef } from "./_payload.ts";
 import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";

@@ -8,10 +8,10 @@ import {
   checkTexts,
   met,
 } from "../../../core/check_options.ts";
+import { cutKey } from "../arrival.ts";
 import type { BulkOptions, EventFilter } from "../event_operations.ts";
 import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
 import { isOneOf, isText, OUTCOMES } from "../record_shape.ts";
-import { cutKey } from "./_ordering_groups.ts";
 
 /** The form that a value must have, in words, and a check for it. */
 type Form = readonly [what: string, check: (value: unknown) => boolean];

@@ -1,13 +1,13 @@
 import { writeLog } from "../../../core/mod.ts";
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { LogSink } from "../../../core/mod.ts";
+import { Pool } from "../../../core/pool.ts";
 import { withDeadline } from "../../../core/timeouts.ts";
 import { ClosedError } from "../engine.ts";
 import { type EventRecord, NotKeptError, type PayloadRef } from "../event_record.ts";
 import type { StoreListener } from "../event_store.ts";
 import { isPayloadRef, isTime, shape } from "../record_shape.ts";
 import type { KeepPayloads } from "./keep_payloads.ts";
-import { Pool } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { deleteChunks, readPayload, unpack } from "./_payload.ts";

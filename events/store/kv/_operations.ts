@@ -1,4 +1,5 @@
 import { checkInteger, checkObject, met } from "../../../core/check_options.ts";
+import { Pool } from "../../../core/pool.ts";
 import type {
   BulkOptions,
   BulkResult,
@@ -15,7 +16,6 @@ import { cancelled, cancelledAlone } from "../settlement.ts";
 import { wakeOf } from "../waits.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
 import { firstOf } from "./_batches.ts";
-import { Pool } from "./_concurrency.ts";
 import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import { restoreEvent } from "./_import.ts";
 import type { GroupIntake } from "./_group_intake.ts";

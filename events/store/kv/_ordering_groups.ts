@@ -17,19 +17,12 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
 import { writeLog } from "../../../core/mod.ts";
+import { Pool } from "../../../core/pool.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
-import {
-  isCount,
-  isEventRef,
-  isTime,
-  MAX_ORDERING_KEY_LENGTH,
-  orNone,
-  shape,
-} from "../record_shape.ts";
+import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
-import { HOLD_MS, Pool, unlessHeld } from "./_concurrency.ts";
+import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
 import {
@@ -43,9 +36,6 @@ import {
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
-
-/** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
-const DIGEST_LENGTH = 32;
 
 /**
  * Delay of an event whose record cannot be read: another version that runs beside this one finds it then.
@@ -484,23 +474,6 @@ function setGroup(
   if (size <= 0) return void write.delete(keys.group(key));
   const record: GroupRecord = { next, size, joinedAt, heldUntil };
   write.set(keys.group(key), encodeValue(record));
-}
-
-/**
- * Makes an ordering key one that a KV stores as it is. It comes from a payload, so none is refused. A key that is too
- * long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:
- * two keys are never one group.
- */
-export function cutKey(orderingKey: string): string {
-  if (orderingKey.length <= MAX_ORDERING_KEY_LENGTH && orderingKey.isWellFormed()) {
-    return orderingKey;
-  }
-  // As JSON: that escapes half a pair.
-  const digest = createHash("sha256").update(JSON.stringify(orderingKey)).digest("hex")
-    .slice(0, DIGEST_LENGTH);
-  const beginning = orderingKey.slice(0, MAX_ORDERING_KEY_LENGTH - DIGEST_LENGTH - 1)
-    .toWellFormed();
-  return `${beginning}~${digest}`;
 }
 
 /** Parses a group. Throws if it cannot be decoded. */

@@ -1,6 +1,6 @@
 import { plannedDelay, rescheduled } from "../claims.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
-import { CLOCK_SLACK_MS } from "./_concurrency.ts";
+import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
 import type { StoreParts } from "./_parts.ts";
 import type { Known } from "./_layout.ts";
 import { deferEntry, type Due, dueOf, isAtEntry, readDue, type Schedule } from "./_schedule.ts";

@@ -14,6 +14,7 @@
  */
 import { checkOptions, checkString, checkTexts, met } from "../../../core/check_options.ts";
 import { writeLog } from "../../../core/mod.ts";
+import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
 import type { EndedWait, EventRecord, EventRef } from "../event_record.ts";
 import type { EventOperations } from "../event_operations.ts";
 import type { Lease } from "../event_store.ts";
@@ -22,7 +23,6 @@ import { checkRoomFor, isCancelRequested, waited } from "../record_notes.ts";
 import { parked, released, unparked } from "../settlement.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "../waits.ts";
 import { applyChange, type ChangeOptions, isChanged } from "./_apply.ts";
-import { CLOCK_SLACK_MS } from "./_concurrency.ts";
 import { MARK, readRecord, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";

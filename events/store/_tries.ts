@@ -1,0 +1,47 @@
+import { sleep } from "../../core/timeouts.ts";
+
+/** Time during which a change is tried again: the sender of a webhook has to be answered within 10 s. */
+const TRY_MS = 4_500;
+
+/** The longest pause between tries. */
+const MAX_PAUSE_MS = 50;
+
+/**
+ * Tries again while others change what a change depends on. The pauses grow and are random: without them, a
+ * change that takes more steps than the others would lose each time.
+ *
+ * @param attempt Makes a try, and gets whether it is the first; undefined if others were faster.
+ * @returns The result of the try that succeeded.
+ * @throws {Error} If none succeeds in time.
+ */
+export async function untilDone<T>(
+  attempt: (isFirst: boolean) => Promise<T | undefined>,
+): Promise<T> {
+  const tries = new Tries();
+  for (;; await tries.next()) {
+    const result = await attempt(tries.isFirst);
+    if (result !== undefined) return result;
+  }
+}
+
+/** The tries of a change, see {@linkcode untilDone}. */
+export class Tries {
+  /** True until the first one has failed. */
+  isFirst = true;
+  #start = 0;
+  #pauseMs = 0;
+
+  /** Waits until the next try. Throws if they have taken too long. */
+  async next(): Promise<void> {
+    // The first one costs no look at the clock: nearly all changes need no other.
+    if (this.isFirst) this.#start = performance.now();
+    this.isFirst = false;
+    if (performance.now() - this.#start > TRY_MS) {
+      throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
+    }
+    const pauseMs = this.#pauseMs * Math.random();
+    this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs + 1);
+    // Retry once at once: the first try may have used old data.
+    if (pauseMs > 0) await sleep(pauseMs);
+  }
+}
