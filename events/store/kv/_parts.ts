@@ -11,6 +11,8 @@ import type { Notifier } from "./notifier.ts";
 export interface StoreParts {
   /** The KV. */
   readonly kv: Deno.Kv;
+  /** The view of it that handlers, routes and resources read with. */
+  readonly reader: Deno.Kv;
   /** The keys below the store's namespace. */
   readonly keys: StoreKeys;
   /** The commits of single operations, whose outcome is told truly. */
