@@ -7,6 +7,7 @@ import { KeptPayloads } from "./_kept_payloads.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { storeKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
+import { Uploads } from "./_payload.ts";
 import { SharedEntries } from "./_write.ts";
 import { DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
@@ -45,6 +46,7 @@ export async function openParts(kv: Deno.Kv, options: EventStoreOptions): Promis
     locks: new KeyedLock(),
     local,
     listeners: listenersOf(own, namespace),
+    uploads: new Uploads(),
     kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
     retentionMs,
     log,

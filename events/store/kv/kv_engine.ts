@@ -2,19 +2,13 @@ import type { Engine } from "../engine.ts";
 import type { EventStoreOptions } from "../event_store.ts";
 import { applying } from "./_apply_change.ts";
 import { readingCells } from "./_cells.ts";
+import { readingOf } from "./_engine_reads.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
-import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
 
 /** The engine of a Deno KV. */
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
-
-/** The part of it that is written. */
-type Written = Pick<
-  KvEngine,
-  "name" | "limits" | "reader" | "place" | "now" | "apply" | "cells" | "list" | "close"
->;
 
 /** Options of {@linkcode openKvEngine}. */
 export type KvEngineOptions = Omit<EventStoreOptions, "keepPayloads">;
@@ -37,15 +31,12 @@ export async function openKvEngine(
 
 /** Makes the engine of the parts of a store. */
 export function kvEngineOf(parts: StoreParts, joins: GroupIntake): KvEngine {
-  const engine: Written = {
-    name: "kv",
-    limits: { payloadBytes: MAX_PAYLOAD_BYTES, bodyBytes: 780_000, together: () => 1 },
-    reader: parts.reader,
-    place: parts.listeners,
-    now: () => Date.now(),
-    ...applying(parts, joins),
+  const { limits, ...reading } = readingOf(parts);
+  return {
+    ...reading,
     ...readingCells(parts),
+    ...applying(parts, joins),
+    limits: { ...limits, together: () => 1 },
     close: () => Promise.resolve(),
   };
-  return engine as KvEngine;
 }

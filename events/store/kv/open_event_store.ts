@@ -59,27 +59,26 @@ export async function openEventStore(
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
   const parts = await openParts(kv, options);
-  const { reader, local, listeners, log } = parts;
+  const { local, listeners, log } = parts;
   const joins = new GroupIntake(parts);
   const engine = kvEngineOf(parts, joins);
   const core = { engine, local, listeners, retentionMs, keepPayloads, log };
-  return storeOf(reader, parts, joins, core);
+  return storeOf(parts, joins, core);
 }
 
 /** Makes the store; its users get their own view of the KV. */
 function storeOf(
-  view: Deno.Kv,
   parts: StoreParts,
   joins: GroupIntake,
   core: StoreCore<Deno.AtomicOperation>,
 ): EventStore {
-  const { notifier, retentionMs, local, listeners } = parts;
+  const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts, joins);
   const claims = new Claims(parts, joins, schedule);
   const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
-    kv: view,
+    kv: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
