@@ -131,7 +131,7 @@ export function removeOld(
   after: EventRecord,
   body?: Uint8Array<ArrayBuffer>,
 ): void {
-  if (before.sharedEntry) write.leaving = before;
+  if (before.sharedEntry) write.leave(before);
   deleteDue(write, keys, before);
   const isMoved = before.receivedAt !== after.receivedAt;
   if (isMoved) write.delete(keys.event(before));

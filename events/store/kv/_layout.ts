@@ -15,7 +15,7 @@ export const DAY_MS = 86_400_000;
  * Time beyond the retention for which an id is kept if its event was leased in the commit that stored it.
  * Nearly all of these events are settled at once, and the entry need not be written a second time.
  */
-const MARGIN_MS = 2 * DAY_MS;
+export const MARGIN_MS = 2 * DAY_MS;
 
 /** Value of keys that only have to be there. */
 export const MARK: Uint8Array<ArrayBuffer> = encodeValue(true);

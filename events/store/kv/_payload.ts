@@ -5,6 +5,7 @@ import type { KeyedLock } from "./_concurrency.ts";
 import { type Mutations, readRecord, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
 import { list, type ReadKeys } from "./_reads.ts";
+import type { WriteCheck } from "./_write.ts";
 
 /** A KV value holds 65,536 bytes. */
 const CHUNK_BYTES = 65_000;
@@ -34,7 +35,7 @@ interface UploadParts {
 
 /** A write, or a commit, that can check versions. */
 interface CheckedMutations extends Mutations {
-  check(check: Deno.AtomicCheck): unknown;
+  check(check: WriteCheck): unknown;
 }
 
 /** The mark of a payload that is still being written. */
@@ -65,7 +66,7 @@ export class Uploads {
   take(write: CheckedMutations, { id }: Pick<PayloadRef, "id">): boolean {
     const mark = this.#marks.get(id);
     if (!mark) return false;
-    write.check(mark);
+    write.check({ ...mark, why: "upload" });
     write.delete(mark.key);
     return true;
   }
@@ -96,9 +97,14 @@ export function chunksOf(size: number): number {
 /** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
 const RECORD_BYTES = 32_768;
 
+/** Checks whether a payload is small enough for the record of its event. */
+export function fitsRecord({ size }: PayloadRef): boolean {
+  return size <= RECORD_BYTES;
+}
+
 /** Puts a payload that is about to be written into the record of its event, if it is small. */
 export function inRecord(ref: PayloadRef): PayloadRef {
-  return ref.size <= RECORD_BYTES ? { ...ref, chunks: 0 } : ref;
+  return fitsRecord(ref) ? { ...ref, chunks: 0 } : ref;
 }
 
 /** Checks whether a payload fits into the commit that makes its event visible. */
@@ -260,6 +266,8 @@ export async function loadPayload(
   const { record, body } = await readRecord(kv, keys.event(of));
   if (body) return body;
   if (record?.payload?.chunks) return await readPayload(kv, keys, record.payload);
+  // It was taken out of the record to be kept when its event was done.
+  if (record?.state === "done") return await readPayload(kv, keys, { ...ref, chunks: 1 });
   throw new Error(`Cannot read the payload: the record of event ${of.id} does not hold it`);
 }
 

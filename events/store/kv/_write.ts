@@ -1,6 +1,7 @@
 import { TRY_MS } from "../../../core/kv_commits.ts";
 import { sleep } from "../../../core/timeouts.ts";
-import type { EventRecord } from "../event_record.ts";
+import type { Applied } from "../engine.ts";
+import type { EventRecord, EventRef } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
 import { leased, type LeaseRequest } from "../claims.ts";
 import { encodeValue } from "../value_codec.ts";
@@ -29,6 +30,35 @@ interface Mutation {
   readonly deletes: boolean;
 }
 
+/** The reason for which a change is refused. */
+type Reason = Extract<Applied, { readonly ok: false }>["why"];
+
+/** A check of a write. */
+export interface WriteCheck extends Deno.AtomicCheck {
+  /**
+   * What it means if the check does not hold: the change is refused for this reason, or the upload of a payload was
+   * deleted. Without it others were faster, and the write is made anew.
+   */
+  readonly why?: Reason | "upload" | undefined;
+}
+
+/** An event whose record is made when its commit begins: it depends on the time, and on the events beside it. */
+export interface LateRecord {
+  /** What leads to the record. */
+  readonly record: EventRef;
+  /**
+   * Makes the record.
+   *
+   * @param now The time, milliseconds since the epoch.
+   * @returns The length of its lease, in milliseconds, if it may share its schedule entry with others.
+   */
+  begin(now: number): number | undefined;
+  /** Gives it a schedule entry that it shares. */
+  share(entry: string): void;
+  /** Adds writing it to a commit. */
+  addTo(commit: Mutations): void;
+}
+
 /**
  * A write: the checks and mutations of one change of a store, until they become part of a commit. It
  * checks every key that another change may write. So if a group commit fails, each write can be judged by
@@ -36,7 +66,7 @@ interface Mutation {
  */
 export class Write implements Mutations {
   /** The versions that keys must have. */
-  readonly checks: Deno.AtomicCheck[] = [];
+  readonly checks: WriteCheck[] = [];
   /** A handler's mutations: such a write has a commit of its own. */
   effects: CommitEffects | undefined;
   /** Set if it stores a delivery. */
@@ -46,9 +76,9 @@ export class Write implements Mutations {
   /** Set if it stores emitted events that are due. */
   emitsDue = false;
   /** An event that is leased in the commit. */
-  leased: LeasedRecord | undefined;
-  /** The record of an event, before the change, that leaves its shared schedule entry. */
-  leaving: EventRecord | undefined;
+  leased: LateRecord | undefined;
+  /** The records of events, before the change, that leave their shared schedule entries. */
+  leaving: EventRecord[] | undefined;
   /** Approximate size in a commit, in bytes. */
   bytes = 0;
   /** The time at which it began to wait for its commit, by the monotonic clock. */
@@ -63,14 +93,14 @@ export class Write implements Mutations {
   }
 
   /** Adds an event that is leased in the commit. */
-  lease(leased: LeasedRecord, payloadBytes: number): this {
+  lease(leased: LateRecord, payloadBytes: number): this {
     this.leased = leased;
     this.bytes += payloadBytes + LEASED_BYTES;
     return this;
   }
 
   /** Adds a check: the key must have this version. */
-  check(check: Deno.AtomicCheck): this {
+  check(check: WriteCheck): this {
     this.checks.push(check);
     return this;
   }
@@ -99,13 +129,19 @@ export class Write implements Mutations {
     return this;
   }
 
+  /** Notes that an event leaves its shared schedule entry. */
+  leave(record: EventRecord): void {
+    if (this.leaving) this.leaving.push(record);
+    else this.leaving = [record];
+  }
+
   /** Adds the checks and mutations of another write that has neither effects nor a leased event. */
   include(other: Write): this {
     this.checks.push(...other.checks);
     this.#mutations.push(...other.#mutations);
     this.bytes += other.bytes;
     this.isIntake ||= other.isIntake;
-    this.leaving ??= other.leaving;
+    if (other.leaving) { for (const record of other.leaving) this.leave(record); }
     return this;
   }
 
@@ -127,13 +163,14 @@ export class Write implements Mutations {
  * An event that is leased in the commit that writes it. Its record depends on the time of the commit, and
  * on the events beside it.
  */
-export class LeasedRecord {
+export class LeasedRecord implements LateRecord {
   /** The length of the lease, in milliseconds. */
   readonly leaseMs: number;
   readonly #parts: RecordParts;
   readonly #unleased: EventRecord;
   readonly #request: LeaseRequest;
   #record: EventRecord | undefined;
+  #now = 0;
 
   constructor(parts: RecordParts, record: EventRecord, request: LeaseRequest) {
     this.leaseMs = request.leaseMs;
@@ -147,9 +184,14 @@ export class LeasedRecord {
     return this.#record ??= leased(this.#unleased, this.#request, Date.now());
   }
 
-  /** Leases it from a time on, with a schedule entry of its own or a shared one. */
-  lease(now: number, sharedEntry?: string): void {
-    this.#record = leased(this.#unleased, this.#request, now, sharedEntry);
+  begin(now: number): number {
+    this.#now = now;
+    this.#record = leased(this.#unleased, this.#request, now);
+    return this.leaseMs;
+  }
+
+  share(entry: string): void {
+    this.#record = leased(this.#unleased, this.#request, this.#now, entry);
   }
 
   /** Adds writing it to a commit, with its entry in the schedule unless it shares one. */
@@ -215,25 +257,27 @@ export class SharedEntries {
   }
 
   /**
-   * Leases events from now on and adds the entry that they share to a commit, if there are several.
+   * Makes the records of events, leased from now on, and adds the entry that they share to a commit, if there are
+   * several.
    *
    * @param commit The commit.
    * @param events The events.
    * @returns The entry's id; undefined if each event has its own.
    */
-  open(commit: Mutations, events: readonly LeasedRecord[]): string | undefined {
-    const [first] = events;
-    if (!first) return undefined;
+  open(commit: Mutations, events: readonly LateRecord[]): string | undefined {
+    if (events.length === 0) return undefined;
     const now = Date.now();
-    const { leaseMs } = first;
-    const share = events.length > 1 && events.every((each) => each.leaseMs === leaseMs);
-    const id = share ? crypto.randomUUID() : undefined;
-    for (const each of events) each.lease(now, id);
-    if (id === undefined) return undefined;
-    const refs = events.map(({ record: { id, receivedAt } }) => ({ id, receivedAt }));
+    const lengths = events.map((each) => each.begin(now));
+    const sharing = events.filter((_, i) => lengths[i] !== undefined);
+    const leaseMs = lengths.find((ms) => ms !== undefined);
+    const isSame = lengths.every((ms) => ms === undefined || ms === leaseMs);
+    if (leaseMs === undefined || !isSame || sharing.length < 2) return undefined;
+    const id = crypto.randomUUID();
+    for (const each of sharing) each.share(id);
+    const refs = sharing.map(({ record: { id, receivedAt } }) => ({ id, receivedAt }));
     const entry: SharedEntry = { events: refs, delayMs: leaseMs };
     commit.set(this.#keys.due(now + leaseMs, id), encodeValue(entry));
-    this.#left.set(id, events.length);
+    this.#left.set(id, sharing.length);
     return id;
   }
 

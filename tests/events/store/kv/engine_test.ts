@@ -1,5 +1,19 @@
-import { assertEquals } from "@std/assert";
-import type { Applied, CellChange, Change } from "../../../../events/store/engine.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { accepted, redelivered, replayed } from "../../../../events/store/arrival.ts";
+import { leased } from "../../../../events/store/claims.ts";
+import {
+  type Applied,
+  type CellChange,
+  type Change,
+  type Put,
+  type Stored,
+  TooLargeError,
+  type Unreadable,
+} from "../../../../events/store/engine.ts";
+import type { EventRecord } from "../../../../events/store/event_record.ts";
+import { buried, completed } from "../../../../events/store/settlement.ts";
+import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { delivery } from "../_events.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
 /** An engine on a KV of its own. */
@@ -11,6 +25,66 @@ async function openEngine(): Promise<Disposable & { engine: KvEngine; kv: Deno.K
 
 function work(change: Omit<Change<Deno.AtomicOperation>, "urgency">) {
   return { ...change, urgency: "work" } as const;
+}
+
+type Opened = Awaited<ReturnType<typeof openEngine>>;
+
+const REQUEST = { owner: "w", leaseMs: 30_000 };
+
+/** Makes the record of a new event, and its payload. */
+function newEvent(id: string, bytes = 10) {
+  const body = new Uint8Array(bytes).fill(7);
+  const payload = {
+    id: `${Date.now().toString(36)}-${crypto.randomUUID()}`,
+    chunks: 1,
+    size: bytes,
+  };
+  return { body, record: accepted(delivery(id), id, payload, Date.now()) };
+}
+
+/** Makes the put of a new event, leased in the commit that stores it if wanted. */
+function newPut(id: string, { isLeased = false, bytes = 10 } = {}): Put {
+  const { body, record } = newEvent(id, bytes);
+  return {
+    before: { id, must: "absent" },
+    after: ({ now }) => isLeased ? leased(record, REQUEST, now) : record,
+    body,
+  };
+}
+
+/** Applies a change that must be made, and returns the first event that it has written. */
+async function write({ engine }: Opened, ...puts: Put[]): Promise<Stored> {
+  const applied = await engine.apply({ puts, urgency: "intake" });
+  assert(applied.ok);
+  return applied.written[0]!;
+}
+
+/** Changes an event. */
+function change(
+  { engine }: Opened,
+  before: Stored,
+  after: ((record: EventRecord, now: number) => EventRecord) | null,
+  rest: Omit<Change<Deno.AtomicOperation>, "puts" | "urgency"> & Partial<Put> = {},
+): Promise<Applied> {
+  const put = { before, after: after && (({ now }: { now: number }) => after(before.record, now)) };
+  return engine.apply(work({ ...rest, puts: [{ ...rest, ...put } as Put] }));
+}
+
+/** Leaves out what is not stored of an event, and its payload. */
+function plain(event: Stored | Unreadable | null | undefined) {
+  return JSON.parse(JSON.stringify({ ...event, body: undefined }));
+}
+
+async function keysIn({ kv }: Opened): Promise<string[]> {
+  const keys = [];
+  for await (const { key: [, ...rest] } of kv.list({ prefix: [] })) {
+    if (rest[0] !== "commit" && rest[0] !== "notifier") keys.push(rest.join("/"));
+  }
+  return keys;
+}
+
+async function readDue({ engine }: Opened, until = Date.now()) {
+  return (await engine.due({ until, limit: 10 })).events;
 }
 
 function setCells({ engine }: { engine: KvEngine }, ...cells: CellChange[]): Promise<Applied> {
@@ -70,4 +144,245 @@ Deno.test("cells are listed in the order of their keys", async () => {
   assertEquals(await listed({ from: ["kept", 2], before: ["kept", 20] }), [2, 10]);
   assertEquals(await listed({ before: ["kept", 10, "id"], isReverse: true }), [2, 1]);
   assertEquals(await listed({ from: ["kept", 10], atOnce: 1 }), [10, 20]);
+});
+
+Deno.test("a new event is found by its id and when it is due, with its payload", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a"));
+  const [found] = await opened.engine.get(["a"]);
+  assertEquals(plain(found), plain(stored));
+  const [due] = await readDue(opened);
+  assertEquals([due!.id, due!.isOwn, due!.event], ["a", true, found]);
+  const payload = await opened.engine.payload(stored.record.payload!, stored.record);
+  assertEquals(payload, new Uint8Array(10).fill(7));
+});
+
+Deno.test("a new event is refused if its id is known, and the other event is returned", async () => {
+  using opened = await openEngine();
+  const found = await write(opened, newPut("a"));
+  const other = { key: ["cron", "x"], after: 1 } as const;
+  const refused = await opened.engine.apply(work({ puts: [newPut("a")], cells: [other] }));
+  assertEquals(refused.ok || [refused.why, plain(refused.found)], ["id", plain(found)]);
+  assertEquals((await opened.engine.cells([other.key]))[0]!.value, null);
+});
+
+Deno.test("of new events with the same id that come together one is stored", async () => {
+  using opened = await openEngine();
+  const applied = await Promise.all(
+    ["a", "b", "a"].map((id) =>
+      opened.engine.apply({ puts: [newPut(id, { isLeased: true })], urgency: "intake" })
+    ),
+  );
+  assertEquals(applied.map(({ ok }) => ok), [true, true, false]);
+});
+
+Deno.test("an id whose event is gone is free", async () => {
+  using opened = await openEngine();
+  const { record } = await write(opened, newPut("a"));
+  await opened.kv.delete(["events", "event", record.receivedAt, "a"]);
+  await write(opened, newPut("a"));
+  assertEquals((await opened.engine.get(["a"])).length, 1);
+});
+
+Deno.test("an event from another store is refused if its record is here, although its id is forgotten", async () => {
+  using opened = await openEngine();
+  const { record } = await write(opened, newPut("a"));
+  await opened.kv.delete(["events", "id", "a"]);
+  const again: Put = { before: { id: "a", must: "absent" }, after: () => record };
+  const later = { ...again, after: () => ({ ...record, receivedAt: record.receivedAt - 5 }) };
+  const refused = await opened.engine.apply(work({ puts: [again] }));
+  assertEquals(refused.ok || [refused.why, refused.found?.version.length], ["id", 20]);
+  assert((await opened.engine.apply(work({ puts: [later] }))).ok);
+});
+
+Deno.test("a change is refused if the event has another version, which is returned", async () => {
+  using opened = await openEngine();
+  const first = await write(opened, newPut("a"));
+  const made = await change(opened, first, (record, now) => leased(record, REQUEST, now));
+  const refused = await change(opened, first, (record, now) => buried(record, "no", now));
+  const found = made.ok && plain(made.written[0]);
+  assertEquals(refused.ok || [refused.why, plain(refused.found)], ["event", found]);
+});
+
+Deno.test("events that are leased in one commit share a schedule entry until they change", async () => {
+  using opened = await openEngine();
+  const puts = ["a", "b"].map((id) => newPut(id, { isLeased: true }));
+  const [a, b] = await Promise.all(puts.map((put) => write(opened, put)));
+  assertEquals(await keysIn(opened).then((keys) => keys.filter((key) => /^due/.test(key))), [
+    `due/${a!.record.dueAt}/${a!.record.sharedEntry}`,
+  ]);
+  assertEquals([a!.record.payload!.chunks, b!.version], [0, a!.version]);
+  const settled = await Promise.all([a!, b!].map((each) => change(opened, each, completed)));
+  assertEquals(settled.map(({ ok }) => ok), [true, true]);
+  await opened.engine.apply(work({ cells: [{ key: ["x"], after: 1 }] }));
+  const left = await keysIn(opened);
+  assertEquals(left.filter((key) => /^(due|payload)/.test(key)), []);
+});
+
+Deno.test("a payload is taken out of its record when the event is changed", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a", { isLeased: true }));
+  const { record, version } = stored;
+  const renewed = (record: EventRecord) => ({ ...record, requestId: "renewed" });
+  // Also if the caller has forgotten the payload.
+  const made = await change(opened, { record, version }, renewed);
+  assert(made.ok);
+  assertEquals(made.written[0]!.record.payload!.chunks, 1);
+  assertEquals((await opened.engine.payload(record.payload!, record)).byteLength, 10);
+});
+
+Deno.test("a deleted event leaves nothing behind, in whichever state it was", async () => {
+  using opened = await openEngine();
+  const lease = (record: EventRecord, now: number) => leased(record, REQUEST, now);
+  const done = await write(opened, newPut("done", { isLeased: true }));
+  const settled = await change(opened, done, completed);
+  const dead = await change(
+    opened,
+    await write(opened, newPut("dead", { bytes: 200_000 })),
+    (record, now) => buried(record, "no", now),
+  );
+  const running = await change(opened, await write(opened, newPut("running")), lease);
+  const queued = await write(opened, newPut("queued", { bytes: 100_000 }));
+  for (const made of [settled, dead, running]) {
+    assert(made.ok);
+    assert((await change(opened, made.written[0]!, null)).ok);
+  }
+  const deleted = await change(opened, queued, null);
+  assertEquals(deleted.ok && deleted.written, [null]);
+  assertEquals(await keysIn(opened), []);
+});
+
+Deno.test("an unreadable event is deleted with what is left of it", async () => {
+  using opened = await openEngine();
+  const { record } = await write(opened, newPut("a", { bytes: 100_000 }));
+  const key = ["events", "event", record.receivedAt, "a"];
+  const { value } = await opened.kv.get<Uint8Array>(key);
+  const text = new TextDecoder("latin1").decode(value!).replace('"queued"', '"weirdo"');
+  await opened.kv.set(key, Uint8Array.from(text, (char) => char.charCodeAt(0)));
+  const [before] = await opened.engine.get(["a"]);
+  assertEquals(before!.record, undefined);
+  assert((await opened.engine.apply(work({ puts: [{ before: before!, after: null }] }))).ok);
+  // Its schedule entry is not known, and is taken off once it is due.
+  assertEquals(await keysIn(opened), [`due/${record.dueAt}/a`]);
+});
+
+Deno.test("a dead event is replaced by a delivery, and a done one is put back with a payload", async () => {
+  using opened = await openEngine();
+  const first = await write(opened, newPut("a", { bytes: 100_000 }));
+  const dead = await change(opened, first, (record, now) => buried(record, "no", now));
+  assert(dead.ok);
+  const { record, body } = newEvent("a");
+  const fresh = { ...record, receivedAt: record.receivedAt + 1 };
+  const again = await change(opened, dead.written[0]!, (before) => redelivered(fresh, before), {
+    body,
+  });
+  assert(again.ok);
+  const keep = again.written[0]!.record.payload!;
+  const done = await change(opened, again.written[0]!, completed, { keeps: keep });
+  assert(done.ok);
+  assertEquals((await keysIn(opened)).filter((key) => /^payload/.test(key)).length, 1);
+  const back = await change(opened, done.written[0]!, (before, now) => replayed(before, now, keep));
+  assert(back.ok);
+  assert((await change(opened, back.written[0]!, null)).ok);
+  assertEquals(await keysIn(opened), []);
+});
+
+Deno.test("a settled event is not opened again if its id is another's by now", async () => {
+  using opened = await openEngine();
+  const done = await change(opened, await write(opened, newPut("a")), completed);
+  assert(done.ok);
+  await opened.kv.delete(["events", "id", "a"]);
+  const later = newEvent("a");
+  const receivedAt = later.record.receivedAt + 1;
+  const other = { ...newPut("a"), after: () => ({ ...later.record, receivedAt }) };
+  const { version } = await write(opened, other);
+  const refused = await change(
+    opened,
+    done.written[0]!,
+    (record, now) => replayed(record, now, null),
+  );
+  assertEquals(refused.ok || [refused.why, refused.found?.version], ["id", version]);
+});
+
+Deno.test("a payload that was in its record is kept in a part of its own", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a", { isLeased: true }));
+  const keeps = stored.record.payload!;
+  assertEquals(keeps.chunks, 0);
+  const done = await change(opened, stored, completed, { keeps });
+  assert(done.ok);
+  const [{ record }] = done.written as [Stored];
+  assertEquals((await opened.engine.payload(keeps, record)).byteLength, 10);
+  await opened.engine.apply(work({ drops: [keeps] }));
+  await assertRejects(() => opened.engine.payload(keeps, record));
+});
+
+Deno.test("effects are in the commit, and a change is refused if they throw", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a"));
+  const error = new Error("no");
+  const effects = () => {
+    throw error;
+  };
+  assertEquals(await change(opened, stored, completed, { effects }), {
+    ok: false,
+    why: "effects",
+    error,
+  });
+  const key = ["mine"];
+  assert((await change(opened, stored, completed, { effects: (tx) => tx.set(key, 1) })).ok);
+  assertEquals((await opened.kv.get(key)).value, 1);
+});
+
+Deno.test("a change is refused if a check among its effects does not hold, or they change keys of the store", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a"));
+  const check = { key: ["mine"], versionstamp: "0".repeat(20) };
+  for (
+    const effects of [
+      (tx: Deno.AtomicOperation) => tx.check(check),
+      (tx: Deno.AtomicOperation) => tx.set(["events", "x"], 1),
+      (tx: Deno.AtomicOperation) => tx.sum(["text"], 1n),
+    ]
+  ) {
+    await opened.kv.set(["text"], "text");
+    const refused = await change(opened, stored, completed, { effects });
+    assertEquals(refused.ok || refused.why, "effects");
+  }
+});
+
+Deno.test("a change that is too large is told from others", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a"));
+  const large = (record: EventRecord) => ({ ...record, requestId: "x".repeat(70_000) });
+  await assertRejects(() => change(opened, stored, large), TooLargeError, "too large");
+});
+
+Deno.test("a change is refused if an event that must be unchanged was changed", async () => {
+  using opened = await openEngine();
+  const [a, b] = [await write(opened, newPut("a")), await write(opened, newPut("b"))];
+  assert((await change(opened, a, completed, { unchanged: [b] })).ok);
+  const refused = await change(opened, b, completed, { unchanged: [a] });
+  assertEquals(refused.ok || [refused.why, refused.found?.record?.state], ["event", "done"]);
+});
+
+Deno.test("what has led to an event goes with its change", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("a"));
+  const { receivedAt } = stored.record;
+  const stray = { receivedAt, group: null, delayMs: 0 };
+  await opened.kv.set(["events", "due", 5, "a"], encodeValue(stray));
+  const [via] = await readDue(opened);
+  assertEquals([via!.at, via!.isOwn], [5, false]);
+  assert((await change(opened, stored, completed, { via })).ok);
+  assertEquals(await readDue(opened), []);
+});
+
+Deno.test("many events are put by one change", async () => {
+  using opened = await openEngine();
+  const ids = Array.from({ length: 200 }, (_, i) => `a${i}`);
+  const puts = ids.map((id): Put => ({ ...newPut(id), before: { id, must: "free" } }));
+  const applied = await opened.engine.apply(work({ puts }));
+  assertEquals(applied.ok && applied.written.map((event) => event!.record.id), ids);
+  assertEquals((await keysIn(opened)).length, 600);
 });

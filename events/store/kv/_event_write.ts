@@ -1,0 +1,341 @@
+import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
+import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
+import { encodeValue } from "../value_codec.ts";
+import { DAY_MS, MARGIN_MS, MARK, type Mutations, UndecodableError } from "./_layout.ts";
+import type { StoreParts } from "./_parts.ts";
+import { chunksOf, deleteChunks, fitsRecord, loadPayload, setChunks } from "./_payload.ts";
+import { isUndecodable, read } from "./_reads.ts";
+import { deleteDue, type DueEntry, isAtEntry, isShared, setDue } from "./_schedule.ts";
+import type { LateRecord, Write } from "./_write.ts";
+
+/** What becomes of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
+type IdStep = "leave" | "set" | "look";
+
+/**
+ * What a put makes of an event, in a write: its record, and all that follows from the record before and after. That
+ * is its schedule entry, its id, the parts of its payload and its entry in the index of dead events.
+ *
+ * Three fields of a record are notes of this engine, which it alone sets: `sharedEntry`, `idKept`, and the number of
+ * `chunks` of the payload.
+ */
+export class EventWrite implements LateRecord {
+  /** The record after, as it was made last; null if the event is deleted. */
+  #after: EventRecord | null = null;
+  /** The record before, if there is one that can be read. */
+  readonly #before: EventRecord | undefined;
+  /** Set if the event is new, or a settled one that is open again. */
+  #isNew: boolean;
+  #setsId = false;
+  /** Set if the id is known to lead to the event for as long as that is open. */
+  #idKept: true | undefined;
+  /** The payload that was uploaded before. */
+  #uploaded: PayloadRef | undefined;
+  /** The payload, if it has to be written. */
+  #body: Bytes | undefined;
+  readonly #parts: StoreParts;
+  readonly #change: Change<Deno.AtomicOperation>;
+  readonly #put: Put;
+  readonly #write: Write;
+
+  /**
+   * @param parts The store.
+   * @param change The change.
+   * @param put The put of the change.
+   * @param write The write, to which all is added.
+   */
+  constructor(
+    parts: StoreParts,
+    change: Change<Deno.AtomicOperation>,
+    put: Put,
+    write: Write,
+  ) {
+    this.#parts = parts;
+    this.#change = change;
+    this.#put = put;
+    this.#write = write;
+    this.#body = put.body;
+    const { before } = put;
+    this.#before = "record" in before ? before.record : undefined;
+    this.#isNew = "must" in before;
+  }
+
+  /** The event's id. */
+  get id(): string {
+    const { before } = this.#put;
+    return this.#before?.id ?? (before as EventRef).id;
+  }
+
+  /** The record after. */
+  get record(): EventRecord {
+    return this.#after!;
+  }
+
+  /**
+   * Adds the put to its write.
+   *
+   * @param at The moment.
+   * @param idVersion The version of the entry that the id of a new event has, which leads to no event.
+   * @returns A promise if something has to be read for that.
+   */
+  start(at: Moment, idVersion: string | null): Promise<void> | void {
+    const { before, after, via } = this.#put;
+    if ("must" in before) return this.#create(before, at, idVersion);
+    if (via) removeVia(this.#write, via, before.record);
+    if (!before.record) return this.#deleteUnreadable(before);
+    return after ? this.#replace(before, after(at), at) : this.#delete(before);
+  }
+
+  begin(now: number): number | undefined {
+    this.#make(this.#put.after!({ now }), now);
+    this.#write.notifies = this.#change.announce ?? false;
+    const { group, lease } = this.record;
+    return group === null && isLeasedAt(this.record, now) ? lease!.ms : undefined;
+  }
+
+  share(entry: string): void {
+    this.#after = { ...this.record, sharedEntry: entry };
+  }
+
+  addTo(commit: Mutations): void {
+    const { keys } = this.#parts;
+    const record = this.record;
+    const isHeld = record.payload?.chunks === 0;
+    if (this.#body && !isHeld) this.#setChunks(commit, this.#body);
+    const expireIn = record.state === "done" ? leftMs(this.#parts, record) : undefined;
+    const options = expireIn === undefined ? undefined : { expireIn };
+    commit.set(keys.event(record), encodeValue(record, isHeld ? this.#body : undefined), options);
+    setDue(commit, keys, record);
+    if (record.state === "dead") commit.set(keys.dead(record), MARK);
+    if (this.#setsId) this.#setId(commit, record, expireIn);
+  }
+
+  /** Returns the event as a commit has written it; null if it was deleted. */
+  written(version: string): Stored | null {
+    if (this.#uploaded) this.#parts.uploads.forget(this.#uploaded);
+    return this.#after && { record: this.#after, version, body: this.#put.body };
+  }
+
+  #setChunks(commit: Mutations, body: Bytes): void {
+    const payload = this.record.payload ?? this.#put.keeps;
+    if (!payload) return;
+    const whole = { id: payload.id, chunks: chunksOf(payload.size), size: payload.size };
+    setChunks(commit, this.#parts.keys, whole, body);
+  }
+
+  /** Adds a new event. */
+  #create(
+    { id, must }: Extract<Put["before"], { readonly must: unknown }>,
+    at: Moment,
+    idVersion: string | null,
+  ): void {
+    const { keys } = this.#parts;
+    if (must === "absent") {
+      this.#write.check({ key: keys.id(id), versionstamp: idVersion, why: "id" });
+    }
+    this.#setsId = true;
+    const isIntake = this.#change.urgency === "intake";
+    if (isIntake && this.#body && !at.group && !this.#write.leased) {
+      this.#write.lease(this, this.#body.byteLength);
+      return;
+    }
+    const after = this.#put.after!(at);
+    // An event from another store may be here already, although its id is forgotten.
+    if (must === "absent" && !isIntake && after.receivedAt !== at.now) {
+      this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
+    }
+    this.#takeUpload(after.payload ?? this.#put.keeps);
+    this.#make(after, at.now);
+    this.addTo(this.#write);
+  }
+
+  /** Adds a change of an event. */
+  #replace(before: Stored, after: EventRecord, at: Moment): Promise<void> | void {
+    const { record, version } = before;
+    this.#write.check({ key: this.#parts.keys.event(record), versionstamp: version, why: "event" });
+    this.#isNew = record.settledAt !== null && after.settledAt === null;
+    this.#remove(record, after);
+    if (record.payload?.id !== after.payload?.id) this.#takeUpload(after.payload);
+    const step = this.#idStep(record, after);
+    const packed = this.#packed(record, after);
+    if (packed) this.#body = before.body;
+    this.#setsId = step === "set";
+    this.#idKept = record.idKept || step === "set" ? true : undefined;
+    if (step !== "look" && (!packed || this.#body)) return this.#finish(after, at);
+    return this.#readAndFinish(after, at, step, packed);
+  }
+
+  /** Finds the payload that is in the record before, and stays, but in a part of its own. */
+  #packed({ payload }: EventRecord, after: EventRecord): PayloadRef | undefined {
+    if (payload?.chunks !== 0) return undefined;
+    const stays = payload.id === after.payload?.id || payload.id === this.#put.keeps?.id;
+    return stays ? payload : undefined;
+  }
+
+  async #readAndFinish(
+    after: EventRecord,
+    at: Moment,
+    step: IdStep,
+    packed: PayloadRef | undefined,
+  ): Promise<void> {
+    if (step === "look") await this.#takeId(this.#before!);
+    if (packed) this.#body ??= await loadPayload(this.#parts, packed, this.#before!);
+    this.#finish(after, at);
+  }
+
+  #finish(after: EventRecord, at: Moment): void {
+    // An event in a group has its own entry in the schedule: that names its position.
+    if (after.group === null && isLeasedAt(after, at.now) && !this.#write.leased) {
+      this.#write.lease(this, this.#body?.byteLength ?? 0);
+      return;
+    }
+    this.#make(after, at.now);
+    this.addTo(this.#write);
+  }
+
+  /** Makes the record that is stored. */
+  #make(after: EventRecord, now: number): void {
+    const payload = this.#payloadOf(after, now);
+    this.#after = { ...after, payload, sharedEntry: undefined, idKept: this.#idKeptOf(after) };
+  }
+
+  #payloadOf(after: EventRecord, now: number): PayloadRef | null {
+    const { payload } = after;
+    if (!payload) return null;
+    const before = this.#before?.payload;
+    const isHeld = before?.id !== payload.id && this.#isHeld(after, payload, now);
+    const chunks = isHeld ? 0 : chunksOf(payload.size);
+    return payload.chunks === chunks ? payload : { ...payload, chunks };
+  }
+
+  /**
+   * Checks whether a payload that is written lies in the record. That saves work only if the event is settled at once,
+   * or is one of many: otherwise each change of the record would write the payload again. One that will be kept
+   * when the event is done would have to be written again then.
+   */
+  #isHeld(after: EventRecord, payload: PayloadRef, now: number): boolean {
+    if (!this.#body || after.group !== null || !fitsRecord(payload) || !isFresh(after)) {
+      return false;
+    }
+    if (isLeasedAt(after, now)) return !this.#parts.kept.isOn;
+    const isWork = this.#change.urgency === "work";
+    return isWork && this.#before === undefined && after.state === "queued";
+  }
+
+  #idKeptOf({ state }: EventRecord): true | undefined {
+    if (state === "done") return undefined;
+    // Nearly all events that are leased in the commit that stores them are settled soon.
+    if (this.#isNew) return state === "running" ? undefined : true;
+    return this.#idKept;
+  }
+
+  #idStep(before: EventRecord, after: EventRecord): IdStep {
+    const isKept = before.idKept === true;
+    if (this.#isNew) return isKept && before.receivedAt === after.receivedAt ? "set" : "look";
+    const mayBeOthers = !isKept && isOld(after.receivedAt);
+    if (after.state === "done") return isKept ? "set" : mayBeOthers ? "look" : "leave";
+    // A dead event's entry is written even if it should exist: operators find the event by its id.
+    if (after.state === "dead" || mayBeOthers) return "look";
+    return isKept ? "leave" : "set";
+  }
+
+  /** Takes an id whose entry may have expired: a redelivery may own it since. */
+  async #takeId(before: EventRecord): Promise<void> {
+    const { kv, keys } = this.#parts;
+    const entry = await read(kv, keys.id(before.id));
+    const isOthers = typeof entry.value === "number" && entry.value !== before.receivedAt;
+    if (this.#isNew && isUndecodable(entry)) {
+      throw new UndecodableError(`the entry of the id ${before.id}`);
+    }
+    // Then the change is refused: there is another event of this id.
+    if (this.#isNew && isOthers) {
+      this.#write.check({ key: entry.key, versionstamp: null, why: "id" });
+    }
+    if (isOthers || isUndecodable(entry)) return;
+    this.#write.check(entry);
+    this.#setsId = true;
+    this.#idKept = true;
+  }
+
+  #setId(commit: Mutations, { id, receivedAt, state, idKept }: EventRecord, doneMs = 0): void {
+    const { keys, retentionMs } = this.#parts;
+    const isDone = state === "done";
+    const keptMs = (isDone ? doneMs : retentionMs) + (this.#isNew ? MARGIN_MS : 0);
+    const options = idKept ? undefined : { expireIn: keptMs };
+    commit.set(keys.id(id), encodeValue(receivedAt), options);
+  }
+
+  /** Removes what the record before has led to. */
+  #remove(before: EventRecord, after: EventRecord | null): void {
+    const { keys } = this.#parts;
+    const write = this.#write;
+    if (before.sharedEntry) write.leave(before);
+    deleteDue(write, keys, before);
+    const isMoved = before.receivedAt !== after?.receivedAt;
+    if (isMoved) write.delete(keys.event(before));
+    const { payload } = before;
+    const stays = payload?.id === after?.payload?.id || payload?.id === this.#put.keeps?.id;
+    if (payload && !stays) deleteChunks(write, keys, payload);
+    if (before.state === "dead" && (isMoved || after?.state !== "dead")) {
+      write.delete(keys.dead(before));
+    }
+  }
+
+  async #delete({ record, version }: Stored): Promise<void> {
+    const { keys } = this.#parts;
+    this.#write.check({ key: keys.event(record), versionstamp: version, why: "event" });
+    this.#remove(record, null);
+    await this.#deleteId(record);
+  }
+
+  async #deleteUnreadable(event: Unreadable): Promise<void> {
+    const { keys } = this.#parts;
+    const key = keys.event(event);
+    const write = this.#write.check({ key, versionstamp: event.version, why: "event" });
+    write.delete(key);
+    write.delete(keys.dead(event));
+    if (event.remains?.payload) deleteChunks(write, keys, event.remains.payload);
+    await this.#deleteId(event);
+  }
+
+  /** Deletes the entry of an id, unless it is another event's by now, because it had expired. */
+  async #deleteId({ id, receivedAt }: EventRef): Promise<void> {
+    const { kv, keys } = this.#parts;
+    const entry = await read(kv, keys.id(id));
+    if (entry.value === receivedAt) this.#write.check(entry).delete(entry.key);
+  }
+
+  /** Takes over a payload that was uploaded before. */
+  #takeUpload(payload: PayloadRef | null | undefined): void {
+    if (!payload || this.#body) return;
+    if (this.#parts.uploads.take(this.#write, payload)) this.#uploaded = payload;
+  }
+}
+
+/** Finds the time for which a done event is still remembered, in milliseconds. */
+export function leftMs(
+  { retentionMs }: Pick<StoreParts, "retentionMs">,
+  { settledAt }: EventRecord,
+): number {
+  // By a clock that was ahead, it would have been done in the future.
+  return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - Date.now()));
+}
+
+/** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
+function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
+  const own = entry as DueEntry;
+  if (!isShared(own.value) && !isAtEntry(own, { record })) write.delete(own.key);
+}
+
+/** Checks whether an event gets its lease at a time, and is due when that expires. */
+function isLeasedAt({ state, lease, dueAt }: EventRecord, now: number): boolean {
+  return state === "running" && lease?.startedAt === now && dueAt === now + lease.ms;
+}
+
+/** Checks whether a record holds nothing that may be large. */
+function isFresh({ progress, woken, attempts }: EventRecord): boolean {
+  return !progress && !woken && attempts.length === 0;
+}
+
+function isOld(receivedAt: number): boolean {
+  return Date.now() - receivedAt > DAY_MS;
+}
