@@ -215,7 +215,7 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }
 
-function nameOf(entry: ListedEntry): { readonly name: string; readonly key: Deno.KvKey } {
-  const { key } = entry;
-  return { name: isGap(entry) ? nameIn(entry) : key.slice(2).join("/"), key };
+function nameOf(entry: ListedEntry): { readonly name: string; readonly at: Deno.KvKey } {
+  const { key: at } = entry;
+  return { name: isGap(entry) ? nameIn(entry) : at.slice(2).join("/"), at };
 }

@@ -1,4 +1,5 @@
 import {
+  checkBoolean,
   checkFilled,
   checkFunction,
   checkOptions,
@@ -11,7 +12,7 @@ import {
 } from "../../../core/check_options.ts";
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStore, EventStoreOptions, StoreListener } from "../event_store.ts";
+import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
@@ -113,13 +114,10 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(Date.now()),
-    deleteStaleUploads: (ms) => deleteStaleUploads(parts, Date.now() - ms),
     state: (key, options) => readState(parts, key, options),
     noteProcess: (note) => noteProcess(parts, note),
     forgetProcess: (id) => forgetProcess(parts, id),
-    trimPayloads: () => parts.kept.trim(),
-    repairSchedule: ({ maxReads = Infinity } = {}) => scheduleRepair.run(maxReads),
-    repairGroups: () => repairGroups(parts),
+    tidy: (what) => tidy(parts, scheduleRepair, what),
     check: (options) => new StoreCheck(parts, options).run(),
     lastCheck: () => readLastCheck(parts),
     async listen(listener) {
@@ -134,6 +132,28 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     },
   };
 }
+
+async function tidy(
+  parts: StoreParts,
+  repair: ScheduleRepair,
+  what: Tidying,
+): ReturnType<EventStore["tidy"]> {
+  checkOptions("tidy the store", what, TIDYING);
+  const { times, groups, uploadsOlderThanMs: ageMs, payloads } = what;
+  return {
+    times: times === undefined ? 0 : await repair.run(times),
+    groups: groups ? await repairGroups(parts) : 0,
+    uploads: ageMs === undefined ? 0 : await deleteStaleUploads(parts, Date.now() - ageMs),
+    payloads: payloads ? await parts.kept.trim() : 0,
+  };
+}
+
+const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
+  times: undefined,
+  groups: checkBoolean,
+  uploadsOlderThanMs: undefined,
+  payloads: checkBoolean,
+};
 
 /** The workers of this process by KV and namespace. A KV that is not used any more takes them along. */
 const listeners = new WeakMap<Deno.Kv, Map<string, Set<StoreListener>>>();
