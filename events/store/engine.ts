@@ -263,7 +263,11 @@ export interface Visit {
   readonly reachedAt: number | undefined;
 }
 
-/** A number of events, counted up to a largest one. */
+/**
+ * A number of events, counted up to a largest one.
+ *
+ * @category Event store and worker
+ */
 export interface BoundedCount {
   /** The number. */
   readonly count: number;
@@ -271,7 +275,11 @@ export interface BoundedCount {
   readonly isMore: boolean;
 }
 
-/** Numbers of events by state. */
+/**
+ * Numbers of events by state.
+ *
+ * @category Event store and worker
+ */
 export interface Counts extends Readonly<Record<OpenState | "dead", BoundedCount>> {
   /** The time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;

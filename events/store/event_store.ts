@@ -6,6 +6,7 @@ import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { CheckedPage } from "./store_check.ts";
+import type { StoreInspector } from "./store_inspector.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
 /**
@@ -209,6 +210,9 @@ export interface EventStore extends EventOperations {
 
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;
+
+  /** A view into it, for pages and tools: counts that are cheap, and what surrounds an event. */
+  readonly inspect: StoreInspector;
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the

@@ -32,6 +32,7 @@ import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
 import { readState } from "./_states.ts";
+import { storeInspector } from "./_store_inspector.ts";
 import { SharedEntries } from "./_write.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
@@ -108,6 +109,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
+    inspect: storeInspector(parts),
     ...leaseOperations(parts),
     ...storeOperations(parts, joins, replay),
     accept,

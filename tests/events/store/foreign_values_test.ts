@@ -5,7 +5,6 @@ import { list } from "../../../events/store/kv/_reads.ts";
 import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
 import { listNamespaces } from "../../../events/store/kv/namespaces.ts";
 import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { openStoreInspector } from "../../../events/store/kv/store_inspector.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
@@ -163,10 +162,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   "dead dead-b": {
-    more: async ({ kv, store }) => {
+    more: async ({ store }) => {
       const dead = await Array.fromAsync(store.list({ state: "dead" }), ({ id }) => id);
       assertEquals(dead, ["dead-a", "dead-c"]);
-      assertEquals((await openStoreInspector(kv, "events").countDead(9)).count, 3);
+      assertEquals((await store.inspect.count(9)).dead.count, 3);
     },
   },
   "upload upload-b": {

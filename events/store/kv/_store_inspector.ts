@@ -1,19 +1,11 @@
-/**
- * Cheap counts of a store, and the surroundings of an event, for the console and the tool.
- *
- * @module
- */
 import { childIdOf } from "../emission.ts";
-import {
-  type EventRecord,
-  type EventRef,
-  isOpen,
-  type OpenState,
-  type StoredEvent,
-} from "../event_record.ts";
+import type { BoundedCount, Counts } from "../engine.ts";
+import { type EventRecord, type EventRef, isOpen, type OpenState } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
-import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
+import type { StoreInspector } from "../store_inspector.ts";
+import { knownOf, refOf, type StoreKeys } from "./_layout.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
+import type { StoreParts } from "./_parts.ts";
 import { leap, list, read, readAll, readFirst } from "./_reads.ts";
 import { isShared, readableEntry } from "./_schedule.ts";
 
@@ -29,68 +21,33 @@ const MAX_LEASE_MS = 3_600_000;
 /** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
 
-/** A number of events, counted up to a largest one. */
-export interface BoundedCount {
-  /** The number. */
-  readonly count: number;
-  /** True if there are more. */
-  readonly isMore: boolean;
-}
+/** Numbers of open events. */
+type OpenCounts = Omit<Counts, "dead">;
 
-/** The numbers of open events. */
-export interface OpenCounts extends Readonly<Record<OpenState, BoundedCount>> {
-  /** The time at which the longest-waiting due event became due; null if none is due. */
-  readonly oldestDueAt: number | null;
-}
-
-/** A view into a store. */
-export type StoreInspector = ReturnType<typeof openStoreInspector>;
-
-/**
- * Opens a view into the store with a namespace.
- *
- * @param kv The KV.
- * @param namespace The namespace.
- * @returns The view.
- */
-export function openStoreInspector(kv: Deno.Kv, namespace: string) {
-  const keys = storeKeys(namespace);
+/** Makes the view into a store. */
+export function storeInspector({ kv, keys }: StoreParts): StoreInspector {
   const known = async (ids: readonly string[]) => {
     const entries = await readAll(kv, ids.map((id) => keys.id(id)));
     return ids.filter((_, i) => entries[i]!.versionstamp !== null);
   };
   return {
-    /**
-     * Counts open events by the schedule and the ordering groups. Records are read only of events that share a
-     * schedule entry, or have two.
-     *
-     * @param max The largest number that is counted, of events and of entries read.
-     * @param signal Ends the counting.
-     */
-    countOpen: (max: number, signal?: AbortSignal): Promise<OpenCounts> =>
-      new OpenCounter(kv, keys, max, signal).count(),
+    async count(max, signal) {
+      const open = await new OpenCounter(kv, keys, max, signal).count();
+      return { ...open, dead: await countKeys(kv, keys.deadIndex, max) };
+    },
 
-    /** Counts dead events by their index, up to a largest number. */
-    countDead: (max: number): Promise<BoundedCount> => countKeys(kv, keys.deadIndex, max),
-
-    /** Counts the events before another one in its ordering group; undefined if it does not wait in a group. */
-    async countBefore(event: EventRecord, max: number): Promise<BoundedCount | undefined> {
+    async countBefore(event, max) {
       const before = positionsBefore(keys, event);
       return before && await countKeys(kv, before, max);
     },
 
-    /**
-     * Reads the first event of the ordering group in which another one waits; undefined if the other one does not
-     * wait, or it cannot be read.
-     */
-    async firstBefore(event: EventRecord): Promise<EventRecord | undefined> {
+    async firstBefore(event) {
       const before = positionsBefore(keys, event);
       const first = before && (await readFirst(kv, before))?.value;
       return isEventRef(first) ? knownOf(await read(kv, keys.event(first))).record : undefined;
     },
 
-    /** Finds the ids of the events that an event has emitted with generated ids, in that order, up to a number. */
-    async emittedBy({ id, emitted = 0 }: EventRecord, max: number): Promise<string[]> {
+    async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
       const sources = await sourcesIn(kv, keys, MAX_SOURCES);
@@ -100,17 +57,12 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string) {
       );
     },
 
-    /**
-     * Finds the ids of the events with a delivery id, as the sender's pages show it. Ids begin with their source, and
-     * each source takes one read.
-     */
-    async withDeliveryId(deliveryId: string): Promise<string[]> {
+    async withDeliveryId(deliveryId) {
       const sources = await sourcesIn(kv, keys);
       return await known(sources.map((source) => `${source}:${deliveryId}`));
     },
 
-    /** Finds which of some events are done and have kept payloads, and returns their ids. */
-    async keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
+    async keptAmong(events) {
       const done = events.filter((event) => event.state === "done") as EventRecord[];
       const entries = await readAll(kv, done.map((each) => keys.kept(each.settledAt!, each.id)));
       return new Set(done.filter((_, i) => entries[i]!.versionstamp !== null).map(({ id }) => id));
@@ -144,7 +96,7 @@ function bounded(count: number, max: number, isMore = false): BoundedCount {
   return { count: Math.min(count, max), isMore: isMore || count > max };
 }
 
-/** Finds the sources of all ids, each with one read. */
+/** Finds the sources of all ids, which begin with them, each with one read. */
 async function sourcesIn(
   kv: Deno.Kv,
   { ids: { prefix } }: StoreKeys,
@@ -169,7 +121,10 @@ function sourceIn(id: string): string | undefined {
   return colon < 0 ? undefined : id.slice(0, colon);
 }
 
-/** A count of open events. */
+/**
+ * A count of open events by the schedule and the ordering groups. Records are read only of events that share a schedule
+ * entry, or have two.
+ */
 class OpenCounter {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
