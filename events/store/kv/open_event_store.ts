@@ -26,7 +26,7 @@ import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { deleteStaleUploads, MAX_PAYLOAD_BYTES, Uploads } from "./_payload.ts";
 import { forgetProcess, noteProcess } from "./_processes.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
@@ -81,8 +81,9 @@ export async function openEventStore(
   const commits = new GroupCommit(own, marks, notifier, new SharedEntries(keys));
   const local: StoreParts["local"] = {};
   const kept = { kv: own, keys, marks, commits, log, local };
-  return storeOf(guardKv(kv, namespace, kind === "enqueue"), {
+  return storeOf({
     kv: own,
+    reader: guardKv(kv, namespace, kind === "enqueue"),
     keys,
     marks,
     notifier,
@@ -90,6 +91,7 @@ export async function openEventStore(
     locks: new KeyedLock(),
     local,
     listeners: listenersOf(own, namespace),
+    uploads: new Uploads(),
     kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
     retentionMs,
     log,
@@ -97,15 +99,15 @@ export async function openEventStore(
 }
 
 /** Makes the store; its users get their own view of the KV. */
-function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
-  const { notifier, retentionMs, local, listeners } = parts;
+function storeOf(parts: StoreParts): EventStore {
+  const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
   const joins = new GroupIntake(parts);
   const { accept, replay } = new Acceptance(parts, joins);
   const claims = new Claims(parts, joins, schedule);
   const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
-    kv: view,
+    kv: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
