@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Stored, Unreadable } from "../engine.ts";
+import type { CellKey, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
 import { encodeValue } from "../value_codec.ts";
@@ -41,6 +41,8 @@ export function storeKeys(namespace: string) {
   return {
     /** The namespace, with which all of them begin, as a set of one. */
     namespaces: new Set([namespace]) as ReadonlySet<string>,
+    /** A cell, or all cells whose keys begin so. */
+    cell: (key: CellKey): Deno.KvKey => [namespace, ...key as readonly Deno.KvKeyPart[]],
     /** The time at which the event of an id was received, which leads to its record. */
     id: (id: string): Deno.KvKey => [namespace, "id", id],
     ids: all("id"),
