@@ -19,7 +19,7 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
-import type { Group as GroupPart, GroupMember } from "../engine.ts";
+import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
@@ -228,18 +228,21 @@ export async function behindFirst(
   return await readMembers(parts, places.slice(1));
 }
 
-/** Reads a group and its events from a position on. */
+/** Reads a group and its events, or only its positions, from a position on. */
 export async function readPart(
   parts: StoreParts,
   key: string,
-  { from, limit }: { readonly from: number; readonly limit: number },
+  { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
   const places: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
     if (places.push(place) >= limit) break;
   }
-  return { next, size, joinedAt, members: await membersAt(parts, places) };
+  const members = onlyPositions
+    ? places.map((place) => ({ position: positionOf(place), event: undefined }))
+    : await membersAt(parts, places);
+  return { next, size, joinedAt, members };
 }
 
 /** Reads the events at positions. A position that cannot be decoded has one without an id, which cannot be read. */

@@ -11,6 +11,7 @@ import {
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import type { StoreCore } from "../_core.ts";
+import { readOperations } from "../_operations.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
@@ -83,6 +84,7 @@ function storeOf(
     retentionMs,
     inspect: storeInspector(parts),
     ...leaseOperations(parts),
+    ...readOperations(core),
     ...storeOperations(parts, joins, replay),
     accept,
     emit: emitting(parts),
