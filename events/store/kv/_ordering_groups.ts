@@ -245,6 +245,7 @@ export async function readPart(
   { from, limit }: { readonly from: number; readonly limit: number },
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
+  if (limit <= 0) return { next, size, joinedAt, members: [] };
   const places: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
     if (places.push(place) >= limit) break;
