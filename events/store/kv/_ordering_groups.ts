@@ -102,6 +102,16 @@ export interface Group {
   readonly versionstamp: string | null;
 }
 
+/** The part of a group that is read. */
+interface PartOptions {
+  /** The first position. */
+  readonly from: number;
+  /** The number of positions, at most. */
+  readonly limit: number;
+  /** Set if no event is read. */
+  readonly onlyPositions?: boolean | undefined;
+}
+
 /** An event that joins a group. */
 type Joining = Pick<EventRecord, "id" | "receivedAt" | "quiet">;
 
@@ -228,13 +238,14 @@ export async function behindFirst(
   return await readMembers(parts, places.slice(1));
 }
 
-/** Reads a group and its events, or only its positions, from a position on. */
+/** Reads a group and its events from a position on, or only their positions. */
 export async function readPart(
   parts: StoreParts,
   key: string,
-  { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
+  { from, limit, onlyPositions = false }: PartOptions,
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
+  if (limit <= 0) return { next, size, joinedAt, members: [] };
   const places: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
     if (places.push(place) >= limit) break;
