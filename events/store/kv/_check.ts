@@ -52,7 +52,7 @@ export class StoreCheck {
   /** Checks page by page, and notes the outcome at the end. */
   async *run(): AsyncGenerator<CheckedPage> {
     const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
-    for await (const page of this.#all()) {
+    for await (const page of this.pages()) {
       counts.read += page.read;
       for (const { is } of page.findings) counts[is]++;
       yield page;
@@ -63,8 +63,8 @@ export class StoreCheck {
     await marks.commit(kv.atomic().set(keys.lastCheck, encodeValue(summary)), []);
   }
 
-  /** Records come last, so that they get back what they lose by a discarded value. */
-  async *#all(): AsyncGenerator<CheckedPage> {
+  /** Checks page by page. Records come last, so that they get back what they lose by a discarded value. */
+  async *pages(): AsyncGenerator<CheckedPage> {
     const { keys } = this.#parts;
     const kinds: readonly (readonly [StoredKind, Deno.KvListSelector])[] = [
       ["id", keys.ids],

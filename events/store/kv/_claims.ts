@@ -190,7 +190,8 @@ export class Claims {
   ): Promise<Failure[]> {
     options.room = room;
     // Meanwhile: one by one, and when their turn comes, the payloads would hold up the handlers.
-    const reading = readSmallPayloads(this.#kv, this.#keys, known, payloadReaderOf(events))
+    const records = known.map(({ record }) => record);
+    const reading = readSmallPayloads(this.#kv, this.#keys, records, payloadReaderOf(events))
       .catch(() => []);
     const start = performance.now();
     const failures: Failure[] = [];

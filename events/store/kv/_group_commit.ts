@@ -279,12 +279,19 @@ function tooManyChecks(cause: unknown): Error {
   return new Error(`Cannot commit the change: ${message}`, { cause });
 }
 
+/** The last part of a key, for comparing. */
+type Id = Exclude<Deno.KvKeyPart, Uint8Array> | undefined;
+
+function idOf(part: Deno.KvKeyPart | undefined): Id {
+  return part instanceof Uint8Array ? String(part) : part;
+}
+
 /** Writes that share a commit. */
 class Batch {
   /** The writes. */
   readonly writes: Write[] = [];
   readonly #maxChecks: number;
-  readonly #checked = new Set<Deno.KvKeyPart | undefined>();
+  readonly #checked = new Set<Id>();
   #checks = 0;
   #mutations = 0;
   #bytes = 0;
@@ -302,7 +309,7 @@ class Batch {
     const { checks, size, bytes, effects } = write;
     // Only the last part of each key, an id, is compared. Different keys may share it: such a write waits
     // for the next commit, needlessly but rarely.
-    const ids = checks.map(({ key }) => key.at(-1));
+    const ids = checks.map(({ key }) => idOf(key.at(-1)));
     const isFirst = this.writes.length === 0;
     if (!isFirst && (effects || !this.#fits(ids, size, bytes))) return false;
     this.writes.push(write);
@@ -314,7 +321,7 @@ class Batch {
     return true;
   }
 
-  #fits(ids: readonly (Deno.KvKeyPart | undefined)[], size: number, bytes: number): boolean {
+  #fits(ids: readonly Id[], size: number, bytes: number): boolean {
     return this.#checks + ids.length <= this.#maxChecks &&
       this.#mutations + size <= MAX_MUTATIONS && this.#bytes + bytes <= MAX_BYTES &&
       !ids.some((id) => this.#checked.has(id));

@@ -3,10 +3,11 @@
  *
  * @module
  */
+import type { CellKey, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
-import { isEventRecord, isPayloadOf } from "../record_shape.ts";
+import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
 import { encodeValue } from "../value_codec.ts";
-import { type Entry, type ListedEntry, read } from "./_reads.ts";
+import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
 
 export const DAY_MS = 86_400_000;
 
@@ -40,6 +41,8 @@ export function storeKeys(namespace: string) {
   return {
     /** The namespace, with which all of them begin, as a set of one. */
     namespaces: new Set([namespace]) as ReadonlySet<string>,
+    /** A cell, or all cells whose keys begin so. */
+    cell: (key: CellKey): Deno.KvKey => [namespace, ...key as readonly Deno.KvKeyPart[]],
     /** The time at which the event of an id was received, which leads to its record. */
     id: (id: string): Deno.KvKey => [namespace, "id", id],
     ids: all("id"),
@@ -151,14 +154,66 @@ export function isUnreadable({ record, versionstamp }: Known): boolean {
   return !record && versionstamp !== null;
 }
 
+/** Takes an event from the entry of its record; undefined if there is none. */
+export function eventIn(
+  entry: Omit<Entry, "key">,
+  { id, receivedAt }: EventRef,
+): Stored | Unreadable | undefined {
+  const { record, versionstamp: version, body } = knownOf(entry);
+  if (version === null) return undefined;
+  return record
+    ? { record, version, body }
+    : { id, receivedAt, version, remains: remainsIn(entry.value) };
+}
+
+/** Finds what is left of a record that cannot be read. */
+function remainsIn(value: unknown): Unreadable["remains"] {
+  const { group, payload } = Object(value);
+  return {
+    ...(isGroupPosition(group) && { group }),
+    ...(isPayloadRef(payload) && { payload }),
+  };
+}
+
+/** Reads events; undefined for one that is not there. */
+export async function readEvents(
+  { kv, keys }: { readonly kv: Deno.Kv; readonly keys: StoreKeys },
+  refs: readonly EventRef[],
+  readKeys: ReadKeys = readAll,
+): Promise<(Stored | Unreadable | undefined)[]> {
+  const entries = await readKeys(kv, refs.map((ref) => keys.event(ref)));
+  return entries.map((entry, i) => eventIn(entry, refs[i]!));
+}
+
+/** Finds events by their ids, in the same order; null for one that is not there. */
+export async function findEvents(
+  parts: { readonly kv: Deno.Kv; readonly keys: StoreKeys },
+  ids: readonly string[],
+): Promise<(Stored | Unreadable | null)[]> {
+  const { kv, keys } = parts;
+  // With half a surrogate pair an id has no event: a KV would take that for another character.
+  const known = ids.filter((id) => id.isWellFormed());
+  const entries = await readAll(kv, known.map((id) => keys.id(id)));
+  const refs = known.flatMap((id, i) => refIn(entries[i]!, id) ?? []);
+  const events = await readEvents(parts, refs);
+  const found = new Map(refs.map(({ id }, i) => [id, events[i]]));
+  return ids.map((id) => found.get(id) ?? null);
+}
+
+/** Takes what leads to an event's record from the entry of its id. */
+function refIn({ value, versionstamp }: Entry, id: string): EventRef | undefined {
+  if (versionstamp === null) return undefined;
+  if (typeof value !== "number") throw new UndecodableError(`the entry of the id ${id}`);
+  return { id, receivedAt: value };
+}
+
 /** Finds an event by its id. With half a surrogate pair it has none: a KV would take that for another character. */
 export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<Found> {
   if (!id.isWellFormed()) return { entry: null, versionstamp: null };
-  const { value, versionstamp: entry } = await read(kv, keys.id(id));
-  if (entry === null) return { entry, versionstamp: null };
-  if (typeof value !== "number") throw new UndecodableError(`the entry of the id ${id}`);
-  const ref: EventRef = { id, receivedAt: value };
-  return { entry, ...await readRecord(kv, keys.event(ref)) };
+  const found = await read(kv, keys.id(id));
+  const ref = refIn(found, id);
+  if (!ref) return { entry: null, versionstamp: null };
+  return { entry: found.versionstamp, ...await readRecord(kv, keys.event(ref)) };
 }
 
 /** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
@@ -177,6 +232,15 @@ export function toStoredEvent(entry: ListedEntry): StoredEvent {
   const { record } = knownOf(entry);
   if (record?.id === id && record.receivedAt === receivedAt) return record;
   return { id, receivedAt, state: "unreadable" };
+}
+
+/** Takes the event from an entry that was listed, if the record is of the event that its key names. */
+export function eventOf(entry: ListedEntry): Stored | Unreadable {
+  const ref = refOf(entry.key);
+  const event = eventIn(entry, ref)!;
+  const { record } = event;
+  if (!record || (record.id === ref.id && record.receivedAt === ref.receivedAt)) return event;
+  return { ...ref, version: entry.versionstamp, remains: remainsIn(entry.value) };
 }
 
 /** Takes the event from a key that ends with its time and its id. */

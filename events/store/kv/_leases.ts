@@ -10,7 +10,7 @@ import { inTurn } from "./_emit.ts";
 import { readRecord } from "./_layout.ts";
 
 import type { StoreParts } from "./_parts.ts";
-import { readPayload } from "./_payload.ts";
+import { loadPayload } from "./_payload.ts";
 import { applyWaking, park, takeWake } from "./_waits.ts";
 import { hasTooManyChecks, isTooMuch } from "./_write.ts";
 
@@ -88,11 +88,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       const { payload, id, state } = record;
       if (!payload && state === "done") return await parts.kept.load(record);
       if (!payload) throw new Error(`Cannot load event ${id}: it has no payload`);
-      if (payload.chunks > 0) return await readPayload(kv, keys, payload);
-      const now = await readRecord(kv, keys.event(record));
-      if (now.body) return now.body;
-      if (now.record?.payload?.chunks) return await readPayload(kv, keys, now.record.payload);
-      throw new Error(`Cannot read the payload: the record of event ${id} does not hold it`);
+      return await loadPayload(parts, payload, record);
     },
 
     renew(lease, leaseMs) {

@@ -19,6 +19,7 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
+import type { Group as GroupPart, GroupMember } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
@@ -29,6 +30,7 @@ import {
   isUnreadable,
   type Known,
   knownOf,
+  readEvents,
   readRecord,
   type StoreKeys,
   UndecodableError,
@@ -226,6 +228,38 @@ export async function behindFirst(
   return await readMembers(parts, places.slice(1));
 }
 
+/** Reads a group and its events from a position on. */
+export async function readPart(
+  parts: StoreParts,
+  key: string,
+  { from, limit }: { readonly from: number; readonly limit: number },
+): Promise<GroupPart> {
+  const { next, size, joinedAt } = await readGroup(parts, key);
+  const places: Place[] = [];
+  for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
+    if (places.push(place) >= limit) break;
+  }
+  return { next, size, joinedAt, members: await membersAt(parts, places) };
+}
+
+/** Reads the events at positions. A position that cannot be decoded has one without an id, which cannot be read. */
+async function membersAt(
+  parts: StoreParts,
+  places: readonly Place[],
+): Promise<GroupMember[]> {
+  const refs = places.map(({ value }) => isEventRef(value) ? value : undefined);
+  const read = (await readEvents(parts, refs.filter((ref) => ref !== undefined))).values();
+  return places.map((place, i) => {
+    const position = positionOf(place);
+    if (!refs[i]) {
+      return { position, event: { id: "", receivedAt: 0, version: place.versionstamp } };
+    }
+    const event = read.next().value;
+    const isThere = event !== undefined && (!event.record || isAt(place, event.record));
+    return { position, event: isThere ? event : undefined };
+  });
+}
+
 /** Reads the first event of a group; undefined if the group is empty. */
 export async function firstInGroup(parts: StoreParts, key: string): Promise<Member | undefined> {
   for await (const place of placesIn(parts, key, 1)) return (await readMembers(parts, [place]))[0];
@@ -402,9 +436,11 @@ async function* placesIn(
   { kv, keys }: StoreParts,
   key: string,
   batchSize: number,
+  from = 0,
 ): AsyncGenerator<Place> {
-  let next = 0;
-  for await (const entry of list(kv, keys.positionsIn(key), { batchSize })) {
+  let next = from;
+  const selector = { ...keys.positionsIn(key), start: keys.position(key, from) };
+  for await (const entry of list(kv, selector, { batchSize })) {
     // One whose number is not known is behind those before it.
     const place = isGap(entry) ? { ...entry, key: keys.position(key, next) } : entry;
     if (place.key.length !== 4 || !isCount(place.key.at(-1))) continue;

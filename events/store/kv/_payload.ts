@@ -1,8 +1,8 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
-import type { PayloadRef } from "../event_record.ts";
+import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
 import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import type { Known, Mutations, StoreKeys } from "./_layout.ts";
+import { type Mutations, readRecord, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
 import { list, type ReadKeys } from "./_reads.ts";
 
@@ -15,6 +15,9 @@ const CHUNKS_PER_COMMIT = 12;
 /** The largest payload that can be stored, in bytes. */
 export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
 
+/** The largest payload that fits the commit which makes its event visible, in bytes. */
+export const MAX_BODY_BYTES = CHUNKS_PER_COMMIT * CHUNK_BYTES;
+
 /** The key of the turns of uploads. No ordering group has it. */
 const UPLOADS = Symbol("upload");
 
@@ -26,6 +29,7 @@ interface UploadParts {
   readonly kv: Deno.Kv;
   readonly keys: StoreKeys;
   readonly marks: CommitMarks;
+  readonly uploads: Uploads;
 }
 
 /** A write, or a commit, that can check versions. */
@@ -44,9 +48,37 @@ const isUpload = shape<UploadMark>({
   chunks: isChunkCount,
 });
 
+/** The marks of the payloads that this process has uploaded, and that no event names yet. */
+export class Uploads {
+  readonly #marks = new Map<string, Upload>();
+
+  /** Remembers the mark of a payload that was uploaded. */
+  add({ id }: Pick<PayloadRef, "id">, mark: Upload): void {
+    this.#marks.set(id, mark);
+  }
+
+  /**
+   * Adds to a write that an event names a payload from now on: its mark must still be there, and is deleted.
+   *
+   * @returns False if it was not uploaded.
+   */
+  take(write: CheckedMutations, { id }: Pick<PayloadRef, "id">): boolean {
+    const mark = this.#marks.get(id);
+    if (!mark) return false;
+    write.check(mark);
+    write.delete(mark.key);
+    return true;
+  }
+
+  /** Forgets a payload that an event names now, or that is deleted. */
+  forget({ id }: Pick<PayloadRef, "id">): void {
+    this.#marks.delete(id);
+  }
+}
+
 /** Names a payload that is about to be written. Throws a `RangeError` if it is too large. */
 export function newPayloadRef(body: Uint8Array): PayloadRef {
-  const chunks = Math.max(1, Math.ceil(body.byteLength / CHUNK_BYTES));
+  const chunks = chunksOf(body.byteLength);
   if (body.byteLength > MAX_PAYLOAD_BYTES) {
     throw new RangeError(
       `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
@@ -54,6 +86,11 @@ export function newPayloadRef(body: Uint8Array): PayloadRef {
   }
   // Ordered by time, like all keys of an event.
   return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
+}
+
+/** Returns the number of parts of a payload that is not in a record. */
+export function chunksOf(size: number): number {
+  return Math.max(1, Math.ceil(size / CHUNK_BYTES));
 }
 
 /** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
@@ -127,7 +164,7 @@ export async function withUpload<T>(
   store: (addRest: (write: CheckedMutations) => void) => Promise<T>,
   isStored: (result: T) => boolean,
 ): Promise<T> {
-  const mark = await upload(parts, ref, body);
+  const mark = await uploadParts(parts, ref, body, lastPartOf(ref));
   const result = await store((write) => {
     write.check(mark);
     write.delete(mark.key);
@@ -137,21 +174,39 @@ export async function withUpload<T>(
   return result;
 }
 
-/** Writes all parts but the last. Uploads take turns: otherwise small deliveries would wait for the parts of all uploads. */
-async function upload(
+/**
+ * Stores a payload that does not fit one commit. The commit of the event that names it deletes the mark of the upload,
+ * see {@linkcode Uploads}.
+ *
+ * @param parts The store.
+ * @param ref The payload.
+ * @param body Its bytes.
+ */
+export async function upload(
+  parts: UploadParts & { readonly locks: KeyedLock },
+  ref: PayloadRef,
+  body: Uint8Array<ArrayBuffer>,
+): Promise<void> {
+  const whole = { ...ref, chunks: chunksOf(ref.size) };
+  parts.uploads.add(ref, await uploadParts(parts, whole, body, whole.chunks));
+}
+
+/** Writes the first parts. Uploads take turns: otherwise small deliveries would wait for the parts of all uploads. */
+async function uploadParts(
   { kv, keys, marks, locks }: UploadParts & { readonly locks: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
+  count: number,
 ): Promise<Upload> {
   const startedAt = Date.now();
   const key = keys.upload(ref.id);
   let versionstamp: string | null = null;
-  for (let start = 0; start < lastPartOf(ref); start += CHUNKS_PER_COMMIT) {
+  for (let start = 0; start < count; start += CHUNKS_PER_COMMIT) {
     const operation = kv.atomic();
     if (!versionstamp) {
       operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
     }
-    setChunks(operation, keys, ref, body, start, start + CHUNKS_PER_COMMIT);
+    setChunks(operation, keys, ref, body, start, Math.min(count, start + CHUNKS_PER_COMMIT));
     const result = await locks.run(
       UPLOADS,
       () => marks.commit(operation, [{ key, versionstamp }]),
@@ -188,14 +243,34 @@ export async function readPayload(
   return body;
 }
 
+/**
+ * Reads a payload of an event, which may be in its record.
+ *
+ * @param parts The store.
+ * @param ref The payload.
+ * @param of The event.
+ * @returns Its bytes, all of them.
+ */
+export async function loadPayload(
+  { kv, keys }: Pick<UploadParts, "kv" | "keys">,
+  ref: PayloadRef,
+  of: EventRef,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (ref.chunks > 0) return await readPayload(kv, keys, ref);
+  const { record, body } = await readRecord(kv, keys.event(of));
+  if (body) return body;
+  if (record?.payload?.chunks) return await readPayload(kv, keys, record.payload);
+  throw new Error(`Cannot read the payload: the record of event ${of.id} does not hold it`);
+}
+
 /** Reads the payloads that are in one part, of several events; undefined for any other. */
 export async function readSmallPayloads(
   kv: Deno.Kv,
   keys: StoreKeys,
-  events: readonly Known[],
+  records: readonly (EventRecord | undefined)[],
   readKeys: ReadKeys,
 ): Promise<(Uint8Array<ArrayBuffer> | undefined)[]> {
-  const refs = events.map(({ record }) => record?.payload ?? undefined);
+  const refs = records.map((record) => record?.payload ?? undefined);
   const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
   const chunks = small.map(({ id }) => keys.chunk(id, 0));
   const values = (await readKeys(kv, chunks)).values();
@@ -208,10 +283,11 @@ export async function readSmallPayloads(
 
 /** Deletes an upload that does not become an event; false, and nothing, once it has become one. */
 async function discardUpload(
-  { kv, keys, marks }: UploadParts,
+  { kv, keys, marks, uploads }: UploadParts,
   ref: Pick<PayloadRef, "id" | "chunks">,
   mark: Upload,
 ): Promise<boolean> {
+  uploads.forget(ref);
   const operation = kv.atomic().delete(mark.key);
   deleteChunks(operation, keys, ref);
   return (await marks.commit(operation, [mark])).ok;

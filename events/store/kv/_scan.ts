@@ -51,11 +51,13 @@ type Range = readonly [from: number, before: number];
 /** The way through the events: its direction, the event behind which it begins, and its end. */
 export interface Way {
   /** Set if the newest event comes first. */
-  readonly isNewestFirst?: boolean;
+  readonly isNewestFirst?: boolean | undefined;
   /** The place at which the same way has ended before: an event, even if it is gone by now, or a place in an index. */
   readonly after?: Place | undefined;
   /** Set if only open events are meant. */
-  readonly onlyOpen?: boolean;
+  readonly onlyOpen?: boolean | undefined;
+  /** Set if it has to begin soon, and so may come in the order of an index. */
+  readonly isLimited?: boolean | undefined;
   /** The limit of what is read; none if it may take any number of reads. */
   readonly reads?: Reads | undefined;
 }
@@ -70,7 +72,7 @@ interface Wanted {
 }
 
 /** A record that was read, or none, and the place on the way. */
-interface Visit {
+export interface Visit {
   readonly entry: ListedEntry | undefined;
   readonly place: Place;
 }
@@ -177,9 +179,8 @@ export class EventScan {
 
   /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
   async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
-    const [from, before] = rangeOf(filter, way);
-    if (from >= before) return;
-    for await (const visit of this.#visits(filter, way)) {
+    const isLimited = way.reads?.isLimited;
+    for await (const visit of this.visits(filter, { ...way, isLimited })) {
       const { entry, place } = visit;
       if (work?.ended) return;
       if (entry) work?.sawOne();
@@ -190,15 +191,18 @@ export class EventScan {
     }
   }
 
-  async *#visits(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+  /** Goes through the events that may match a filter: the oldest first, or the newest, and from a place on. */
+  async *visits(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+    const [from, before] = rangeOf(filter, way);
+    if (from >= before) return;
     const { ids, state } = filter;
-    const { after, reads, onlyOpen = false } = way;
+    const { after, isLimited, onlyOpen = false } = way;
     if (after && !isEvent(after)) return yield* this.#read(namedOpen(this.#parts, after));
     if (ids) {
       const refs = await refsOf(this.#parts, [...new Set(ids)]);
       return yield* this.#read(onWay(refs, filter, way));
     }
-    if (isOpen(filter) && reads?.isLimited) {
+    if (isOpen(filter) && isLimited) {
       const refs = await this.#few(filter.state);
       if (refs) return yield* this.#read(onWay(refs, filter, way));
       // In the order of the indexes.

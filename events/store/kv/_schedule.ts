@@ -1,4 +1,5 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
+import type { Engine } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import {
   isEventId,
@@ -32,6 +33,9 @@ import {
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 100;
+
+/** The number of entries that a KV reads at a time, at most. */
+const MAX_BATCH_SIZE = 500;
 
 /** The number of entries read to find the first one. */
 const FEW = 10;
@@ -79,6 +83,13 @@ export interface DueEntry extends ListedEntry {
   readonly value: ScheduleEntry | SharedEntry;
 }
 
+/** A part of the schedule. */
+export interface SchedulePage {
+  readonly entries: readonly DueEntry[];
+  /** Where the next part begins; undefined if this is the last one. */
+  readonly cursor: string | undefined;
+}
+
 /** An event that is named by the schedule. */
 export interface Due extends EventRef {
   /** The entry that names it. */
@@ -120,23 +131,35 @@ export class Schedule {
 
   /** Lists the entries up to and including a time. */
   until(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#list(-Infinity, time + 1, batchSize);
+    return this.#list(this.#parts.keys.dueBetween(-Infinity, time + 1), batchSize);
   }
 
   /** Lists the entries after a time. */
   after(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#list(time + 1, Infinity, batchSize);
+    return this.#list(this.#parts.keys.dueBetween(time + 1, Infinity), batchSize);
+  }
+
+  /** Reads some of the entries up to and including a time, and where to go on. */
+  async page({ until, limit, cursor }: Parameters<Engine["due"]>[0]): Promise<SchedulePage> {
+    const { keys } = this.#parts;
+    const whole = keys.dueBetween(-Infinity, until + 1);
+    const selector = cursor === undefined ? whole : { ...whole, start: behind(keys, cursor) };
+    const entries: DueEntry[] = [];
+    for await (const entry of this.#list(selector, Math.min(limit + 1, MAX_BATCH_SIZE))) {
+      if (entries.length >= limit) return { entries, cursor: cursorAt(entries.at(-1)!) };
+      entries.push(entry);
+    }
+    return { entries, cursor: undefined };
   }
 
   /** Reads the time of the first entry up to and including a time; null if there is none. */
-  async first(time: number): Promise<number | null> {
+  async first(time = Infinity): Promise<number | null> {
     for await (const { key } of this.until(time, FEW)) return Number(key.at(-2));
     return null;
   }
 
-  async *#list(from: number, before: number, batchSize: number): AsyncGenerator<DueEntry> {
-    const { kv, keys } = this.#parts;
-    for await (const entry of list(kv, keys.dueBetween(from, before), { batchSize })) {
+  async *#list(selector: Deno.KvListSelector, batchSize: number): AsyncGenerator<DueEntry> {
+    for await (const entry of list(this.#parts.kv, selector, { batchSize })) {
       const readable = readableEntry(entry) ?? await this.#find(entry);
       if (readable) yield readable;
     }
@@ -176,6 +199,17 @@ export class Schedule {
   }
 }
 
+/** Makes the cursor of a page that ends with an entry. */
+function cursorAt({ key }: DueEntry): string {
+  return `${Number(key.at(-2))}:${String(key.at(-1))}`;
+}
+
+/** Makes the first key behind a cursor. */
+function behind(keys: StoreKeys, cursor: string): Deno.KvKey {
+  const colon = cursor.indexOf(":");
+  return [...keys.due(Number(cursor.slice(0, colon)), cursor.slice(colon + 1)), ""];
+}
+
 /** Lists the events that an entry of the schedule names. */
 export function dueOf(entry: DueEntry): Due[] {
   const { key, value } = entry;
@@ -187,7 +221,10 @@ export function dueOf(entry: DueEntry): Due[] {
 }
 
 /** Checks whether the entry that names an event is still its own: it may have been rescheduled. */
-export function isAtEntry({ key, value }: DueEntry, { record }: Known): boolean {
+export function isAtEntry(
+  { key, value }: DueEntry,
+  { record }: { readonly record?: EventRecord | undefined },
+): boolean {
   if (!record || record.dueAt !== key.at(-2)) return false;
   return record.sharedEntry === (isShared(value) ? key.at(-1) : undefined);
 }
@@ -202,7 +239,7 @@ export async function readDue(
 }
 
 /** Chooses how the records of events are read. */
-function readerOf(events: readonly Due[]): ReadKeys {
+export function readerOf(events: readonly Due[]): ReadKeys {
   return lieTogether(events) ? readNear : readAll;
 }
 
@@ -223,6 +260,17 @@ export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord):
   const noted = state === "running" || state === "parked" ? state : undefined;
   const entry = { ...entryFor(record, group, plannedDelay(record)), state: noted, joinsLater };
   commit.set(keys.due(dueAt, id), encodeValue(entry));
+}
+
+/** Adds an entry of its own to a commit for an event that runs, in the place of one that it shares. */
+export function setOwn(
+  commit: Mutations,
+  keys: StoreKeys,
+  { key, value: { delayMs } }: DueEntry,
+  ref: EventRef,
+): void {
+  const entry = { ...entryFor(ref, null, delayMs ?? 0), state: "running" } satisfies ScheduleEntry;
+  commit.set(keys.due(Number(key.at(-2)), ref.id), encodeValue(entry));
 }
 
 /** Adds an entry that names an event after a delay to a commit. The event's record stays as it is. */

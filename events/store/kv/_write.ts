@@ -22,7 +22,7 @@ const MAX_PAUSE_MS = 50;
 
 interface Mutation {
   readonly key: Deno.KvKey;
-  readonly value?: Uint8Array<ArrayBuffer>;
+  readonly value?: Uint8Array<ArrayBuffer> | Deno.KvU64;
   readonly options?: { expireIn?: number } | undefined;
   /** The number that is added to a sum. */
   readonly by?: number;
@@ -83,6 +83,13 @@ export class Write implements Mutations {
 
   delete(key: Deno.KvKey): this {
     this.#mutations.push({ key, deletes: true });
+    return this;
+  }
+
+  /** Adds setting a sum. */
+  setSum(key: Deno.KvKey, to: number): this {
+    const value = new Deno.KvU64(BigInt.asUintN(64, BigInt(to)));
+    this.#mutations.push({ key, value, deletes: false });
     return this;
   }
 

@@ -9,31 +9,25 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
-import { CommitMarks } from "../../../core/kv_commits.ts";
-import { consoleSink } from "../../../core/mod.ts";
-import type { EventStore, EventStoreOptions, StoreListener } from "../event_store.ts";
+import type { StoreCore } from "../_core.ts";
+import type { EventStore, EventStoreOptions } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
-import { KeyedLock } from "./_concurrency.ts";
-import { GroupCommit } from "./_group_commit.ts";
 import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
-import { KeptPayloads } from "./_kept_payloads.ts";
-import { storeKeys } from "./_layout.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
+import { openParts } from "./_open_parts.ts";
 import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { forgetProcess, noteProcess } from "./_processes.ts";
-import { guardKv, withoutGuard } from "./_kv_guard.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
 import { readState } from "./_states.ts";
-import { SharedEntries } from "./_write.ts";
+import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
-import { createNotifier, detectNotifier } from "./notifier.ts";
 
 /**
  * Opens the event store in a KV.
@@ -61,49 +55,30 @@ export async function openEventStore(
   options: EventStoreOptions = {},
 ): Promise<EventStore> {
   checkOptions(DOING, options, OPTIONS);
-  const { namespace = "events", notifier: wanted = "auto" } = options;
-  const { retentionMs = DEFAULT_RETENTION_MS } = options;
-  const { log = consoleSink, keepPayloads } = options;
+  const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
-  // It may be another store's `kv`: that refuses the use of the queue.
-  const own = withoutGuard(kv);
-  const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
-  if (wanted === "enqueue" && kind !== "enqueue") {
-    throw new TypeError("Cannot open the event store: notifier 'enqueue' needs a KV with queues");
-  }
-  const notifier = createNotifier(kind, own, namespace, log);
-  const keys = storeKeys(namespace);
-  // Only a KV on this machine has a queue.
-  const marks = new CommitMarks(own, keys.commitMarks, kind !== "enqueue");
-  const commits = new GroupCommit(own, marks, notifier, new SharedEntries(keys));
-  const local: StoreParts["local"] = {};
-  const kept = { kv: own, keys, marks, commits, log, local };
-  return storeOf(guardKv(kv, namespace, kind === "enqueue"), {
-    kv: own,
-    keys,
-    marks,
-    notifier,
-    commits,
-    locks: new KeyedLock(),
-    local,
-    listeners: listenersOf(own, namespace),
-    kept: new KeptPayloads(kept, keepPayloads && { ...keepPayloads }),
-    retentionMs,
-    log,
-  });
+  const parts = await openParts(kv, options);
+  const { local, listeners, log } = parts;
+  const joins = new GroupIntake(parts);
+  const engine = kvEngineOf(parts, joins);
+  const core = { engine, local, listeners, retentionMs, keepPayloads, log };
+  return storeOf(parts, joins, core);
 }
 
 /** Makes the store; its users get their own view of the KV. */
-function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
-  const { notifier, retentionMs, local, listeners } = parts;
+function storeOf(
+  parts: StoreParts,
+  joins: GroupIntake,
+  core: StoreCore<Deno.AtomicOperation>,
+): EventStore {
+  const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
-  const joins = new GroupIntake(parts);
   const { accept, replay } = new Acceptance(parts, joins);
   const claims = new Claims(parts, joins, schedule);
   const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
-    kv: view,
+    kv: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
@@ -112,7 +87,7 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
-    oldestDueAt: () => schedule.first(Date.now()),
+    oldestDueAt: () => schedule.first(core.engine.now()),
     deleteStaleUploads: (ms) => deleteStaleUploads(parts, Date.now() - ms),
     state: (key, options) => readState(parts, key, options),
     noteProcess: (note) => noteProcess(parts, note),
@@ -133,25 +108,6 @@ function storeOf(view: Deno.Kv, parts: StoreParts): EventStore {
       }
     },
   };
-}
-
-/** The workers of this process by KV and namespace. A KV that is not used any more takes them along. */
-const listeners = new WeakMap<Deno.Kv, Map<string, Set<StoreListener>>>();
-
-/**
- * Finds the workers of this process that work on one namespace of a KV, through whichever store: a handler may open
- * another store on the same KV, and an event that it cancels there is aborted at once.
- *
- * @param kv The KV itself, and no view of it.
- * @param namespace The namespace.
- * @returns The workers. The same set for all stores of the KV and the namespace.
- */
-function listenersOf(kv: Deno.Kv, namespace: string): Set<StoreListener> {
-  const ofKv = listeners.get(kv) ?? new Map<string, Set<StoreListener>>();
-  listeners.set(kv, ofKv);
-  const found = ofKv.get(namespace) ?? new Set();
-  ofKv.set(namespace, found);
-  return found;
 }
 
 const DOING = "open the event store";

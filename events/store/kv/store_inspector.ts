@@ -4,44 +4,17 @@
  * @module
  */
 import { childIdOf } from "../emission.ts";
-import {
-  type EventRecord,
-  type EventRef,
-  isOpen,
-  type OpenState,
-  type StoredEvent,
-} from "../event_record.ts";
+import type { BoundedCount } from "../engine.ts";
+import type { EventRecord, StoredEvent } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
-import { knownOf, refOf, type StoreKeys, storeKeys } from "./_layout.ts";
-import { sizeOfGroup } from "./_ordering_groups.ts";
-import { leap, list, read, readAll, readFirst } from "./_reads.ts";
-import { isShared, readableEntry } from "./_schedule.ts";
-
-/** The number of entries read at a time. */
-const BATCH_SIZE = 500;
-
-/** The number of records read at a time. */
-const RECORDS = 100;
-
-/** The lease that nearly no worker exceeds, in milliseconds: the leases of running events end within it. */
-const MAX_LEASE_MS = 3_600_000;
+import { countKeys, OpenCounter, type OpenCounts } from "./_counts.ts";
+import { knownOf, type StoreKeys, storeKeys } from "./_layout.ts";
+import { leap, read, readAll, readFirst } from "./_reads.ts";
 
 /** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
 
-/** A number of events, counted up to a largest one. */
-export interface BoundedCount {
-  /** The number. */
-  readonly count: number;
-  /** True if there are more. */
-  readonly isMore: boolean;
-}
-
-/** The numbers of open events. */
-export interface OpenCounts extends Readonly<Record<OpenState, BoundedCount>> {
-  /** The time at which the longest-waiting due event became due; null if none is due. */
-  readonly oldestDueAt: number | null;
-}
+export type { BoundedCount };
 
 /** A view into a store. */
 export type StoreInspector = ReturnType<typeof openStoreInspector>;
@@ -128,22 +101,6 @@ function positionsBefore(
   return { start: keys.position(key, 0), end: keys.position(key, position) };
 }
 
-async function countKeys(
-  kv: Deno.Kv,
-  selector: Deno.KvListSelector,
-  max: number,
-): Promise<BoundedCount> {
-  let count = 0;
-  for await (const _ of list(kv, selector, { batchSize: Math.min(max + 1, BATCH_SIZE) })) {
-    if (++count > max) break;
-  }
-  return bounded(count, max);
-}
-
-function bounded(count: number, max: number, isMore = false): BoundedCount {
-  return { count: Math.min(count, max), isMore: isMore || count > max };
-}
-
 /** Finds the sources of all ids, each with one read. */
 async function sourcesIn(
   kv: Deno.Kv,
@@ -167,95 +124,4 @@ async function sourcesIn(
 function sourceIn(id: string): string | undefined {
   const colon = id.indexOf(":");
   return colon < 0 ? undefined : id.slice(0, colon);
-}
-
-/** A count of open events. */
-class OpenCounter {
-  readonly #kv: Deno.Kv;
-  readonly #keys: StoreKeys;
-  readonly #max: number;
-  readonly #signal: AbortSignal | undefined;
-  /** The states of the events that the schedule names. */
-  readonly #states = new Map<string, OpenState>();
-  /** The events whose records are read. */
-  #unknown: EventRef[] = [];
-  #inGroups = 0;
-  #oldestDueAt: number | null = null;
-
-  constructor(kv: Deno.Kv, keys: StoreKeys, max: number, signal: AbortSignal | undefined) {
-    this.#kv = kv;
-    this.#keys = keys;
-    this.#max = max;
-    this.#signal = signal;
-  }
-
-  async count(): Promise<OpenCounts> {
-    const now = Date.now();
-    const groupsAreMore = await this.#countGroups();
-    let cutAt = await this.#walk(0, now);
-    const isDueMore = cutAt !== undefined && cutAt <= now;
-    // There may be more due events than are counted, so that the running ones are not reached.
-    if (isDueMore) cutAt = await this.#walk(now + 1, now);
-    await this.#readUnknown();
-    const counts = { queued: this.#inGroups, running: 0, parked: 0 };
-    for (const state of this.#states.values()) {
-      counts[state]++;
-    }
-    const max = this.#max;
-    const isMoreLater = cutAt !== undefined;
-    return {
-      queued: bounded(counts.queued, max, groupsAreMore || isDueMore || isMoreLater),
-      running: bounded(counts.running, max, isMoreLater && cutAt! < now + MAX_LEASE_MS),
-      parked: bounded(counts.parked, max, isMoreLater),
-      oldestDueAt: this.#oldestDueAt,
-    };
-  }
-
-  /** Counts those that wait behind the first one of their group. Returns true if there may be more. */
-  async #countGroups(): Promise<boolean> {
-    let count = 0;
-    const options = { batchSize: BATCH_SIZE };
-    for await (const { value } of list(this.#kv, this.#keys.orderingGroups, options)) {
-      if (this.#isEnded || count++ >= this.#max || this.#inGroups > this.#max) return true;
-      this.#inGroups += Math.max(0, sizeOfGroup(value) - 1);
-    }
-    return false;
-  }
-
-  /** Walks the schedule, for as many that are due as for those that are not. Returns the time at which it was cut. */
-  async #walk(from: number, now: number): Promise<number | undefined> {
-    let [left, isLater] = [this.#max, from > now];
-    const selector = this.#keys.dueBetween(from, Infinity);
-    for await (const entry of list(this.#kv, selector, { batchSize: BATCH_SIZE })) {
-      const { receivedAt: dueAt, id } = refOf(entry.key);
-      if (!isLater && dueAt > now) [left, isLater] = [this.#max, true];
-      if (this.#isEnded || left <= 0) return dueAt;
-      const due = readableEntry(entry);
-      if (!due) continue;
-      if (!isLater) this.#oldestDueAt ??= dueAt;
-      const { value } = due;
-      left -= isShared(value) ? value.events.length : 1;
-      if (isShared(value)) this.#unknown.push(...value.events);
-      // A parked event that was woken has two entries.
-      else if (this.#states.has(id)) this.#unknown.push({ ...value, id });
-      else this.#states.set(id, value.state ?? "queued");
-      if (this.#unknown.length >= BATCH_SIZE) await this.#readUnknown();
-    }
-    return undefined;
-  }
-
-  async #readUnknown(): Promise<void> {
-    const refs = this.#unknown;
-    this.#unknown = [];
-    for (let i = 0; i < refs.length && !this.#isEnded; i += RECORDS) {
-      const wanted = refs.slice(i, i + RECORDS).map((ref) => this.#keys.event(ref));
-      for (const { record } of (await readAll(this.#kv, wanted)).map(knownOf)) {
-        if (record && isOpen(record)) this.#states.set(record.id, record.state);
-      }
-    }
-  }
-
-  get #isEnded(): boolean {
-    return this.#signal?.aborted ?? false;
-  }
 }

@@ -1,0 +1,68 @@
+import type { DuePage, Engine } from "../engine.ts";
+import { isUnreadable, readEvents } from "./_layout.ts";
+import type { StoreParts } from "./_parts.ts";
+import { readSmallPayloads } from "./_payload.ts";
+import {
+  type DueEntry,
+  dueOf,
+  isAtEntry,
+  isShared,
+  payloadReaderOf,
+  readDue,
+  readerOf,
+  type Schedule,
+  setOwn,
+} from "./_schedule.ts";
+import { Write } from "./_write.ts";
+
+/**
+ * Reads events that are due.
+ *
+ * A shared entry that is due names events of a process that has died: nobody has settled them or renewed a lease. It
+ * is taken apart first, so that each of them is found, and moved, by an entry of its own.
+ */
+export async function readDuePage(
+  parts: StoreParts,
+  schedule: Schedule,
+  options: Parameters<Engine["due"]>[0],
+): Promise<DuePage> {
+  for (;;) {
+    const { entries, cursor } = await schedule.page(options);
+    const shared = entries.filter(({ value }) => isShared(value));
+    if (shared.length === 0) return { ...await readNamed(parts, entries), cursor };
+    for (const entry of shared) await takeApart(parts, entry);
+  }
+}
+
+/** Reads the events that entries name, each its own, and meanwhile their small payloads. */
+async function readNamed(
+  parts: StoreParts,
+  entries: readonly DueEntry[],
+): Promise<Omit<DuePage, "cursor">> {
+  const { kv, keys } = parts;
+  const due = entries.flatMap(dueOf);
+  const found = await readEvents(parts, due, readerOf(due));
+  const records = found.map((event) => event?.record);
+  const bodies = readSmallPayloads(kv, keys, records, payloadReaderOf(due))
+    .catch(() => [])
+    .then((read) => found.map((event, i) => event?.record && event.body || read[i]));
+  const events = due.map(({ id, receivedAt, entry }, i) => {
+    const event = found[i];
+    const at = Number(entry.key.at(-2));
+    return { id, receivedAt, at, event, isOwn: isAtEntry(entry, event ?? {}), entry };
+  });
+  return { events, bodies };
+}
+
+/** Gives the events that are left of a shared entry entries of their own, unless another process is faster. */
+async function takeApart(parts: StoreParts, entry: DueEntry): Promise<void> {
+  const { keys, commits } = parts;
+  const events = dueOf(entry);
+  const known = await readDue(parts, events);
+  const write = new Write().check(entry).delete(entry.key);
+  for (const [i, ref] of events.entries()) {
+    const isLeft = isAtEntry(entry, known[i]!) || isUnreadable(known[i]!);
+    if (isLeft) setOwn(write, keys, entry, ref);
+  }
+  await commits.commit(write);
+}

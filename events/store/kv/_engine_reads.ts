@@ -1,0 +1,100 @@
+import { met } from "../../../core/check_options.ts";
+import type { Engine, Scan, Tidying, Visit } from "../engine.ts";
+import { StoreCheck } from "./_check.ts";
+import { countEvents } from "./_counts.ts";
+import { readDuePage } from "./_due.ts";
+import { eventOf, findEvents } from "./_layout.ts";
+import { placeIn, textOfPlace } from "./_open_events.ts";
+import { readPart, repairGroups } from "./_ordering_groups.ts";
+import { placeOf, type StoreParts } from "./_parts.ts";
+import {
+  deleteStaleUploads,
+  loadPayload,
+  MAX_BODY_BYTES,
+  MAX_PAYLOAD_BYTES,
+  upload,
+} from "./_payload.ts";
+import { EventScan, type Place } from "./_scan.ts";
+import { Schedule } from "./_schedule.ts";
+import { ScheduleRepair } from "./_schedule_repair.ts";
+
+type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
+
+/** The part of the engine that reads, and that keeps what it reads in order. */
+type Reading =
+  & Pick<KvEngine, "name" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt" | "group">
+  & Pick<KvEngine, "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">
+  & { readonly limits: Pick<KvEngine["limits"], "payloadBytes" | "bodyBytes"> };
+
+/** Makes the part of a KV engine that reads. */
+export function readingOf(parts: StoreParts): Reading {
+  const { kv, keys, reader, notifier } = parts;
+  const [namespace] = keys.namespaces;
+  const schedule = new Schedule(parts);
+  const repair = new ScheduleRepair(parts, schedule);
+  const events = new EventScan(parts);
+  return {
+    name: "kv",
+    limits: { payloadBytes: MAX_PAYLOAD_BYTES, bodyBytes: MAX_BODY_BYTES },
+    reader,
+    place: placeOf(kv, namespace!),
+    now: () => Date.now(),
+    get: (ids) => findEvents(parts, ids),
+    due: (options) => readDuePage(parts, schedule, options),
+    nextDueAt: () => schedule.first(),
+    group: (key, options) => readPart(parts, key, options),
+    scan: (scan) => visitsOf(events, scan, placeAt(scan.after)),
+    count: (max, signal) => countEvents(parts, max, signal),
+    upload: (ref, body) => upload(parts, ref, body),
+    payload: (ref, of) => loadPayload(parts, ref, of),
+    tidy: (what) => tidy(parts, repair, what),
+    check: ({ discard }) => new StoreCheck(parts, { discard }).pages(),
+    listen: (wake) => notifier.listen(wake),
+  };
+}
+
+async function* visitsOf(
+  events: EventScan,
+  { filter, isNewestFirst, onlyOpen, isLimited }: Scan,
+  after: Place | undefined,
+): AsyncGenerator<Visit> {
+  const way = { isNewestFirst, onlyOpen, isLimited, after };
+  for await (const { entry, place } of events.visits(filter, way)) {
+    yield {
+      event: entry && eventOf(entry),
+      place: textOf(place),
+      reachedAt: "id" in place ? place.receivedAt : undefined,
+    };
+  }
+}
+
+/** Writes a place as a text. */
+function textOf(place: Place): string {
+  return "id" in place ? `${place.receivedAt}:${place.id}` : textOfPlace(place);
+}
+
+/** Reads a place from a text: an event that it names may be gone. */
+function placeAt(text: string | undefined): Place | undefined {
+  if (text === undefined || text === "") return undefined;
+  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(String(text)) ?? [];
+  if (typeof text === "string" && id !== undefined) return { id, receivedAt: Number(time) };
+  const place = typeof text === "string" ? placeIn(text) : undefined;
+  if (place) return place;
+  throw new TypeError(
+    `Cannot list the events: 'cursor' must be the cursor of another list, got ${met(text)}`,
+  );
+}
+
+async function tidy(
+  parts: StoreParts,
+  repair: ScheduleRepair,
+  { times, groups = false, uploadsOlderThanMs }: Tidying,
+): ReturnType<Engine["tidy"]> {
+  return {
+    times: times === undefined ? 0 : await repair.run(times),
+    groups: groups ? await repairGroups(parts) : 0,
+    uploads: uploadsOlderThanMs === undefined
+      ? 0
+      : await deleteStaleUploads(parts, Date.now() - uploadsOlderThanMs),
+  };
+}
