@@ -2,6 +2,7 @@ import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
+import type { Bytes, Stored, Version } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -70,17 +71,17 @@ export interface AcceptResult {
  *
  * @category Event store and worker
  */
-export interface Lease {
+export interface Lease extends Stored {
   /** The event's record, as this lease has left it. */
   readonly record: EventRecord;
   /** The version of the record. A lease is lost once the record has another version. */
-  readonly versionstamp: string;
+  readonly version: Version;
   /** Set if the lease before it expired: its worker died, was frozen, or lost the KV. */
   readonly takenOver?: boolean | undefined;
   /** The time at which a claimed event had become due, milliseconds since the epoch. */
   readonly dueSince?: number | undefined;
   /** The event's payload, if claiming has read it: one of up to 65,000 bytes. */
-  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+  readonly body?: Bytes | undefined;
 }
 
 /**

@@ -123,7 +123,7 @@ export async function firstOf(
   const first = await firstInGroup(parts, group.key);
   const { record, versionstamp } = first ?? {};
   const isIn = first?.isThere && group.position <= (record?.batch?.last ?? -1);
-  return isIn ? { record: record!, versionstamp: versionstamp! } : undefined;
+  return isIn ? { record: record!, version: versionstamp! } : undefined;
 }
 
 /** Calculates for how long the first event of a group has to wait until it is quiet, in milliseconds. */

@@ -182,7 +182,7 @@ export class StoreCheck {
       return await commits.commit(write) !== null;
     }
     const after = foundAgain(record, Date.now());
-    const isBack = await applyChange(this.#parts, { record, versionstamp, body }, after) !== null;
+    const isBack = await applyChange(this.#parts, { record, version, body }, after) !== null;
     if (isBack) local.listener?.wake();
     return isBack;
   }

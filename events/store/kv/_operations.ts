@@ -202,8 +202,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
     const first = record.quiet && await firstOf(parts, record);
     if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
     // It might note a part meanwhile, and that part would be this event's, too.
-    const { versionstamp } = first;
-    const checks = [{ key: parts.keys.event(first.record), versionstamp }];
+    const checks = [{ key: parts.keys.event(first.record), versionstamp: first.version }];
     const after = cancelledAlone(record, first.record, now);
     return await applyChange(parts, known, after, { checks }) !== null;
   }
