@@ -1,5 +1,4 @@
 import type { BulkOptions, BulkResult, EventFilter, EventStore } from "../events/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { CliRun } from "./_commands.ts";
 import { isBeingCancelled, withProgress } from "./_output.ts";
 import { confirmed, InterruptedError, interruptible, UsageError } from "./_world.ts";
@@ -135,7 +134,6 @@ function changeEvents(
  */
 export async function withEventIds(
   store: EventStore,
-  inspector: Pick<StoreInspector, "withDeliveryId">,
   filter: EventFilter,
 ): Promise<EventFilter> {
   const { ids } = filter;
@@ -143,7 +141,7 @@ export async function withEventIds(
   const known = new Set<string>();
   for await (const { id } of store.list({ ids })) known.add(id);
   const meant = ids.map(async (id) =>
-    known.has(id) ? id : eventIdOf(id, await inspector.withDeliveryId(id))
+    known.has(id) ? id : eventIdOf(id, await store.inspect.withDeliveryId(id))
   );
   return { ...filter, ids: await Promise.all(meant) };
 }

@@ -14,7 +14,7 @@ export async function doctor({ store, values, asks, world }: CliRun): Promise<bo
   const { json, "discard-unreadable": discard = false } = values;
   const { out, terminal } = world;
   if (asks && !await confirmed(DISCARDING, world, new AbortController().signal)) return false;
-  const groups = await store.repairGroups();
+  const { groups } = await store.tidy({ groups: true });
   const counts = { read: 0, groups, put_back: 0, unreadable: 0, discarded: 0 };
   await withProgress(terminal, "", async (line) => {
     for await (const { read, findings } of store.check({ discard })) {

@@ -1,5 +1,4 @@
 import { openEventStore } from "../events/mod.ts";
-import { openStoreInspector } from "../events/store/kv/store_inspector.ts";
 import { runCatchUp } from "./_catch_up.ts";
 import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
@@ -72,7 +71,7 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
     // A KV that is to be made has no events yet.
     if (note !== undefined && !create) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
     const store = await answered(openEventStore(kv, { namespace, retentionMs }));
-    const filter = await withEventIds(store, openStoreInspector(kv, namespace), options.filter);
+    const filter = await withEventIds(store, options.filter);
     return await RUNS[command]({ ...options, filter, store, namespace, world });
   } catch (error) {
     answers = !(error instanceof NoAnswerError);

@@ -11,7 +11,6 @@ import type {
   EventStore,
   StoredEvent,
 } from "../events/store/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
 import { within } from "./_counts.ts";
 import { type ActKind, type ActQuery, askedAtOf, newActId } from "./_query.ts";
 import { filterOf } from "./_search.ts";
@@ -43,19 +42,13 @@ interface ActStep {
   readonly notKept: number;
 }
 
-/** Parts that the steps of an act are found with. */
-interface SteppingParts {
-  readonly store: EventStore;
-  readonly inspector: StoreInspector;
-}
-
 /**
  * Finds the events of an act on many, or of the question before it, step by step, with pauses in between. They are
  * those that it was asked about: received by the time of the question and, as far as is known, in the state that they
  * are in. A replay leaves out what somebody has cancelled: that is put back one by one.
  */
 export async function* stepsOf(
-  { store, inspector }: SteppingParts,
+  store: EventStore,
   { id, kind, query }: { readonly id: string; readonly kind: ActKind; readonly query: ActQuery },
   signal: AbortSignal,
   { events: limit, pauseMs }: Pace = ACT_PACE,
@@ -74,7 +67,7 @@ export async function* stepsOf(
     const list: EventList = store.list({ ...filter, limit, maxReads: MAX_READS, cursor });
     const events = (await Array.fromAsync(list)).filter((event) => wasSoThen(event, askedAt));
     const needsPayload = kind === "replay" && state === "done";
-    const kept = needsPayload ? await inspector.keptAmong(events) : undefined;
+    const kept = needsPayload ? await store.inspect.keptAmong(events) : undefined;
     const ids = events.map(({ id }) => id).filter((id) => !kept || kept.has(id));
     const { length: seen } = events;
     yield { filter: { ...filter, ids }, seen, notKept: seen - ids.length };
@@ -131,12 +124,12 @@ interface Counting {
  * it: whoever asks anew gets a new count.
  */
 export class ActCounts {
-  readonly #parts: SteppingParts;
+  readonly #store: EventStore;
   /** Counts by kind and choice, in the order in which they were looked at. */
   readonly #counts = new Map<string, Counting>();
 
-  constructor(parts: SteppingParts) {
-    this.#parts = parts;
+  constructor(store: EventStore) {
+    this.#store = store;
   }
 
   /** Reads how far the count of a choice has come, which begins with the first look. */
@@ -172,7 +165,7 @@ export class ActCounts {
   async #count(counting: Counting, kind: ActKind, query: ActQuery): Promise<void> {
     const { ending: { signal }, progress: { askedAt } } = counting;
     const question = { id: newActId(askedAt), kind, query };
-    for await (const { filter, notKept } of stepsOf(this.#parts, question, signal, COUNT_PACE)) {
+    for await (const { filter, notKept } of stepsOf(this.#store, question, signal, COUNT_PACE)) {
       const { progress } = counting;
       const count = progress.count + filter.ids.length;
       counting.progress = { ...progress, count, notKept: progress.notKept + notKept };

@@ -6,7 +6,6 @@ import type {
   NewConsoleRecord,
 } from "../events/store/kv/console_records.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
-import type { StoreInspector } from "../events/store/kv/store_inspector.ts";
 import { isCount, isOneOf, isText, isTime, orNone, shape } from "../events/store/record_shape.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
@@ -83,7 +82,6 @@ export interface ActPage {
 /** Parts that acts are done with. */
 export interface ActParts {
   readonly store: EventStore;
-  readonly inspector: StoreInspector;
   readonly records: ConsoleRecords;
   readonly log: LogSink;
 }
@@ -269,7 +267,7 @@ export class Acts {
     const { records } = this.#parts;
     const signal = AbortSignal.any([this.#ending.signal, progress.stop.signal]);
     const stoppedBy = async () => byOf(await records.read(keyOf("stop", id)!));
-    for await (const step of stepsOf(this.#parts, question, signal)) {
+    for await (const step of stepsOf(this.#parts.store, question, signal)) {
       // Another instance may have been told.
       if (await stoppedBy() !== undefined) progress.stop.abort();
       if (signal.aborted) break;

@@ -1,7 +1,6 @@
 import type { LogSink } from "../core/mod.ts";
 import { type EventRecord, type EventStore, NotKeptError } from "../events/store/mod.ts";
 import { openConsoleRecords } from "../events/store/kv/console_records.ts";
-import { openStoreInspector, type StoreInspector } from "../events/store/kv/store_inspector.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { ActivityCounter, type Period } from "./_activity.ts";
 import { ActCounts } from "./_act_steps.ts";
@@ -35,21 +34,18 @@ export class ConsoleData {
   /** Counts of the events that acts on many would change. */
   readonly actCounts: ActCounts;
   readonly #store: EventStore;
-  readonly #inspector: StoreInspector;
   readonly #counter: StateCounter;
   readonly #activity: ActivityCounter;
 
   /** Opens it for the store with a namespace. The log is for what cannot be reported to a reader. */
   constructor(store: EventStore, namespace: string, log: LogSink) {
-    const inspector = openStoreInspector(store.kv, namespace);
     const records = openConsoleRecords(store.kv, namespace);
     this.#store = store;
-    this.#inspector = inspector;
-    this.#counter = new StateCounter(store, inspector, log);
+    this.#counter = new StateCounter(store, log);
     this.#activity = new ActivityCounter(records, log, () => this.#counter.stir());
     this.telemetry = this.#activity.telemetry;
-    this.acts = new Acts({ store, inspector, records, log });
-    this.actCounts = new ActCounts({ store, inspector });
+    this.acts = new Acts({ store, records, log });
+    this.actCounts = new ActCounts(store);
     this.#activity.start();
   }
 
@@ -67,12 +63,12 @@ export class ConsoleData {
 
   /** Reads a delivery; null if there is none of this id. */
   details(id: string): Promise<DeliveryDetails | null> {
-    return readDetails(this.#store, this.#inspector, id);
+    return readDetails(this.#store, id);
   }
 
   /** Finds the ids of the events that have a delivery id, as their senders' pages show it. */
   withDeliveryId(deliveryId: string): Promise<readonly string[]> {
-    return this.#inspector.withDeliveryId(deliveryId);
+    return this.#store.inspect.withDeliveryId(deliveryId);
   }
 
   /** Reads the bytes of a payload; null if it is not kept any more. */

@@ -1,7 +1,6 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
-import type { EventState, EventStore } from "../events/store/mod.ts";
-import type { BoundedCount, StoreInspector } from "../events/store/kv/store_inspector.ts";
+import type { BoundedCount, EventState, EventStore } from "../events/store/mod.ts";
 
 /** Largest number that is counted. */
 export const MAX_COUNT = 10_000;
@@ -49,7 +48,6 @@ export interface StateCounts {
  */
 export class StateCounter {
   readonly #store: EventStore;
-  readonly #inspector: StoreInspector;
   readonly #log: LogSink;
   readonly #ending = new AbortController();
   #last: StateCounts | undefined;
@@ -63,9 +61,8 @@ export class StateCounter {
   #done = { ...NOT_COUNTED, at: null as number | null, nextAt: 0 };
   #newestDoneAt: number | undefined;
 
-  constructor(store: EventStore, inspector: StoreInspector, log: LogSink) {
+  constructor(store: EventStore, log: LogSink) {
     this.#store = store;
-    this.#inspector = inspector;
     this.#log = log;
   }
 
@@ -101,14 +98,14 @@ export class StateCounter {
     const countedAt = Date.now();
     const { signal } = this.#ending;
     try {
-      const { oldestDueAt, ...open } = await this.#inspector.countOpen(MAX_OPEN_READS, signal);
-      const dead = await this.#inspector.countDead(MAX_COUNT);
+      const { inspect } = this.#store;
+      const { oldestDueAt, ...found } = await inspect.count(MAX_OPEN_READS, signal);
       const show = () => {
         const { at: doneCountedAt, count, isMore } = this.#done;
-        const { queued, running, parked } = open;
+        const { queued, running, parked, dead } = found;
         const counts = {
           ...{ queued: bounded(queued), running: bounded(running), parked: bounded(parked) },
-          ...{ dead, done: { count, isMore } },
+          ...{ dead: bounded(dead), done: { count, isMore } },
         };
         if (!signal.aborted) this.#last = { counts, countedAt, oldestDueAt, doneCountedAt };
       };

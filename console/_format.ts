@@ -5,7 +5,7 @@
  */
 import { html } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
+import type { BoundedCount } from "../events/store/mod.ts";
 import { isTime } from "../events/store/record_shape.ts";
 import { MAX_COUNT } from "./_counts.ts";
 

@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import { EVENT_STATES, type EventState } from "../events/store/event_record.ts";
-import type { BoundedCount } from "../events/store/kv/store_inspector.ts";
+import type { BoundedCount } from "../events/store/mod.ts";
 import { type Activity, type Period, PERIODS } from "./_activity.ts";
 import type { Overview } from "./_console_data.ts";
 import { MAX_COUNT } from "./_counts.ts";

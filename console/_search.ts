@@ -1,5 +1,10 @@
-import type { EventFilter, EventRecord, EventStore, StoredEvent } from "../events/store/mod.ts";
-import type { BoundedCount, StoreInspector } from "../events/store/kv/store_inspector.ts";
+import type {
+  BoundedCount,
+  EventFilter,
+  EventRecord,
+  EventStore,
+  StoredEvent,
+} from "../events/store/mod.ts";
 import { MAX_COUNT } from "./_counts.ts";
 import { recordOf } from "./_format.ts";
 import type { DeliveryQuery } from "./_query.ts";
@@ -112,16 +117,15 @@ export async function findEvent(store: EventStore, id: string): Promise<StoredEv
 /** Reads a delivery with what surrounds it; null if there is none. */
 export async function readDetails(
   store: EventStore,
-  inspector: StoreInspector,
   id: string,
 ): Promise<DeliveryDetails | null> {
   const event = await findEvent(store, id);
   const record = event && recordOf(event);
   if (!record) return event ? { event, emitted: [], related: new Map() } : null;
   const [before, first, emitted] = await Promise.all([
-    inspector.countBefore(record, MAX_COUNT),
-    inspector.firstBefore(record),
-    emittedBy(store, inspector, record),
+    store.inspect.countBefore(record, MAX_COUNT),
+    store.inspect.firstBefore(record),
+    emittedBy(store, record),
   ]);
   const ids = [...record.causedBy === undefined ? [] : [record.causedBy], ...emitted];
   return { event, before, first, emitted, related: await namedOf(store, ids.slice(0, MAX_NAMED)) };
@@ -142,11 +146,10 @@ async function namedOf(
  */
 async function emittedBy(
   store: EventStore,
-  inspector: StoreInspector,
   event: EventRecord,
 ): Promise<string[]> {
   const { id, settledAt } = event;
-  const found = new Set(await inspector.emittedBy(event, MAX_EMITTED));
+  const found = new Set(await store.inspect.emittedBy(event, MAX_EMITTED));
   if (settledAt === null || event.outcome !== "handled") return [...found];
   const list = store.list({
     ...{ receivedAfter: settledAt, receivedBefore: settledAt + EMITTED_MS },

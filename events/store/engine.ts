@@ -225,7 +225,7 @@ export interface DuePage {
 /** An event at its position in an ordering group. */
 export interface GroupMember {
   readonly position: number;
-  /** The event; undefined if there is none at this position any more. */
+  /** The event; undefined if there is none at this position any more, or it is not read. */
   readonly event: Stored | Unreadable | undefined;
 }
 
@@ -263,7 +263,11 @@ export interface Visit {
   readonly reachedAt: number | undefined;
 }
 
-/** A number of events, counted up to a largest one. */
+/**
+ * A number of events, counted up to a largest one.
+ *
+ * @category Event store and worker
+ */
 export interface BoundedCount {
   /** The number. */
   readonly count: number;
@@ -271,7 +275,11 @@ export interface BoundedCount {
   readonly isMore: boolean;
 }
 
-/** Numbers of events by state. */
+/**
+ * Numbers of events by state.
+ *
+ * @category Event store and worker
+ */
 export interface Counts extends Readonly<Record<OpenState | "dead", BoundedCount>> {
   /** The time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
@@ -339,8 +347,15 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** Reads the time at which the next event is due, or became due; null if there is none. It reads one entry. */
   nextDueAt(): Promise<number | null>;
 
-  /** Reads an ordering group from a position on. */
-  group(key: string, options: { readonly from: number; readonly limit: number }): Promise<Group>;
+  /** Reads an ordering group from a position on, or only its positions: then no event is read. */
+  group(
+    key: string,
+    options: {
+      readonly from: number;
+      readonly limit: number;
+      readonly onlyPositions?: boolean | undefined;
+    },
+  ): Promise<Group>;
 
   /** Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. */
   scan(scan: Scan): AsyncIterableIterator<Visit>;

@@ -2,10 +2,12 @@ import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
+import type { Bytes, Stored, Version } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { CheckedPage } from "./store_check.ts";
+import type { StoreInspector } from "./store_inspector.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
 
 /**
@@ -69,17 +71,17 @@ export interface AcceptResult {
  *
  * @category Event store and worker
  */
-export interface Lease {
+export interface Lease extends Stored {
   /** The event's record, as this lease has left it. */
   readonly record: EventRecord;
   /** The version of the record. A lease is lost once the record has another version. */
-  readonly versionstamp: string;
+  readonly version: Version;
   /** Set if the lease before it expired: its worker died, was frozen, or lost the KV. */
   readonly takenOver?: boolean | undefined;
   /** The time at which a claimed event had become due, milliseconds since the epoch. */
   readonly dueSince?: number | undefined;
   /** The event's payload, if claiming has read it: one of up to 65,000 bytes. */
-  readonly body?: Uint8Array<ArrayBuffer> | undefined;
+  readonly body?: Bytes | undefined;
 }
 
 /**
@@ -209,6 +211,9 @@ export interface EventStore extends EventOperations {
 
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;
+
+  /** A view into it, for pages and tools: counts that are cheap, and what surrounds an event. */
+  readonly inspect: StoreInspector;
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the
@@ -486,14 +491,6 @@ export interface EventStore extends EventOperations {
   ): Promise<boolean>;
 
   /**
-   * Deletes what uploads that never became an event have left behind.
-   *
-   * @param olderThanMs The age of the uploads, in milliseconds: older ones are deleted.
-   * @returns The number of uploads deleted.
-   */
-  deleteStaleUploads(olderThanMs: number): Promise<number>;
-
-  /**
    * Reads a state that handlers share, such as a conversation's: for a route, a test, or another part
    * of an app. A handler uses `state` of its context.
    *
@@ -524,30 +521,48 @@ export interface EventStore extends EventOperations {
   forgetProcess(id: string): Promise<void>;
 
   /**
-   * Drops the payloads of done events that are too old or take too much together, and all of them if this
-   * store keeps none.
+   * Puts the store in order, each part if it is asked for. Workers do so from time to time.
    *
-   * @returns The number of payloads dropped.
+   * @param parts The parts.
+   * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted, and
+   * of payloads that are dropped.
+   * @throws {TypeError} If a part has another name.
    */
-  trimPayloads(): Promise<number>;
-
-  /**
-   * Schedules events anew that would wait for longer than was planned, because a clock was wrong: this
-   * one until it was set back, or another machine's. Each then waits for its planned delay, and a lease is
-   * held for its length.
-   *
-   * @param options `maxReads` is the number of schedule entries after which it ends, unless a wrong one was
-   * among them: the next call with that option goes on from there. Without it, all are read.
-   * @returns The number of events scheduled anew.
-   */
-  repairSchedule(options?: { readonly maxReads?: number | undefined }): Promise<number>;
-
-  /**
-   * Repairs damaged ordering groups, so that their events are handled. Every group is checked.
-   *
-   * @returns The number of groups repaired.
-   */
-  repairGroups(): Promise<number>;
+  tidy(parts: {
+    /**
+     * Schedules events anew that would wait for longer than was planned, because a clock was wrong: this one until it
+     * was set back, or another machine's. Each then waits for its planned delay, and a lease is held for its length.
+     * After this number of entries of the schedule it ends, unless a wrong one was among them: the next call with a
+     * number goes on from there. With `Infinity`, all are read.
+     *
+     * @default {undefined} It reads none.
+     */
+    readonly times?: number | undefined;
+    /**
+     * Repairs damaged ordering groups, so that their events are handled. Every group is checked.
+     *
+     * @default {false}
+     */
+    readonly groups?: boolean | undefined;
+    /**
+     * Deletes what uploads that are older, in milliseconds, and never became an event have left behind.
+     *
+     * @default {undefined} It deletes none.
+     */
+    readonly uploadsOlderThanMs?: number | undefined;
+    /**
+     * Drops the payloads of done events that are too old or take too much together, and all of them if this store
+     * keeps none.
+     *
+     * @default {false}
+     */
+    readonly payloads?: boolean | undefined;
+  }): Promise<{
+    readonly times: number;
+    readonly groups: number;
+    readonly uploads: number;
+    readonly payloads: number;
+  }>;
 
   /**
    * Checks all that the store keeps, page by page: events that nothing leads to any more are put back on the
@@ -589,6 +604,9 @@ export interface EventStore extends EventOperations {
 
 /** The way a store wakes workers. */
 export type NotifierKind = EventStore["notifier"];
+
+/** The parts of a store that are put in order. */
+export type Tidying = Parameters<EventStore["tidy"]>[0];
 
 /** The limits of the payloads that are kept. */
 export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;

@@ -36,6 +36,8 @@ export type {
   StoreListener,
 } from "./event_store.ts";
 export type { CheckedPage } from "./store_check.ts";
+export type { BoundedCount, Counts } from "./engine.ts";
+export type { StoreInspector } from "./store_inspector.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";

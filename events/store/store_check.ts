@@ -36,8 +36,8 @@ export interface CheckedPage {
        * another program has written with a newer Deno has none in an older one.
        */
       readonly name: string;
-      /** Key of the value in the KV, or what it begins with if the value has no name. */
-      readonly key: Deno.KvKey;
+      /** Place of the value, as the engine has it: of a KV, the key, or what it begins with if the value has no name. */
+      readonly at: unknown;
     }
   )[];
 }

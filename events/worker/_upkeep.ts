@@ -100,11 +100,11 @@ export class Upkeep {
   async #putInOrder(now: number): Promise<void> {
     const { store } = this.#options;
     await this.#attempt(() => this.#repairSchedule());
-    await this.#attempt(() => this.#inTime(store.trimPayloads()));
+    await this.#attempt(() => this.#inTime(store.tidy({ payloads: true })));
     await this.#attempt(() => this.#checkSome(now));
     if (now < this.#tidyAt) return;
     this.#tidyAt = now + TIDY_MS;
-    await this.#attempt(() => this.#inTime(store.deleteStaleUploads(TIDY_MS)));
+    await this.#attempt(() => this.#inTime(store.tidy({ uploadsOlderThanMs: TIDY_MS })));
     await this.#attempt(() => this.#repairGroups());
   }
 
@@ -172,8 +172,8 @@ export class Upkeep {
     const { store, log, wake } = this.#options;
     const wasSet = this.#wasSet;
     this.#wasSet = false;
-    const repairing = store.repairSchedule(wasSet ? {} : { maxReads: REPAIR_READS });
-    const events = await this.#inTime(repairing).catch((error) => {
+    const repairing = store.tidy({ times: wasSet ? Infinity : REPAIR_READS });
+    const { times: events } = await this.#inTime(repairing).catch((error) => {
       this.#wasSet ||= wasSet;
       throw error;
     });
@@ -183,7 +183,7 @@ export class Upkeep {
   }
 
   async #repairGroups(): Promise<void> {
-    const groups = await this.#inTime(this.#options.store.repairGroups());
+    const { groups } = await this.#inTime(this.#options.store.tidy({ groups: true }));
     if (groups > 0) this.#options.wake();
   }
 }

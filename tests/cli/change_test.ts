@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
+import { trimPayloads } from "../events/store/_tidying.ts";
 import { bury, makeNewer, runHere, type Sut, testCli } from "./_cli.ts";
 
 testCli("events replay puts dead events back, and tells which it could not", async (sut) => {
@@ -91,8 +92,8 @@ testCli("events replay puts done events back only with --state done", async ({ c
     await store.accept(delivery(id));
     await store.complete(await claimOne(store));
   }
-  await store.trimPayloads();
-  await store.trimPayloads();
+  await trimPayloads(store);
+  await trimPayloads(store);
   const some = await cli("replay", "d2");
   assertEquals([some.code, some.out], [1, ["0 replayed", "not replayed: d2 (it is done)"]]);
   const left = "not replayed: d1 (its payload is not kept)";

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery, later } from "../events/store/_events.ts";
+import { trimPayloads } from "../events/store/_tidying.ts";
 import { bury, makeNewer, recordKey, testCli } from "./_cli.ts";
 import { damage } from "../events/store/_values.ts";
 
@@ -179,7 +180,7 @@ testCli("events show has the payload of a done event while it is kept", async ({
   await store.complete(await claimOne(store));
   const shown = async (...args: string[]) => JSON.parse((await cli("show", "d1", ...args)).out[0]!);
   assertEquals((await shown()).payload, { a: 1 });
-  await (await openEventStore(kv, { namespace: "bot" })).trimPayloads();
+  await trimPayloads(await openEventStore(kv, { namespace: "bot" }));
   for (const args of [[], ["--json"]]) {
     const { payload, payloadNote } = await shown(...args);
     assertEquals([payload, payloadNote], [null, "not kept"]);

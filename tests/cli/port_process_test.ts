@@ -7,6 +7,7 @@ import { testDenokv } from "../events/store/_denokv.ts";
 import { claimAll, delivery } from "../events/store/_events.ts";
 import { contentOf } from "../events/store/_moving.ts";
 import { memoryStore } from "../events/store/_stores.ts";
+import { repairGroups } from "../events/store/_tidying.ts";
 import { startProcess } from "../processes/_process.ts";
 import { commandLine, ended, startCli } from "./_process.ts";
 
@@ -54,7 +55,7 @@ async function testKills(kvPath: string, folder: string): Promise<void> {
   const { code, out } = await ended(start(...args));
   assertEquals([code, out.split("\n")[0]], [0, `${MANY - imported} imported`]);
   assertEquals(await contentOf(store), content);
-  assertEquals(await store.repairGroups(), 0);
+  assertEquals(await repairGroups(store), 0);
   const handled: string[] = [];
   for (let leases; (leases = await claimAll(store)).length > 0;) {
     for (const { record } of leases) handled.push(`${record.orderingKey}: ${record.id}`);

@@ -38,7 +38,7 @@ export interface ChangeOptions {
 
 /** Makes a lease of a stored record: changes are made with one. */
 export function leaseOf({ record, versionstamp, body }: Known): Lease {
-  return { record: record!, versionstamp: versionstamp!, body };
+  return { record: record!, version: versionstamp!, body };
 }
 
 /**
@@ -187,20 +187,20 @@ async function tryToApply(
   if (leasing && !record.group) write.lease(leasing, 0);
   else writeNew(write, parts, leasing?.record ?? record);
   write.notifies ||= isGivenBack(before, record);
-  let versionstamp: string | null;
+  let version: string | null;
   try {
     // Others wait for the group, so this waits for nobody.
-    versionstamp = await commits.commit(write, leaves ? 0 : options.withinMs);
+    version = await commits.commit(write, leaves ? 0 : options.withinMs);
   } catch (error) {
     handOff?.endUnknown();
     throw error;
   }
-  handOff?.end(versionstamp);
-  if (versionstamp !== null) {
+  handOff?.end(version);
+  if (version !== null) {
     // The next event of the group is due as soon as the one before is settled.
     if (leaves || write.emitsDue) local.listener?.wake();
     options.onCommit?.();
-    return { record: leasing?.record ?? record, versionstamp };
+    return { record: leasing?.record ?? record, version };
   }
   if ((!effects && !emits && !leaves) || await isChanged(parts, lease, options)) return null;
   if (!effects) return undefined;
@@ -226,10 +226,10 @@ function settleMember(
 
 function startOf(
   { keys }: StoreParts,
-  { record, versionstamp }: Lease,
+  { record, version }: Lease,
   { effects, add, checks }: ChangeOptions,
 ): Write {
-  const write = new Write().check({ key: keys.event(record), versionstamp });
+  const write = new Write().check({ key: keys.event(record), versionstamp: version });
   if (checks) { for (const check of checks) write.check(check); }
   if (effects) write.effects = (commit) => effects(withoutOwnKeys(commit, keys.namespaces));
   add?.(write);
@@ -285,11 +285,11 @@ function unshared(
  */
 export async function isChanged(
   parts: StoreParts,
-  { record, versionstamp }: Lease,
+  { record, version }: Lease,
   { checks = [] }: ChangeOptions = {},
 ): Promise<boolean> {
   const now = await readRecord(parts.kv, parts.keys.event(record));
-  return now.versionstamp !== versionstamp || await hasOvertaken(parts, { checks });
+  return now.versionstamp !== version || await hasOvertaken(parts, { checks });
 }
 
 /** Checks whether others have changed what a change has checked. */

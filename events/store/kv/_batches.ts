@@ -18,12 +18,10 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
 import type { EventRecord } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { batched, waiting } from "../claims.ts";
-import { MAX_KEY_BYTES } from "../emission.ts";
-import { BRIEF_BYTES, jsonBytes, progressBytes } from "../record_notes.ts";
+import { progressBytes } from "../record_notes.ts";
 import {
   behindFirst,
   firstInGroup,
@@ -32,29 +30,11 @@ import {
   type Member,
   readGroup,
 } from "./_ordering_groups.ts";
-import type { StoreKeys } from "./_layout.ts";
+import { together } from "./_limits.ts";
 import type { StoreParts } from "./_parts.ts";
 
 /** The number of bytes of the payloads of events that are handled together, at most. */
 const MAX_PAYLOAD_BYTES = 8_000_000;
-
-/**
- * The number of bytes that their records and the reports of their deaths take, at most: the commit in which they
- * die holds 819,200, with the first one's record and report of 64 KiB each.
- */
-const MAX_DYING_BYTES = 480_000;
-
-/** Bytes of the record of an event that reports a death, beside the first event's id, and of the rest of a report. */
-const REPORT_BYTES = 1_400;
-
-/** Number of places with the id of the first event: a member's record, its report, and that one's record. */
-const FIRST_IDS = 3;
-
-/** Bytes of an id of a report. It is in three keys. */
-const REPORT_ID_BYTES = 96;
-
-/** A time, as long as any. */
-const NOW = 1e12;
 
 /**
  * The number of bytes of what is done of their handling that the events of a batch take over in one commit, at
@@ -82,20 +62,16 @@ export async function beginBatch(
   const waitMs = waitOf(record, next, joinedAt, now);
   if (waitMs > 0) return waiting(record, waitMs, next, now);
   const behind = await behindFirst(parts, record.group!, next, MAX_BATCH - 1);
-  let { position: last } = record.group!;
-  let [events, bytes, dyingBytes] = [1, record.payload?.size ?? 0, 0];
-  let keyBytes = record.payload ? keyBytesOf(parts.keys, record) : 0;
+  const meant = [record];
+  let bytes = record.payload?.size ?? 0;
   for (const member of behind) {
     if (!belongsTo(record, member)) break;
     bytes += member.record!.payload!.size;
-    dyingBytes += dyingBytesOf(member.record!, record);
-    keyBytes += keyBytesOf(parts.keys, member.record!);
-    if (bytes > MAX_PAYLOAD_BYTES || dyingBytes > MAX_DYING_BYTES) break;
-    if (keyBytes > MAX_KEY_BYTES) break;
-    last = member.position;
-    events++;
+    if (bytes > MAX_PAYLOAD_BYTES) break;
+    meant.push(member.record!);
   }
-  return batched(record, { last, events });
+  const events = together(parts.keys, meant);
+  return batched(record, { last: meant[events - 1]!.group!.position, events });
 }
 
 /** Reads the other events of a batch, in their order. One that was cancelled meanwhile is left out. */
@@ -147,7 +123,7 @@ export async function firstOf(
   const first = await firstInGroup(parts, group.key);
   const { record, versionstamp } = first ?? {};
   const isIn = first?.isThere && group.position <= (record?.batch?.last ?? -1);
-  return isIn ? { record: record!, versionstamp: versionstamp! } : undefined;
+  return isIn ? { record: record!, version: versionstamp! } : undefined;
 }
 
 /** Calculates for how long the first event of a group has to wait until it is quiet, in milliseconds. */
@@ -164,45 +140,13 @@ function waitOf(
   return Math.max(0, Math.min(quietMs - quietFor, maxWaitMs - Math.max(now - since, waitedMs)));
 }
 
-/** Calculates the bytes that an event takes at most that dies with the first one of its batch, and is reported. */
-function dyingBytesOf({ progress: _, ...record }: EventRecord, first: EventRecord): number {
-  // Its report has the same facts, and the same error. Its progress is counted when it dies.
-  return 2 * (jsonBytes(record) + BRIEF_BYTES) + FIRST_IDS * jsonBytes(first.id) + REPORT_BYTES;
-}
-
-/** Calculates the bytes of the keys that settling an event takes at most, as done or dead. */
-function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRecord): number {
-  const own = [keys.event({ id, receivedAt }), keys.id(id), keys.position(group!.key, NOW)];
-  const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
-  const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
-  // Of the payload each part is deleted, or its entry written if it is kept.
-  const chunks = payload!.chunks * bytesOfKey(keys.chunk(payload!.id, 0));
-  const doneBytes = chunks + bytesOfKey(keys.kept(NOW, id));
-  const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
-  return bytesOf(own) + Math.max(doneBytes, deadBytes);
-}
-
-function bytesOf(keys: readonly Deno.KvKey[]): number {
-  return keys.reduce((sum, key) => sum + bytesOfKey(key), 0);
-}
-
-/** Calculates the bytes of a key: each of its parts has a mark before and behind it. */
-function bytesOfKey(key: Deno.KvKey): number {
-  return key.reduce<number>(
-    (sum, part) => sum + (typeof part === "string" ? Buffer.byteLength(part) + 2 : 10),
-    0,
-  );
-}
-
 /** Checks whether an event can be handled together with the first one of its group, by the same handlers. */
 function belongsTo(first: EventRecord, { record, isThere }: Member): boolean {
   if (!isThere || !record) return false;
-  const { state, quiet, payload, idKept, type, action, platform } = record;
-  const isOpen = state === "queued" && quiet !== undefined;
+  const { state, quiet, payload, type, action, platform } = record;
+  const isOpen = state === "queued" && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
-  // Settling it takes neither a look at its id nor more than its own parts.
-  const isPlain = idKept === true && payload !== null && payload.chunks > 0;
   const isSame = type === first.type && action === first.action && platform === first.platform;
-  return isOpen && isAsFar && isPlain && isSame;
+  return isOpen && isAsFar && isSame;
 }

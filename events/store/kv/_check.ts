@@ -182,7 +182,7 @@ export class StoreCheck {
       return await commits.commit(write) !== null;
     }
     const after = foundAgain(record, Date.now());
-    const isBack = await applyChange(this.#parts, { record, versionstamp, body }, after) !== null;
+    const isBack = await applyChange(this.#parts, { record, version, body }, after) !== null;
     if (isBack) local.listener?.wake();
     return isBack;
   }
@@ -215,7 +215,7 @@ function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: E
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }
 
-function nameOf(entry: ListedEntry): { readonly name: string; readonly key: Deno.KvKey } {
-  const { key } = entry;
-  return { name: isGap(entry) ? nameIn(entry) : key.slice(2).join("/"), key };
+function nameOf(entry: ListedEntry): { readonly name: string; readonly at: Deno.KvKey } {
+  const { key: at } = entry;
+  return { name: isGap(entry) ? nameIn(entry) : at.slice(2).join("/"), at };
 }

@@ -306,10 +306,10 @@ export class Claims {
         };
         return {
           endUnknown: giveBack,
-          end: (versionstamp) => {
-            if (versionstamp === null) return giveBack();
+          end: (version) => {
+            if (version === null) return giveBack();
             change.onCommit?.();
-            if (leased) lease = { record: leased, versionstamp };
+            if (leased) lease = { record: leased, version };
           },
         };
       },

@@ -15,7 +15,7 @@ const RECORDS = 100;
 const MAX_LEASE_MS = 3_600_000;
 
 /** The numbers of open events. */
-export type OpenCounts = Omit<Counts, "dead">;
+type OpenCounts = Omit<Counts, "dead">;
 
 /**
  * Counts events by their indexes.
@@ -55,7 +55,7 @@ function bounded(count: number, max: number, isMore = false): BoundedCount {
  * A count of open events by the schedule and the ordering groups. Records are read only of events that share a
  * schedule entry, or have two.
  */
-export class OpenCounter {
+class OpenCounter {
   readonly #kv: Deno.Kv;
   readonly #keys: StoreKeys;
   readonly #max: number;

@@ -4,16 +4,11 @@ import { StoreCheck } from "./_check.ts";
 import { countEvents } from "./_counts.ts";
 import { readDuePage } from "./_due.ts";
 import { eventOf, findEvents } from "./_layout.ts";
+import { limitsOf } from "./_limits.ts";
 import { placeIn, textOfPlace } from "./_open_events.ts";
 import { readPart, repairGroups } from "./_ordering_groups.ts";
 import { placeOf, type StoreParts } from "./_parts.ts";
-import {
-  deleteStaleUploads,
-  loadPayload,
-  MAX_BODY_BYTES,
-  MAX_PAYLOAD_BYTES,
-  upload,
-} from "./_payload.ts";
+import { deleteStaleUploads, loadPayload, upload } from "./_payload.ts";
 import { EventScan, type Place } from "./_scan.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
@@ -22,9 +17,8 @@ type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
 
 /** The part of the engine that reads, and that keeps what it reads in order. */
 type Reading =
-  & Pick<KvEngine, "name" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt" | "group">
-  & Pick<KvEngine, "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">
-  & { readonly limits: Pick<KvEngine["limits"], "payloadBytes" | "bodyBytes"> };
+  & Pick<KvEngine, "name" | "limits" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt">
+  & Pick<KvEngine, "group" | "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">;
 
 /** Makes the part of a KV engine that reads. */
 export function readingOf(parts: StoreParts): Reading {
@@ -35,7 +29,7 @@ export function readingOf(parts: StoreParts): Reading {
   const events = new EventScan(parts);
   return {
     name: "kv",
-    limits: { payloadBytes: MAX_PAYLOAD_BYTES, bodyBytes: MAX_BODY_BYTES },
+    limits: limitsOf(keys),
     reader,
     place: placeOf(kv, namespace!),
     now: () => Date.now(),

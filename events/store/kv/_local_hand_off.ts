@@ -101,8 +101,8 @@ export class LocalHandOff extends LeasedRecord {
     this.#reservation.cancel();
   }
 
-  #take(record: EventRecord, versionstamp: string): void {
+  #take(record: EventRecord, version: string): void {
     const body = this.#delivery?.body;
-    this.#reservation.take({ record, versionstamp, body }, this.#delivery);
+    this.#reservation.take({ record, version, body }, this.#delivery);
   }
 }

@@ -3,7 +3,6 @@ import { isEventRef } from "../record_shape.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
 import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";
-import { waiterIn } from "./_waits.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 500;
@@ -81,7 +80,7 @@ const PARTS: Readonly<Record<OpenState, readonly Part[]>> = {
       refsIn: onSchedule({ isOwn: runs, areShared: true }),
     },
   ],
-  parked: [{ selector: ({ waiters }) => waiters, refsIn: ({ value }) => waiterIn(value) }],
+  parked: [{ selector: ({ waiters }) => waiters, refsIn: waiterIn }],
 };
 
 /** Selects the schedule from a time on, and before another. */
@@ -105,6 +104,12 @@ function onSchedule(
     const { value } = known;
     return (isShared(value) ? areShared : isOwn?.(value)) ? dueOf(known) : [];
   };
+}
+
+/** Finds the event that the entry of a name is for. */
+function waiterIn({ value }: ListedEntry): readonly EventRef[] {
+  const { for: waiter } = Object(value);
+  return isEventRef(waiter) ? [waiter] : [];
 }
 
 function runs({ state }: ScheduleEntry): boolean {

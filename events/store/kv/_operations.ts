@@ -1,14 +1,6 @@
-import { checkInteger, checkObject, met } from "../../../core/check_options.ts";
 import { Pool } from "../../../core/pool.ts";
-import type {
-  BulkOptions,
-  BulkResult,
-  EventFilter,
-  EventList,
-  EventOperations,
-  ListOptions,
-} from "../event_operations.ts";
-import { type EventRecord, type EventRef, isOpen, type StoredEvent } from "../event_record.ts";
+import type { BulkOptions, BulkResult, EventFilter, EventOperations } from "../event_operations.ts";
+import { type EventRecord, type EventRef, isOpen } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
 import { isGroupPosition, isPayloadRef } from "../record_shape.ts";
 import { cancelRequested, isCancelRequested } from "../record_notes.ts";
@@ -16,7 +8,7 @@ import { cancelled, cancelledAlone } from "../settlement.ts";
 import { wakeOf } from "../waits.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
 import { firstOf } from "./_batches.ts";
-import { checkChoice, checkFilter, matches } from "./_filter.ts";
+import { checkChoice, matches } from "../_filter.ts";
 import { restoreEvent } from "./_import.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { leaveGroup, repairGroups } from "./_ordering_groups.ts";
@@ -24,8 +16,7 @@ import type { StoreParts } from "./_parts.ts";
 import { deleteChunks } from "./_payload.ts";
 import { read } from "./_reads.ts";
 import { knownOf, lookUp } from "./_layout.ts";
-import { placeIn, textOfPlace } from "./_open_events.ts";
-import { EventScan, type FoundEvent, type Place, Reads, type Way, Work } from "./_scan.ts";
+import { EventScan, type FoundEvent, type Way, Work } from "./_scan.ts";
 import { answers, leavingName, wake } from "./_waits.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
 import { listProcesses } from "./_processes.ts";
@@ -34,8 +25,6 @@ import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;
-
-const LISTING = "list the events";
 
 /** Changes an event that was found; false if it is not meant, or not any more. */
 type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
@@ -48,8 +37,7 @@ export function storeOperations(
   parts: StoreParts,
   joins: GroupIntake,
   replay: Replay,
-): EventOperations {
-  const { kv, keys } = parts;
+): Omit<EventOperations, "list" | "get" | "stats"> {
   const scan = new EventScan(parts);
 
   async function changeAll(
@@ -66,30 +54,7 @@ export function storeOperations(
   }
 
   return {
-    list: ((options = {}) => listEvents(scan, options)) as EventOperations["list"],
     replay: (id) => replay(id),
-
-    async get(id) {
-      const { record, versionstamp } = await lookUp(kv, keys, id);
-      if (record || versionstamp === null) return record ?? null;
-      throw new Error(
-        `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,
-      );
-    },
-
-    async stats(filter = {}, options = {}) {
-      checkChoice("count the events", filter, options);
-      const counts = { queued: 0, running: 0, parked: 0, done: 0, dead: 0, unreadable: 0 };
-      let oldestWaitingAt: number | null = null;
-      let dueLater = 0;
-      for await (const { event } of scan.find(filter, new Work(options))) {
-        counts[event.state]++;
-        if (event.state !== "queued") continue;
-        if ((event.dueAt ?? 0) > Date.now()) dueLater++;
-        else oldestWaitingAt = Math.min(oldestWaitingAt ?? Infinity, waitsSince(event));
-      }
-      return { ...counts, dueLater, oldestWaitingAt };
-    },
 
     async replayAll(filter, options = {}) {
       checkChoice("replay events", filter, options);
@@ -130,100 +95,6 @@ export function storeOperations(
       return result;
     },
   };
-}
-
-function listEvents(scan: EventScan, options: ListOptions): EventList {
-  checkObject(LISTING, options);
-  checkFilter(LISTING, options, ["order", "limit", "maxReads", "maxMs", "cursor"]);
-  const { order = "oldest", limit = Infinity, maxReads = Infinity, maxMs = Infinity, cursor } =
-    options;
-  for (const [name, value] of Object.entries({ limit, maxReads, maxMs })) {
-    if (value !== Infinity) checkInteger(LISTING, name, value, { max: Number.MAX_SAFE_INTEGER });
-  }
-  if (order !== "oldest" && order !== "newest") {
-    throw new TypeError(
-      `Cannot ${LISTING}: 'order' must be "oldest" or "newest", got ${met(order)}`,
-    );
-  }
-  const reads = new Reads(maxReads, maxMs);
-  const way = { isNewestFirst: order === "newest", after: placeAt(cursor), reads };
-  return new EventPage(scan.find(options, undefined, way), limit, reads, cursor || undefined);
-}
-
-const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
-
-/** The events of one list, and the place where another one can continue it. */
-class EventPage implements EventList {
-  cursor: string | undefined;
-  readonly #found: AsyncGenerator<FoundEvent>;
-  readonly #reads: Reads;
-  #left: number;
-  #isEnded = false;
-
-  constructor(
-    found: AsyncGenerator<FoundEvent>,
-    limit: number,
-    reads: Reads,
-    cursor: string | undefined,
-  ) {
-    this.cursor = cursor;
-    this.#found = found;
-    this.#reads = reads;
-    this.#left = limit;
-  }
-
-  get reachedAt(): number | undefined {
-    const { last } = this.#reads;
-    return last && "id" in last ? last.receivedAt : undefined;
-  }
-
-  async next(): Promise<IteratorResult<StoredEvent, undefined>> {
-    if (this.#isEnded) return END;
-    const { done, value } = await this.#found.next().catch((error) => {
-      // The list is not at its end: its cursor stays.
-      this.#isEnded = true;
-      throw error;
-    });
-    // Behind the last event of a full page, one more tells whether there are any.
-    if (done) this.cursor = this.#reads.isCut ? cursorAt(this.#reads.last) : undefined;
-    if (done || this.#left-- <= 0) return await this.return();
-    const { event, place } = value;
-    this.cursor = cursorAt(place);
-    return { done: false, value: event };
-  }
-
-  async return(): Promise<IteratorReturnResult<undefined>> {
-    this.#isEnded = true;
-    await this.#found.return(undefined);
-    return END;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-}
-
-/** Makes the cursor of a list that continues behind a place. */
-function cursorAt(place: Place | undefined): string | undefined {
-  if (!place) return undefined;
-  return "id" in place ? `${place.receivedAt}:${place.id}` : textOfPlace(place);
-}
-
-/** Reads a cursor: an event that it names may be gone. */
-function placeAt(cursor: unknown): Place | undefined {
-  if (cursor === undefined || cursor === "") return undefined;
-  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(String(cursor)) ?? [];
-  if (typeof cursor === "string" && id !== undefined) return { id, receivedAt: Number(time) };
-  const place = typeof cursor === "string" ? placeIn(cursor) : undefined;
-  if (place) return place;
-  throw new TypeError(
-    `Cannot ${LISTING}: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
-  );
-}
-
-/** Finds the time since which a queued event waits that is due: planned waits do not count. */
-function waitsSince({ receivedAt, plannedMs = 0, quiet }: EventRecord): number {
-  return Math.min(receivedAt + plannedMs + (quiet?.waitedMs ?? 0), Date.now());
 }
 
 /** Changes events until the work is ended. Throws what a change throws, once those beside it are done. */
@@ -331,8 +202,7 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
     const first = record.quiet && await firstOf(parts, record);
     if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
     // It might note a part meanwhile, and that part would be this event's, too.
-    const { versionstamp } = first;
-    const checks = [{ key: parts.keys.event(first.record), versionstamp }];
+    const checks = [{ key: parts.keys.event(first.record), versionstamp: first.version }];
     const after = cancelledAlone(record, first.record, now);
     return await applyChange(parts, known, after, { checks }) !== null;
   }

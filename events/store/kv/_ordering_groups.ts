@@ -19,7 +19,7 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
-import type { Group as GroupPart, GroupMember } from "../engine.ts";
+import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
@@ -100,6 +100,16 @@ export interface Group {
   readonly heldUntil: number;
   readonly joinedAt: number | undefined;
   readonly versionstamp: string | null;
+}
+
+/** The part of a group that is read. */
+interface PartOptions {
+  /** The first position. */
+  readonly from: number;
+  /** The number of positions, at most. */
+  readonly limit: number;
+  /** Set if no event is read. */
+  readonly onlyPositions?: boolean | undefined;
 }
 
 /** An event that joins a group. */
@@ -228,18 +238,22 @@ export async function behindFirst(
   return await readMembers(parts, places.slice(1));
 }
 
-/** Reads a group and its events from a position on. */
+/** Reads a group and its events from a position on, or only their positions. */
 export async function readPart(
   parts: StoreParts,
   key: string,
-  { from, limit }: { readonly from: number; readonly limit: number },
+  { from, limit, onlyPositions = false }: PartOptions,
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
+  if (limit <= 0) return { next, size, joinedAt, members: [] };
   const places: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
     if (places.push(place) >= limit) break;
   }
-  return { next, size, joinedAt, members: await membersAt(parts, places) };
+  const members = onlyPositions
+    ? places.map((place) => ({ position: positionOf(place), event: undefined }))
+    : await membersAt(parts, places);
+  return { next, size, joinedAt, members };
 }
 
 /** Reads the events at positions. A position that cannot be decoded has one without an id, which cannot be read. */

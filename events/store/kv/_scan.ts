@@ -6,7 +6,7 @@ import {
   type OpenState,
   type StoredEvent,
 } from "../event_record.ts";
-import { matches } from "./_filter.ts";
+import { matches } from "../_filter.ts";
 import { refOf, toStoredEvent } from "./_layout.ts";
 import {
   firstPlace,
@@ -37,9 +37,6 @@ const FEW: OpenLimits = { refs: 2_000, entries: 4_000 };
 /** The same for a list without a limit of reads: the memory that they take is 50 MB. */
 const MANY: OpenLimits = { refs: 300_000, entries: 2_000_000 };
 
-/** The number of entries of an index that may be passed over for each record that may be read. */
-const PASSED_OVER = 20;
-
 /** The time for which it is remembered that there are more open events than a page orders, in milliseconds. */
 const CROWDED_MS = 5_000;
 
@@ -58,8 +55,6 @@ export interface Way {
   readonly onlyOpen?: boolean | undefined;
   /** Set if it has to begin soon, and so may come in the order of an index. */
   readonly isLimited?: boolean | undefined;
-  /** The limit of what is read; none if it may take any number of reads. */
-  readonly reads?: Reads | undefined;
 }
 
 /** A place on the way: an event that was read, or one in the indexes of open events. */
@@ -75,41 +70,6 @@ interface Wanted {
 export interface Visit {
   readonly entry: ListedEntry | undefined;
   readonly place: Place;
-}
-
-/** A limited number of reads, and how far they have got. */
-export class Reads {
-  /** The place that was read last, whether an event matched there or not. */
-  last: Place | undefined;
-  /** Set if the search has ended before the last event. */
-  isCut = false;
-  /** Set if there is a limit. */
-  readonly isLimited: boolean;
-  readonly #until: number;
-  #left: number;
-  #toPassOver: number;
-
-  /**
-   * @param max The largest number of reads.
-   * @param maxMs The time after which no more is read, in milliseconds.
-   */
-  constructor(max: number, maxMs: number) {
-    this.isLimited = max !== Infinity || maxMs !== Infinity;
-    this.#until = performance.now() + maxMs;
-    this.#left = max;
-    this.#toPassOver = PASSED_OVER * max;
-  }
-
-  /** Notes a place that was read, with a record or without; false if it is one too many. */
-  add({ entry, place }: Visit): boolean {
-    this.isCut = this.#left <= 0 || this.#toPassOver <= 0 ||
-      (this.last !== undefined && performance.now() > this.#until);
-    if (this.isCut) return false;
-    if (entry) this.#left--;
-    else this.#toPassOver--;
-    this.last = place;
-    return true;
-  }
 }
 
 /** An event as it was found. */
@@ -179,13 +139,10 @@ export class EventScan {
 
   /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
   async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
-    const isLimited = way.reads?.isLimited;
-    for await (const visit of this.visits(filter, { ...way, isLimited })) {
-      const { entry, place } = visit;
+    for await (const { entry, place } of this.visits(filter, way)) {
       if (work?.ended) return;
-      if (entry) work?.sawOne();
-      if (way.reads && !way.reads.add(visit)) return;
       if (!entry) continue;
+      work?.sawOne();
       const event = toStoredEvent(entry);
       if (matches(event, filter)) yield { ...entry, event, place };
     }

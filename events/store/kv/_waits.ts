@@ -391,12 +391,6 @@ export function storedAnswer(at: number, value: unknown): object {
   return { at, value: JSON.stringify(value) } satisfies NameRecord;
 }
 
-/** Reads the event that waits from the stored entry of a name; none if it is only a value. */
-export function waiterIn(value: unknown): readonly EventRef[] {
-  const waiter = isNameRecord(value) ? value.for : undefined;
-  return waiter ? [waiter] : [];
-}
-
 function waitingAt(name: Name, { id, receivedAt, run = 0 }: EventRecord): ChangeOptions {
   const stored = encodeValue({ for: { id, receivedAt, run } } satisfies NameRecord);
   return { checks: [name], add: (write) => void write.set(name.key, stored) };

@@ -1,4 +1,5 @@
 import {
+  checkBoolean,
   checkFilled,
   checkFunction,
   checkOptions,
@@ -10,7 +11,8 @@ import {
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import type { StoreCore } from "../_core.ts";
-import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import { readOperations } from "../_operations.ts";
+import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
@@ -19,13 +21,12 @@ import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
-import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { forgetProcess, noteProcess } from "./_processes.ts";
 import { Schedule } from "./_schedule.ts";
-import { ScheduleRepair } from "./_schedule_repair.ts";
 import { readState } from "./_states.ts";
+import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 
@@ -76,25 +77,23 @@ function storeOf(
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts, joins);
   const claims = new Claims(parts, joins, schedule);
-  const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
     kv: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
+    inspect: storeInspector(parts),
     ...leaseOperations(parts),
+    ...readOperations(core),
     ...storeOperations(parts, joins, replay),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(core.engine.now()),
-    deleteStaleUploads: (ms) => deleteStaleUploads(parts, Date.now() - ms),
     state: (key, options) => readState(parts, key, options),
     noteProcess: (note) => noteProcess(parts, note),
     forgetProcess: (id) => forgetProcess(parts, id),
-    trimPayloads: () => parts.kept.trim(),
-    repairSchedule: ({ maxReads = Infinity } = {}) => scheduleRepair.run(maxReads),
-    repairGroups: () => repairGroups(parts),
+    tidy: (what) => tidy(core, parts, what),
     check: (options) => new StoreCheck(parts, options).run(),
     lastCheck: () => readLastCheck(parts),
     async listen(listener) {
@@ -109,6 +108,23 @@ function storeOf(
     },
   };
 }
+
+async function tidy(
+  { engine }: StoreCore<Deno.AtomicOperation>,
+  { kept }: StoreParts,
+  what: Tidying,
+): ReturnType<EventStore["tidy"]> {
+  checkOptions("tidy the store", what, TIDYING);
+  const { payloads = false, ...others } = what;
+  return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
+}
+
+const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
+  times: undefined,
+  groups: checkBoolean,
+  uploadsOlderThanMs: undefined,
+  payloads: checkBoolean,
+};
 
 const DOING = "open the event store";
 

@@ -385,7 +385,7 @@ export class StoreModel {
     if (!held) return;
     const { event } = held;
     if (operation.op === "recover") return await this.#recover(held);
-    const valid = event.lease?.versionstamp === held.lease.versionstamp;
+    const valid = event.lease?.version === held.lease.version;
     if (operation.op === "renew") {
       const renewed = await this.#store.renew(held.lease, LEASE_MS);
       assertEquals(renewed !== null, valid);

@@ -14,6 +14,7 @@ import {
   recordKey,
 } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { repairGroups } from "./_tidying.ts";
 import { setNewer } from "./_values.ts";
 
 /** A delivery that is handled together with others of its key that wait. */
@@ -339,7 +340,7 @@ testStoreInOneProcess(
     assertEquals((await store.replayAll({})).changed, 12);
     assertEquals(await completingAll(store), new Map(ahead.map((id) => [id, 32])));
     assertEquals((await Array.fromAsync(store.list({ ids, state: "done" }))).length, 30);
-    assertEquals(await store.repairGroups(), 0);
+    assertEquals(await repairGroups(store), 0);
   },
 );
 

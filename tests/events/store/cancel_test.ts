@@ -99,7 +99,7 @@ testStore("cancel() of a cancelled event changes nothing, until it is settled", 
   const lease = await cancelRunning(sut.store, "d1");
   assert(await sut.store.cancel("d1"));
   assertEquals(await sut.store.cancelAll({ ids: ["d1"] }), { changed: 0, left: ["d1"] });
-  assertEquals((await sut.store.recover(lease))?.versionstamp, lease.versionstamp);
+  assertEquals((await sut.store.recover(lease))?.version, lease.version);
   await sut.store.complete(lease);
   assertEquals(await sut.store.cancel("d1"), false);
 });

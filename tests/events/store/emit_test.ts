@@ -15,6 +15,7 @@ import { changedKv, failingOnce, withOperations } from "../../../dev/harness/fau
 import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, drain, idsOf, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 
 function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
   return emissionOf("jobs", "report.due", payload, options);
@@ -54,7 +55,7 @@ testStore("an emitted event is due after its delay", async ({ kv, store }) => {
   assertEquals(await claimAll(store), []);
   const { dueAt, receivedAt, delayMs } = await recordOf(store, "jobs:d1/0001");
   assertEquals([dueAt! - receivedAt, delayMs], [86_400_000, 86_400_000]);
-  assertEquals(await store.repairSchedule(), 0);
+  assertEquals(await repairTimes(store), 0);
   assertEquals((await keysOf(kv, "due")).length, 1);
 });
 
@@ -347,7 +348,7 @@ Deno.test("a delayed event is due in a month by a clock that jumps", async () =>
   await store.emit("jobs", "due", {}, { delayMs: month, group: "g" });
   // The clock is set back by a year: by now the event would wait for 13 months.
   clock.advance(-365 * 86_400_000);
-  assertEquals(await store.repairSchedule(), 1);
+  assertEquals(await repairTimes(store), 1);
   clock.advance(month);
   assertEquals((await claimOne(store)).record.orderingKey, "g");
 });

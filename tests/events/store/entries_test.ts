@@ -5,6 +5,7 @@ import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { claimOne, delivery, keysOf, listed } from "./_events.ts";
 import { contentOf, importLines, linesOf } from "./_moving.ts";
 import { memoryStore, type StoreUnderTest, testStore } from "./_stores.ts";
+import { trimPayloads } from "./_tidying.ts";
 import { damage, setValue } from "./_values.ts";
 
 const HOUR_MS = 3_600_000;
@@ -149,7 +150,7 @@ testStore("a store that keeps no payloads drops those that were moved", async ({
   await other.store.accept(delivery("d1"));
   assert(await other.store.complete(await claimOne(other.store)));
   await importLines(store, await linesOf(other.store));
-  assertEquals(await store.trimPayloads(), 1);
+  assertEquals(await trimPayloads(store), 1);
   assertEquals([await keysOf(kv, "kept"), await keysOf(kv, "payload")], [[], []]);
   assertEquals(Object.keys(await contentOf(store)), ["d1"]);
 });

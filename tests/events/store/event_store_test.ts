@@ -3,6 +3,7 @@ import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { type Delivery, openEventStore } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testNotifier, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { deleteUploads } from "./_tidying.ts";
 import { damage, setNewer, setValue } from "./_values.ts";
 
 testStore("accept() stores an event that can be claimed and loaded", async ({ store }) => {
@@ -86,12 +87,12 @@ testStore("accept() leaves nothing of a large duplicate", async ({ kv, store }) 
   assertEquals(await keysOf(kv, "upload"), []);
 });
 
-testStore("deleteStaleUploads() deletes what a crashed upload left", async ({ kv, store }) => {
+testStore("tidy() deletes what a crashed upload left", async ({ kv, store }) => {
   await setValue(kv, ["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });
   await kv.set(["events", "payload", "p1", 0], new Uint8Array(9));
   await kv.set(["events", "payload", "p1", 1], new Uint8Array(9));
-  assertEquals(await store.deleteStaleUploads(60_000), 0);
-  assertEquals(await store.deleteStaleUploads(500), 1);
+  assertEquals(await deleteUploads(store, 60_000), 0);
+  assertEquals(await deleteUploads(store, 500), 1);
   assertEquals(await keysOf(kv), []);
 });
 

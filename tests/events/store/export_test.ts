@@ -6,6 +6,7 @@ import { buryAll, claimAll, delivery, drain, recordKey } from "./_events.ts";
 import { testDenokv } from "./_denokv.ts";
 import { contentOf, importLines, linesOf, storeAll } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { repairGroups } from "./_tidying.ts";
 import { setNewer } from "./_values.ts";
 
 /** The ids of the events in lines, in their order. */
@@ -76,7 +77,7 @@ testStore("an import keeps the order of ordering groups", async ({ store }) => {
   await importLines(store, await linesOf(other.store));
   const handled = await drain(store);
   assertEquals(handled.filter((id) => id !== "x1"), ["here", "k1", "k2", "k0", "k3"]);
-  assertEquals(await store.repairGroups(), 0);
+  assertEquals(await repairGroups(store), 0);
 });
 
 testStore("imported events are known, replayed and purged as others are", async (sut) => {

@@ -5,12 +5,12 @@ import { list } from "../../../events/store/kv/_reads.ts";
 import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
 import { listNamespaces } from "../../../events/store/kv/namespaces.ts";
 import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { openStoreInspector } from "../../../events/store/kv/store_inspector.ts";
 import { withFolder } from "../../_folder.ts";
 import { testWith } from "../../_permissions.ts";
 import { openSqlite } from "../../_sqlite.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "./_events.ts";
 import { type LoggedStore, loggedStore } from "./_stores.ts";
+import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "./_tidying.ts";
 import { setValue } from "./_values.ts";
 
 /**
@@ -157,19 +157,19 @@ const ROWS: Readonly<Record<string, Row>> = {
   "kept done-b": {
     kind: "kept payload",
     more: async ({ store }) => {
-      assertEquals(await store.trimPayloads(), 0);
+      assertEquals(await trimPayloads(store), 0);
       assertEquals((await store.replayAll({ state: "done" })).changed > 0, true);
     },
   },
   "dead dead-b": {
-    more: async ({ kv, store }) => {
+    more: async ({ store }) => {
       const dead = await Array.fromAsync(store.list({ state: "dead" }), ({ id }) => id);
       assertEquals(dead, ["dead-a", "dead-c"]);
-      assertEquals((await openStoreInspector(kv, "events").countDead(9)).count, 3);
+      assertEquals((await store.inspect.count(9)).dead.count, 3);
     },
   },
   "upload upload-b": {
-    more: async ({ store }) => assertEquals(await store.deleteStaleUploads(0), 2),
+    more: async ({ store }) => assertEquals(await deleteUploads(store, 0), 2),
   },
 };
 
@@ -195,8 +195,8 @@ for (const [place, { kind, waits, hides, more }] of Object.entries(ROWS)) {
     const open = ["group", "open"].flatMap(three).filter((id) => id !== waits);
     const handled = await drain(store);
     assertEquals(handled.filter((id) => !id.startsWith("done")), open);
-    await store.repairGroups();
-    await store.repairSchedule();
+    await repairGroups(store);
+    await repairTimes(store);
   });
 }
 
@@ -218,7 +218,7 @@ testFile("a foreign position in a group holds it until it can be read", async (s
   const restore = makeForeign("place", "key");
   await assertRejects(() => store.complete(first), UndecodableError);
   assertEquals(await drain(store), ["o1"]);
-  assertEquals([await store.repairGroups(), messages], [0, []]);
+  assertEquals([await repairGroups(store), messages], [0, []]);
   restore();
   assert(await store.complete(first));
   assertEquals(await drain(store), ["d2", "d3"]);

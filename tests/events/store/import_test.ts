@@ -12,6 +12,7 @@ import { buryAll, claimAll, claimOne, delivery, keysOf } from "./_events.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
 import { importLines, linesOf } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 import { setValue } from "./_values.ts";
 
 const encoder = new TextEncoder();
@@ -92,7 +93,7 @@ testStore("an event keeps the rest of its delay, and no more than was planned", 
   assertEquals((await store.get("d1"))?.dueAt, now + 3_600_000);
   assert((await store.get("d2"))!.dueAt! <= Date.now() + 1_000);
   assertEquals((await claimOne(store)).record.id, "d3");
-  assertEquals(await store.repairSchedule(), 0);
+  assertEquals(await repairTimes(store), 0);
 });
 
 Deno.test("a done event is remembered for the rest of its retention", async () => {

@@ -1,10 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import type { EventStore } from "../../../events/mod.ts";
+import type { BoundedCount, EventStore, StoreInspector } from "../../../events/mod.ts";
 import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
-import {
-  openStoreInspector,
-  type StoreInspector,
-} from "../../../events/store/kv/store_inspector.ts";
 import { testKv } from "../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery } from "./_events.ts";
 import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
@@ -15,18 +11,23 @@ function testInspector(
 ): void {
   testStoreInOneProcess(
     name,
-    ({ store, kv }) => fn(store, openStoreInspector(kv, "events"), kv),
+    ({ store, kv }) => fn(store, store.inspect, kv),
   );
 }
 
 /** The numbers of open events, with a plus where there are more. */
 async function open(inspector: StoreInspector, max = 10): Promise<string> {
-  const { queued, running, parked } = await inspector.countOpen(max);
+  const { queued, running, parked } = await inspector.count(max);
   return [queued, running, parked].map(({ count, isMore }) => `${count}${isMore ? "+" : ""}`)
     .join(" ");
 }
 
-testInspector("countOpen() counts as stats() does", async (store, inspector) => {
+/** The number of dead events. */
+async function dead(inspector: StoreInspector, max: number): Promise<BoundedCount> {
+  return (await inspector.count(max)).dead;
+}
+
+testInspector("count() counts as stats() does", async (store, inspector) => {
   await buryAll(store, ["dead"]);
   await Promise.all(["a", "b", "c"].map((id) => store.accept(delivery(id))));
   const leases = await claimAll(store);
@@ -44,7 +45,7 @@ testInspector("countOpen() counts as stats() does", async (store, inspector) => 
 });
 
 testInspector(
-  "countOpen() counts an event once that the schedule names twice",
+  "count() counts an event once that the schedule names twice",
   async (store, inspector, kv) => {
     await store.accept(delivery("a"));
     const [entry] = await Array.fromAsync(kv.list({ prefix: ["events", "due"] }));
@@ -56,7 +57,7 @@ testInspector(
   },
 );
 
-testInspector("countOpen() stops counting at a largest number", async (store, inspector) => {
+testInspector("count() stops counting at a largest number", async (store, inspector) => {
   for (let i = 0; i < 6; i++) await store.accept(delivery(`q${i}`));
   assertEquals(await open(inspector, 6), "6 0 0");
   assertEquals(await open(inspector, 5), "5+ 0 0");
@@ -68,18 +69,18 @@ testInspector("countOpen() stops counting at a largest number", async (store, in
   assertEquals((await open(inspector, 1)).split(" ")[0], "1+");
 });
 
-testInspector("countOpen() ends when it is told to", async (store, inspector) => {
+testInspector("count() ends when it is told to", async (store, inspector) => {
   await store.accept(delivery("a"));
-  const { queued } = await inspector.countOpen(10, AbortSignal.abort());
+  const { queued } = await inspector.count(10, AbortSignal.abort());
   assert(queued.isMore);
 });
 
-testInspector("countDead() counts up to a largest number", async (store, inspector) => {
+testInspector("count() counts dead events up to a largest number", async (store, inspector) => {
   await buryAll(store, ["a", "b", "c"]);
-  assertEquals(await inspector.countDead(3), { count: 3, isMore: false });
-  assertEquals(await inspector.countDead(2), { count: 2, isMore: true });
+  assertEquals(await dead(inspector, 3), { count: 3, isMore: false });
+  assertEquals(await dead(inspector, 2), { count: 2, isMore: true });
   await store.replay("a");
-  assertEquals(await inspector.countDead(3), { count: 2, isMore: false });
+  assertEquals(await dead(inspector, 3), { count: 2, isMore: false });
 });
 
 testInspector("emittedBy() finds generated ids of all sources", async (store, inspector) => {
@@ -115,7 +116,7 @@ testKv("records of a console are read in their order", async (kv) => {
   assertEquals(await numbers(openConsoleRecords(kv, "other").last("minute", 9)), []);
 });
 
-Deno.test("countOpen() tells the states of events with their own schedule entries without their records", async () => {
+Deno.test("count() tells the states of events with their own schedule entries without their records", async () => {
   await using sut = await memoryStore();
   const { store, kv } = sut;
   for (let i = 0; i < 20; i++) await store.emit("jobs", "later", {}, { delayMs: 60_000 });
@@ -128,7 +129,7 @@ Deno.test("countOpen() tells the states of events with their own schedule entrie
   let read = 0;
   kv.getMany =
     ((keys: readonly Deno.KvKey[]) => (read += keys.length, getMany(keys as never))) as never;
-  const counts = await openStoreInspector(kv, "events").countOpen(100);
+  const counts = await store.inspect.count(100);
   const { queued, running, parked, oldestDueAt } = counts;
   assertEquals([queued.count, running.count, parked.count, read], [21, 1, 1, 0]);
   assertEquals(oldestDueAt, (await store.get("due"))!.dueAt);

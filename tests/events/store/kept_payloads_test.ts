@@ -5,6 +5,7 @@ import { toEvent } from "../../../events/worker/event.ts";
 import { until } from "../worker/_worker.ts";
 import { claimOne, delivery, keysOf, later, listed } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { trimPayloads } from "./_tidying.ts";
 import { setNewer, setValue } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
@@ -42,8 +43,8 @@ async function assertNothingKept(kv: Deno.Kv): Promise<void> {
 
 /** Waits for what settlements trim in passing: for what is on its way, and for what waits for that. */
 async function trimmed(store: EventStore): Promise<void> {
-  await store.trimPayloads();
-  await store.trimPayloads();
+  await trimPayloads(store);
+  await trimPayloads(store);
 }
 
 function testKeeping(name: string, fn: Parameters<typeof testStore>[1]): void {
@@ -191,7 +192,7 @@ testKeeping("a purge and a trim at the same time drop a payload once", async ({ 
   const other = await openEventStore(kv, { keepPayloads: { forMs: 1, maxBytes: 1 } });
   const [purged] = await Promise.all([
     store.purge({}),
-    other.trimPayloads(),
+    trimPayloads(other),
     store.replayAll({ state: "done" }),
   ]);
   const queued = await listed(store, { state: "queued" });
@@ -208,8 +209,8 @@ const small = { forMs: DAY_MS, maxBytes: 30 };
 
 testStore("the oldest payloads are dropped when all take too much", async ({ kv, store }) => {
   for (let i = 0; i < 8; i++) await settle(store, `d${i}`, `{"n":${i}}`);
-  await store.trimPayloads();
-  await store.trimPayloads();
+  await trimPayloads(store);
+  await trimPayloads(store);
   const kept = [];
   for (let i = 0; i < 8; i++) if (await keptOf(store, `d${i}`)) kept.push(i);
   assertEquals(kept, [4, 5, 6, 7]);
@@ -224,7 +225,7 @@ testKeeping(
     const others = await Promise.all(Array.from({ length: 4 }, () => openEventStore(kv, limits)));
     await Promise.all(others.map(async (other, i) => {
       await later(i * 3);
-      await other.trimPayloads();
+      await trimPayloads(other);
     }));
     assertEquals([await sumOf(kv), (await keysOf(kv, "payload")).length], [70, 10]);
   },
@@ -246,7 +247,7 @@ testStore("payloads are dropped that are too old", async ({ kv, store }) => {
   await settle(store, "d1");
   await later(30);
   const other = await openEventStore(kv, { keepPayloads: { forMs: 20, maxBytes: 1_000 } });
-  assertEquals(await other.trimPayloads(), 1);
+  assertEquals(await trimPayloads(other), 1);
   assertEquals(await store.replay("d1"), false);
   await assertNothingKept(kv);
 }, { keepPayloads });
@@ -255,7 +256,7 @@ testStore("a store that keeps none drops what another has kept", async ({ kv, st
   await settle(store, "d1");
   const off = await openEventStore(kv);
   assertEquals(await keptOf(off, "d1"), `{"a":1}`);
-  assertEquals(await off.trimPayloads(), 1);
+  assertEquals(await trimPayloads(off), 1);
   assertEquals(await keptOf(store, "d1"), undefined);
   await assertNothingKept(kv);
 }, { keepPayloads });
@@ -279,7 +280,7 @@ Deno.test("a payload goes with the record whose retention is over", async () => 
   });
   await settle(sut.store, "d1");
   await later(110);
-  assertEquals(await sut.store.trimPayloads(), 1);
+  assertEquals(await trimPayloads(sut.store), 1);
   await assertNothingKept(sut.kv);
 });
 
@@ -291,7 +292,7 @@ Deno.test("a replayed event does not expire", async () => {
   await settle(sut.store, "d1");
   assert(await sut.store.replay("d1"));
   await later(100);
-  await sut.store.trimPayloads();
+  await trimPayloads(sut.store);
   const lease = await claimOne(sut.store);
   assertEquals(new TextDecoder().decode(await sut.store.load(lease)), `{"a":1}`);
 });
@@ -302,7 +303,7 @@ Deno.test("payloads that a clock ahead has settled do not stay for longer", asyn
     using _ahead = new FakeTime(Date.now() + 10 * DAY_MS);
     await settle(sut.store, "d1");
   }
-  await sut.store.trimPayloads();
+  await trimPayloads(sut.store);
   await assertNothingKept(sut.kv);
 });
 
@@ -321,7 +322,7 @@ for (
     await sut.kv.delete(["events", "keptCounted"]);
     // Opened anew, as after a start.
     const store = await openEventStore(sut.kv, { keepPayloads: { forMs: DAY_MS, maxBytes: 20 } });
-    assertEquals(await store.trimPayloads(), 0);
+    assertEquals(await trimPayloads(store), 0);
     assertEquals(await sumOf(sut.kv), 14);
     await settle(store, "d3");
     await until(async () => await sumOf(sut.kv) <= 20);
@@ -337,7 +338,7 @@ Deno.test("an entry that another version wrote is left to it", async () => {
   await setNewer(sut.kv, ["events", "kept", 2, "d2"]);
   await settle(sut.store, "d3");
   const store = await openEventStore(sut.kv);
-  assertEquals(await store.trimPayloads(), 1);
+  assertEquals(await trimPayloads(store), 1);
   assertEquals((await keysOf(sut.kv, "kept")).length, 2);
 });
 

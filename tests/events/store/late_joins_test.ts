@@ -12,6 +12,7 @@ import {
   recordKey,
 } from "./_events.ts";
 import { testStore } from "./_stores.ts";
+import { repairGroups, repairTimes } from "./_tidying.ts";
 import { changeValue, setValue, valueAt } from "./_values.ts";
 
 interface Sut {
@@ -111,8 +112,8 @@ testStore("an event that joins later can be cancelled, replayed and purged", asy
 testStore("an event that joins later waits for its planned delay", async (sut) => {
   const { store } = sut;
   await storeLater(sut, "reminder", "repo", 60_000);
-  assertEquals(await store.repairSchedule(), 0);
-  assertEquals(await store.repairGroups(), 0);
+  assertEquals(await repairTimes(store), 0);
+  assertEquals(await repairGroups(store), 0);
   assertEquals((await recordOf(store, "reminder")).joinsLater, true);
 });
 
@@ -123,7 +124,7 @@ testStore("an event that joins later by a clock that was ahead is brought forwar
   const [due] = await keysOf(kv, "due");
   await changeValue(kv, key, { delayMs: 0 });
   await changeValue(kv, due!, { delayMs: 0 });
-  assertEquals(await store.repairSchedule(), 1);
+  assertEquals(await repairTimes(store), 1);
   assertEquals((await claimOne(store)).record.group, { key: "repo", position: 0 });
 });
 

@@ -3,6 +3,7 @@ import { type EventStore, openEventStore } from "../../../events/mod.ts";
 import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { claimAll, idsOf, keysOf } from "./_events.ts";
 import { STORED } from "./_stored.ts";
+import { repairGroups, repairTimes } from "./_tidying.ts";
 
 const encoder = new TextEncoder();
 
@@ -83,7 +84,7 @@ Deno.test("nothing is read whose version is not known, and all of it stays as it
     const before = await dump();
     assertEquals((await store.stats()).unreadable, 11);
     assertEquals(await claimAll(store), []);
-    assertEquals([await store.repairSchedule(), await store.repairGroups()], [0, 0]);
+    assertEquals([await repairTimes(store), await repairGroups(store)], [0, 0]);
     await assertRejects(() => store.get("queued"), Error, "Cannot read the entry of the id queued");
     await assertRejects(() => store.state("chat:1", { intake: "telegram" }));
     await assertRejects(() => store.wake("early", 1));

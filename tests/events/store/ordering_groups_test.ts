@@ -14,6 +14,7 @@ import {
   recordKey,
 } from "./_events.ts";
 import { loggedStore, withLoggedStore } from "./_stores.ts";
+import { repairGroups } from "./_tidying.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
@@ -57,7 +58,7 @@ testKv("a group whose record cannot be read is joined and left once it can", asy
     const before = await kv.get(GROUP);
     await assertRejects(() => accept(store, "c"), UndecodableError, "Cannot read an ordering grou");
     await assertRejects(() => store.complete(first!), UndecodableError, "Cannot read an ordering");
-    assertEquals([await store.repairGroups(), await kv.get(GROUP)], [0, before]);
+    assertEquals([await repairGroups(store), await kv.get(GROUP)], [0, before]);
   }
   assert(await store.complete(others[0]!));
   await kv.set(GROUP, value);
@@ -100,7 +101,7 @@ Deno.test("a place that cannot be read holds its group, and no other", () =>
       await spoil(kv, place(1));
       const before = await kv.get(place(1));
       if (i === 0) assert(await store.complete(first));
-      assertEquals(await store.repairGroups(), 0);
+      assertEquals(await repairGroups(store), 0);
       assertEquals(await claimAll(store), []);
       assertEquals(await kv.get(place(1)), before);
     }
@@ -108,7 +109,7 @@ Deno.test("a place that cannot be read holds its group, and no other", () =>
     assertEquals(await drain(store), [other!]);
     ids.push(...await accept(store, "d"));
     await kv.set(place(1), value);
-    assertEquals(await store.repairGroups(), 1);
+    assertEquals(await repairGroups(store), 1);
     assertEquals(await drain(store), ids.slice(1));
     await assertNothingWaits(kv);
     assertEquals(new Set(messages), new Set([HELD, MENDED]));
@@ -175,13 +176,13 @@ const STUCK: Readonly<Record<string, (kv: Deno.Kv, ids: readonly string[]) => Pr
 };
 
 for (const [name, damage] of Object.entries(STUCK)) {
-  Deno.test(`repairSchedule() puts a group right that ${name}`, () =>
+  Deno.test(`tidy() puts a group right that ${name}`, () =>
     withLoggedStore(async ({ kv, store, messages }) => {
       const ids = await accept(store, "a", "b");
       await damage(kv, ids);
       if (name !== "has no record") ids.push(...await accept(store, "c"));
       assertEquals(await claimAll(store), []);
-      assertEquals(await store.repairGroups(), 1);
+      assertEquals(await repairGroups(store), 1);
       assertEquals(messages, [MENDED]);
       const lost = {
         "has more events in its record than places": 2,
@@ -189,11 +190,11 @@ for (const [name, damage] of Object.entries(STUCK)) {
       };
       assertEquals(await drain(store), ids.slice(lost[name as keyof typeof lost] ?? 0));
       await assertNothingWaits(kv);
-      assertEquals(await store.repairGroups(), 0);
+      assertEquals(await repairGroups(store), 0);
     }));
 }
 
-Deno.test("repairSchedule() leaves groups alone that are as they should be", () =>
+Deno.test("tidy() leaves groups alone that are as they should be", () =>
   withLoggedStore(async ({ kv, store, messages }) => {
     await accept(store, "a", "b", "c");
     const all = () =>
@@ -203,7 +204,7 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
       );
     const isUntouched = async () => {
       const before = await all();
-      assertEquals(await store.repairGroups(), 0);
+      assertEquals(await repairGroups(store), 0);
       assertEquals(await all(), before);
     };
     await isUntouched();
@@ -224,12 +225,12 @@ Deno.test("repairSchedule() leaves groups alone that are as they should be", () 
     assertEquals(messages, []);
   }));
 
-Deno.test("repairSchedule() starts no second event of a key while the first one runs", () =>
+Deno.test("tidy() starts no second event of a key while the first one runs", () =>
   withLoggedStore(async ({ kv, store }) => {
     const ids = await accept(store, "a", "b");
     const first = await claimOne(store);
     await kv.delete(GROUP);
-    await store.repairGroups();
+    await repairGroups(store);
     assertEquals(await claimAll(store), []);
     assert(await store.complete(first));
     assertEquals(await drain(store), ids.slice(1));

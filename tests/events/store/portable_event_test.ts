@@ -5,6 +5,7 @@ import { linesOf } from "../../../events/store/_streams.ts";
 import { itemOfLine, LINE_START, lineOf } from "../../../events/store/event_lines.ts";
 import { byLength } from "../../_length.ts";
 import { memoryStore } from "./_stores.ts";
+import { repairGroups } from "./_tidying.ts";
 
 const encoder = new TextEncoder();
 
@@ -109,7 +110,7 @@ Deno.test("a damaged line is refused or imported, and neither stops nor harms th
   });
   await fc.assert(property, { numRuns: byLength(3_000, 400) });
   const { unreadable } = await sut.store.stats();
-  assertEquals([unreadable, await sut.store.repairGroups()], [0, 0]);
+  assertEquals([unreadable, await repairGroups(sut.store)], [0, 0]);
 });
 
 /** All lines of chunks, as texts. */

@@ -17,6 +17,7 @@ import { keysOf } from "./_events.ts";
 import { type Operation, StoreModel } from "./_model.ts";
 import { facts } from "./_moving.ts";
 import { memoryStore, type StoreUnderTest } from "./_stores.ts";
+import { repairGroups, repairTimes } from "./_tidying.ts";
 import { valueAt } from "./_values.ts";
 
 const few = fc.nat({ max: 5 });
@@ -274,7 +275,7 @@ Deno.test("an import makes what an export has read, whatever the operations", as
           : { ...record, batch: undefined },
       );
     assertEquals(after.map(withoutDue), expected.map(withoutDue));
-    assertEquals(await other.store.repairGroups(), 0);
-    assertEquals(await other.store.repairSchedule(), 0);
+    assertEquals(await repairGroups(other.store), 0);
+    assertEquals(await repairTimes(other.store), 0);
   });
 });

@@ -9,6 +9,7 @@ import { released, retried } from "../../../events/store/settlement.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { claimAll, claimOne, delivery, idsOf, listed } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 
 const HOUR_MS = 3_600_000;
 const NOW = 1_000_000;
@@ -158,7 +159,7 @@ async function claimOver(store: EventStore) {
   }
 }
 
-Deno.test("repairSchedule() has an event wait for the delay that it was put off by", async () => {
+Deno.test("tidy() has an event wait for the delay that it was put off by", async () => {
   await using sut = await memoryStore();
   {
     using clock = new WallClock();
@@ -166,9 +167,9 @@ Deno.test("repairSchedule() has an event wait for the delay that it was put off 
     await sut.store.accept(delivery("d1"));
     await putOffDue(sut.store);
   }
-  assertEquals(await sut.store.repairSchedule(), 1);
+  assertEquals(await repairTimes(sut.store), 1);
   assertLessOrEqual((await sut.store.get("d1"))!.dueAt!, Date.now() + HOUR_MS);
-  assertEquals(await sut.store.repairSchedule(), 0);
+  assertEquals(await repairTimes(sut.store), 0);
 });
 
 Deno.test("the largest notes of an event fit its record, when it is put off too", async () => {

@@ -12,6 +12,7 @@ import {
   recordKey,
 } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { repairGroups, repairTimes } from "./_tidying.ts";
 import { changeValue, setNewer } from "./_values.ts";
 
 const MINUTE_MS = 60_000;
@@ -27,30 +28,30 @@ async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
   }
 }
 
-Deno.test("repairSchedule() makes an event due that a clock ahead has received", async () => {
+Deno.test("tidy() makes an event due that a clock ahead has received", async () => {
   await using sut = await memoryStore();
   await ahead(MINUTE_MS, () => sut.store.accept(delivery("d1")));
   assertEquals(await claimAll(sut.store), []);
-  assertEquals(await sut.store.repairSchedule(), 1);
+  assertEquals(await repairTimes(sut.store), 1);
   assertEquals(idsOf(await claimAll(sut.store)), ["d1"]);
 });
 
-Deno.test("repairSchedule() leaves a lease alone that is longer than its worker's own", async () => {
+Deno.test("tidy() leaves a lease alone that is longer than its worker's own", async () => {
   await using sut = await memoryStore();
   await sut.store.accept(delivery("d1"));
   const lease = await claimOne(sut.store, 7_200_000);
-  assertEquals(await sut.store.repairSchedule(), 0);
+  assertEquals(await repairTimes(sut.store), 0);
   assertEquals(await claimAll(sut.store), []);
   assert(await sut.store.complete(lease));
 });
 
-Deno.test("repairSchedule() shortens a lease to its length, and its holder finds it again", async () => {
+Deno.test("tidy() shortens a lease to its length, and its holder finds it again", async () => {
   await using sut = await memoryStore();
   const lease = await ahead(600_000, async () => {
     await sut.store.accept(delivery("d1"));
     return await claimOne(sut.store, MINUTE_MS);
   });
-  assertEquals(await sut.store.repairSchedule(), 1);
+  assertEquals(await repairTimes(sut.store), 1);
   const { lease: repaired } = (await sut.store.get("d1"))!;
   assert(repaired!.until <= Date.now() + MINUTE_MS);
   assertEquals(await sut.store.renew(lease, MINUTE_MS), null);
@@ -62,7 +63,7 @@ const AHEAD_MS = 75 * MINUTE_MS;
 const dueInMs = async (store: EventStore, id: string) => (await store.get(id))!.dueAt! - Date.now();
 
 testStoreInOneProcess(
-  "repairSchedule() has a retry wait for its own delay that a clock ahead has scheduled",
+  "tidy() has a retry wait for its own delay that a clock ahead has scheduled",
   async ({ store }) => {
     const { id } = await ahead(AHEAD_MS, async () => {
       const accepted = await store.accept(delivery());
@@ -70,27 +71,27 @@ testStoreInOneProcess(
       return accepted;
     });
     assertEquals(await store.oldestDueAt(), null);
-    assertEquals(await store.repairSchedule(), 1);
+    assertEquals(await repairTimes(store), 1);
     assertLessOrEqual(await dueInMs(store, id), 2_000);
-    assertEquals(await store.repairSchedule(), 0);
+    assertEquals(await repairTimes(store), 0);
   },
 );
 
-Deno.test("repairSchedule() leaves a retry alone that is not due", async () => {
+Deno.test("tidy() leaves a retry alone that is not due", async () => {
   await using sut = await memoryStore();
   await sut.store.accept(delivery());
   await sut.store.retry(await claimOne(sut.store), AHEAD_MS, "no");
-  assertEquals(await sut.store.repairSchedule(), 0);
+  assertEquals(await repairTimes(sut.store), 0);
 });
 
-Deno.test("repairSchedule() leaves what another machine has scheduled whose clock is right to a second", async () => {
+Deno.test("tidy() leaves what another machine has scheduled whose clock is right to a second", async () => {
   await using sut = await memoryStore();
   await ahead(900, async () => {
     await sut.store.accept(delivery());
     await claimOne(sut.store);
     await sut.store.accept(delivery());
   });
-  assertEquals(await sut.store.repairSchedule(), 0);
+  assertEquals(await repairTimes(sut.store), 0);
 });
 
 testStoreInOneProcess(
@@ -100,7 +101,7 @@ testStoreInOneProcess(
       for (let i = 0; i < 3; i++) await store.accept(delivery(undefined, "{}", "key"));
       await store.complete(await claimOne(store));
     });
-    assertEquals(await store.repairSchedule(), 1);
+    assertEquals(await repairTimes(store), 1);
     await store.complete(await claimOne(store));
     await store.complete(await claimOne(store));
   },
@@ -116,13 +117,13 @@ testStoreInOneProcess(
       return accepted;
     });
     const other = await store.accept(delivery(undefined, "{}", "key"));
-    assertEquals(await store.repairSchedule(), 1);
+    assertEquals(await repairTimes(store), 1);
     assertLessOrEqual(await dueInMs(store, id), 20);
     await later(30);
     await claimAll(store);
     assertEquals((await store.get(id))?.outcome, "cancelled");
     assertLessOrEqual(await dueInMs(store, other.id), 30_000);
-    assertEquals(await store.repairSchedule(), 0);
+    assertEquals(await repairTimes(store), 0);
   },
 );
 
@@ -142,7 +143,7 @@ testStore("recover() finds no lease that another has", async ({ store }) => {
   await new Promise((resolve) => setTimeout(resolve, 5));
   const held = await claimOne(store);
   assertEquals(await store.recover(lost), null);
-  assertEquals((await store.recover(held))?.versionstamp, held.versionstamp);
+  assertEquals((await store.recover(held))?.version, held.version);
   await store.complete(held);
   assertEquals(await store.recover(held), null);
 });
@@ -161,7 +162,7 @@ testStoreInOneProcess(
     const restore = await setNewer(kv, await recordKey(kv, "d1"));
     assertEquals(await claimAll(store), []);
     for (const id of ["d3", "d4"]) await store.accept(delivery(id, "{}", "key"));
-    assertEquals([await store.repairGroups(), await claimAll(store)], [0, []]);
+    assertEquals([await repairGroups(store), await claimAll(store)], [0, []]);
     await restore();
     await makeDue(kv, "d1");
     for (const id of ["d1", "d2", "d3", "d4"]) await completeNext(store, id);
@@ -185,7 +186,7 @@ Deno.test("any number of records that cannot be read hold their key until they a
   assertEquals([...await keysOf(kv, "lane"), ...await keysOf(kv, "place")], []);
 });
 
-Deno.test("repairSchedule() brings an event forward that a clock ahead has put off", async () => {
+Deno.test("tidy() brings an event forward that a clock ahead has put off", async () => {
   await using sut = await memoryStore();
   const { kv, store } = sut;
   await store.accept(delivery("d1"));
@@ -193,8 +194,8 @@ Deno.test("repairSchedule() brings an event forward that a clock ahead has put o
   // As a claim puts off what it cannot lease: the record says another time than its entry.
   await changeValue(kv, own!, { delayMs: 60_000 });
   await makeDue(kv, "d1", Date.now() + 86_400_000);
-  assertEquals(await store.repairSchedule(), 1);
-  assertEquals(await store.repairSchedule(), 0);
+  assertEquals(await repairTimes(store), 1);
+  assertEquals(await repairTimes(store), 0);
   const [moved] = await keysOf(kv, "due");
   assert(Number(moved!.at(-2)) - Date.now() <= 60_000);
 });
@@ -255,7 +256,7 @@ function countDue(kv: Deno.Kv): { read: number } {
   return count;
 }
 
-Deno.test("repairSchedule() with a limit goes on where it ended, and reads no more than that", async () => {
+Deno.test("tidy() with a limit goes on where it ended, and reads no more than that", async () => {
   await using sut = await memoryStore();
   const { kv, store } = sut;
   for (let i = 1; i <= 30; i++) await store.emit("jobs", "later", {}, { delayMs: i * MINUTE_MS });
@@ -263,26 +264,26 @@ Deno.test("repairSchedule() with a limit goes on where it ended, and reads no mo
   const rounds: number[] = [];
   for (let i = 0; i < 4; i++) {
     const before = count.read;
-    assertEquals(await store.repairSchedule({ maxReads: 10 }), 0);
+    assertEquals(await repairTimes(store, 10), 0);
     rounds.push(count.read - before);
   }
   // One more tells where to go on; after the last entry, the first ones come again.
   assertEquals(rounds, [11, 11, 10, 11]);
 });
 
-Deno.test("repairSchedule() with a limit finds each wrong entry, and then all of them at once", async () => {
+Deno.test("tidy() with a limit finds each wrong entry, and then all of them at once", async () => {
   await using sut = await memoryStore();
   const { store } = sut;
   for (let i = 1; i <= 30; i++) await store.emit("jobs", "later", {}, { delayMs: i * MINUTE_MS });
   await ahead(25.5 * MINUTE_MS, () => store.accept(delivery("near")));
   await ahead(90 * MINUTE_MS, () => store.accept(delivery("far")));
   const repaired: number[] = [];
-  for (let i = 0; i < 3; i++) repaired.push(await store.repairSchedule({ maxReads: 10 }));
+  for (let i = 0; i < 3; i++) repaired.push(await repairTimes(store, 10));
   assertEquals(repaired, [0, 0, 2]);
   assertEquals(idsOf(await claimAll(store)).toSorted(), ["far", "near"]);
 });
 
-Deno.test("repairSchedule() with a limit passes any number of entries of one time", async () => {
+Deno.test("tidy() with a limit passes any number of entries of one time", async () => {
   await using sut = await memoryStore();
   const { store } = sut;
   const start = Date.now();
@@ -292,6 +293,6 @@ Deno.test("repairSchedule() with a limit passes any number of entries of one tim
   }
   using _clock = new FakeTime(start);
   for (let i = 0; i < 25; i++) await store.emit("jobs", "later", {}, { delayMs: MINUTE_MS });
-  assertEquals(await store.repairSchedule({ maxReads: 3 }), 0);
-  assertEquals(await store.repairSchedule({ maxReads: 3 }), 1);
+  assertEquals(await repairTimes(store, 3), 0);
+  assertEquals(await repairTimes(store, 3), 1);
 });

@@ -15,6 +15,7 @@ import { encodeValue } from "../../../events/store/value_codec.ts";
 import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { testKv } from "../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
+import { deleteUploads, repairGroups, trimPayloads } from "./_tidying.ts";
 
 const options = {
   notifier: "watch",
@@ -239,14 +240,14 @@ testRepeated("effects are made once, and tell that they were", async ({ kv, stor
 testRepeated("the upkeep counts what it did", async ({ kv, store }) => {
   await store.accept(delivery("d1", "{}", "group"));
   await kv.delete(["events", "lane", "group"]);
-  assertEquals([await store.repairGroups(), await store.repairGroups()], [1, 0]);
+  assertEquals([await repairGroups(store), await repairGroups(store)], [1, 0]);
   for (const id of ["a", "b"]) {
     await kv.set(["events", "upload", id], encodeValue({ startedAt: 1, chunks: 1 }));
   }
-  assertEquals(await store.deleteStaleUploads(1_000), 2);
+  assertEquals(await deleteUploads(store, 1_000), 2);
   await store.complete(await claimOne(store));
   const none = await openEventStore(repeating(kv), { notifier: "watch" });
-  assertEquals(await none.trimPayloads(), 1);
+  assertEquals(await trimPayloads(none), 1);
 });
 
 testRepeated("a note of slots has the version that it was written with", async ({ kv }) => {

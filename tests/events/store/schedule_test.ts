@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { testKv } from "../../_kvs.ts";
 import { claimAll, delivery, idsOf, keysOf } from "./_events.ts";
 import { loggedStore, withLoggedStore } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 import { setNewer, setValue } from "./_values.ts";
 
 /** Values that no version up to this one has written as an entry of the schedule. */
@@ -52,7 +53,7 @@ testKv(
       assertEquals(idsOf(leases).length, i === 0 ? 2 : 0);
       for (const lease of leases) assert(await store.complete(lease));
       assertEquals(await store.oldestDueAt(), null);
-      assertEquals(await store.repairSchedule(), 0);
+      assertEquals(await repairTimes(store), 0);
     }
     assertEquals(await dump(kv, "due"), before);
     assertEquals(new Set(messages), new Set(["schedule entry unreadable, passed over"]));
@@ -76,7 +77,7 @@ Deno.test("an event whose entry has an unknown shape is found by its record", ()
     assertEquals(messages, []);
   }));
 
-Deno.test("repairSchedule() finds an event whose entry has an unknown shape", () =>
+Deno.test("tidy() finds an event whose entry has an unknown shape", () =>
   withLoggedStore(async ({ kv, store }) => {
     const { now } = Date;
     try {
@@ -86,7 +87,7 @@ Deno.test("repairSchedule() finds an event whose entry has an unknown shape", ()
       Date.now = now;
     }
     await setNewer(kv, (await keysOf(kv, "due"))[0]!);
-    assertEquals(await store.repairSchedule(), 1);
+    assertEquals(await repairTimes(store), 1);
     assertEquals((await claimAll(store)).length, 1);
   }));
 

@@ -4,6 +4,7 @@ import { until } from "../../../dev/harness/until.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { delivery, idsOf, keysOf, listed, recordKey } from "./_events.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 import { setNewer, setValue, valueAt } from "./_values.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
@@ -142,14 +143,14 @@ Deno.test("a worker whose clock has jumped leaves a group alone", async () => {
   assertEquals((await due()).length, 1);
 });
 
-Deno.test("repairSchedule() makes the events of a group due that were leased by another clock", async () => {
+Deno.test("tidy() makes the events of a group due that were leased by another clock", async () => {
   using clock = new WallClock();
   await using sut = await memoryStore();
   clock.advance(86_400_000);
   await take(sut, IDS, LEASE_MS);
   clock.advance(-86_400_000);
   assertEquals(await takeOver(sut.store), []);
-  assertEquals(await sut.store.repairSchedule(), 5);
+  assertEquals(await repairTimes(sut.store), 5);
   clock.advance(LEASE_MS + 100);
   assertEquals(idsOf(await takeOver(sut.store)).toSorted(), IDS);
 });

@@ -1,19 +1,20 @@
 import { assertEquals } from "@std/assert";
 import { keysOf } from "./_events.ts";
 import { memoryStore } from "./_stores.ts";
+import { deleteUploads } from "./_tidying.ts";
 import { changeValue, setValue, valueAt } from "./_values.ts";
 
 /** Values that no version has written as the mark of an upload. */
 const UNKNOWN = [null, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];
 
-Deno.test("deleteStaleUploads() leaves marks of an unknown shape, and polls the others", async () => {
+Deno.test("tidy() leaves marks of an unknown shape, and polls the others", async () => {
   await using sut = await memoryStore();
   for (const [i, value] of UNKNOWN.entries()) {
     await setValue(sut.kv, ["events", "upload", `a${i}`], value);
   }
   await setValue(sut.kv, ["events", "upload", "b"], { startedAt: 1, chunks: 1 });
   await sut.kv.set(["events", "payload", "b", 0], new Uint8Array(1));
-  assertEquals(await sut.store.deleteStaleUploads(0), 1);
+  assertEquals(await deleteUploads(sut.store, 0), 1);
   assertEquals((await keysOf(sut.kv, "upload")).length, UNKNOWN.length);
   assertEquals(await keysOf(sut.kv, "payload"), []);
 });

@@ -10,6 +10,7 @@ import {
 import { waitOf, wakeOf } from "../../../events/store/waits.ts";
 import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
+import { repairTimes } from "./_tidying.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { changeValue, setNewer, valueAt } from "./_values.ts";
 
@@ -491,7 +492,7 @@ testStore(
 );
 
 testStore(
-  "repairSchedule() shortens a wait that a clock has made too long",
+  "tidy() shortens a wait that a clock has made too long",
   async ({ kv, store }) => {
     await park(store);
     const key = await recordKey(kv, "d1");
@@ -500,7 +501,7 @@ testStore(
     const waitingFor = { ...value.waitingFor!, until: dueAt };
     await makeDue(kv, "d1", dueAt);
     await changeValue(kv, key, { dueAt, waitingFor });
-    assertEquals(await store.repairSchedule(), 1);
+    assertEquals(await repairTimes(store), 1);
     const after = await recordOf(store);
     assert(after.dueAt! <= Date.now() + DAY_MS && after.waitingFor!.until === after.dueAt);
     await store.wake(NAME, 1);

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
 import type { Completion } from "./_history.ts";
 import { keysOf } from "../store/_events.ts";
+import { deleteUploads } from "../store/_tidying.ts";
 import { valueAt } from "../store/_values.ts";
 
 /** Entry that the settlement of an event leaves in the KV, below the key `effects`. */
@@ -83,7 +84,7 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   await store.purge({});
   // A claim tidies up what is on the schedule without its event.
   await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
-  await store.deleteStaleUploads(0);
+  await deleteUploads(store, 0);
   // Values that nobody has waited for are kept for a while.
   for (const key of await keysOf(kv, "waiter")) {
     const { for: waiting } = await valueAt<{ for?: unknown }>(kv, key);

@@ -16,6 +16,7 @@ import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
 import { delivery, keysOf, later } from "../store/_events.ts";
+import { repairGroups } from "../store/_tidying.ts";
 
 /** Kinds of the entries that lead to events. */
 const LEADING = ["due", "lane", "place", "dead"] as const;
@@ -203,7 +204,7 @@ export class World implements Disposable {
 
   /** Checks the store, as the tool does. */
   async check(store: EventStore): Promise<void> {
-    await store.repairGroups();
+    await repairGroups(store);
     for await (const _ of store.check());
   }
 

@@ -119,7 +119,7 @@ Deno.test("checkpoint() finds a lease again whose renewal was not answered", asy
   await using sut = await memoryStore();
   const { store } = sut;
   const records = await handle(sut, async ({ id }, { checkpoint }) => {
-    const lease = await store.recover({ record: (await store.get(id))!, versionstamp: "" });
+    const lease = await store.recover({ record: (await store.get(id))!, version: "" });
     await store.renew(lease!, 30_000);
     await checkpoint("a", countOne);
   });

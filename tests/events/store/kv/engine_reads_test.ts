@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { Scan } from "../../../../events/store/engine.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { readPart } from "../../../../events/store/kv/_ordering_groups.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { WallClock } from "../../../_wall_clock.ts";
@@ -8,6 +9,7 @@ import {
   buryAll,
   claimAll,
   claimOne,
+  countReads,
   delivery,
   keysOf,
   makeDue,
@@ -22,7 +24,7 @@ const LEASE_MS = 20_000;
 
 /** Opens a store in memory, and the reading side of an engine on the same KV. */
 async function open() {
-  const sut = await memoryStore();
+  const sut = await memoryStore({ log: () => {} });
   return { ...sut, ...reading(sut.kv) };
 }
 
@@ -128,6 +130,20 @@ Deno.test("due() takes a shared entry apart once it is due", async () => {
   assertEquals((await claimAll(sut.store)).length, 2);
 });
 
+Deno.test("a shared entry is taken apart once by processes that find it together", async () => {
+  using clock = new WallClock();
+  await using sut = await open();
+  await lease(sut.store, ["d1", "d2"]);
+  clock.advance(LEASE_MS + 100);
+  const options = { until: Date.now(), limit: 9 };
+  const pages = await Promise.all([1, 2].map(() => reading(sut.kv).engine.due(options)));
+  for (const { events, bodies } of pages) {
+    assertEquals(events.map(({ id }) => id), ["d1", "d2"]);
+    await bodies;
+  }
+  assertEquals((await keysOf(sut.kv, "due")).map((key) => key.at(-1)), ["d1", "d2"]);
+});
+
 Deno.test("nextDueAt() reads the first time, also a later one", async () => {
   await using sut = await open();
   assertEquals(await sut.engine.nextDueAt(), null);
@@ -138,14 +154,15 @@ Deno.test("nextDueAt() reads the first time, also a later one", async () => {
 
 Deno.test("group() reads a part of a group", async () => {
   await using sut = await open();
-  for (const id of ["a", "b", "c", "d"]) await sut.store.accept(delivery(id, "{}", "key"));
+  for (const id of ["a", "b", "c", "d", "e"]) await sut.store.accept(delivery(id, "{}", "key"));
   const { group } = (await sut.store.get("a"))!;
+  await changeValue(sut.kv, await recordKey(sut.kv, "e"), { group: null });
   await sut.kv.delete(await recordKey(sut.kv, "b"));
   await damage(sut.kv, (await keysOf(sut.kv, "place"))[2]!);
   const all = await sut.engine.group(group!.key, { from: 0, limit: 9 });
-  assertEquals([all.next, all.size, all.joinedAt], [4, 4, undefined]);
+  assertEquals([all.next, all.size, all.joinedAt], [5, 5, undefined]);
   const found = all.members.map(({ position, event }) => [position, event?.record?.id]);
-  assertEquals(found, [[0, "a"], [1, undefined], [2, undefined], [3, "d"]]);
+  assertEquals(found, [[0, "a"], [1, undefined], [2, undefined], [3, "d"], [4, undefined]]);
   assertEquals(all.members[1]!.event, undefined);
   assertEquals(all.members[2]!.event?.record, undefined);
   assert(all.members[2]!.event !== undefined);
@@ -154,6 +171,26 @@ Deno.test("group() reads a part of a group", async () => {
   assertEquals(await sut.engine.group("none", { from: 0, limit: 9 }), {
     ...{ next: 0, size: 0, joinedAt: undefined, members: [] },
   });
+});
+
+Deno.test("only the positions of a group are read if no more is asked for", async () => {
+  await using sut = await open();
+  for (const id of ["a", "b", "c"]) await sut.store.accept(delivery(id, "{}", "key"));
+  const counts = countReads(sut.kv);
+  const { members } = await readPart(sut.parts, "key", { from: 0, limit: 2, onlyPositions: true });
+  assertEquals(members, [0, 1].map((position) => ({ position, event: undefined })));
+  assertEquals(counts.records, 0);
+});
+
+Deno.test("limits.together() ends before an event whose settling takes more", async () => {
+  await using sut = await open();
+  for (const id of ["a", "b", "c"]) await sut.store.accept(delivery(id, "{}", "key"));
+  const [a, b, c] = (await sut.engine.get(["a", "b", "c"])).map((each) => each!.record!);
+  const { together } = sut.engine.limits;
+  assertEquals([together([]), together([a!]), together([a!, b!, c!])], [0, 1, 3]);
+  assertEquals(together([{ ...a!, idKept: false }, b!, { ...c!, idKept: false }]), 2);
+  const large = { ...b!, type: "x".repeat(50_000) };
+  assertEquals(together([a!, large, large, large, large, large, large]), 5);
 });
 
 Deno.test("scan() goes on behind a place", async () => {

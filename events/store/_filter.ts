@@ -7,11 +7,11 @@ import {
   checkSignal,
   checkTexts,
   met,
-} from "../../../core/check_options.ts";
-import { cutKey } from "../arrival.ts";
-import type { BulkOptions, EventFilter } from "../event_operations.ts";
-import { type EventRecord, STORED_STATES, type StoredEvent } from "../event_record.ts";
-import { isOneOf, isText, OUTCOMES } from "../record_shape.ts";
+} from "../../core/check_options.ts";
+import { cutKey } from "./arrival.ts";
+import type { BulkOptions, EventFilter } from "./event_operations.ts";
+import { type EventRecord, STORED_STATES, type StoredEvent } from "./event_record.ts";
+import { isOneOf, isText, OUTCOMES } from "./record_shape.ts";
 
 /** The form that a value must have, in words, and a check for it. */
 type Form = readonly [what: string, check: (value: unknown) => boolean];

@@ -1,69 +1,37 @@
-/**
- * Cheap counts of a store, and the surroundings of an event, for the console and the tool.
- *
- * @module
- */
 import { childIdOf } from "../emission.ts";
-import type { BoundedCount } from "../engine.ts";
-import type { EventRecord, StoredEvent } from "../event_record.ts";
+import type { EventRecord } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
-import { countKeys, OpenCounter, type OpenCounts } from "./_counts.ts";
-import { knownOf, type StoreKeys, storeKeys } from "./_layout.ts";
+import type { StoreInspector } from "../store_inspector.ts";
+import { countEvents, countKeys } from "./_counts.ts";
+import { knownOf, type StoreKeys } from "./_layout.ts";
+import type { StoreParts } from "./_parts.ts";
 import { leap, read, readAll, readFirst } from "./_reads.ts";
 
 /** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
 
-export type { BoundedCount };
-
-/** A view into a store. */
-export type StoreInspector = ReturnType<typeof openStoreInspector>;
-
-/**
- * Opens a view into the store with a namespace.
- *
- * @param kv The KV.
- * @param namespace The namespace.
- * @returns The view.
- */
-export function openStoreInspector(kv: Deno.Kv, namespace: string) {
-  const keys = storeKeys(namespace);
+/** Makes the view into a store. */
+export function storeInspector(parts: StoreParts): StoreInspector {
+  const { kv, keys } = parts;
   const known = async (ids: readonly string[]) => {
     const entries = await readAll(kv, ids.map((id) => keys.id(id)));
     return ids.filter((_, i) => entries[i]!.versionstamp !== null);
   };
   return {
-    /**
-     * Counts open events by the schedule and the ordering groups. Records are read only of events that share a
-     * schedule entry, or have two.
-     *
-     * @param max The largest number that is counted, of events and of entries read.
-     * @param signal Ends the counting.
-     */
-    countOpen: (max: number, signal?: AbortSignal): Promise<OpenCounts> =>
-      new OpenCounter(kv, keys, max, signal).count(),
+    count: (max, signal) => countEvents(parts, max, signal),
 
-    /** Counts dead events by their index, up to a largest number. */
-    countDead: (max: number): Promise<BoundedCount> => countKeys(kv, keys.deadIndex, max),
-
-    /** Counts the events before another one in its ordering group; undefined if it does not wait in a group. */
-    async countBefore(event: EventRecord, max: number): Promise<BoundedCount | undefined> {
+    async countBefore(event, max) {
       const before = positionsBefore(keys, event);
       return before && await countKeys(kv, before, max);
     },
 
-    /**
-     * Reads the first event of the ordering group in which another one waits; undefined if the other one does not
-     * wait, or it cannot be read.
-     */
-    async firstBefore(event: EventRecord): Promise<EventRecord | undefined> {
+    async firstBefore(event) {
       const before = positionsBefore(keys, event);
       const first = before && (await readFirst(kv, before))?.value;
       return isEventRef(first) ? knownOf(await read(kv, keys.event(first))).record : undefined;
     },
 
-    /** Finds the ids of the events that an event has emitted with generated ids, in that order, up to a number. */
-    async emittedBy({ id, emitted = 0 }: EventRecord, max: number): Promise<string[]> {
+    async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
       const sources = await sourcesIn(kv, keys, MAX_SOURCES);
@@ -73,17 +41,12 @@ export function openStoreInspector(kv: Deno.Kv, namespace: string) {
       );
     },
 
-    /**
-     * Finds the ids of the events with a delivery id, as the sender's pages show it. Ids begin with their source, and
-     * each source takes one read.
-     */
-    async withDeliveryId(deliveryId: string): Promise<string[]> {
+    async withDeliveryId(deliveryId) {
       const sources = await sourcesIn(kv, keys);
       return await known(sources.map((source) => `${source}:${deliveryId}`));
     },
 
-    /** Finds which of some events are done and have kept payloads, and returns their ids. */
-    async keptAmong(events: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
+    async keptAmong(events) {
       const done = events.filter((event) => event.state === "done") as EventRecord[];
       const entries = await readAll(kv, done.map((each) => keys.kept(each.settledAt!, each.id)));
       return new Set(done.filter((_, i) => entries[i]!.versionstamp !== null).map(({ id }) => id));
@@ -101,7 +64,7 @@ function positionsBefore(
   return { start: keys.position(key, 0), end: keys.position(key, position) };
 }
 
-/** Finds the sources of all ids, each with one read. */
+/** Finds the sources of all ids, which begin with them, each with one read. */
 async function sourcesIn(
   kv: Deno.Kv,
   { ids: { prefix } }: StoreKeys,

@@ -1,0 +1,112 @@
+import type { StoreCore } from "./_core.ts";
+import { LocalHandOff } from "./_local_hand_off.ts";
+import { movedUp } from "./claims.ts";
+import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import { settledWith } from "./settlement.ts";
+
+/** What else a change of an event holds. */
+export interface SettleOptions
+  extends
+    Pick<Put, "keeps" | "via" | "again">,
+    Pick<Leave, "member">,
+    Pick<Change, "cells" | "sums" | "moves" | "effects" | "unchanged" | "withinMs" | "turn"> {
+  /** Events that are stored in the same change. */
+  readonly puts?: readonly Put[] | undefined;
+  /** Set if something else in the change makes an event due: all workers should be woken. */
+  readonly announce?: boolean | undefined;
+}
+
+/**
+ * Changes an event. If it leaves its ordering group by that, because it is settled or parked, those of its batch are
+ * settled with it, and the next event of the group is due: the local worker takes it if it has room.
+ *
+ * @param core The store.
+ * @param before The event.
+ * @param after Its record after, as a transition made it.
+ * @param options What else the change holds.
+ * @returns The outcome.
+ */
+export async function applyChange(
+  core: StoreCore,
+  before: Stored,
+  after: EventRecord,
+  options: SettleOptions = {},
+): Promise<Applied> {
+  const isLeaving = before.record.group !== null && after.group === null;
+  const applied = isLeaving
+    ? await applyLeaving(core, before, after, options)
+    : await core.engine.apply(changeOf(before, after, options));
+  if (applied.ok && (isLeaving || options.announce)) core.local.listener?.wake();
+  return applied;
+}
+
+/**
+ * Changes an event, see {@linkcode applyChange}.
+ *
+ * @returns The event after; null if another change of it was faster, undefined if something else on which the change
+ * depends has changed meanwhile.
+ * @throws {Error} If its effects cannot be committed.
+ */
+export async function settle(
+  core: StoreCore,
+  before: Stored,
+  after: EventRecord,
+  options?: SettleOptions,
+): Promise<Stored | null | undefined> {
+  const applied = await applyChange(core, before, after, options);
+  if (applied.ok) return applied.written[0]!;
+  if (applied.why === "effects") throw applied.error;
+  return applied.why === "event" ? null : undefined;
+}
+
+async function applyLeaving(
+  core: StoreCore,
+  before: Stored,
+  after: EventRecord,
+  options: SettleOptions,
+): Promise<Applied> {
+  const handOff = new LocalHandOff(core);
+  const leave: Leave = {
+    through: before.record.batch?.last,
+    member: options.member ?? ((record) => ({ after: settledWith(record, after) })),
+    head: (next, now) => handOff.recordOf(movedUp(next, now), now),
+  };
+  try {
+    const applied = await core.engine.apply(changeOf(before, after, options, leave));
+    handOff.end(applied.ok ? applied.head : null);
+    return applied;
+  } catch (error) {
+    handOff.fail(error);
+    throw error;
+  }
+}
+
+function changeOf(
+  before: Stored,
+  after: EventRecord,
+  options: SettleOptions,
+  leave?: Leave,
+): Change {
+  const { keeps, via, again, puts, announce = false } = options;
+  const put: Put = { before, after: () => after, keeps, via, again };
+  return {
+    puts: puts ? [put, ...puts] : [put],
+    leave,
+    cells: options.cells,
+    sums: options.sums,
+    moves: options.moves,
+    unchanged: options.unchanged,
+    effects: options.effects,
+    urgency: "work",
+    // Others wait for the group, so what leaves it waits for nobody.
+    withinMs: leave ? 0 : options.withinMs,
+    announce: announce || isGivenBack(before.record, after),
+    turn: options.turn,
+  };
+}
+
+/** Checks whether an event was running and is due again at once: another worker may take it. */
+function isGivenBack(before: EventRecord, { state, delayMs }: EventRecord): boolean {
+  return before.state === "running" && state === "queued" && delayMs === 0;
+}
