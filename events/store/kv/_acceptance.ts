@@ -8,6 +8,7 @@ import {
   checkReplayWindow,
   cutKey,
   eventIdOf,
+  inIntake,
   redelivered,
   replayed,
 } from "../arrival.ts";
@@ -150,11 +151,15 @@ export class Acceptance {
   ): Promise<boolean> {
     if (key === null) return this.#tryCommit(record, write, delivery);
     const orderingKey = cutKey(key);
-    return this.#joins.join({
-      ...{ record, orderingKey, base: write, since },
-      add: (write, position, isFirst) =>
-        this.#addTo(write, joined(record, orderingKey, position, isFirst), delivery),
+    const isJoined = this.#joins.join({
+      ...{ key: inIntake(record.intake, orderingKey), base: write, since },
+      bytes: record.payload?.size ?? 0,
+      add: (write, position, isFirst) => {
+        const after = joined(record, orderingKey, position, isFirst);
+        return { record: after, end: this.#addTo(write, after, delivery) };
+      },
     });
+    return isJoined.then((version) => version !== null);
   }
 
   async #tryCommit(record: EventRecord, write: Write, delivery?: Delivery): Promise<boolean> {
