@@ -635,3 +635,16 @@ Deno.test("an event leaves its group by a move", async () => {
   assert((await opened.engine.apply(work({ moves: [move] }))).ok);
   assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
 });
+
+Deno.test("limits tell how many events of a group fit the commit that settles them", async () => {
+  using opened = await openEngine();
+  const events = await joinGroup(opened, ["a", "b", "c", "d"]);
+  const records = events.map(({ record }) => record);
+  const { together } = opened.engine.limits;
+  assertEquals([together(records), together(records.slice(0, 1)), together([])], [4, 1, 0]);
+  const large = { ...records[2]!, requestId: "x".repeat(240_000) };
+  assertEquals(together([records[0]!, records[1]!, large]), 2);
+  const many = { ...records[2]!, payload: { id: "p".repeat(60), chunks: 900, size: 1 } };
+  assertEquals(together([records[0]!, records[1]!, many]), 2);
+  assertEquals(together([records[0]!, { ...records[1]!, idKept: undefined }]), 1);
+});
