@@ -188,7 +188,7 @@ export class Settlement {
       // Nothing was tried: it says nothing about what is to be committed.
       if (error instanceof NoTurnError) throw error;
       const isTooMuch = run?.emits !== undefined && error instanceof RangeError;
-      if (!run?.effects && !run?.wakes && !isTooMuch) throw error;
+      if (!run?.effects && !run?.cells && !run?.wakes && !isTooMuch) throw error;
       this.#failure = { error: await run!.reasonOf(error) };
       await this.#settleAs(this.#failed(this.#failure.error, end));
     }
@@ -215,10 +215,9 @@ export class Settlement {
   #handled({ run, isIgnored }: HandlerEnd): Way {
     const { store } = this.#parts;
     const outcome = isIgnored ? "ignored" : "handled";
-    const effects = run?.effects;
-    const emits = run?.emits;
-    const withinMs = effects ? undefined : SETTLE_WITHIN_MS;
-    const options = { effects, emits, wakes: run?.wakes, withinMs, outcome } as const;
+    const { effects, cells, emits, wakes } = run ?? {};
+    const withinMs = effects || cells ? undefined : SETTLE_WITHIN_MS;
+    const options = { effects, cells, emits, wakes, withinMs, outcome } as const;
     return {
       outcome,
       settle: (lease) => store.complete(lease, options),

@@ -9,10 +9,14 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { checkStore, readLastCheck } from "../_check.ts";
 import type { StoreCore } from "../_core.ts";
+import { forgetProcess, noteProcess } from "../_processes.ts";
+import { readState } from "../_states.ts";
+import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import { scheduleNotes } from "../schedule_notes.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
@@ -22,10 +26,8 @@ import { openParts } from "./_open_parts.ts";
 import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { forgetProcess, noteProcess } from "./_processes.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
-import { readState } from "./_states.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 
@@ -74,7 +76,7 @@ function storeOf(
 ): EventStore {
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
-  const { accept, replay } = new Acceptance(parts, joins);
+  const { accept, replay } = new Acceptance(parts, core, joins);
   const claims = new Claims(parts, joins, schedule);
   const scheduleRepair = new ScheduleRepair(parts, schedule);
   return {
@@ -83,20 +85,22 @@ function storeOf(
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     ...leaseOperations(parts),
-    ...storeOperations(parts, joins, replay),
+    ...storeOperations(parts, core, joins, replay),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(core.engine.now()),
     deleteStaleUploads: (ms) => deleteStaleUploads(parts, Date.now() - ms),
-    state: (key, options) => readState(parts, key, options),
-    noteProcess: (note) => noteProcess(parts, note),
-    forgetProcess: (id) => forgetProcess(parts, id),
+    state: (key, options) => readState(core, key, options),
+    noteProcess: (note) => noteProcess(core, note),
+    forgetProcess: (id) => forgetProcess(core, id),
+    scheduleNotes: scheduleNotes(core),
+    consoleRecords: consoleRecords(core),
     trimPayloads: () => parts.kept.trim(),
     repairSchedule: ({ maxReads = Infinity } = {}) => scheduleRepair.run(maxReads),
     repairGroups: () => repairGroups(parts),
-    check: (options) => new StoreCheck(parts, options).run(),
-    lastCheck: () => readLastCheck(parts),
+    check: (options) => checkStore(core, options),
+    lastCheck: () => readLastCheck(core),
     async listen(listener) {
       if (local.listener) listeners.delete(local.listener);
       local.listener = listener;
