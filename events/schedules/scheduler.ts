@@ -129,7 +129,7 @@ export class Scheduler {
         if (this.#isStopped) return;
         const fields = { schedule: watched.schedule.name, retryInMs: TAKE_OVER_MS, error };
         writeLog(this.#options.log, "error", "cron schedule failed, to be tried again", fields);
-        // The KV is closed, and the worker has ended for the same reason.
+        // The store is closed, and the worker has ended for the same reason.
         if (error instanceof ClosedError) return void this.stop();
       }
     }
@@ -234,7 +234,7 @@ class Watched {
     this.wakeAt = this.#dueAt + (byThis ? 0 : Math.random() * SPREAD_MS);
   }
 
-  /** Looks again later, and has no more to do now: another instance makes the slots, or the KV has failed. */
+  /** Looks again later, and has no more to do now: another instance makes the slots, or the store has failed. */
   putOff(now: number): false {
     this.wakeAt = now + TAKE_OVER_MS;
     return false;

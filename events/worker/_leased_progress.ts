@@ -162,7 +162,7 @@ export class LeasedProgress {
         throw error;
       }
       this.#unanswered = { ...part, before };
-      // If the KV is not reached, asking again would only hold the handler up.
+      // If the store is not reached, asking again would only hold the handler up.
       if (error instanceof NoAnswerError) throw error;
       await this.#resolve().catch(() => {});
       if (!this.#unanswered && this.#stored.delete(name)) return;

@@ -69,7 +69,7 @@ interface Way {
 
 /**
  * The settlement of one leased event: done, ignored, tried again, put off, parked, given back or dead, by how
- * its handler has ended. It is tried until the KV permits it, as long as the lease is held.
+ * its handler has ended. It is tried until the store permits it, as long as the lease is held.
  *
  * Whatever is asked for, the store settles an event as cancelled if its lease shows a request to cancel it.
  */
@@ -160,7 +160,7 @@ export class Settlement {
 
   // After the handler.
 
-  /** Settles the event, as soon as the KV permits. */
+  /** Settles the event, as soon as the store permits. */
   async settle(end: HandlerEnd): Promise<void> {
     this.#failure = end.failure;
     const [first, longest] = SETTLE_PAUSES_MS;
