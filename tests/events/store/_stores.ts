@@ -8,7 +8,7 @@ import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { FULL_LENGTH } from "../../_length.ts";
 import { perFile } from "../../_per_file.ts";
 import { isGranted, type Need, testWith } from "../../_permissions.ts";
-import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "./_denokv.ts";
+import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "./kv/_denokv.ts";
 import { inTwoProcesses, type Peer, startPeer } from "./_two_processes.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */

@@ -1,5 +1,5 @@
 import type { EventStore, EventStoreOptions } from "../../../events/mod.ts";
-import { ACCESS_TOKEN } from "./_denokv.ts";
+import { ACCESS_TOKEN } from "./kv/_denokv.ts";
 import { type Call, decode, encode, type Reply } from "./_calls.ts";
 
 /** Another process, in which a store can be opened. */

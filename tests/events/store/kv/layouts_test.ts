@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { claimAll, idsOf, keysOf } from "./_events.ts";
+import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { openSlotNotes } from "../../../../events/store/kv/notes.ts";
+import { claimAll, idsOf, keysOf } from "../_events.ts";
 import { STORED } from "./_stored.ts";
-import { repairGroups, repairTimes } from "./_tidying.ts";
+import { repairGroups, repairTimes } from "../_tidying.ts";
 
 const encoder = new TextEncoder();
 
