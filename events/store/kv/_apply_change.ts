@@ -11,7 +11,7 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { withoutOwnKeys } from "../own_keys.ts";
+import { withoutOwnKeys } from "./_own_keys.ts";
 import { Tries } from "../_tries.ts";
 import { encodeValue } from "../value_codec.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
