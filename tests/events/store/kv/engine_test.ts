@@ -14,7 +14,7 @@ import {
 import type { EventRecord } from "../../../../events/store/event_record.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
-import { limitChecks } from "../_commits.ts";
+import { limitChecks } from "./_commits.ts";
 import { delivery } from "../_events.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
