@@ -102,16 +102,6 @@ export interface Group {
   readonly versionstamp: string | null;
 }
 
-/** The part of a group that is read. */
-interface PartOptions {
-  /** The first position. */
-  readonly from: number;
-  /** The number of positions, at most. */
-  readonly limit: number;
-  /** Set if no event is read. */
-  readonly onlyPositions?: boolean | undefined;
-}
-
 /** An event that joins a group. */
 type Joining = Pick<EventRecord, "id" | "receivedAt" | "quiet">;
 
@@ -242,7 +232,7 @@ export async function behindFirst(
 export async function readPart(
   parts: StoreParts,
   key: string,
-  { from, limit, onlyPositions = false }: PartOptions,
+  { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
   if (limit <= 0) return { next, size, joinedAt, members: [] };
