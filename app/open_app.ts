@@ -15,7 +15,6 @@ import { consoleSink, createLogSummary, type LogSink, writeLog } from "../core/m
 import { withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventWorker, startWorker } from "../events/mod.ts";
 import { loadCron, type Schedule, Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
-import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { workerNoted } from "../events/worker/worker.ts";
 import type { ConnectionBindings } from "../middleware/mod.ts";
 import { combineTelemetries, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
@@ -290,7 +289,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   // Before its first delivery: an instance of another version ignores what no process is known to handle.
   await workerNoted(worker);
   const scheduler = schedules.length === 0 ? undefined : new Scheduler({
-    ...{ schedules, store, notes: openSlotNotes(store.kv, namespace), log },
+    ...{ schedules, store, log },
     count: telemetry?.countStep.bind(telemetry),
   });
   if (scheduler) closing.add(() => scheduler.stop());

@@ -1,7 +1,6 @@
 /** Commands on what flows keep beside events: states, answers that no event has taken, and schedules. */
 import type { ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
-import { openSlotNotes } from "../events/store/kv/notes.ts";
 import { oneLine } from "../core/log.ts";
 import { change } from "./_change.ts";
 import type { CliRun } from "./_commands.ts";
@@ -43,9 +42,9 @@ export async function showAnswers(run: CliRun): Promise<boolean> {
 
 /** Lists the schedules, with the time up to which their slots are made. */
 export async function showSchedules(
-  { store, namespace, values: { json }, world: { out } }: CliRun,
+  { store, values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
-  for await (const { name, value } of openSlotNotes(store.kv, namespace).list()) {
+  for await (const { name, value } of store.scheduleNotes.list()) {
     const note = readNote(value);
     if (json) out(JSON.stringify({ name, ...(note ?? { unreadable: true }) }));
     else {
@@ -146,8 +145,8 @@ function lineOf({ intake = "-", key, expiresAt, isUnreadable }: ListedState): st
   return oneLine([intake, key, end].join("  ")).trimEnd();
 }
 
-function factsOf({ intake, key, versionstamp, expiresAt, isUnreadable }: ListedState) {
-  return { intake, key, versionstamp, expiresAt, ...(isUnreadable && { isUnreadable }) };
+function factsOf({ intake, key, version, expiresAt, isUnreadable }: ListedState) {
+  return { intake, key, version, expiresAt, ...(isUnreadable && { isUnreadable }) };
 }
 
 function shortened(value: unknown): string {

@@ -1,5 +1,5 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
-import type { ConsoleRecords, NewConsoleRecord } from "../events/store/kv/console_records.ts";
+import type { ConsoleRecords, NewConsoleRecord } from "../events/store/console_records.ts";
 import {
   type AttemptedEvent,
   type AttemptOutcome,
@@ -27,8 +27,8 @@ const HOUR_MS = 3_600_000;
  * which a record is kept.
  */
 const CHARTS = {
-  hour: { kind: "minute", slotMs: MINUTE_MS, slots: 60, expireIn: 2 * HOUR_MS },
-  day: { kind: "quarter", slotMs: HOUR_MS / 4, slots: 96, expireIn: 26 * HOUR_MS },
+  hour: { kind: "minute", slotMs: MINUTE_MS, slots: 60, forMs: 2 * HOUR_MS },
+  day: { kind: "quarter", slotMs: HOUR_MS / 4, slots: 96, forMs: 26 * HOUR_MS },
 } as const;
 
 /** Period of the charts. */
@@ -239,12 +239,12 @@ export class ActivityCounter {
 
   /** Makes the record of what this process has counted in a span. */
   #record(period: Period, number: number): NewConsoleRecord {
-    const { kind, expireIn, slotMs } = CHARTS[period];
+    const { kind, forMs, slotMs } = CHARTS[period];
     const value = recordOf(
       sumOf(this.#own(slotMs).get(number) ?? [], MAX_TYPES),
       this.#workers > 0,
     );
-    return { kind, number, id: this.#id, value, expireIn };
+    return { kind, number, id: this.#id, value, forMs };
   }
 
   /** Groups what this process has counted by the spans of a length. */

@@ -4,7 +4,7 @@ import type {
   ConsoleRecordKey,
   ConsoleRecords,
   NewConsoleRecord,
-} from "../events/store/kv/console_records.ts";
+} from "../events/store/console_records.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import { isCount, isOneOf, isText, isTime, orNone, shape } from "../events/store/record_shape.ts";
 import { stepsOf } from "./_act_steps.ts";
@@ -166,7 +166,7 @@ export class Acts {
     const act = await this.get(id);
     if (act?.state !== "running" || act.eventId !== undefined) return;
     const value = { v: 1, by };
-    await this.#parts.records.create({ ...keyOf("stop", id)!, value, expireIn: STOP_KEPT_MS });
+    await this.#parts.records.create({ ...keyOf("stop", id)!, value, forMs: STOP_KEPT_MS });
     writeLog(this.#parts.log, "info", "console act stopped", { kind: act.kind, actId: id, by });
     this.#running.get(id)?.stop.abort();
   }
@@ -417,7 +417,7 @@ function keyOf(kind: "act" | "stop", id: string): ConsoleRecordKey | undefined {
 /** Makes the record of an act that is alive. */
 function actRecord(act: Act): NewConsoleRecord {
   const value = { v: 1, ...act, aliveAt: Date.now() };
-  return { ...keyOf("act", act.id)!, value, expireIn: KEPT_MS };
+  return { ...keyOf("act", act.id)!, value, forMs: KEPT_MS };
 }
 
 /** Reads a record; null if it is of another version, or damaged. */

@@ -1,6 +1,5 @@
 import type { LogSink } from "../core/mod.ts";
 import { type EventRecord, type EventStore, NotKeptError } from "../events/store/mod.ts";
-import { openConsoleRecords } from "../events/store/kv/console_records.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { ActivityCounter, type Period } from "./_activity.ts";
 import { ActCounts } from "./_act_steps.ts";
@@ -37,9 +36,9 @@ export class ConsoleData {
   readonly #counter: StateCounter;
   readonly #activity: ActivityCounter;
 
-  /** Opens it for the store with a namespace. The log is for what cannot be reported to a reader. */
-  constructor(store: EventStore, namespace: string, log: LogSink) {
-    const records = openConsoleRecords(store.kv, namespace);
+  /** Opens it for a store. The log is for what cannot be reported to a reader. */
+  constructor(store: EventStore, log: LogSink) {
+    const records = store.consoleRecords;
     this.#store = store;
     this.#counter = new StateCounter(store, log);
     this.#activity = new ActivityCounter(records, log, () => this.#counter.stir());

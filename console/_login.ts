@@ -45,7 +45,7 @@ const CLOCKS_MS = 60_000;
 const VALUE = /^(viewer|operator)\.([0-9a-z]{8,9})\.([0-9a-f]{16})\.([\w-]{43})$/;
 
 /**
- * Sessions, which are in signed cookies and not in the KV: every instance of an app knows them.
+ * Sessions, which are in signed cookies and not in the store: every instance of an app knows them.
  *
  * The sessions of each role are signed with a key that is made of its token and of nothing else: if you know the token
  * of one role, you cannot sign sessions of another, and they end when that token changes.

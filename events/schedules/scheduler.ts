@@ -35,22 +35,12 @@ export interface TimedSchedule extends Schedule {
   readonly times: Times;
 }
 
-/** Notes that all instances share. */
-export interface SlotNotes {
-  /** Reads the note of a schedule. */
-  read(name: string): Promise<{ readonly value: unknown; readonly version: string | null }>;
-  /** Writes it if it still has a version, and returns its new one; null if it has another. */
-  write(name: string, value: unknown, version: string | null): Promise<string | null>;
-}
-
 /** Options of {@linkcode Scheduler}. */
 export interface SchedulerOptions {
   /** Schedules. */
   readonly schedules: readonly TimedSchedule[];
-  /** Store that their slots become events in. */
-  readonly store: Pick<EventStore, "accept" | "get" | "retentionMs">;
-  /** Notes on what is made. */
-  readonly notes: SlotNotes;
+  /** Store that their slots become events in, and that has the notes on what is made. */
+  readonly store: Pick<EventStore, "accept" | "get" | "retentionMs" | "scheduleNotes">;
   /** Log. */
   readonly log: LogSink;
   /** Called with the slots that were made or left out, to be counted. */
@@ -139,7 +129,7 @@ export class Scheduler {
         if (this.#isStopped) return;
         const fields = { schedule: watched.schedule.name, retryInMs: TAKE_OVER_MS, error };
         writeLog(this.#options.log, "error", "cron schedule failed, to be tried again", fields);
-        // The KV is closed, and the worker has ended for the same reason.
+        // The store is closed, and the worker has ended for the same reason.
         if (error instanceof ClosedError) return void this.stop();
       }
     }
@@ -163,7 +153,7 @@ export class Scheduler {
     now: number,
     count: { madeUp: number; leftOut: number },
   ): Promise<boolean> {
-    const { notes, store: { retentionMs } } = this.#options;
+    const { scheduleNotes: notes, retentionMs } = this.#options.store;
     const { schedule: { name, times, missed }, plan, since } = watched;
     const { value, version } = await notes.read(name);
     const owner = this.#owner;
@@ -191,7 +181,7 @@ export class Scheduler {
     version: string | null,
     now: number,
   ): Promise<void> {
-    const { notes, log } = this.#options;
+    const { store: { scheduleNotes: notes }, log } = this.#options;
     const { name, expression, timeZone, times } = watched.schedule;
     const isFirst = await notes.write(name, note, version) !== null;
     watched.hasMade(now, isFirst);
@@ -244,7 +234,7 @@ class Watched {
     this.wakeAt = this.#dueAt + (byThis ? 0 : Math.random() * SPREAD_MS);
   }
 
-  /** Looks again later, and has no more to do now: another instance makes the slots, or the KV has failed. */
+  /** Looks again later, and has no more to do now: another instance makes the slots, or the store has failed. */
   putOff(now: number): false {
     this.wakeAt = now + TAKE_OVER_MS;
     return false;

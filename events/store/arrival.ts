@@ -60,6 +60,11 @@ export function eventIdOf({ intake, deliveryId }: Delivery): string {
   throw new RangeError(`Cannot store the event: its id has over ${MAX_ID_LENGTH} characters`);
 }
 
+/** Checks whether an event keeps the same delivery from being accepted again. */
+export function isLive(record: EventRecord | undefined): boolean {
+  return record !== undefined && record.state !== "dead" && record.outcome !== "ignored";
+}
+
 /**
  * Keeps a name apart from the same name of another intake.
  *

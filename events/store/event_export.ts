@@ -249,7 +249,7 @@ async function exported(
       const body = await bodyOf(store, record);
       return await lineOf(portableOf(answered(record, answers), body));
     } catch (error) {
-      // Its payload goes with its end. Throws if it is the KV that fails.
+      // Its payload goes with its end. Throws if it is the store that fails.
       record = await store.get(id);
       const isSame = record?.payload?.id === payload?.id;
       if ((isSame && reads > 1) || reads === MAX_READS) return { id, reason: reasonOf(error) };

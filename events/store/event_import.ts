@@ -48,7 +48,7 @@ export interface ImportResult {
  * @param options A callback for the progress, and a signal that ends the import.
  * @returns The number of lines by what became of them. A line that cannot be imported does not stop the others.
  * @throws {SyntaxError} If the first line shows that this is something else than an export.
- * @throws {Error} If the KV fails. What was imported by then stays.
+ * @throws {Error} If the store fails. What was imported by then stays.
  * @category Moving events
  */
 export async function importEvents(
@@ -86,7 +86,7 @@ class Import {
   readonly #last = new Map<string, Promise<void>>();
   #failed = 0;
   #lines = 0;
-  /** The failure of the KV, which ends the import. */
+  /** The failure of the store, which ends the import. */
   #end: { readonly error: unknown } | undefined;
 
   constructor(store: RestoringStore, options: Omit<BulkOptions, "dryRun">) {
@@ -152,7 +152,7 @@ class Import {
         .#counts[isEntry ? content.kind : "event"][outcome === "restored" ? "imported" : outcome]++;
       this.#report();
     } catch (error) {
-      // What is too large for the KV. A failure of the KV itself may be a TypeError, and ends the import.
+      // What is too large for the store. A failure of the store itself may be a TypeError, and ends the import.
       if (error instanceof RangeError) this.#note(line, error);
       else this.#end ??= { error };
     }

@@ -1,11 +1,13 @@
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
+import type { ConsoleRecords } from "./console_records.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
-import type { Bytes, Stored, Version } from "./engine.ts";
+import type { Bytes, CellChange, Stored, Version } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
+import type { ScheduleNotes } from "./schedule_notes.ts";
 import type { CheckedPage } from "./store_check.ts";
 import type { StoreInspector } from "./store_inspector.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
@@ -114,6 +116,13 @@ export interface NoteOptions {
     | readonly { readonly name: string; readonly value?: string | undefined }[]
     | undefined;
   /**
+   * Changes of states for the same commit. A worker makes them of what a handler has set.
+   *
+   * @default {undefined} None.
+   * @internal
+   */
+  readonly cells?: readonly CellChange[] | undefined;
+  /**
    * Signal that is aborted once nobody waits for the answer. What has waited for its turn by then, and would have
    * to begin anew because the lease was renewed, is not stored.
    *
@@ -214,6 +223,20 @@ export interface EventStore extends EventOperations {
 
   /** A view into it, for pages and tools: counts that are cheap, and what surrounds an event. */
   readonly inspect: StoreInspector;
+
+  /**
+   * Notes of the slots that were made of schedules.
+   *
+   * @internal
+   */
+  readonly scheduleNotes: ScheduleNotes;
+
+  /**
+   * Records of the app's console, for the console alone.
+   *
+   * @internal
+   */
+  readonly consoleRecords: ConsoleRecords;
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the

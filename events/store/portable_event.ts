@@ -3,7 +3,7 @@
  * woken with before any event waited, and notes of schedules.
  *
  * Of an event its record is taken along as it is stored, with fields that this version does not know, but without
- * all that means something in its KV only: the lease, the place of the payload, and the entries that lead to it.
+ * all that means something in its store only: the lease, the place of the payload, and the entries that lead to it.
  *
  * @module
  */
@@ -34,7 +34,7 @@ const MAX_LENGTH = 600;
  */
 export interface PortableEvent {
   /**
-   * Its record, without what means something in its KV only. The `group` says that it is in an ordering group, and
+   * Its record, without what means something in its store only. The `group` says that it is in an ordering group, and
    * where it was in it.
    */
   readonly record: Omit<EventRecord, "lease" | "payload" | "sharedEntry" | "idKept" | "batch">;
@@ -86,7 +86,7 @@ export type PortableEntry =
     readonly at: number;
   };
 
-/** Fields that belong to one KV. A batch names positions in a group, and these change with the store. */
+/** Fields that belong to one store. A batch names positions in a group, and these change with the store. */
 const OWN_FIELDS: readonly string[] = [
   ...["lease", "payload", "sharedEntry", "idKept", "batch"] satisfies Exclude<
     keyof EventRecord,
@@ -94,7 +94,7 @@ const OWN_FIELDS: readonly string[] = [
   >[],
 ];
 
-/** Checks the members of a schedule's note that mean something in another KV. */
+/** Checks the members of a schedule's note that mean something in another store. */
 export const isPortableNote = shape<{ readonly plan: string; readonly at: number }>({
   plan: isText,
   at: isTime,
@@ -123,7 +123,7 @@ export function portableOf(record: EventRecord, body: PortableEvent["body"]): Po
  * Checks a portable event. It may come from anywhere.
  *
  * @param event The event.
- * @returns The event, without what belongs to another KV.
+ * @returns The event, without what belongs to another store.
  * @throws {TypeError} If a store of this version cannot take it. The message says why.
  */
 export function checkedEvent(event: PortableEvent): PortableEvent {
@@ -147,7 +147,7 @@ function misfitOf({ record, body }: PortableEvent): string | undefined {
   if (id === "" || !isEventId(id) || !id.isWellFormed()) {
     return `its 'id' is not valid, got ${met(id)}`;
   }
-  // Lists begin with the time 0, which comes after -0 in a KV.
+  // Lists begin with the time 0. An engine may keep -0 apart, and before it.
   if (receivedAt < 0 || Object.is(receivedAt, -0)) {
     return `its 'receivedAt' must not be negative, got ${receivedAt}`;
   }

@@ -1,3 +1,6 @@
+/** Name of a value whose key cannot be read, either. */
+export const UNNAMED = "(written by a newer version of Deno)";
+
 /**
  * Part of a check of a store.
  *

@@ -7,14 +7,17 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import type { CellChange, CellKey, Version } from "./engine.ts";
 import { isTime, orNull, shape } from "./record_shape.ts";
-import { encodeValue } from "./value_codec.ts";
 
 /** Longest key of a state. A key of a KV takes 2,048 bytes, three of them for a character at most. */
 const MAX_KEY_LENGTH = 256;
 
 /** Longest value, in bytes of its JSON: a KV value holds 65,536. */
 const MAX_VALUE_BYTES = 65_000;
+
+/** Kind of the cells of states. */
+const STATE = "state";
 
 /**
  * Options of reading a state.
@@ -78,10 +81,8 @@ export interface HandlerState<TValue> {
  * @category Flows
  */
 export interface StoredState<TValue> {
-  /** The key of its entry in the KV. */
-  readonly kvKey: Deno.KvKey;
-  /** The version of the entry; null if there is none. */
-  readonly versionstamp: string | null;
+  /** Its version, which each change makes anew; null if there is none. */
+  readonly version: string | null;
   /** The value; undefined if there is none. */
   readonly value: TValue | undefined;
   /**
@@ -92,14 +93,14 @@ export interface StoredState<TValue> {
    * @returns False if it was changed meanwhile: read it again.
    * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), or it is undefined.
    * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
-   * @throws {Error} If the KV fails: whether it was set is not known then.
+   * @throws {Error} If the store fails: whether it was set is not known then.
    */
   set(value: TValue, options?: SetStateOptions): Promise<boolean>;
   /**
    * Deletes the value now, unless somebody has changed it since it was read.
    *
    * @returns False if it was changed meanwhile: read it again.
-   * @throws {Error} If the KV fails: whether it was deleted is not known then.
+   * @throws {Error} If the store fails: whether it was deleted is not known then.
    */
   delete(): Promise<boolean>;
 }
@@ -114,10 +115,8 @@ export interface ListedState {
   readonly intake: string | undefined;
   /** The key. */
   readonly key: string;
-  /** The key of its entry in the KV. */
-  readonly kvKey: Deno.KvKey;
-  /** The version of the entry. */
-  readonly versionstamp: string;
+  /** Its version, which each change makes anew. */
+  readonly version: string;
   /** The value; undefined if the entry cannot be read. */
   readonly value: unknown;
   /** The time at which it is forgotten, milliseconds since the epoch; undefined if it stays. */
@@ -161,8 +160,8 @@ export type StateChange = StateEntry | null;
 export interface StateEntry {
   /** A copy of the value. */
   readonly value: unknown;
-  /** The time after which it is forgotten, in milliseconds from the commit; undefined if it stays. */
-  readonly expireIn: number | undefined;
+  /** The time after which it is forgotten, in milliseconds; undefined if it stays. */
+  readonly forMs: number | undefined;
 }
 
 /** Checks the key of a state, and the options with which it is read. */
@@ -196,14 +195,39 @@ export function entryOf(value: unknown, options: SetStateOptions = {}): StateEnt
   if (wrong) throw new TypeError(`Cannot ${SETTING}: it must be JSON, and ${wrong}`);
   const json = JSON.stringify(value);
   checkSize(json);
-  return { value: JSON.parse(json), expireIn: expireAfterMs };
+  return { value: JSON.parse(json), forMs: expireAfterMs };
 }
 
-/** Makes the bytes of an entry whose time begins now. */
-export function bytesFromNow({ value, expireIn }: StateEntry): Uint8Array<ArrayBuffer> {
-  // The KV deletes what has expired only after a while.
-  const until = expireIn === undefined ? null : Date.now() + expireIn;
-  return encodeValue({ until, value } satisfies ReadEntry);
+/** Makes the key of the cell of a state; the intake is empty for none. */
+export function stateKey(intake: string, key: string): CellKey {
+  return [STATE, intake, key];
+}
+
+/** Makes the key that the cells of states begin with: of those of an intake, or of all. */
+export function statesOf(intake: string | undefined): CellKey {
+  return intake === undefined ? [STATE] : [STATE, intake];
+}
+
+/**
+ * Makes the change of a state's cell.
+ *
+ * @param key The key of the cell.
+ * @param version The version that it must have still.
+ * @param change The change.
+ * @param now The time at which the new entry's time begins.
+ * @returns The change of the cell.
+ */
+export function stateChange(
+  key: CellKey,
+  version: Version | null,
+  change: StateChange,
+  now: number,
+): CellChange {
+  if (!change) return { key, version, after: null };
+  const { value, forMs } = change;
+  // An engine may forget what has expired only after a while.
+  const until = forMs === undefined ? null : now + forMs;
+  return { key, version, after: { until, value } satisfies ReadEntry, forMs };
 }
 
 /** Makes the entry of a state that comes from another store. */
@@ -211,7 +235,7 @@ export function entryUntil(value: unknown, until: number | undefined, now: numbe
   checkSize(JSON.stringify(value));
   return {
     value,
-    expireIn: until === undefined ? undefined : Math.min(until - now, MAX_KEPT_MS),
+    forMs: until === undefined ? undefined : Math.min(until - now, MAX_KEPT_MS),
   };
 }
 
@@ -224,11 +248,11 @@ function checkSize(json: string): void {
 }
 
 /** Takes the value from what is stored: undefined for none, or one that has expired. */
-export function valueOf(stored: unknown): unknown {
+export function valueOf(stored: unknown, now: number): unknown {
   if (stored === null) return undefined;
   const entry = readEntry(stored);
   if (!entry) throw new Error(`Cannot ${READING}: another version wrote it, or it is damaged`);
-  return isOver(entry) ? undefined : entry.value;
+  return isOver(entry, now) ? undefined : entry.value;
 }
 
 /** The content of an entry. */
@@ -244,9 +268,9 @@ export function readEntry(stored: unknown): ReadEntry | undefined {
   return isEntry(stored) ? stored : undefined;
 }
 
-/** Checks whether a state has expired. The KV deletes it only after a while. */
-export function isOver({ until }: ReadEntry): boolean {
-  return until !== null && until <= Date.now();
+/** Checks whether a state has expired. An engine may forget it only after a while. */
+export function isOver({ until }: ReadEntry, now: number): boolean {
+  return until !== null && until <= now;
 }
 
 const isEntry = shape<ReadEntry>({ until: orNull(isTime), value: (value) => value !== undefined });

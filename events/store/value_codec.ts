@@ -111,3 +111,13 @@ function lengthIn(stored: Uint8Array): number {
   const length = (stored[1]! << 24) | (stored[2]! << 16) | (stored[3]! << 8) | stored[4]!;
   return length < 0 ? MAX_LENGTH : length;
 }
+
+/** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
+export class UndecodableError extends Error {
+  override readonly name = "UndecodableError";
+
+  /** @param what The value, for people: `the note of a schedule`. */
+  constructor(what: string) {
+    super(`Cannot read ${what}: another version wrote it, or it is damaged. It is left as it is`);
+  }
+}

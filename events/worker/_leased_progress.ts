@@ -1,6 +1,7 @@
 import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
 import { NoTurnError } from "../store/event_store.ts";
+import type { CellChange } from "../store/engine.ts";
 import {
   type CommitEffects,
   type EventStore,
@@ -22,13 +23,15 @@ interface Adder {
 interface Part {
   readonly name: string;
   readonly effects: CommitEffects | undefined;
+  /** Changes of states. Like effects, these are committed once. */
+  readonly cells: readonly CellChange[] | undefined;
   readonly added: NoteOptions;
   /** The run that has added that. */
   readonly adder: Adder;
 }
 
 /** Events and names to wake of a part that were not stored. */
-type Left = Omit<Part, "effects">;
+type Left = Omit<Part, "effects" | "cells">;
 
 /**
  * The changes of an event's record while its handlers run: it notes the parts that are done, and takes the answers
@@ -122,7 +125,8 @@ export class LeasedProgress {
     throw new ParkedError(name);
   }
 
-  async #note({ name, effects, added, adder }: Part): Promise<void> {
+  async #note(part: Part): Promise<void> {
+    const { name, added, adder } = part;
     try {
       await this.#resolve();
     } catch (error) {
@@ -130,11 +134,11 @@ export class LeasedProgress {
       throw error;
     }
     const all = joined(this.#takeLeft(adder, name), added);
-    if (!this.#stored.delete(name)) return await this.#commit({ name, effects, added: all, adder });
+    if (!this.#stored.delete(name)) return await this.#commit({ ...part, added: all });
     // This call repeats one whose effects are committed.
     if (!all.emits && !all.wakes) return;
     try {
-      await this.#commit({ name, effects: undefined, added: all, adder });
+      await this.#commit({ ...part, effects: undefined, cells: undefined, added: all });
     } catch (error) {
       this.#stored.add(name);
       throw error;
@@ -142,13 +146,13 @@ export class LeasedProgress {
   }
 
   async #commit(part: Part): Promise<void> {
-    const { name, effects, added } = part;
+    const { name, effects, cells, added } = part;
     let before: number | undefined;
     const note = async (lease: Lease, signal: AbortSignal) => {
       if (this.#lease.isCancelled) throw cancelledProgress();
       before ??= timesNoted(lease, name);
       if (timesNoted(lease, name) > before) return lease;
-      return await this.#store.checkpoint(lease, name, effects, { ...added, signal });
+      return await this.#store.checkpoint(lease, name, effects, { ...added, cells, signal });
     };
     try {
       await this.#change("note progress", note);
@@ -158,7 +162,7 @@ export class LeasedProgress {
         throw error;
       }
       this.#unanswered = { ...part, before };
-      // If the KV is not reached, asking again would only hold the handler up.
+      // If the store is not reached, asking again would only hold the handler up.
       if (error instanceof NoAnswerError) throw error;
       await this.#resolve().catch(() => {});
       if (!this.#unanswered && this.#stored.delete(name)) return;

@@ -69,7 +69,7 @@ interface Way {
 
 /**
  * The settlement of one leased event: done, ignored, tried again, put off, parked, given back or dead, by how
- * its handler has ended. It is tried until the KV permits it, as long as the lease is held.
+ * its handler has ended. It is tried until the store permits it, as long as the lease is held.
  *
  * Whatever is asked for, the store settles an event as cancelled if its lease shows a request to cancel it.
  */
@@ -160,7 +160,7 @@ export class Settlement {
 
   // After the handler.
 
-  /** Settles the event, as soon as the KV permits. */
+  /** Settles the event, as soon as the store permits. */
   async settle(end: HandlerEnd): Promise<void> {
     this.#failure = end.failure;
     const [first, longest] = SETTLE_PAUSES_MS;
@@ -188,7 +188,7 @@ export class Settlement {
       // Nothing was tried: it says nothing about what is to be committed.
       if (error instanceof NoTurnError) throw error;
       const isTooMuch = run?.emits !== undefined && error instanceof RangeError;
-      if (!run?.effects && !run?.wakes && !isTooMuch) throw error;
+      if (!run?.effects && !run?.cells && !run?.wakes && !isTooMuch) throw error;
       this.#failure = { error: await run!.reasonOf(error) };
       await this.#settleAs(this.#failed(this.#failure.error, end));
     }
@@ -215,10 +215,9 @@ export class Settlement {
   #handled({ run, isIgnored }: HandlerEnd): Way {
     const { store } = this.#parts;
     const outcome = isIgnored ? "ignored" : "handled";
-    const effects = run?.effects;
-    const emits = run?.emits;
-    const withinMs = effects ? undefined : SETTLE_WITHIN_MS;
-    const options = { effects, emits, wakes: run?.wakes, withinMs, outcome } as const;
+    const { effects, cells, emits, wakes } = run ?? {};
+    const withinMs = effects || cells ? undefined : SETTLE_WITHIN_MS;
+    const options = { effects, cells, emits, wakes, withinMs, outcome } as const;
     return {
       outcome,
       settle: (lease) => store.complete(lease, options),

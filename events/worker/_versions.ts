@@ -9,7 +9,7 @@ import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
 /** Time between two notes of this process: a note is kept for five times as long. */
 const NOTE_MS = 60_000;
 
-/** Longest wait for the first note and the last: an app must start and stop while the KV fails. */
+/** Longest wait for the first note and the last: an app must start and stop while the store fails. */
 const [BEGIN_MS, END_MS] = [2_000, 500] as const;
 
 /** Longest wait for the notes of the other processes, and for a note of this one: some calls are never answered. */

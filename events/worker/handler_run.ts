@@ -1,6 +1,7 @@
 import { checkPartName } from "../store/record_notes.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
+import type { CellChange } from "../store/engine.ts";
 import type {
   CommitEffects,
   EmitOptions,
@@ -177,7 +178,7 @@ export class HandlerRun {
   /** Notes the handler of a router as done, in a commit with what it has added. */
   async note(): Promise<void> {
     try {
-      await this.#note(this.#around!, this.#key, this.effects);
+      await this.#note(this.#around!, this.#key, this.effects, this.cells);
     } catch (error) {
       throw await this.reasonOf(error);
     }
@@ -200,8 +201,12 @@ export class HandlerRun {
 
   /** The mutations that its commit takes; undefined for none. */
   get effects(): CommitEffects | undefined {
-    const states = this.#states?.effects;
-    return states ? committing([...this.#effects ?? [], states]) : committing(this.#effects);
+    return committing(this.#effects);
+  }
+
+  /** The changes of states that its commit takes; undefined for none. */
+  get cells(): readonly CellChange[] | undefined {
+    return this.#states?.cells;
   }
 
   /** The events that its commit stores; undefined for none. */
@@ -255,11 +260,16 @@ export class HandlerRun {
   }
 
   /** Notes a part of a run, with the events and the names to wake that were added here. */
-  async #note(run: HandlerRun, part: string, effects: CommitEffects | undefined): Promise<void> {
+  async #note(
+    run: HandlerRun,
+    part: string,
+    effects: CommitEffects | undefined,
+    cells?: readonly CellChange[],
+  ): Promise<void> {
     run.#checkRunning("note progress");
     const added = { emits: this.#emissions?.all, wakes: this.#wakes };
     this.#emissions = this.#wakes = undefined;
-    await this.#progress.note({ name: run.#prefix + part, effects, added, adder: this });
+    await this.#progress.note({ name: run.#prefix + part, effects, cells, added, adder: this });
   }
 
   async #waitFor<TValue>(

@@ -1,13 +1,13 @@
-import type {
-  CommitEffects,
-  HandlerState,
-  SetStateOptions,
-  StateOptions,
-  StoredState,
-} from "../store/mod.ts";
+import type { HandlerState, SetStateOptions, StateOptions, StoredState } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
-import { withOwnKeys } from "../store/own_keys.ts";
-import { bytesFromNow, checkState, entryOf, type StateChange } from "../store/stored_state.ts";
+import type { CellChange } from "../store/engine.ts";
+import {
+  checkState,
+  entryOf,
+  type StateChange,
+  stateChange,
+  stateKey,
+} from "../store/stored_state.ts";
 
 /** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
 const MAX_STATES = 3;
@@ -30,7 +30,7 @@ interface StatesOptions {
 }
 
 /**
- * The states that a handler has opened. The changed ones become effects of the commit that settles
+ * The states that a handler has opened. The changed ones become a part of the commit that settles
  * its event: each is written, and its version checked, so of two that change the same one the second fails.
  * A state that is only read is not checked.
  *
@@ -66,13 +66,10 @@ export class HandlerStates {
     return (await this.#opening.get(name)!) as HandlerState<unknown> as HandlerState<TValue>;
   }
 
-  /** The effects that commit what was changed; undefined if nothing was. */
-  get effects(): CommitEffects | undefined {
+  /** The changes of their cells; undefined if nothing was changed. */
+  get cells(): readonly CellChange[] | undefined {
     const changed = this.#changed;
-    if (changed.length === 0) return undefined;
-    return (commit) => {
-      for (const state of changed) state.addTo(commit);
-    };
+    return changed.length === 0 ? undefined : changed.map((state) => state.cell);
   }
 
   /** Hands what was changed to the states of the handler around this one, to settle with them. */
@@ -92,8 +89,8 @@ export class HandlerStates {
    */
   async conflictOr(error: unknown): Promise<unknown> {
     for (const state of this.#changed) {
-      const { versionstamp } = await this.#options.read(state.key, state.options);
-      if (versionstamp === state.versionstamp) continue;
+      const { version } = await this.#options.read(state.key, state.options);
+      if (version === state.version) continue;
       const conflict = new StateConflictError(state.key);
       conflict.cause = error;
       return conflict;
@@ -128,16 +125,14 @@ export class HandlerStates {
       const state = changed.copy(this.#options.checkRunning);
       this.#states.set(name, state);
       this.#opening.set(name, Promise.resolve(state));
-    } else if (
-      (own.change ?? own.base) !== changed.base || own.versionstamp !== changed.versionstamp
-    ) {
+    } else if ((own.change ?? own.base) !== changed.base || own.version !== changed.version) {
       throw new StateConflictError(own.key);
     } else own.become(changed);
   }
 }
 
 /** Beginning of a state: what is stored, or what a handler around has made of it. */
-type Base = Pick<StoredState<unknown>, "kvKey" | "versionstamp" | "value"> & {
+type Base = Pick<StoredState<unknown>, "version" | "value"> & {
   readonly change?: StateChange | undefined;
 };
 
@@ -145,8 +140,7 @@ type Base = Pick<StoredState<unknown>, "kvKey" | "versionstamp" | "value"> & {
 class OpenState implements HandlerState<unknown> {
   readonly key: string;
   readonly options: StateOptions;
-  readonly kvKey: Deno.KvKey;
-  versionstamp: string | null;
+  version: string | null;
   value: unknown;
   /** The change that it is to get; undefined for none. */
   change: StateChange | undefined;
@@ -157,13 +151,12 @@ class OpenState implements HandlerState<unknown> {
   constructor(
     key: string,
     options: StateOptions,
-    { kvKey, versionstamp, value, change }: Base,
+    { version, value, change }: Base,
     checkRunning: (doing: string) => void,
   ) {
     this.key = key;
     this.options = options;
-    this.kvKey = kvKey;
-    this.versionstamp = versionstamp;
+    this.version = version;
     this.value = value;
     this.base = change;
     this.#checkRunning = checkRunning;
@@ -190,20 +183,16 @@ class OpenState implements HandlerState<unknown> {
   }
 
   /** Takes the change of the same state of another handler. */
-  become({ versionstamp, value, change }: OpenState): void {
-    this.versionstamp = versionstamp;
+  become({ version, value, change }: OpenState): void {
+    this.version = version;
     this.value = value;
     this.change = change;
   }
 
-  /** Adds the change to a commit. */
-  addTo(commit: Deno.AtomicOperation): void {
-    const { kvKey: key, versionstamp, change } = this;
-    commit.check({ key, versionstamp });
-    const own = withOwnKeys(commit);
-    if (!change) return void own.delete(key);
-    const { expireIn } = change;
-    own.set(key, bytesFromNow(change), expireIn === undefined ? {} : { expireIn });
+  /** The change of its cell. */
+  get cell(): CellChange {
+    const key = stateKey(this.options.intake ?? "", this.key);
+    return stateChange(key, this.version, this.change ?? null, Date.now());
   }
 }
 

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";
 import { recordKey, type Sut, testCli } from "./_cli.ts";
@@ -28,17 +27,17 @@ testCli("events states lists states without their values", async (sut) => {
   assertEquals(await lines("--intake", "telegram", "--limit", "1"), [out[1]!]);
   assertEquals(await lines("--prefix", "chat:2"), [out[2]!]);
   const [first] = (await lines("--json")).map((line) => JSON.parse(line));
-  assertEquals(Object.keys(first), ["key", "versionstamp"]);
+  assertEquals(Object.keys(first), ["key", "version"]);
 });
 
 testCli("events states shows the value and the version of states with a key", async (sut) => {
   await setStates(sut);
   const { code, out } = await sut.cli("states", "chat:1");
-  const { versionstamp } = await sut.store.state("chat:1", { intake: "telegram" });
+  const { version } = await sut.store.state("chat:1", { intake: "telegram" });
   assertEquals([code, out.length], [0, 2]);
   assertEquals(JSON.parse(out[0]!).value, ["a", 1]);
   assertEquals(JSON.parse(out[1]!), {
-    ...{ intake: "telegram", key: "chat:1", versionstamp, value: { step: 1 } },
+    ...{ intake: "telegram", key: "chat:1", version, value: { step: 1 } },
   });
   const [shown] = (await sut.cli("states", "chat:2", "--json")).out;
   assertEquals([JSON.parse(shown!).value, shown!.includes("\n")], ["x", false]);
@@ -51,8 +50,7 @@ testCli("events states shows the value and the version of states with a key", as
 testCli("events states shows what it cannot read", async (sut) => {
   await sut.store.accept(delivery("d1"));
   await (await sut.store.state("a")).set(1);
-  const [state] = await Array.fromAsync(sut.store.states());
-  await setNewer(sut.kv, state!.kvKey);
+  await setNewer(sut.kv, ["bot", "state", "", "a"]);
   assertEquals((await sut.cli("states")).out, ["-  a  unreadable"]);
   assertEquals((await sut.cli("delete-states", "a", "--yes")).out, ["1 deleted"]);
 });
@@ -109,10 +107,10 @@ testCli("events delete-answers deletes what no event takes", async ({ cli, store
   assertEquals((await cli("answers")).out, []);
 });
 
-testCli("events schedules tells up to when slots are made", async ({ cli, kv, store }) => {
+testCli("events schedules tells up to when slots are made", async ({ cli, store }) => {
   await store.accept(delivery("d1"));
   assertEquals((await cli("schedules")).out, []);
-  const notes = openSlotNotes(kv, "bot");
+  const notes = store.scheduleNotes;
   const now = Date.parse("2026-11-23T10:00:00Z");
   await notes.write("digest", { plan: "0 7 * * 1-5 UTC", at: now }, null);
   const making = { owner: "o", until: now, since: now + 1_000, firstTriedAt: now };

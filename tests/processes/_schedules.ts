@@ -5,7 +5,6 @@
 import { consoleSink, defineApp, github, openApp, openEventStore, startWorker } from "../../mod.ts";
 import { writeLog } from "../../core/mod.ts";
 import { loadCron, Scheduler } from "../../events/schedules/mod.ts";
-import { openSlotNotes } from "../../events/store/kv/notes.ts";
 import { TestClock } from "../../testing/_test_clock.ts";
 
 /** Options of the process. */
@@ -53,14 +52,15 @@ async function tickAll({ kv: path, ticks = [], dies }: ScheduleProcess): Promise
   const store = await openEventStore(kv);
   const times = (await loadCron())("test", "0 * * * *", "UTC");
   const schedule = { name: "digest", expression: "0 * * * *", timeZone: "UTC", times };
-  const notes = openSlotNotes(kv, "events");
+  const { scheduleNotes: notes } = store;
   let writes = 0;
   const write: typeof notes.write = (...args) => {
     if (dies && ++writes === 2) Deno.kill(Deno.pid, "SIGKILL");
     return notes.write(...args);
   };
+  const scheduleNotes = { ...notes, write };
   const scheduler = new Scheduler({
-    ...{ schedules: [{ ...schedule, missed: "all" }], store, notes: { ...notes, write } },
+    ...{ schedules: [{ ...schedule, missed: "all" }], store: { ...store, scheduleNotes } },
     log: consoleSink,
   });
   if (!dies) startWorker(store, ({ id }) => log("slot", { id }), { log: () => {} });

@@ -23,7 +23,7 @@ function start(
 /** Begins the schedule before the first full hour, and gives the store to look into. */
 async function begun(kv: Deno.Kv) {
   const store = await openEventStore(kv, { notifier: "watch" });
-  await schedulerOf({ kv, store }).scheduler.tick(HOUR - 1);
+  await schedulerOf({ store }).scheduler.tick(HOUR - 1);
   return store;
 }
 

@@ -1,5 +1,6 @@
 import { met } from "../../../core/check_options.ts";
-import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
+import type { StoreCore } from "../_core.ts";
+import { firstIdOf } from "../_replay_window.ts";
 import type { Delivery } from "../delivery.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { AcceptResult, EventStore } from "../event_store.ts";
@@ -8,45 +9,34 @@ import {
   checkReplayWindow,
   cutKey,
   eventIdOf,
+  inIntake,
+  isLive,
   redelivered,
   replayed,
 } from "../arrival.ts";
 import { joined } from "../claims.ts";
-import { isEventId, isTime, wrongMemberOf } from "../record_shape.ts";
-import { encodeValue } from "../value_codec.ts";
+import { wrongMemberOf } from "../record_shape.ts";
 import { removeOld } from "./_apply.ts";
 import type { GroupIntake } from "./_group_intake.ts";
-import { type Found, type Known, lookUp, UndecodableError } from "./_layout.ts";
+import { type Found, lookUp } from "./_layout.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsOneCommit, newPayloadRef, withUpload } from "./_payload.ts";
-import { isUndecodable, read } from "./_reads.ts";
 import { addEvent, Tries, untilDone, Write } from "./_write.ts";
 
 /** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
 const MIN_REMEMBERED = 16_384;
 
-/**
- * Longest time that an event may be on its way into the store. An intake waits 5 s for the
- * store: after that its process has died, or the store did not take it.
- */
-const PENDING_MS = 6_000;
-
-/** The event as which a document came first. */
-interface FirstSeen {
-  readonly id: string;
-  /** The time at which it came, milliseconds since the epoch. */
-  readonly at: number;
-}
-
 /** The ways into a store: new deliveries, each id once, and dead events that are replayed. */
 export class Acceptance {
   readonly #parts: StoreParts;
+  readonly #core: StoreCore;
   readonly #joins: GroupIntake;
   readonly #recent = new RecentIds();
 
-  constructor(parts: StoreParts, joins: GroupIntake) {
+  constructor(parts: StoreParts, core: StoreCore, joins: GroupIntake) {
     this.#parts = parts;
+    this.#core = core;
     this.#joins = joins;
   }
 
@@ -58,7 +48,7 @@ export class Acceptance {
     const windowMs = options?.replayWindowMs;
     if (windowMs !== undefined) {
       checkReplayWindow("accept the delivery", windowMs, this.#parts.retentionMs);
-      const first = await firstIdOf(this.#parts, delivery, id, windowMs);
+      const first = await firstIdOf(this.#core, delivery, id, windowMs);
       if (first !== null) return { id: first, duplicate: true };
     }
     const record = accepted(delivery, id, payload, Date.now());
@@ -66,7 +56,7 @@ export class Acceptance {
     let found: Found = { entry: null, versionstamp: null };
     if (isLarge || this.#recent.has(id)) {
       found = await this.#lookUp(id);
-      if (isLive(found)) return { id, duplicate: true };
+      if (isLive(found.record)) return { id, duplicate: true };
     }
     if (!isLarge) return await this.#acceptWith(record, found, delivery);
     return await withUpload(
@@ -120,7 +110,7 @@ export class Acceptance {
         return { id, duplicate: false };
       }
       found = await this.#lookUp(id);
-      if (isLive(found)) return { id, duplicate: true };
+      if (isLive(found.record)) return { id, duplicate: true };
     }
   }
 
@@ -150,11 +140,15 @@ export class Acceptance {
   ): Promise<boolean> {
     if (key === null) return this.#tryCommit(record, write, delivery);
     const orderingKey = cutKey(key);
-    return this.#joins.join({
-      ...{ record, orderingKey, base: write, since },
-      add: (write, position, isFirst) =>
-        this.#addTo(write, joined(record, orderingKey, position, isFirst), delivery),
+    const isJoined = this.#joins.join({
+      ...{ key: inIntake(record.intake, orderingKey), base: write, since },
+      bytes: record.payload?.size ?? 0,
+      add: (write, position, isFirst) => {
+        const after = joined(record, orderingKey, position, isFirst);
+        return { record: after, end: this.#addTo(write, after, delivery) };
+      },
     });
+    return isJoined.then((version) => version !== null);
   }
 
   async #tryCommit(record: EventRecord, write: Write, delivery?: Delivery): Promise<boolean> {
@@ -207,11 +201,6 @@ class RecentIds {
   }
 }
 
-/** Checks whether an event keeps the same delivery from being accepted again. */
-function isLive({ record }: Known): boolean {
-  return record !== undefined && record.state !== "dead" && record.outcome !== "ignored";
-}
-
 /** Checks the types of a delivery: an event that cannot be read would never be handled. */
 function checkTypes(delivery: Delivery): void {
   const wrong = wrongMemberOf(delivery);
@@ -221,60 +210,4 @@ function checkTypes(delivery: Delivery): void {
       met(delivery[wrong])
     }`,
   );
-}
-
-/**
- * Finds the earlier event with the same document, or remembers a new document. The signature of most
- * forges covers the body alone, so a captured delivery can be sent again under a fresh id.
- *
- * @param parts The store.
- * @param delivery The delivery that brings the document.
- * @param id The id of its event.
- * @param windowMs The time that the document is remembered, in milliseconds.
- * @returns The id of another event with this document that has not died; null if the document is new, or
- * comes again under its id.
- */
-async function firstIdOf(
-  parts: StoreParts,
-  delivery: Delivery,
-  id: string,
-  windowMs: number,
-): Promise<string | null> {
-  const { kv, keys, marks } = parts;
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", delivery.body));
-  const key = keys.content(delivery.intake ?? "", digest);
-  return await untilDone(async () => {
-    const seen = await read(kv, key);
-    if (isUndecodable(seen)) {
-      throw new UndecodableError("the note of a document in the replay window");
-    }
-    const first = isFirstSeen(seen.value) ? seen.value : undefined;
-    const ageMs = first && Date.now() - first.at;
-    // A time by a clock that was ahead does not count.
-    if (first && ageMs! > -CLOCK_SLACK_MS && ageMs! < windowMs) {
-      if (first.id === id) return null;
-      const isStored = await hasBecomeEvent(parts, first);
-      if (isStored) return first.id;
-      if (isStored === undefined) return undefined;
-    }
-    const now: FirstSeen = { id, at: Date.now() };
-    const operation = kv.atomic().set(key, encodeValue(now), { expireIn: windowMs });
-    const result = await marks.commit(operation, [seen]);
-    return result.ok ? null : undefined;
-  });
-}
-
-/** Checks whether it has become an event that has not died; undefined while it may still become one. */
-async function hasBecomeEvent(
-  { kv, keys }: StoreParts,
-  { id, at }: FirstSeen,
-): Promise<boolean | undefined> {
-  const found = await lookUp(kv, keys, id);
-  if (found.versionstamp !== null) return isLive(found) || !found.record;
-  return Date.now() - at < PENDING_MS ? undefined : false;
-}
-
-function isFirstSeen(value: unknown): value is FirstSeen {
-  const { id, at } = Object(value);
-  return isEventId(id) && isTime(at);
 }

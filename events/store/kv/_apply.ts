@@ -1,8 +1,9 @@
 import type { EventRecord } from "../event_record.ts";
 import type { Emission } from "../emission.ts";
+import type { CellChange } from "../engine.ts";
 import type { CommitEffects, Lease } from "../event_store.ts";
 import type { LeaseRequest } from "../claims.ts";
-import { withoutOwnKeys } from "../own_keys.ts";
+import { withoutOwnKeys } from "./_own_keys.ts";
 import { settledWith } from "../settlement.ts";
 import { encodeValue } from "../value_codec.ts";
 import { dyingAhead } from "./_batches.ts";
@@ -24,6 +25,8 @@ export interface ChangeOptions {
   readonly add?: ((write: Write) => void) | undefined;
   /** A handler's mutations for the same commit. */
   readonly effects?: CommitEffects | undefined;
+  /** Cells that a handler changes in the same commit. */
+  readonly cells?: readonly CellChange[] | undefined;
   /** Events that are stored in the same commit. */
   readonly emits?: readonly Emission[] | undefined;
   /** Set if it has its turn among those with emitted events. */
@@ -159,7 +162,8 @@ async function tryToApply(
   leaves = false,
 ): Promise<Lease | null | undefined> {
   const { record: { group, batch, id }, record: before, body } = lease;
-  const { effects, emits, hasTurn = false } = options;
+  const { emits, hasTurn = false } = options;
+  const effects = options.effects ?? options.cells;
   const { keys, commits, local } = parts;
   if (leaves && !isFirst) await holdGroup(parts, group!.key);
   const write = startOf(parts, lease, options);
@@ -227,13 +231,32 @@ function settleMember(
 function startOf(
   { keys }: StoreParts,
   { record, version }: Lease,
-  { effects, add, checks }: ChangeOptions,
+  { effects, cells, add, checks }: ChangeOptions,
 ): Write {
   const write = new Write().check({ key: keys.event(record), versionstamp: version });
   if (checks) { for (const check of checks) write.check(check); }
-  if (effects) write.effects = (commit) => effects(withoutOwnKeys(commit, keys.namespaces));
+  if (effects || cells) {
+    write.effects = (commit) => {
+      effects?.(withoutOwnKeys(commit, keys.namespaces));
+      for (const cell of cells ?? []) addCell(commit, keys, cell);
+    };
+  }
   add?.(write);
   return write;
+}
+
+/** Adds the change of a cell to a commit. */
+function addCell(
+  commit: Deno.AtomicOperation,
+  keys: StoreKeys,
+  { key: cell, version, after, forMs }: CellChange,
+): void {
+  const key = keys.cell(cell);
+  if (version !== undefined) commit.check({ key, versionstamp: version });
+  if (after === null) commit.delete(key);
+  else if (after !== undefined) {
+    commit.set(key, encodeValue(after), forMs === undefined ? {} : { expireIn: forMs });
+  }
 }
 
 /** Checks whether an event was running and is due again at once: another worker may take it. */

@@ -1,33 +1,77 @@
-import type { Applied, Change, Engine, Stored, Unreadable } from "../engine.ts";
+import type {
+  Applied,
+  Change,
+  Engine,
+  Leave,
+  Moment,
+  Move,
+  Put,
+  Stored,
+  Unreadable,
+} from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
-import type { PayloadRef } from "../event_record.ts";
-import { withoutOwnKeys } from "../own_keys.ts";
+import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
+import { withoutOwnKeys } from "./_own_keys.ts";
 import { Tries } from "../_tries.ts";
 import { encodeValue } from "../value_codec.ts";
+import { takeIds, TURN } from "./_chosen_ids.ts";
+import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
+import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { chunksOf, deleteChunks, fitsOneCommit } from "./_payload.ts";
-import { type Entry, readAll } from "./_reads.ts";
+import { type Entry, read, readAll } from "./_reads.ts";
+import { deferEntry, type DueEntry, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
 
 type KvChange = Change<Deno.AtomicOperation>;
 
 type Refused = Extract<Applied, { readonly ok: false }>;
 
+/** The bytes of a commit in which events leave their group together: it holds 819,200, with what the KV adds. */
+const MAX_LEAVING_BYTES = 700_000;
+
+/** The bytes of a commit in which some of them leave it ahead of the others. */
+const MAX_AHEAD_BYTES = 600_000;
+
+/** The time after which an event that has waited for its turn was probably changed meanwhile, in milliseconds. */
+const OLD_MS = 1_000;
+
+/** The number of checks of an event's record and its id, and of its ordering group. */
+const [RECORD_CHECKS, GROUP_CHECKS] = [2, 2] as const;
+
+const COVERED = { isCovered: true, isPart: true } as const;
+
+const PART = { isPart: true } as const;
+
 /** The versions of the entries of ids that lead to no event. */
 type Freed = Map<string, string | null>;
+
+/** An event that leaves its group together with the first one. */
+interface LeavingEvent {
+  readonly record: EventRecord;
+  /** The bytes that it has added to the write. */
+  readonly bytes: number;
+}
+
+/** An event that joins an ordering group. */
+interface Joining {
+  readonly event: EventWrite;
+  readonly key: string;
+}
 
 /** Makes the method that changes a store. */
 export function applying(
   parts: StoreParts,
-  _joins: GroupIntake,
+  joins: GroupIntake,
 ): Pick<Engine<Deno.AtomicOperation, Deno.Kv>, "apply"> {
+  const changes = new Changes(parts, joins);
   return {
     async apply(change) {
       try {
-        return await applyAlone(parts, change);
+        return await changes.apply(change);
       } catch (error) {
         throw isTooMuch(error) ? tooLarge(error) : error;
       }
@@ -35,14 +79,91 @@ export function applying(
   };
 }
 
-/** Applies a change, anew while others change what it depends on. */
-async function applyAlone(parts: StoreParts, change: KvChange): Promise<Applied> {
-  let freed: Freed | undefined;
-  for (const tries = new Tries();; await tries.next()) {
-    const attempt = new Attempt(parts, change, freed);
-    const applied = await attempt.run();
-    if (applied) return applied;
-    freed = attempt.freed;
+/** The changes of a store: each is tried until it is made or refused. */
+class Changes {
+  readonly #parts: StoreParts;
+  readonly #joins: GroupIntake;
+
+  constructor(parts: StoreParts, joins: GroupIntake) {
+    this.#parts = parts;
+    this.#joins = joins;
+  }
+
+  apply(change: KvChange): Promise<Applied> {
+    let chosen = 0;
+    if (change.puts) { for (const put of change.puts) if (isChosen(put)) chosen++; }
+    return chosen === 0 ? this.#apply(change) : this.#applyInTurn(change, chosen);
+  }
+
+  /** Applies a change with ids that the caller chose: one at a time if they are many. */
+  async #applyInTurn(change: KvChange, chosen: number): Promise<Applied> {
+    const { locks, commits } = this.#parts;
+    if (chosen <= Math.max(1, commits.maxChecks - otherChecks(change))) {
+      const applied = await this.#applyUnlessTooMuch(change, chosen);
+      if (applied) return applied;
+    }
+    const { withinMs = MAX_WAIT_MS, signal } = change.turn ?? {};
+    const options = { withinMs, signal };
+    return await locks.run(TURN, (waitedMs = 0) => this.#applyNow(change, waitedMs), options);
+  }
+
+  /** Applies a change that checks each id; undefined if these are too many checks, with those of the effects. */
+  async #applyUnlessTooMuch(change: KvChange, chosen: number): Promise<Applied | undefined> {
+    try {
+      const applied = await this.#apply(change, false);
+      const isTooMuch = !applied.ok && applied.why === "effects" && hasTooManyChecks(applied.error);
+      return isTooMuch && chosen > 1 ? undefined : applied;
+    } catch (error) {
+      if (chosen <= 1 || !hasTooManyChecks(error)) throw error;
+      return undefined;
+    }
+  }
+
+  /** Applies a change that has its turn: meanwhile its event may have another version. */
+  async #applyNow(change: KvChange, waitedMs: number): Promise<Applied> {
+    const [{ before, again }, ...others] = change.puts as [Put, ...Put[]];
+    const record = "record" in before ? before.record : undefined;
+    // A try with an old version takes others the time of four answers.
+    const isOld = record !== undefined && again !== undefined && waitedMs > OLD_MS;
+    const applied = isOld ? await this.#read(record) : await this.#apply(change, true);
+    if (applied.ok || applied.why !== "event" || !applied.found?.record) return applied;
+    const put = change.turn?.signal?.aborted ? null : again?.(applied.found) ?? null;
+    return put ? await this.#apply({ ...change, puts: [put, ...others] }, true) : applied;
+  }
+
+  /** Reads an event, as if a change of it had been refused. */
+  async #read(record: EventRecord): Promise<Refused> {
+    const entry = await read(this.#parts.kv, this.#parts.keys.event(record));
+    return { ok: false, why: "event", found: eventIn(entry, record) };
+  }
+
+  /**
+   * Applies a change. Those of a group are made one at a time: leaving takes more steps than joining, and would lose
+   * each race. Settling goes first, because the events that have joined wait for it.
+   *
+   * @param change The change.
+   * @param hasTurn Set if it has its turn to take ids that the caller chose, false if it takes them without, and
+   * undefined if there are none.
+   * @returns The outcome.
+   */
+  #apply(change: KvChange, hasTurn?: boolean): Promise<Applied> {
+    const left = groupLeftBy(change);
+    if (!left) return this.#untilDone(change, hasTurn);
+    const { key, isUrgent } = left;
+    return this.#parts.locks.run(key, () => this.#untilDone(change, hasTurn), { isUrgent });
+  }
+
+  /** Tries a change, anew while others change what it depends on. */
+  async #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
+    let freed: Freed | undefined;
+    for (let tries = new Tries();; await tries.next()) {
+      const { isFirst } = tries;
+      const attempt = new Attempt(this.#parts, this.#joins, change, isFirst, hasTurn, freed);
+      const applied = await attempt.run();
+      if (applied) return applied;
+      freed = attempt.freed;
+      if (attempt.isAhead) tries = new Tries();
+    }
   }
 }
 
@@ -50,47 +171,186 @@ async function applyAlone(parts: StoreParts, change: KvChange): Promise<Applied>
 class Attempt {
   /** The ids that lead to no event, as this try and earlier ones have found them. */
   freed: Freed | undefined;
+  /** Set once some events have left their group ahead of the others. */
+  isAhead = false;
   readonly #parts: StoreParts;
+  readonly #joins: GroupIntake;
   readonly #change: KvChange;
+  readonly #isFirst: boolean;
+  readonly #hasTurn: boolean | undefined;
+  readonly #at: Moment = { now: Date.now() };
   readonly #write = new Write();
-  readonly #events: EventWrite[] = [];
+  /** The events of the puts; null for one that is left out. */
+  readonly #events: (EventWrite | null)[] = [];
+  /** What has to be read for them. */
+  #readings: Promise<void>[] | undefined;
+  /** The event that joins an ordering group. */
+  #joining: Joining | undefined;
+  /** The next event of the group that is left. */
+  #head: EventRecord | undefined;
   /** What the effects have thrown. */
   #thrown: { readonly error: unknown } | undefined;
 
-  constructor(parts: StoreParts, change: KvChange, freed: Freed | undefined) {
+  constructor(
+    parts: StoreParts,
+    joins: GroupIntake,
+    change: KvChange,
+    isFirst: boolean,
+    hasTurn: boolean | undefined,
+    freed: Freed | undefined,
+  ) {
     this.#parts = parts;
+    this.#joins = joins;
     this.#change = change;
+    this.#isFirst = isFirst;
+    this.#hasTurn = hasTurn;
     this.freed = freed;
   }
 
   /** Makes the try; undefined if others were faster, and another one may succeed. */
   async run(): Promise<Applied | undefined> {
-    const reading = this.#addEvents();
-    if (reading) await reading;
+    const { puts, moves, leave } = this.#change;
+    if (puts) {
+      const known = this.#hasTurn === undefined ? undefined : await this.#takeIds(puts);
+      const options = puts.some(isJoining) ? PART : undefined;
+      for (const put of puts) this.#addEvent(put, options, known);
+      if (this.#readings) await Promise.all(this.#readings);
+    }
     this.#addRest();
-    const write = this.#write;
+    if (moves) { for (const move of moves) await this.#addMove(move); }
+    for (let i = 0; i < this.#events.length; i++) {
+      const event = this.#events[i];
+      if (!event?.left) continue;
+      const refused = await this.#leave(event, event.left, i === 0 ? leave : undefined);
+      if (refused || this.isAhead) return refused;
+    }
+    return this.#joining ? await this.#join(this.#joining) : await this.#commit();
+  }
+
+  async #commit(): Promise<Applied | undefined> {
     let version: string | null;
     try {
-      version = await this.#parts.commits.commit(write, this.#change.withinMs);
+      version = await this.#parts.commits.commit(this.#write, this.#change.withinMs);
     } catch (error) {
       if (!this.#isOfEffects(error)) throw error;
       return { ok: false, why: "effects", error: this.#thrown ? this.#thrown.error : error };
     }
-    return version === null ? await this.#refusal() : this.#applied(version);
+    return version === null ? await this.#refusal(this.#write) : this.#applied(version);
   }
 
-  #addEvents(): Promise<unknown> | undefined {
-    const { puts } = this.#change;
-    if (!puts) return undefined;
-    const at = { now: Date.now() };
-    let readings: Promise<void>[] | undefined;
-    for (const put of puts) {
-      const event = new EventWrite(this.#parts, this.#change, put, this.#write);
-      this.#events.push(event);
-      const reading = event.start(at, this.freed?.get(event.id) ?? null);
-      if (reading) (readings ??= []).push(reading);
+  async #join({ event, key }: Joining): Promise<Applied | undefined> {
+    const version = await this.#joins.join({
+      ...{ key, base: this.#write, bytes: event.bytes, since: performance.now() },
+      add: (write, group, isFirst) => {
+        event.join(write, { now: Date.now(), group, isFirst });
+        return { record: event.record };
+      },
+    });
+    return version === null ? await this.#refusal(this.#write) : this.#applied(version);
+  }
+
+  /** Takes the ids that the caller chose. Returns those that are known. */
+  #takeIds(puts: readonly Put[]): Promise<Set<string>> {
+    const ids = puts.filter(isChosen).map(({ before }) => (before as EventRef).id);
+    const turn = { isTaken: this.#hasTurn!, isFirst: this.#isFirst };
+    return takeIds(this.#parts, this.#write, [...new Set(ids)], turn);
+  }
+
+  #addEvent(
+    put: Put,
+    options: typeof PART | undefined,
+    known: Set<string> | undefined,
+  ): void {
+    const { joins } = put;
+    const event = new EventWrite(this.#parts, this.#change, put, this.#write, options);
+    const isLeftOut = known !== undefined && isChosen(put) && known.has(event.id);
+    this.#events.push(isLeftOut ? null : event);
+    if (isLeftOut) return;
+    // The same id again, in the same change.
+    if (known && isChosen(put)) known.add(event.id);
+    if (joins !== undefined) this.#joining = { event, key: joins };
+    const at = joins === undefined ? this.#at : behindOthers(this.#at, joins);
+    this.#read(event.start(at, this.freed?.get(event.id) ?? null));
+  }
+
+  #read(reading: Promise<void> | void): void {
+    if (reading) (this.#readings ??= []).push(reading);
+  }
+
+  /** Adds a move of an event in the schedule. */
+  async #addMove({ event, afterMs, via, leavesGroup = false }: Move): Promise<void> {
+    const { keys } = this.#parts;
+    const write = this.#write;
+    const entry = via?.entry as DueEntry | undefined;
+    if (entry) write.check({ key: entry.key, versionstamp: entry.versionstamp, why: "via" });
+    if (entry) write.delete(entry.key);
+    const group = entry && !isShared(entry.value) ? entry.value.group : null;
+    if (group && leavesGroup) await leaveGroup(this.#parts, write, group, event.id);
+    if (afterMs !== null) deferEntry(write, keys, event, afterMs, leavesGroup ? null : group);
+  }
+
+  /** Adds that an event leaves its group, with those that leave it as well. */
+  async #leave(
+    event: EventWrite,
+    place: GroupPosition,
+    leave: Leave = {},
+  ): Promise<Refused | undefined> {
+    if (!this.#isFirst) await holdGroup(this.#parts, place.key);
+    const members: LeavingEvent[] = [];
+    const group = await leaveGroup(this.#parts, this.#write, place, event.id, {
+      last: leave.through,
+      onMember: (record) => {
+        members.push({ record, bytes: this.#addMember(this.#write, record, leave) });
+      },
+      onNext: (next) => this.#head = leave.head?.(next, next.dueAt!) ?? next,
+    });
+    if (this.#readings) await Promise.all(this.#readings);
+    const excess = this.#write.bytes - MAX_LEAVING_BYTES;
+    if (excess <= 0 || members.length < 2) return undefined;
+    return await this.#leaveAhead(group, members.slice(0, -1), leave, excess);
+  }
+
+  /**
+   * Has some events leave their group ahead of the others, since all of them do not fit one commit. It checks that the
+   * first one is still the same. If the process dies in between, the rest is handled by itself.
+   */
+  async #leaveAhead(
+    group: Group,
+    members: readonly LeavingEvent[],
+    leave: Leave,
+    excess: number,
+  ): Promise<Refused | undefined> {
+    const write = new Write().check(this.#write.checks.find(({ why }) => why === "event")!);
+    const positions: number[] = [];
+    let taken = 0;
+    for (const { record, bytes } of members) {
+      if (taken >= excess || (taken > 0 && taken + bytes > MAX_AHEAD_BYTES)) break;
+      taken += bytes;
+      positions.push(record.group!.position);
+      this.#addMember(write, record, leave);
     }
-    return readings && Promise.all(readings);
+    leaveBehind(this.#parts, write, group, positions);
+    if (this.#readings) await Promise.all(this.#readings);
+    this.isAhead = await this.#parts.commits.commit(write) !== null;
+    return this.isAhead ? undefined : await this.#refusal(write);
+  }
+
+  /** Adds an event that leaves its group together with the first one. Returns the bytes that it takes. */
+  #addMember(write: Write, record: EventRecord, { member }: Leave): number {
+    if (!member) return 0;
+    const before = write.bytes;
+    const { after, keeps, puts = [], cells, sums } = member(record);
+    const put: Put = { before: { record, version: "" }, after: () => after, keeps };
+    this.#read(
+      new EventWrite(this.#parts, this.#change, put, write, COVERED).start(this.#at, null),
+    );
+    for (const each of puts) {
+      this.#read(
+        new EventWrite(this.#parts, this.#change, each, write, PART).start(this.#at, null),
+      );
+    }
+    addCells(write, this.#parts, { cells, sums });
+    return write.bytes - before;
   }
 
   /** Adds what stands beside the events. */
@@ -120,7 +380,11 @@ class Attempt {
   }
 
   #applied(version: string): Applied {
-    return { ok: true, version, written: this.#events.map((event) => event.written(version)) };
+    const written = this.#events.map((event) => event && event.written(version));
+    const record = this.#head;
+    return record
+      ? { ok: true, version, written, head: { record, version } }
+      : { ok: true, version, written };
   }
 
   /** Checks whether the effects are to blame for an error: then nothing was made. */
@@ -132,8 +396,7 @@ class Attempt {
   }
 
   /** Finds out why the change was refused; undefined if it is to be made anew. */
-  async #refusal(): Promise<Refused | undefined> {
-    const { checks } = this.#write;
+  async #refusal({ checks }: Write): Promise<Refused | undefined> {
     const entries = await readAll(this.#parts.kv, checks.map(({ key }) => key));
     let isOvertaken = false;
     for (const [i, check] of checks.entries()) {
@@ -174,6 +437,46 @@ class Attempt {
     (this.freed ??= new Map()).set(ref.id, entry.versionstamp);
     return undefined;
   }
+}
+
+/** Checks for a put that is left out if its id is known. */
+function isChosen({ before }: Put): boolean {
+  return "must" in before && before.must === "skip";
+}
+
+/** Checks for a put whose event joins an ordering group. */
+function isJoining({ joins }: Put): boolean {
+  return joins !== undefined;
+}
+
+/** Counts the checks of a change beside those of the ids that the caller chose. */
+function otherChecks({ puts = [], cells = [], unchanged = [] }: KvChange): number {
+  const isInGroup = puts.some(({ before }) => "record" in before && before.record?.group);
+  const events = puts.filter(({ before }) => !("must" in before)).length;
+  const absent = puts.filter(({ before }) => "must" in before && before.must === "absent").length;
+  const checked = cells.filter(({ version }) => version !== undefined).length;
+  return RECORD_CHECKS * events + absent + checked + unchanged.length +
+    (isInGroup ? GROUP_CHECKS : 0);
+}
+
+/** Finds the group that an event leaves by a change. */
+function groupLeftBy(
+  { puts }: KvChange,
+): { readonly key: string; readonly isUrgent: boolean } | undefined {
+  if (!puts) return undefined;
+  for (const { before, after } of puts) {
+    if ("must" in before) continue;
+    const { record } = before;
+    const group = record ? record.group : before.remains?.group;
+    if (!group || after?.({ now: Date.now() }).group) continue;
+    return { key: group.key, isUrgent: record?.state === "running" };
+  }
+  return undefined;
+}
+
+/** Makes a moment for finding out what follows from joining a group, before the position is known. */
+function behindOthers({ now }: Moment, key: string): Moment {
+  return { now, group: { key, position: 0 }, isFirst: false };
 }
 
 function addCells(

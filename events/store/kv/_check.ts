@@ -1,9 +1,7 @@
-import { checkBoolean, checkOptions } from "../../../core/check_options.ts";
 import { foundAgain } from "../claims.ts";
 import type { Stored } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { isCount, isEventRef, isTime, shape } from "../record_shape.ts";
-import type { EventStore } from "../event_store.ts";
+import { isEventRef, isTime } from "../record_shape.ts";
 import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { changeEvent } from "./_event_write.ts";
@@ -17,7 +15,6 @@ import {
   list,
   type ListedEntry,
   nameIn,
-  read,
   readAll,
 } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
@@ -25,9 +22,6 @@ import { Write } from "./_write.ts";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
-
-/** The outcome of a whole check. */
-type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
 
 /**
  * The check of a store. It reads all records, and for each open or dead event the entry that leads to it: on the
@@ -41,24 +35,9 @@ export class StoreCheck {
   readonly #parts: StoreParts;
   readonly #discards: boolean;
 
-  constructor(parts: StoreParts, options: Parameters<EventStore["check"]>[0] = {}) {
-    checkOptions("check the store", options, { discard: checkBoolean });
+  constructor(parts: StoreParts, discards: boolean) {
     this.#parts = parts;
-    this.#discards = options.discard ?? false;
-  }
-
-  /** Checks page by page, and notes the outcome at the end. */
-  async *run(): AsyncGenerator<CheckedPage> {
-    const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
-    for await (const page of this.pages()) {
-      counts.read += page.read;
-      for (const { is } of page.findings) counts[is]++;
-      yield page;
-    }
-    const { read, put_back: putBack, unreadable } = counts;
-    const summary: CheckSummary = { at: Date.now(), read, putBack, unreadable };
-    const { kv, keys, marks } = this.#parts;
-    await marks.commit(kv.atomic().set(keys.lastCheck, encodeValue(summary)), []);
+    this.#discards = discards;
   }
 
   /** Checks page by page. Records come last, so that they get back what they lose by a discarded value. */
@@ -70,7 +49,7 @@ export class StoreCheck {
       ["ordering group", keys.orderingGroups],
       ["position", keys.positions],
       ["name", keys.waiters],
-      ["state", keys.states()],
+      ["state", keys.states],
       ["schedule", keys.schedules],
       ["kept payload", keys.keptIndex],
     ];
@@ -181,19 +160,6 @@ export class StoreCheck {
     return isBack;
   }
 }
-
-/** Reads the outcome of the last whole check; null if there is none that this version can read. */
-export async function readLastCheck({ kv, keys }: StoreParts): Promise<CheckSummary | null> {
-  const { value } = await read(kv, keys.lastCheck);
-  return isSummary(value) ? value : null;
-}
-
-const isSummary = shape<CheckSummary>({
-  at: isTime,
-  read: isCount,
-  putBack: isCount,
-  unreadable: isCount,
-});
 
 /** Checks whether an entry leads to an event. */
 function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: Entry): boolean {

@@ -2,12 +2,13 @@ import { writeLog } from "../../../core/mod.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { EventStore, Lease } from "../event_store.ts";
 import { isEventRef } from "../record_shape.ts";
+import { inIntake } from "../arrival.ts";
 import { beginsBatch, joinedLate } from "../claims.ts";
 import { isCancelRequested } from "../record_notes.ts";
 import { cancelled } from "../settlement.ts";
 import { applyChange, type ChangeOptions, leaseOf, startOfJoining } from "./_apply.ts";
 import { beginBatch } from "./_batches.ts";
-import type { GroupIntake } from "./_group_intake.ts";
+import type { GroupIntake, JoiningEnd } from "./_group_intake.ts";
 import type { StoreKeys } from "./_layout.ts";
 import { firstInGroup, leaveGroup, POSTPONE_MS } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -291,7 +292,8 @@ export class Claims {
     const { write: base, record } = await startOfJoining(this.#parts, held, ready, change);
     let lease: Lease | null = null;
     await this.#joins.join({
-      ...{ record, orderingKey: record.orderingKey ?? "", base, since: performance.now() },
+      key: inIntake(record.intake, record.orderingKey ?? ""),
+      ...{ base, bytes: 0, since: performance.now() },
       add: (write, position, isFirst) => {
         // Reserved before the commit: other groups join meanwhile.
         const isLeased = isFirst && claiming.room > 0;
@@ -304,7 +306,7 @@ export class Claims {
         const giveBack = () => {
           if (isLeased) claiming.room++;
         };
-        return {
+        const end: JoiningEnd = {
           endUnknown: giveBack,
           end: (version) => {
             if (version === null) return giveBack();
@@ -312,6 +314,7 @@ export class Claims {
             if (leased) lease = { record: leased, version };
           },
         };
+        return { record: after, end };
       },
     });
     return lease;

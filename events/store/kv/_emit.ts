@@ -12,13 +12,12 @@ import {
 import type { EventRecord } from "../event_record.ts";
 import type { AcceptResult, EventStore, NoteOptions } from "../event_store.ts";
 import { cutKey, emitted, inIntake } from "../arrival.ts";
-import { isText, isTime, shape } from "../record_shape.ts";
-import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
-import { lookUp, MARK, refOf, type StoreKeys } from "./_layout.ts";
+import { type IdTurn, takeIds, TURN } from "./_chosen_ids.ts";
+import { HOLD_MS } from "./_concurrency.ts";
+import { lookUp, refOf, type StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { inRecord, newPayloadRef } from "./_payload.ts";
-import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";
-import { encodeValue } from "../value_codec.ts";
+import { readAll } from "./_reads.ts";
 import { addEvent, hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
 
 /** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
@@ -30,43 +29,15 @@ const LOOKED_AT = 5;
  */
 const [SETTLING, NOTING] = [0.8, 0.3] as const;
 
-/** The key of the turn. No ordering group has it. */
-const TURN = Symbol("emit");
-
 /** The number of checks of an event's record and its id, and of its ordering group. */
 const [RECORD_CHECKS, GROUP_CHECKS] = [2, 2] as const;
-
-/** The way in which the ids of a commit are kept from being given away twice. */
-export interface EmitTurn {
-  /** Set if the commit has its turn: then it checks one key, and else each id. */
-  readonly isTaken: boolean;
-  /** Set unless others were faster before. */
-  readonly isFirst: boolean;
-}
-
-/** The value of the key that commits change whose ids the caller chose. */
-interface EmittingNote {
-  /** The time until which others leave it as it is, milliseconds since the epoch. */
-  readonly heldUntil: number;
-  /** The one that holds them off. */
-  readonly by: string;
-}
-
-const isHolding = shape({ heldUntil: isTime, by: isText });
 
 /**
  * Adds emitted events to a write: a record, an id and a schedule entry for each, and parts for a payload that
  * does not fit the record.
  *
  * Generated ids count up with the event whose handler has emitted them, and its record is checked by the
- * commit: so only ids of an event that was purged and sent again can be known, and they are passed over. An
- * id that the caller chose may be used by others at the same time, so the commit checks that it is unknown. For
- * many ids, these checks would be too many: a remote KV takes ten. Such a commit takes its turn, checks and
- * changes one key instead, and looks ids up after it has read that. All other commits with such ids change
- * the key as well, but do not check it: they never wait for each other.
- *
- * A commit that has its turn can be overtaken by these again and again. From its second try on, it has them
- * wait for a moment.
+ * commit: so only ids of an event that was purged and sent again can be known, and they are passed over.
  *
  * @param parts The store.
  * @param write The write.
@@ -80,7 +51,7 @@ export async function addEmissions(
   write: Write,
   emissions: readonly Emission[],
   parent: EventRecord,
-  turn: EmitTurn,
+  turn: IdTurn,
 ): Promise<EventRecord> {
   const now = Date.now();
   const known = await knownIds(parts, write, emissions, turn);
@@ -182,44 +153,17 @@ async function emitAlone(
 }
 
 /** Finds the chosen ids that are known. The commit fails if that changes meanwhile. */
-async function knownIds(
+function knownIds(
   parts: StoreParts,
   write: Write,
   emissions: readonly Emission[],
-  { isTaken, isFirst }: EmitTurn,
+  turn: IdTurn,
 ): Promise<Set<string>> {
-  const { kv, keys } = parts;
-  const ids = [...new Set(emissions.filter(mayBeKnown).map(fullIdOf))];
-  if (ids.length === 0) return new Set();
-  const by = isTaken && !isFirst ? await holdOff(parts) : undefined;
-  // All in one reading, or the rest after it: an id that is read before could become known unnoticed.
-  const first = ids.slice(0, MAX_KEYS - 1);
-  const read = () => readAll(kv, [keys.emitting, ...first.map((id) => keys.id(id))]);
-  const [turn, ...entries] = await unlessHeld(read, ([turn]) => heldUntil(turn!, by));
-  const known = await knownAmong(kv, keys, ids.slice(first.length));
-  for (const [i, id] of first.entries()) if (entries[i]!.versionstamp !== null) known.add(id);
-  if (!isTaken) { for (const id of ids) if (!known.has(id)) write.check(unknown(keys.id(id))); }
-  else write.check(turn!);
-  if (known.size < ids.length) write.set(keys.emitting, MARK);
-  return known;
+  return takeIds(parts, write, [...new Set(emissions.filter(mayBeKnown).map(fullIdOf))], turn);
 }
 
 function unknown(key: Deno.KvKey): Deno.AtomicCheck {
   return { key, versionstamp: null };
-}
-
-/** Holds others off for a moment before they look ids up. Returns the name of the holder. */
-async function holdOff({ keys, commits }: StoreParts): Promise<string> {
-  const by = crypto.randomUUID();
-  const note: EmittingNote = { heldUntil: Date.now() + HOLD_MS, by };
-  await commits.commit(new Write().set(keys.emitting, encodeValue(note)));
-  return by;
-}
-
-/** Finds the time until which another one holds a key; 0 if nobody does. */
-function heldUntil({ value }: Entry, by: string | undefined): number {
-  const note = isHolding(value) ? value as EmittingNote : undefined;
-  return note === undefined || note.by === by ? 0 : note.heldUntil;
 }
 
 async function knownAmong(

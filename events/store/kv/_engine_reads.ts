@@ -42,7 +42,7 @@ export function readingOf(parts: StoreParts): Reading {
     upload: (ref, body) => upload(parts, ref, body),
     payload: (ref, of) => loadPayload(parts, ref, of),
     tidy: (what) => tidy(parts, repair, what),
-    check: ({ discard }) => new StoreCheck(parts, { discard }).pages(),
+    check: ({ discard }) => new StoreCheck(parts, discard).pages(),
     listen: (wake) => notifier.listen(wake),
   };
 }

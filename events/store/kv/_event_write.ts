@@ -1,15 +1,25 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
+import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
 import { DAY_MS, MARGIN_MS, MARK, type Mutations, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { chunksOf, deleteChunks, fitsRecord, loadPayload, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
-import { deleteDue, type DueEntry, isAtEntry, isShared, setDue } from "./_schedule.ts";
+import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write } from "./_write.ts";
 
 /** What becomes of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
+
+/** What is special about the put of an event. */
+interface EventWriteOptions {
+  /** Set if its version is not checked, because the check of its ordering group covers it. */
+  readonly isCovered?: boolean | undefined;
+  /** Set if its record is made at once, because its write becomes a part of another one. */
+  readonly isPart?: boolean | undefined;
+}
+
+const PLAIN: EventWriteOptions = {};
 
 /**
  * What a put makes of an event, in a write: its record, and all that follows from the record before and after. That
@@ -23,6 +33,8 @@ export class EventWrite implements LateRecord {
   #after: EventRecord | null = null;
   /** The record before, if there is one that can be read. */
   readonly #before: EventRecord | undefined;
+  /** The position in its ordering group that the event leaves by this. */
+  left: GroupPosition | undefined;
   /** Set if the event is new, or a settled one that is open again. */
   #isNew: boolean;
   #setsId = false;
@@ -36,23 +48,27 @@ export class EventWrite implements LateRecord {
   readonly #change: Change<Deno.AtomicOperation>;
   readonly #put: Put;
   readonly #write: Write;
+  readonly #options: EventWriteOptions;
 
   /**
    * @param parts The store.
    * @param change The change.
    * @param put The put of the change.
    * @param write The write, to which all is added.
+   * @param options What is special about it.
    */
   constructor(
     parts: StoreParts,
     change: Change<Deno.AtomicOperation>,
     put: Put,
     write: Write,
+    options: EventWriteOptions = PLAIN,
   ) {
     this.#parts = parts;
     this.#change = change;
     this.#put = put;
     this.#write = write;
+    this.#options = options;
     this.#body = put.body;
     const { before } = put;
     this.#before = "record" in before ? before.record : undefined;
@@ -70,8 +86,13 @@ export class EventWrite implements LateRecord {
     return this.#after!;
   }
 
+  /** The number of bytes of its payload that its record adds to a write. */
+  get bytes(): number {
+    return this.#body?.byteLength ?? 0;
+  }
+
   /**
-   * Adds the put to its write.
+   * Adds the put to its write: all of it unless the event joins an ordering group.
    *
    * @param at The moment.
    * @param idVersion The version of the entry that the id of a new event has, which leads to no event.
@@ -83,6 +104,18 @@ export class EventWrite implements LateRecord {
     if (via) removeVia(this.#write, via, before.record);
     if (!before.record) return this.#deleteUnreadable(before);
     return after ? this.#replace(before, after(at), at) : this.#delete(before);
+  }
+
+  /**
+   * Adds the record of an event that joins an ordering group.
+   *
+   * @param write The write in which it joins.
+   * @param at The moment, with its position.
+   */
+  join(write: Write, at: Moment): void {
+    this.#make(this.#put.after!(at), at.now);
+    this.addTo(write);
+    if (this.#change.announce) write.notifies = true;
   }
 
   begin(now: number): number | undefined {
@@ -134,9 +167,10 @@ export class EventWrite implements LateRecord {
     }
     this.#setsId = true;
     const isIntake = this.#change.urgency === "intake";
-    if (isIntake && this.#body && !at.group && !this.#write.leased) {
-      this.#write.lease(this, this.#body.byteLength);
-      return;
+    const joins = this.#put.joins !== undefined;
+    if (isIntake && this.#body) {
+      if (joins) return;
+      if (this.#mayBeLate) return void this.#write.lease(this, this.#body.byteLength);
     }
     const after = this.#put.after!(at);
     // An event from another store may be here already, although its id is forgotten.
@@ -144,14 +178,18 @@ export class EventWrite implements LateRecord {
       this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
     }
     this.#takeUpload(after.payload ?? this.#put.keeps);
+    // Those that have their turn notice it by that.
+    if (must === "absent" && !isIntake) this.#write.set(keys.emitting, MARK);
+    if (joins) return;
     this.#make(after, at.now);
     this.addTo(this.#write);
   }
 
   /** Adds a change of an event. */
   #replace(before: Stored, after: EventRecord, at: Moment): Promise<void> | void {
-    const { record, version } = before;
-    this.#write.check({ key: this.#parts.keys.event(record), versionstamp: version, why: "event" });
+    const { record } = before;
+    this.#check(record, before.version);
+    if (record.group && !after.group) this.left = record.group;
     this.#isNew = record.settledAt !== null && after.settledAt === null;
     this.#remove(record, after);
     if (record.payload?.id !== after.payload?.id) this.#takeUpload(after.payload);
@@ -183,13 +221,24 @@ export class EventWrite implements LateRecord {
   }
 
   #finish(after: EventRecord, at: Moment): void {
+    if (this.#put.joins !== undefined) return;
     // An event in a group has its own entry in the schedule: that names its position.
-    if (after.group === null && isLeasedAt(after, at.now) && !this.#write.leased) {
-      this.#write.lease(this, this.#body?.byteLength ?? 0);
+    if (this.#mayBeLate && after.group === null && isLeasedAt(after, at.now)) {
+      this.#write.lease(this, this.bytes);
       return;
     }
     this.#make(after, at.now);
     this.addTo(this.#write);
+  }
+
+  get #mayBeLate(): boolean {
+    return !this.#write.leased && !this.#options.isPart;
+  }
+
+  #check(event: EventRef, version: string): void {
+    if (this.#options.isCovered) return;
+    const key = this.#parts.keys.event(event);
+    this.#write.check({ key, versionstamp: version, why: "event" });
   }
 
   /** Makes the record that is stored. */
@@ -230,6 +279,8 @@ export class EventWrite implements LateRecord {
 
   #idStep(before: EventRecord, after: EventRecord): IdStep {
     const isKept = before.idKept === true;
+    // The id of an event that is covered is kept already.
+    if (this.#options.isCovered) return after.state === "done" ? "set" : "leave";
     if (this.#isNew) return isKept && before.receivedAt === after.receivedAt ? "set" : "look";
     const mayBeOthers = !isKept && isOld(after.receivedAt);
     if (after.state === "done") return isKept ? "set" : mayBeOthers ? "look" : "leave";
@@ -281,19 +332,21 @@ export class EventWrite implements LateRecord {
   }
 
   async #delete({ record, version }: Stored): Promise<void> {
-    const { keys } = this.#parts;
-    this.#write.check({ key: keys.event(record), versionstamp: version, why: "event" });
+    this.#check(record, version);
+    if (record.group) this.left = record.group;
     this.#remove(record, null);
     await this.#deleteId(record);
   }
 
   async #deleteUnreadable(event: Unreadable): Promise<void> {
     const { keys } = this.#parts;
-    const key = keys.event(event);
-    const write = this.#write.check({ key, versionstamp: event.version, why: "event" });
-    write.delete(key);
+    const { group, payload } = event.remains ?? {};
+    const write = this.#write;
+    this.#check(event, event.version);
+    write.delete(keys.event(event));
     write.delete(keys.dead(event));
-    if (event.remains?.payload) deleteChunks(write, keys, event.remains.payload);
+    if (payload) deleteChunks(write, keys, payload);
+    if (group) this.left = group;
     await this.#deleteId(event);
   }
 
@@ -343,7 +396,7 @@ export function leftMs(
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
 function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
   const own = entry as DueEntry;
-  if (!isShared(own.value) && !isAtEntry(own, { record })) write.delete(own.key);
+  if (!isAtEntry(own, { record })) write.delete(own.key);
 }
 
 /** Checks whether an event gets its lease at a time, and is due when that expires. */

@@ -1,4 +1,3 @@
-import { inIntake } from "../arrival.ts";
 import type { EventRecord, GroupPosition } from "../event_record.ts";
 import { NoTurnError } from "../event_store.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
@@ -21,12 +20,12 @@ const MAX_COMMITS = 3;
 
 /** An event that is to join a group. */
 export interface Joining {
-  /** Its record, outside of the group. */
-  readonly record: EventRecord;
-  /** The ordering key. */
-  readonly orderingKey: string;
+  /** The key of the group. */
+  readonly key: string;
   /** The checks and changes of its commit that do not depend on its position. */
   readonly base: Write;
+  /** The number of bytes of its payload that its record adds to a write. */
+  readonly bytes: number;
   /** The time from which on it waits, by the monotonic clock, if somebody waits for its answer. */
   readonly since?: number | undefined;
   /**
@@ -35,9 +34,17 @@ export interface Joining {
    * @param write The write.
    * @param position Its position in the group.
    * @param isFirst Set if no other event is in the group.
-   * @returns What has to hear of the commit's end.
+   * @returns The event as it joins.
    */
-  add(write: Write, position: GroupPosition, isFirst: boolean): JoiningEnd | undefined;
+  add(write: Write, position: GroupPosition, isFirst: boolean): JoiningEvent;
+}
+
+/** An event that joins a group. */
+export interface JoiningEvent {
+  /** Its record in the group. */
+  readonly record: EventRecord;
+  /** What has to hear of the commit's end. */
+  readonly end?: JoiningEnd | undefined;
 }
 
 /** Part of an event that hears of the end of its commit. */
@@ -50,7 +57,7 @@ export interface JoiningEnd {
 
 /** An event that waits to join. */
 interface Waiting extends Joining {
-  readonly ended: PromiseWithResolvers<boolean>;
+  readonly ended: PromiseWithResolvers<string | null>;
 }
 
 /** The events that wait to join one group. */
@@ -96,11 +103,11 @@ export class GroupIntake {
    * Adds an event to the end of the group of its ordering key.
    *
    * @param joining The event.
-   * @returns True once it is stored; false if one of its own checks did not hold.
+   * @returns The version of what was stored; null if one of its own checks did not hold.
    * @throws {NoTurnError} If it has waited for too long. Nothing of it is stored then.
    */
-  join(joining: Joining): Promise<boolean> {
-    const key = inIntake(joining.record.intake, joining.orderingKey);
+  join(joining: Joining): Promise<string | null> {
+    const { key } = joining;
     const waiting: Waiting = { ...joining, ended: Promise.withResolvers() };
     const queue = this.#queues.get(key);
     if (queue) queue.waiting.push(waiting);
@@ -148,6 +155,7 @@ export class GroupIntake {
   #take(queue: Queue, group: Group): Joined {
     const write = new Write();
     const events: Waiting[] = [];
+    const records: EventRecord[] = [];
     const ends: JoiningEnd[] = [];
     const left: Waiting[] = [];
     const checked = new Set<string>();
@@ -170,12 +178,12 @@ export class GroupIntake {
       for (const key of keys) checked.add(key);
       const position = { key: group.key, position: group.next + events.length };
       const isFirst = group.size + events.length === 0;
-      const end = waiting.add(write.include(base), position, isFirst);
+      const { record, end } = waiting.add(write.include(base), position, isFirst);
+      records.push(record);
       if (end) ends.push(end);
       events.push(waiting);
     }
     queue.waiting = left;
-    const records = events.map(({ record }) => record);
     return { write, events, ends, after: joinGroup(this.#parts, write, group, records) };
   }
 
@@ -198,7 +206,7 @@ export class GroupIntake {
     }
     for (const end of ends) end.end(version);
     if (version === null) return { version, again: await this.#unchanged(events) };
-    for (const { ended } of events) ended.resolve(true);
+    for (const { ended } of events) ended.resolve(version);
     if (write.notifies) local.listener?.wake();
     return { version, again: [] };
   }
@@ -212,16 +220,14 @@ export class GroupIntake {
       const stale = base.checks.filter(({ versionstamp }) =>
         entries.next().value!.versionstamp !== versionstamp
       );
-      if (stale.length > 0) ended.resolve(false);
+      if (stale.length > 0) ended.resolve(null);
       return stale.length === 0;
     });
   }
 }
 
 /** Checks whether an event fits a write in which others join. */
-function fits(write: Write, { base, record }: Waiting, maxChecks: number): boolean {
-  // Its parts are in its base if it is large, and else come with its record.
-  const bytes = base.bytes + (record.payload?.size ?? 0);
-  return write.checks.length + base.checks.length < maxChecks && write.bytes + bytes <= MAX_BYTES &&
-    write.size + base.size <= MAX_MUTATIONS;
+function fits(write: Write, { base, bytes }: Waiting, maxChecks: number): boolean {
+  return write.checks.length + base.checks.length < maxChecks &&
+    write.bytes + base.bytes + bytes <= MAX_BYTES && write.size + base.size <= MAX_MUTATIONS;
 }

@@ -1,7 +1,7 @@
 import type { RestoreOutcome } from "../event_operations.ts";
 import type { EventRecord } from "../event_record.ts";
 import { checkedEvent, type PortableEvent, type PortableRecord } from "../portable_event.ts";
-import { imported } from "../arrival.ts";
+import { imported, inIntake } from "../arrival.ts";
 import { joined } from "../claims.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { lookUp } from "./_layout.ts";
@@ -125,11 +125,15 @@ function commitInGroup(
   record: EventRecord,
 ): Promise<boolean> {
   const orderingKey = record.orderingKey!;
-  return joins.join({
-    ...{ record, orderingKey, base, since: performance.now() },
-    add: (write, position, isFirst) =>
-      void addTo(parts, write, joined(record, orderingKey, position, isFirst)),
+  const isJoined = joins.join({
+    ...{ key: inIntake(record.intake, orderingKey), base, bytes: 0, since: performance.now() },
+    add: (write, position, isFirst) => {
+      const after = joined(record, orderingKey, position, isFirst);
+      addTo(parts, write, after);
+      return { record: after };
+    },
   });
+  return isJoined.then((version) => version !== null);
 }
 
 async function commitAlone(parts: StoreParts, write: Write, record: EventRecord): Promise<boolean> {

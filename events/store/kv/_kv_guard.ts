@@ -1,4 +1,4 @@
-import { refuseOwnKey, withoutOwnKeys } from "../own_keys.ts";
+import { refuseOwnKey, withoutOwnKeys } from "./_own_keys.ts";
 
 /**
  * The guard of a store's KV. A KV has one queue. If the notifier uses it, the store's listener takes every message: one

@@ -6,8 +6,10 @@
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
 import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
-import { encodeValue } from "../value_codec.ts";
+import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
+
+export { UndecodableError };
 
 export const DAY_MS = 86_400_000;
 
@@ -73,11 +75,6 @@ export function storeKeys(namespace: string) {
     deadIndex: all("dead"),
     /** The entries of the dead events received from a time on, and before another. */
     deadBetween: between("dead"),
-    /** The event as which a document came to an intake first, by its digest. */
-    content: (
-      intake: string,
-      digest: Uint8Array,
-    ): Deno.KvKey => [namespace, "content", intake, digest],
     /** The key that serializes commits that emit ids chosen by the caller. */
     emitting: [namespace, "emit"] as Deno.KvKey,
     /** The event that waits for a name, or the value that came before one did. */
@@ -86,17 +83,9 @@ export function storeKeys(namespace: string) {
     /** The mark of a payload that is still being written. */
     upload: (payloadId: string): Deno.KvKey => [namespace, "upload", payloadId],
     uploads: all("upload"),
-    /** The note of the slots of a schedule that are made. */
-    slots: (schedule: string): Deno.KvKey => [namespace, "cron", schedule],
+    /** The notes of schedules, and the states: policy keeps both as cells. */
     schedules: all("cron"),
-    /** The mark of an entry that was restored from another store. */
-    restored: ([, ...rest]: Deno.KvKey): Deno.KvKey => [namespace, "restored", ...rest],
-    /** A state of an intake. */
-    state: (intake: string, key: string): Deno.KvKey => [namespace, "state", intake, key],
-    /** The states of an intake, or of all of them. */
-    states: (intake?: string) => ({
-      prefix: intake === undefined ? [namespace, "state"] : [namespace, "state", intake],
-    }),
+    states: all("state"),
     /** The entry of a done event whose payload is kept. */
     kept: (settledAt: number, id: string): Deno.KvKey => [namespace, "kept", settledAt, id],
     keptIndex: all("kept"),
@@ -106,15 +95,8 @@ export function storeKeys(namespace: string) {
     keptBytes: [namespace, "keptBytes"] as Deno.KvKey,
     /** The time at which these were counted last. */
     keptCounted: [namespace, "keptCounted"] as Deno.KvKey,
-    /** The outcome of the last whole check. */
-    lastCheck: [namespace, "checked"] as Deno.KvKey,
     /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
     commitMarks: [namespace, "commit"] as Deno.KvKey,
-    /** The beginning of the records of a console. */
-    consoleRecords: [namespace, "console"] as Deno.KvKey,
-    /** The note of a process that handles events. */
-    process: (id: string): Deno.KvKey => [namespace, "process", id],
-    processes: all("process"),
   };
 }
 
@@ -214,16 +196,6 @@ export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<
   const ref = refIn(found, id);
   if (!ref) return { entry: null, versionstamp: null };
   return { entry: found.versionstamp, ...await readRecord(kv, keys.event(ref)) };
-}
-
-/** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
-export class UndecodableError extends Error {
-  override readonly name = "UndecodableError";
-
-  /** @param what The value, for people: `the note of a schedule`. */
-  constructor(what: string) {
-    super(`Cannot read ${what}: another version wrote it, or it is damaged. It is left as it is`);
-  }
 }
 
 /** Takes the event from an entry that was listed. */

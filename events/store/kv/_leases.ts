@@ -95,10 +95,10 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
       return applyChange(parts, lease, renewed(lease.record, leaseMs, Date.now()));
     },
 
-    async checkpoint(lease, part, effects, { emits, wakes, signal } = {}) {
+    async checkpoint(lease, part, effects, { emits, wakes, cells, signal } = {}) {
       const note = (lease: Lease, hasTurn: boolean) => {
         const after = progressed(lease.record, part);
-        return applyWaking(parts, lease, after, { effects, emits, hasTurn }, wakes);
+        return applyWaking(parts, lease, after, { effects, cells, emits, hasTurn }, wakes);
       };
       return await emitting(lease, note, { emits, wakes, signal });
     },
@@ -106,14 +106,14 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     recover,
 
     async complete(lease, options = {}) {
-      const { effects, emits, wakes, withinMs, outcome } = options;
+      const { effects, cells, emits, wakes, withinMs, outcome } = options;
       const end = (lease: Lease, hasTurn: boolean) => {
         const after = completed(lease.record, Date.now(), outcome);
         // A cancelled event has no effects, emits nothing and wakes nobody.
         if (after.state !== "done") return settle(lease, after);
-        if (!effects && !emits && !wakes) return settle(lease, after, { withinMs });
+        if (!effects && !cells && !emits && !wakes) return settle(lease, after, { withinMs });
         // Others wait for their turn, so this waits for nobody.
-        const change = { effects, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
+        const change = { effects, cells, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
         return applyWaking(parts, lease, after, change, wakes);
       };
       return await emitting(lease, end, { emits, wakes }) !== null;

@@ -1,4 +1,8 @@
 import { Pool } from "../../../core/pool.ts";
+import type { StoreCore } from "../_core.ts";
+import { portableEntries, restoreEntry } from "../_portable_entries.ts";
+import { listProcesses } from "../_processes.ts";
+import { listStates } from "../_states.ts";
 import type { BulkOptions, BulkResult, EventFilter, EventOperations } from "../event_operations.ts";
 import { type EventRecord, type EventRef, isOpen } from "../event_record.ts";
 import type { Lease } from "../event_store.ts";
@@ -17,10 +21,7 @@ import { deleteChunks } from "./_payload.ts";
 import { read } from "./_reads.ts";
 import { knownOf, lookUp } from "./_layout.ts";
 import { EventScan, type FoundEvent, type Way, Work } from "./_scan.ts";
-import { answers, leavingName, wake } from "./_waits.ts";
-import { portableEntries, restoreEntry } from "./_portable_entries.ts";
-import { listProcesses } from "./_processes.ts";
-import { listStates } from "./_states.ts";
+import { answers, leavingName, portableWaits, wake } from "./_waits.ts";
 import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
@@ -35,9 +36,11 @@ type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promis
 /** Makes the operations of somebody who runs a store. */
 export function storeOperations(
   parts: StoreParts,
+  core: StoreCore,
   joins: GroupIntake,
   replay: Replay,
 ): Omit<EventOperations, "list" | "get" | "stats"> {
+  const waits = portableWaits(parts);
   const scan = new EventScan(parts);
 
   async function changeAll(
@@ -68,12 +71,12 @@ export function storeOperations(
 
     answers: (options) => answers(parts, options),
     wake: async (name, value) => await wake(parts, wakeOf(name, value)),
-    states: (options) => listStates(parts, options),
-    processes: () => listProcesses(parts),
+    states: (options) => listStates(core, options),
+    processes: () => listProcesses(core),
     cancel: (id) => cancelEvent(parts, id),
     restore: (event) => restoreEvent(parts, joins, event),
-    portableEntries: () => portableEntries(parts),
-    restoreEntry: (entry) => restoreEntry(parts, entry),
+    portableEntries: () => portableEntries(core, waits),
+    restoreEntry: (entry) => restoreEntry(core, waits, entry),
 
     cancelAll(filter, options = {}) {
       return changeAll(

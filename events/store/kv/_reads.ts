@@ -1,4 +1,5 @@
 import { ClosedError } from "../engine.ts";
+import { UNNAMED } from "../store_check.ts";
 import { decodeValue } from "../value_codec.ts";
 
 /** The number of keys that `getMany` takes, and reads at once. */
@@ -54,7 +55,7 @@ export function isGap({ versionstamp }: ListedEntry): boolean {
 
 /** Names an entry that was listed by the last part of its key; a gap by who can have written it. */
 export function nameIn(entry: ListedEntry): string {
-  return isGap(entry) ? "(written by a newer version of Deno)" : String(entry.key.at(-1));
+  return isGap(entry) ? UNNAMED : String(entry.key.at(-1));
 }
 
 /** Reads a key. */

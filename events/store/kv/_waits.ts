@@ -15,6 +15,8 @@
 import { checkOptions, checkString, checkTexts, met } from "../../../core/check_options.ts";
 import { writeLog } from "../../../core/mod.ts";
 import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
+import type { PortableWaits } from "../_portable_entries.ts";
+import type { CellChange } from "../engine.ts";
 import type { EndedWait, EventRecord, EventRef } from "../event_record.ts";
 import type { EventOperations } from "../event_operations.ts";
 import type { Lease } from "../event_store.ts";
@@ -31,7 +33,7 @@ import { deferEntry } from "./_schedule.ts";
 import { untilDone, Write } from "./_write.ts";
 
 /** The time for which a value is kept that no event waits for yet, in milliseconds: seven days. */
-export const KEPT_MS = 604_800_000;
+const KEPT_MS = 604_800_000;
 
 type AnswerListOptions = NonNullable<Parameters<EventOperations["answers"]>[0]>;
 
@@ -216,26 +218,39 @@ export async function arriving(parts: StoreParts, record: EventRecord): Promise<
     : { record: unparked(record, resultOf(found), now), options: taking(found) };
 }
 
+/** Makes what an export and an import need of the waits. */
+export function portableWaits(parts: StoreParts): PortableWaits {
+  return {
+    answers: () => answers(parts),
+    cellOf: (name, at, value, now) => ({
+      ...{ key: ["waiter", name], after: storedAnswer(at, value) },
+      // By a clock that was ahead, it would have come in the future.
+      forMs: Math.min(KEPT_MS, at + KEPT_MS - now),
+    }),
+    restoreWake: (wake, mark) => restoreWake(parts, wake, mark),
+  };
+}
+
 /**
  * Wakes an event here with a value that comes from another store.
  *
  * @param parts The store.
  * @param wake The name and the value.
- * @param mark The key of a mark, which is set with it for a time: with it, the value was restored before.
+ * @param mark A mark, which is set with it for a time: with it, the value was restored before.
  * @returns False if it was, or no event waits for the name.
  */
-export async function restoreWake(
+async function restoreWake(
   parts: StoreParts,
   wake: Wake,
-  mark: { readonly key: Deno.KvKey; readonly expireIn: number },
+  mark: CellChange,
 ): Promise<boolean> {
   return await untilDone(async () => {
-    const before = await read(parts.kv, mark.key);
+    const before = await read(parts.kv, parts.keys.cell(mark.key));
     const found = await readName(parts, wake.name);
     if (before.versionstamp !== null || !found.holder || found.isUnreadable) return false;
     const write = new Write().check(before).check(found);
     if (addWake(parts, write, found, wake).outcome !== "woken") return false;
-    write.set(mark.key, MARK, { expireIn: mark.expireIn });
+    write.set(parts.keys.cell(mark.key), MARK, { expireIn: mark.forMs! });
     if (await parts.commits.commit(write) === null) return undefined;
     parts.local.listener?.wake();
     return true;
@@ -387,7 +402,7 @@ function taking(name: Name): ChangeOptions {
 }
 
 /** Makes the stored entry of a value that came before any event waited. */
-export function storedAnswer(at: number, value: unknown): object {
+function storedAnswer(at: number, value: unknown): object {
   return { at, value: JSON.stringify(value) } satisfies NameRecord;
 }
 

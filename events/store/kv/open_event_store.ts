@@ -10,11 +10,15 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { checkStore, readLastCheck } from "../_check.ts";
 import type { StoreCore } from "../_core.ts";
 import { readOperations } from "../_operations.ts";
+import { forgetProcess, noteProcess } from "../_processes.ts";
+import { readState } from "../_states.ts";
+import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
+import { scheduleNotes } from "../schedule_notes.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { readLastCheck, StoreCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
@@ -23,9 +27,7 @@ import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { forgetProcess, noteProcess } from "./_processes.ts";
 import { Schedule } from "./_schedule.ts";
-import { readState } from "./_states.ts";
 import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -75,7 +77,7 @@ function storeOf(
 ): EventStore {
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
-  const { accept, replay } = new Acceptance(parts, joins);
+  const { accept, replay } = new Acceptance(parts, core, joins);
   const claims = new Claims(parts, joins, schedule);
   return {
     kv: reader,
@@ -85,17 +87,19 @@ function storeOf(
     inspect: storeInspector(parts),
     ...leaseOperations(parts),
     ...readOperations(core),
-    ...storeOperations(parts, joins, replay),
+    ...storeOperations(parts, core, joins, replay),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(core.engine.now()),
-    state: (key, options) => readState(parts, key, options),
-    noteProcess: (note) => noteProcess(parts, note),
-    forgetProcess: (id) => forgetProcess(parts, id),
+    state: (key, options) => readState(core, key, options),
+    noteProcess: (note) => noteProcess(core, note),
+    forgetProcess: (id) => forgetProcess(core, id),
+    scheduleNotes: scheduleNotes(core),
+    consoleRecords: consoleRecords(core),
     tidy: (what) => tidy(core, parts, what),
-    check: (options) => new StoreCheck(parts, options).run(),
-    lastCheck: () => readLastCheck(parts),
+    check: (options) => checkStore(core, options),
+    lastCheck: () => readLastCheck(core),
     async listen(listener) {
       if (local.listener) listeners.delete(local.listener);
       local.listener = listener;

@@ -2,7 +2,6 @@ import type { LogRecord } from "../../../core/mod.ts";
 import { loadCron, Scheduler } from "../../../events/schedules/mod.ts";
 import type { SchedulerOptions } from "../../../events/schedules/scheduler.ts";
 import type { MissedSlots } from "../../../events/schedules/slots.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import type { StoreUnderTest } from "../store/_stores.ts";
 
 const timesOf = await loadCron();
@@ -17,15 +16,14 @@ export interface SchedulerOfTest {
 
 /** Makes a scheduler with one schedule, whose ticks the test makes, and the log of it. */
 export function schedulerOf(
-  { kv, store }: Pick<StoreUnderTest, "kv" | "store">,
+  { store }: Pick<StoreUnderTest, "store">,
   { expression = "0 * * * *", missed = "last", name = "digest", count }: SchedulerOfTest = {},
 ): { scheduler: Scheduler; logs: LogRecord[] } {
   const logs: LogRecord[] = [];
   const times = timesOf("test", expression, "UTC");
   const schedules = [{ name, expression, timeZone: "UTC", missed, times }];
-  const notes = openSlotNotes(kv, "events");
   const log = (record: LogRecord) => void logs.push(record);
-  return { scheduler: new Scheduler({ schedules, store, notes, log, count }), logs };
+  return { scheduler: new Scheduler({ schedules, store, log, count }), logs };
 }
 
 export const HOUR_MS = 3_600_000;

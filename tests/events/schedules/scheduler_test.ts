@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { claimAll, claimOne, listed } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "./_schedulers.ts";
@@ -59,7 +58,7 @@ testStore(
   "an instance that died between the events and the note repeats none of them",
   async (sut) => {
     await schedulerOf(sut).scheduler.tick(HOUR - 1);
-    const notes = openSlotNotes(sut.kv, "events");
+    const notes = sut.store.scheduleNotes;
     const { value, version } = await notes.read("digest");
     const died = schedulerOf(sut, { missed: "all" });
     await died.scheduler.tick(HOUR + HOUR_MS);
@@ -81,8 +80,8 @@ testStore(
   },
 );
 
-testStore("a note is written by one of two that read it", async ({ kv }) => {
-  const notes = openSlotNotes(kv, "events");
+testStore("a note is written by one of two that read it", async ({ kv, store }) => {
+  const notes = store.scheduleNotes;
   assertEquals(await notes.read("a"), { value: undefined, version: null });
   const first = await notes.write("a", 1, null);
   assertEquals(await notes.write("a", 2, null), null);
@@ -109,7 +108,7 @@ Deno.test("a hundred slots are made up in parts, of which none is repeated after
   assertEquals([(await listed(sut.store)).length, stored], [100, 101]);
   // The last one is on time.
   assertEquals(counts().at(-1), [69, 0]);
-  const { value } = await openSlotNotes(sut.kv, "events").read("digest");
+  const { value } = await sut.store.scheduleNotes.read("digest");
   assertEquals((value as { at: number }).at, now);
 });
 
@@ -183,14 +182,10 @@ Deno.test("a scheduler whose KV is closed says so once, and ends", async () => {
 Deno.test("between two slots nothing is read", async () => {
   await using sut = await memoryStore();
   let reads = 0;
-  const kv = new Proxy(sut.kv, {
-    get(target, name) {
-      if (name === "get") reads++;
-      const value = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  const { scheduler } = schedulerOf({ kv, store: sut.store });
+  const { scheduleNotes: notes } = sut.store;
+  const read: typeof notes.read = (name) => (reads++, notes.read(name));
+  const store = { ...sut.store, scheduleNotes: { ...notes, read } };
+  const { scheduler } = schedulerOf({ store });
   await scheduler.tick(HOUR);
   reads = 0;
   for (let minutes = 1; minutes < 60; minutes++) await scheduler.tick(HOUR + minutes * 60_000);

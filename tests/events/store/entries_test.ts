@@ -1,7 +1,6 @@
 /** Entries that a store has beside its events, on their way to another store. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { type EventStore, exportEvents, importEvents } from "../../../events/mod.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
 import { claimOne, delivery, keysOf, listed } from "./_events.ts";
 import { contentOf, importLines, linesOf } from "./_moving.ts";
 import { memoryStore, type StoreUnderTest, testStore } from "./_stores.ts";
@@ -15,12 +14,12 @@ const NOTE = { plan: "0 7 * * * UTC", at: 1_790_000_000_000 };
 const draft = { text: "é\u200b\ud800", big: 2 ** 80, tags: ["a", null], ["__proto__"]: "b" };
 
 /** Gives a store one entry of each kind, and two states. */
-async function storeEntries({ kv, store }: StoreUnderTest): Promise<void> {
+async function storeEntries({ store }: StoreUnderTest): Promise<void> {
   await (await store.state("chat:1")).set({ step: 2, text: "a" });
   const other = await store.state("chat:2", { intake: "telegram" });
   await other.set(draft, { expireAfterMs: HOUR_MS });
   await store.wake("early", { yes: true });
-  await openSlotNotes(kv, "events").write("digest", NOTE, null);
+  await store.scheduleNotes.write("digest", NOTE, null);
 }
 
 const counts = (imported: number, known = 0) => ({ imported, known, expired: 0 });
@@ -38,7 +37,7 @@ testStore("states, answers and notes of schedules move with the events", async (
   assertEquals([states, answers, schedules, failures], [counts(2), counts(1), counts(1), []]);
   assertEquals(await valueOf(other.store, "chat:1"), { step: 2, text: "a" });
   assertEquals(await valueOf(other.store, "chat:2", "telegram"), draft);
-  assertEquals((await openSlotNotes(other.kv, "events").read("digest")).value, NOTE);
+  assertEquals((await other.store.scheduleNotes.read("digest")).value, NOTE);
   await other.store.accept(delivery("d1"));
   const taken = await other.store.takeWake(await claimOne(other.store), "early");
   assertEquals(taken?.record.woken?.map(({ value }) => value), ['{"yes":true}']);

@@ -1,6 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import type { BoundedCount, EventStore, StoreInspector } from "../../../events/mod.ts";
-import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
+import {
+  type BoundedCount,
+  type EventStore,
+  openEventStore,
+  type StoreInspector,
+} from "../../../events/mod.ts";
 import { testKv } from "../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery } from "./_events.ts";
 import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
@@ -101,11 +105,15 @@ testInspector("emittedBy() finds generated ids of all sources", async (store, in
 });
 
 testKv("records of a console are read in their order", async (kv) => {
-  const records = openConsoleRecords(kv, "bot");
+  const { consoleRecords: records } = await openEventStore(kv, {
+    namespace: "bot",
+    notifier: "watch",
+  });
+  const other = await openEventStore(kv, { namespace: "other", notifier: "watch" });
   for (const number of [3, 1, 2]) {
-    await records.write([{ kind: "minute", number, id: "x", value: { number }, expireIn: 60_000 }]);
+    await records.write([{ kind: "minute", number, id: "x", value: { number }, forMs: 60_000 }]);
   }
-  await records.write([{ kind: "quarter", number: 2, id: "x", value: 0, expireIn: 60_000 }]);
+  await records.write([{ kind: "quarter", number: 2, id: "x", value: 0, forMs: 60_000 }]);
   const numbers = async (list: AsyncIterable<{ readonly number: number }>) =>
     await Array.fromAsync(list, ({ number }) => number);
   assertEquals(await numbers(records.between("minute", 1, 3)), [1, 2]);
@@ -113,7 +121,7 @@ testKv("records of a console are read in their order", async (kv) => {
   assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), { number: 2 });
   await records.delete({ kind: "minute", number: 2, id: "x" });
   assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), undefined);
-  assertEquals(await numbers(openConsoleRecords(kv, "other").last("minute", 9)), []);
+  assertEquals(await numbers(other.consoleRecords.last("minute", 9)), []);
 });
 
 Deno.test("count() tells the states of events with their own schedule entries without their records", async () => {

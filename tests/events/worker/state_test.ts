@@ -59,7 +59,7 @@ testStoreInOneProcess("state() can be deleted", async (sut) => {
   await (await sut.store.state("chat")).set("x");
   await handleThen(sut, async (_, { state }) => (await state("chat")).delete(), async () => {
     assertEquals(await valueOf(sut), undefined);
-    assertEquals((await sut.store.state("chat")).versionstamp, null);
+    assertEquals((await sut.store.state("chat")).version, null);
   });
 });
 

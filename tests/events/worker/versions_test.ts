@@ -15,7 +15,6 @@ import {
 } from "../../../mod.ts";
 import { events } from "../../../app/mod.ts";
 import { workerNoted } from "../../../events/worker/worker.ts";
-import { storeKeys } from "../../../events/store/kv/_layout.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
@@ -252,7 +251,7 @@ Deno.test(
   "a note that cannot be read may be that of a process with a handler",
   simulated(async (sut) => {
     await using older = await run(sut, push);
-    await sut.kv.atomic().set(storeKeys("events").process("next"), { v: 9 }).commit();
+    await sut.kv.atomic().set(["events", "process", "next"], { v: 9 }).commit();
     assertEquals(
       (await sut.store.processes()).find(({ id }) => id === "next"),
       { id: "next", isUnreadable: true },

@@ -1,17 +1,15 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, exportEvents } from "../../../events/mod.ts";
-import { UndecodableError } from "../../../events/store/kv/_layout.ts";
-import { list } from "../../../events/store/kv/_reads.ts";
-import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
-import { listNamespaces } from "../../../events/store/kv/namespaces.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { withFolder } from "../../_folder.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "./_events.ts";
-import { type LoggedStore, loggedStore } from "./_stores.ts";
-import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "./_tidying.ts";
-import { setValue } from "./_values.ts";
+import { type EventStore, exportEvents } from "../../../../events/mod.ts";
+import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { list } from "../../../../events/store/kv/_reads.ts";
+import { listNamespaces } from "../../../../events/store/kv/namespaces.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith } from "../../../_permissions.ts";
+import { openSqlite } from "../../../_sqlite.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "../_events.ts";
+import { type LoggedStore, loggedStore } from "../_stores.ts";
+import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "../_tidying.ts";
+import { setValue } from "../_values.ts";
 
 /**
  * Values below the namespace of a store that Deno itself cannot read: what another program has written with a newer
@@ -64,7 +62,7 @@ const three = (kind: string) => LETTERS.map((letter) => `${kind}-${letter}`);
 
 /** Stores three values of each kind. */
 async function fill({ kv, store }: Sut): Promise<void> {
-  const notes = openSlotNotes(kv, "events");
+  const notes = store.scheduleNotes;
   for (const name of three("cron")) await notes.write(name, { plan: "p", at: 1 }, null);
   for (const name of three("state")) await (await store.state(name)).set(1);
   for (const name of three("name")) await store.wake(name, 1);
@@ -142,8 +140,8 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   "cron cron-b": {
     kind: "schedule",
-    more: async ({ kv, store }) => {
-      const notes = openSlotNotes(kv, "events");
+    more: async ({ store }) => {
+      const notes = store.scheduleNotes;
       assertEquals((await notes.read("cron-c")).value, { plan: "p", at: 1 });
       await assertRejects(() => notes.read("cron-b"), UndecodableError);
       // An export leaves out no entry without a word.
@@ -254,17 +252,20 @@ testFile("a foreign schedule entry costs a claim few reads, and is told once", a
   assertEquals(idsOf(await claimAll(store)), ["d1000"]);
 });
 
-testFile("the records of a console are read around a foreign one", async ({ kv, makeForeign }) => {
-  const records = openConsoleRecords(kv, "events");
-  for (const number of [1, 2, 3]) {
-    const id = `id${number}`;
-    await records.write([{ kind: "act", number, id, value: number, expireIn: 60_000 }]);
-  }
-  makeForeign("act", "id2");
-  assertEquals(await Array.fromAsync(records.last("act", 10), ({ value }) => value), [3, 1]);
-  assertEquals(await Array.fromAsync(records.last("act", 1), ({ value }) => value), [3]);
-  assertEquals(await Array.fromAsync(records.between("act", 0, 9), ({ value }) => value), [1, 3]);
-});
+testFile(
+  "the records of a console are read around a foreign one",
+  async ({ store, makeForeign }) => {
+    const records = store.consoleRecords;
+    for (const number of [1, 2, 3]) {
+      const id = `id${number}`;
+      await records.write([{ kind: "act", number, id, value: number, forMs: 60_000 }]);
+    }
+    makeForeign("act", "id2");
+    assertEquals(await Array.fromAsync(records.last("act", 10), ({ value }) => value), [3, 1]);
+    assertEquals(await Array.fromAsync(records.last("act", 1), ({ value }) => value), [3]);
+    assertEquals(await Array.fromAsync(records.between("act", 0, 9), ({ value }) => value), [1, 3]);
+  },
+);
 
 testFile("list() reads what is before and behind a foreign value, in order", async (sut) => {
   const { kv, makeForeign } = sut;

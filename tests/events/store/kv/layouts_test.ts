@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { claimAll, idsOf, keysOf } from "./_events.ts";
+import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { claimAll, idsOf, keysOf } from "../_events.ts";
 import { STORED } from "./_stored.ts";
-import { repairGroups, repairTimes } from "./_tidying.ts";
+import { repairGroups, repairTimes } from "../_tidying.ts";
 
 const encoder = new TextEncoder();
 
@@ -68,11 +67,11 @@ Deno.test("events in all states are read from the bytes that the first version h
   }));
 
 Deno.test("what a store has beside its events is read from the bytes of the first version", () =>
-  withStored(async ({ kv, store }) => {
+  withStored(async ({ store }) => {
     const { value } = await store.state("chat:1", { intake: "telegram" });
     assertEquals(value, { step: 1, text: "é" });
     const note = { plan: "0 7 * * * UTC", at: AT };
-    assertEquals((await openSlotNotes(kv, "events").read("digest")).value, note);
+    assertEquals((await store.scheduleNotes.read("digest")).value, note);
     assertEquals(await store.wake("answer", 1), { outcome: "woken", eventId: "parked" });
     const lease = (await claimAll(store)).find(({ record }) => record.id === "parked")!;
     assertEquals(lease.record.woken?.[0]?.value, "1");
@@ -88,6 +87,6 @@ Deno.test("nothing is read whose version is not known, and all of it stays as it
     await assertRejects(() => store.get("queued"), Error, "Cannot read the entry of the id queued");
     await assertRejects(() => store.state("chat:1", { intake: "telegram" }));
     await assertRejects(() => store.wake("early", 1));
-    await assertRejects(() => openSlotNotes(kv, "events").read("digest"));
+    await assertRejects(() => store.scheduleNotes.read("digest"));
     assertEquals(await dump(), before);
   }, (bytes) => bytes.with(0, 2)));

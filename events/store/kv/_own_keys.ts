@@ -1,10 +1,7 @@
-import { met } from "../../core/check_options.ts";
+import { met } from "../../../core/check_options.ts";
 
 /** Methods of a commit that change values. */
 const CHANGES: ReadonlySet<unknown> = new Set(["set", "delete", "sum", "min", "max", "mutate"]);
-
-/** The commits behind the views that effects get. */
-const commits = new WeakMap<Deno.AtomicOperation, Deno.AtomicOperation>();
 
 /**
  * Makes a view of a commit for others than the store, such as a handler's effects. It refuses changes of the store's
@@ -30,18 +27,7 @@ export function withoutOwnKeys(
     };
   };
   const view: Deno.AtomicOperation = new Proxy(commit, { get });
-  commits.set(view, commit);
   return view;
-}
-
-/**
- * Finds the commit behind a view: by that the package itself changes keys of the store, such as states.
- *
- * @param commit The view that effects get.
- * @returns The commit.
- */
-export function withOwnKeys(commit: Deno.AtomicOperation): Deno.AtomicOperation {
-  return commits.get(commit) ?? commit;
 }
 
 /**

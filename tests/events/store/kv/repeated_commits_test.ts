@@ -3,19 +3,17 @@
  * it is refused. Each tells what was made as made, also if others have changed it in the meantime.
  */
 import { assert, assertEquals } from "@std/assert";
-import { repeating } from "../../../dev/harness/faulty_kv.ts";
+import { repeating } from "../../../../dev/harness/faulty_kv.ts";
 import {
   type EventStore,
   exportEvents,
   importEvents,
   openEventStore,
-} from "../../../events/mod.ts";
-import { openConsoleRecords } from "../../../events/store/kv/console_records.ts";
-import { encodeValue } from "../../../events/store/value_codec.ts";
-import { openSlotNotes } from "../../../events/store/kv/notes.ts";
-import { testKv } from "../../_kvs.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
-import { deleteUploads, repairGroups, trimPayloads } from "./_tidying.ts";
+} from "../../../../events/mod.ts";
+import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { testKv } from "../../../_kvs.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "../_events.ts";
+import { deleteUploads, repairGroups, trimPayloads } from "../_tidying.ts";
 
 const options = {
   notifier: "watch",
@@ -183,7 +181,7 @@ testRepeated("an import tells that it imported", async ({ store, other, meanwhil
   await source.accept(delivery("large", "1".repeat(2_000_000)));
   await (await source.state("a")).set(1);
   await source.wake("b", 1);
-  await openSlotNotes(from, "events").write("s", { v: 1, plan: "p", at: 1 }, null);
+  await source.scheduleNotes.write("s", { v: 1, plan: "p", at: 1 }, null);
   const lines = await Array.fromAsync(exportEvents(source));
   const exported = () => ReadableStream.from(lines);
   meanwhile(async () => void await (await other.state("a")).set(2));
@@ -250,16 +248,16 @@ testRepeated("the upkeep counts what it did", async ({ kv, store }) => {
   assertEquals(await trimPayloads(none), 1);
 });
 
-testRepeated("a note of slots has the version that it was written with", async ({ kv }) => {
-  const notes = openSlotNotes(repeating(kv), "events");
+testRepeated("a note of slots has the version that it was written with", async ({ store }) => {
+  const notes = store.scheduleNotes;
   const version = await notes.write("s", 1, null);
   assertEquals(version, (await notes.read("s")).version);
   assert(await notes.write("s", 2, version));
   assertEquals(await notes.write("s", 3, version), null);
 });
 
-testRepeated("a record of the console is created once", async ({ kv }) => {
-  const records = openConsoleRecords(repeating(kv), "events");
-  const record = { kind: "act", number: 1, id: "a", value: 1, expireIn: 60_000 } as const;
+testRepeated("a record of the console is created once", async ({ store }) => {
+  const records = store.consoleRecords;
+  const record = { kind: "act", number: 1, id: "a", value: 1, forMs: 60_000 } as const;
   assertEquals([await records.create(record), await records.create(record)], [true, false]);
 });

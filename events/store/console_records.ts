@@ -1,0 +1,163 @@
+import { isUnnamed } from "./_cells.ts";
+import type { StoreCore } from "./_core.ts";
+import type { CellChange, CellKey, Engine } from "./engine.ts";
+
+/** The number of records read at a time. */
+const AT_ONCE = 500;
+
+/** Kind of the cells of all records. */
+const CONSOLE = "console";
+
+/**
+ * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, and wishes to stop one.
+ */
+export type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
+
+/** Place of a record. Records of a kind are in the order of their numbers. */
+export interface ConsoleRecordKey {
+  /** The kind. */
+  readonly kind: ConsoleRecordKind;
+  /** The number: a time, or the number of a span of time. */
+  readonly number: number;
+  /** The id among those with the same number. */
+  readonly id: string;
+}
+
+/** Record that was read. */
+export interface ConsoleRecord extends ConsoleRecordKey {
+  /** The value. Another version may have written it. */
+  readonly value: unknown;
+}
+
+/** Record that is written, for a limited time. */
+export interface NewConsoleRecord extends ConsoleRecord {
+  /** The time after which it is deleted, in milliseconds. */
+  readonly forMs: number;
+}
+
+/**
+ * Records of an app's console: what it counts, and the acts of its operators. They are internal to the console.
+ *
+ * @internal
+ */
+export interface ConsoleRecords {
+  /**
+   * Reads a record.
+   *
+   * @param key The place of the record.
+   * @returns Its value; undefined if there is none.
+   */
+  read(key: ConsoleRecordKey): Promise<unknown>;
+  /**
+   * Lists records in their order.
+   *
+   * @param kind The kind of the records.
+   * @param from The number that they begin with.
+   * @param before The number that they end before.
+   * @returns The records. Those that cannot be read even as to their keys are left out.
+   */
+  between(
+    kind: ConsoleRecordKind,
+    from: number,
+    before: number,
+  ): AsyncIterableIterator<ConsoleRecord>;
+  /**
+   * Lists the last records of a kind, the last first.
+   *
+   * @param kind The kind of the records.
+   * @param limit The number of records, at most.
+   * @param before The place of the record that they come before; the end by default.
+   * @returns The records.
+   */
+  last(
+    kind: ConsoleRecordKind,
+    limit: number,
+    before?: ConsoleRecordKey,
+  ): AsyncIterableIterator<ConsoleRecord>;
+  /**
+   * Writes a record, unless there is one in its place.
+   *
+   * @param record The record.
+   * @returns False if there is one.
+   */
+  create(record: NewConsoleRecord): Promise<boolean>;
+  /**
+   * Writes records, all or none.
+   *
+   * @param records The records: few, so that they fit a commit.
+   * @returns A promise that resolves once they are stored.
+   */
+  write(records: readonly NewConsoleRecord[]): Promise<void>;
+  /**
+   * Deletes a record.
+   *
+   * @param key The place of the record.
+   * @returns A promise that resolves once that is stored.
+   */
+  delete(key: ConsoleRecordKey): Promise<void>;
+}
+
+/** Makes the console's records of a store. */
+export function consoleRecords({ engine }: StoreCore): ConsoleRecords {
+  return {
+    async read(key) {
+      const [record] = await engine.cells([keyOf(key)]);
+      return record!.value ?? undefined;
+    },
+
+    between(kind, from, before) {
+      return listed(engine, kind, {
+        from: [CONSOLE, kind, from],
+        before: [CONSOLE, kind, before],
+        atOnce: AT_ONCE,
+      });
+    },
+
+    async *last(kind, limit, before) {
+      const options = {
+        before: before && keyOf(before),
+        isReverse: true,
+        atOnce: Math.min(limit, AT_ONCE),
+      };
+      let left = limit;
+      for await (const record of listed(engine, kind, options)) {
+        if (left-- <= 0) return;
+        yield record;
+      }
+    },
+
+    async create(record) {
+      const cells = [{ ...cellOf(record), version: null }];
+      return (await engine.apply({ cells, urgency: "work" })).ok;
+    },
+
+    async write(records) {
+      await engine.apply({ cells: records.map(cellOf), urgency: "work" });
+    },
+
+    async delete(key) {
+      await engine.apply({ cells: [{ key: keyOf(key), after: null }], urgency: "work" });
+    },
+  };
+}
+
+async function* listed(
+  engine: Engine,
+  kind: ConsoleRecordKind,
+  options: Parameters<Engine["list"]>[1],
+): AsyncGenerator<ConsoleRecord> {
+  const begin: CellKey = [CONSOLE, kind];
+  for await (const record of engine.list(begin, options)) {
+    const [number, id] = record.key.slice(-2);
+    if (isUnnamed(record, begin)) continue;
+    yield { kind, number: Number(number), id: String(id), value: record.value };
+  }
+}
+
+function cellOf({ value, forMs, ...place }: NewConsoleRecord): CellChange {
+  return { key: keyOf(place), after: value, forMs };
+}
+
+function keyOf({ kind, number, id }: ConsoleRecordKey): CellKey {
+  return [CONSOLE, kind, number, id];
+}
