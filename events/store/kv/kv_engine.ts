@@ -6,7 +6,6 @@ import { readingOf } from "./_engine_reads.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
-import { togetherIn } from "./_together.ts";
 
 /** The engine of a Deno KV. */
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
@@ -32,12 +31,10 @@ export async function openKvEngine(
 
 /** Makes the engine of the parts of a store. */
 export function kvEngineOf(parts: StoreParts, joins: GroupIntake): KvEngine {
-  const { limits, ...reading } = readingOf(parts);
   return {
-    ...reading,
+    ...readingOf(parts),
     ...readingCells(parts),
     ...applying(parts, joins),
-    limits: { ...limits, together: (events) => togetherIn(parts.keys, events) },
     close: () => Promise.resolve(),
   };
 }
