@@ -36,8 +36,8 @@ export class ConsoleData {
   readonly #counter: StateCounter;
   readonly #activity: ActivityCounter;
 
-  /** Opens it for the store with a namespace. The log is for what cannot be reported to a reader. */
-  constructor(store: EventStore, namespace: string, log: LogSink) {
+  /** Opens it for a store. The log is for what cannot be reported to a reader. */
+  constructor(store: EventStore, log: LogSink) {
     const records = store.consoleRecords;
     this.#store = store;
     this.#counter = new StateCounter(store, log);

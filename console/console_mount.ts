@@ -50,10 +50,10 @@ export function consoleMount(
       const [viewerToken, operatorToken, environment] = readVariables(variables);
       if (viewerToken === undefined && operatorToken === undefined) return undefined;
       return {
-        open({ name, store, namespace, log, trustedProxyHops, ...parts }) {
+        open({ name, store, log, trustedProxyHops, ...parts }) {
           const { platforms, fetch, onDeploy } = parts;
           const variable = (name: string) => variables.get(name);
-          const board = { name, store, namespace, log, trustedProxyHops, path, hidePayloads };
+          const board = { name, store, log, trustedProxyHops, path, hidePayloads };
           const isForTrying = environment === DEVELOPMENT && !onDeploy;
           return openConsole({ ...board, viewerToken, operatorToken, environment }, {
             onDeploy,

@@ -25,12 +25,6 @@ export interface ConsoleOptions {
   /** Event store. */
   readonly store: EventStore;
   /**
-   * Namespace of the store, as `openEventStore` was given it.
-   *
-   * @default {"events"}
-   */
-  readonly namespace?: string | undefined;
-  /**
    * Token that viewers log in with: at least 32 characters. They look, and may not act.
    *
    * @default {undefined} No viewers.
@@ -83,7 +77,7 @@ export const MOUNT_CHECKS = { path: checkPath, hidePayloads: checkBoolean };
 const CHECKS = {
   name: checkText,
   store: partWith("oldestDueAt", "what openEventStore() resolves with"),
-  ...{ namespace: undefined, viewerToken: undefined, operatorToken: undefined },
+  ...{ viewerToken: undefined, operatorToken: undefined },
   ...{ environment: undefined, ...MOUNT_CHECKS },
   ...{ trustedProxyHops: proxyHops, log: checkFunction },
 };
@@ -144,14 +138,14 @@ export async function openConsole(
     readonly onDeploy?: boolean | undefined;
   } = {},
 ): Promise<OpenedMount> {
-  const { name, store, namespace = "events", viewerToken, operatorToken, environment } = options;
+  const { name, store, viewerToken, operatorToken, environment } = options;
   const { path = "/console", trustedProxyHops = 0, log = consoleSink } = options;
   const [{ consoleApp }, { ConsoleData }, sending] = await Promise.all([
     import("./_console_app.ts"),
     import("./_console_data.ts"),
     examples && import("./_send_page.ts"),
   ]);
-  const data = new ConsoleData(store, namespace, log);
+  const data = new ConsoleData(store, log);
   const app = consoleApp({
     ...{ name, path, environment, trustedProxyHops, data, log, viewerToken, operatorToken },
     front: trustedProxyHops > 0 ? "proxy" : onDeploy ? "deploy" : "nothing",

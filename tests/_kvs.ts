@@ -1,6 +1,6 @@
 import { withFolder } from "./_folder.ts";
 import { testWith } from "./_permissions.ts";
-import { testDenokv } from "./events/store/_denokv.ts";
+import { testDenokv } from "./events/store/kv/_denokv.ts";
 
 /** Registers a test once for each kind of KV: in memory, in a file, and on a server. */
 export function testKv(

@@ -5,7 +5,7 @@ import { forgeDelivery, sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { APP_NEEDS, type Line, runToEnd, spawnApp } from "./_app.ts";
 import { answerTo } from "./_deliver.ts";
 import { connect, FORGED } from "./_raw.ts";

@@ -4,7 +4,7 @@ import { FORGE_SECRET } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, ANSWERED_WITHIN_MS, assertUnavailable, deliver } from "./_deliver.ts";
 import { type Proxy, startProxy } from "./_proxy.ts";

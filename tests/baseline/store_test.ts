@@ -2,7 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { forgeDelivery } from "../_deliveries.ts";
 import { statusOf } from "../apps/_raw.ts";
-import { denokvPath, startDenokv } from "../events/store/_denokv.ts";
+import { denokvPath, startDenokv } from "../events/store/kv/_denokv.ts";
 import { inFile, task, testRow } from "./_rows.ts";
 import { pause } from "../../dev/harness/until.ts";
 

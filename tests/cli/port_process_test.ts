@@ -3,7 +3,7 @@ import { until } from "../../dev/harness/until.ts";
 import { exportEvents, importEvents, listNamespaces, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { claimAll, delivery } from "../events/store/_events.ts";
 import { contentOf } from "../events/store/_moving.ts";
 import { memoryStore } from "../events/store/_stores.ts";

@@ -3,7 +3,7 @@ import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { until } from "../../dev/harness/until.ts";
 import { type AppProcess, startProcess } from "../processes/_process.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { runHere } from "./_cli.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;

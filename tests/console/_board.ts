@@ -50,7 +50,7 @@ export async function openBoard(
   const logs: LogRecord[] = [];
   const log = (record: LogRecord) => void logs.push(record);
   const store = await openEventStore(kv, { namespace: "bot", log });
-  const data = timeless(new ConsoleData(store, "bot", log));
+  const data = timeless(new ConsoleData(store, log));
   const routes = consoleApp({
     ...{ name: "bot", path, environment: undefined, hidesPayloads: false },
     ...{ trustedProxyHops: 0, data: fake as ConsoleData ?? data, sending: undefined, log },

@@ -68,7 +68,7 @@ export async function openData(given?: Deno.Kv): Promise<DataUnderTest> {
   const logged: LogRecord[] = [];
   const log = (record: LogRecord) => void logged.push(record);
   const store = await openEventStore(kv, { namespace: NAMESPACE, log });
-  const data = timeless(new ConsoleData(store, NAMESPACE, log));
+  const data = timeless(new ConsoleData(store, log));
   return {
     ...{ data, store, kv, logged },
     async [Symbol.asyncDispose]() {

@@ -526,7 +526,7 @@ Deno.test("the question before an act on many counts exactly, and tells how far 
   await using sut = await openData();
   await buryAll(sut.store, ["a"]);
   await copyDead(sut, 10_500);
-  const data = new ConsoleData(sut.store, NAMESPACE, () => {});
+  const data = new ConsoleData(sut.store, () => {});
   const counts = [await countFor(data, "replay", { state: "dead" })];
   while (counts.at(-1)!.isMore) {
     counts.push(await countFor(data, "replay", { state: "dead" }, true));
@@ -552,7 +552,7 @@ Deno.test("a count that nobody looks at any more ends", async () => {
     lists++;
     return Object.defineProperty(list(options), "cursor", { get: () => "0:x", set: () => {} });
   }) as typeof list;
-  const data = new ConsoleData(sut.store, NAMESPACE, () => {});
+  const data = new ConsoleData(sut.store, () => {});
   const first = countFor(data, "replay", { state: "dead" });
   await time.tickAsync(100);
   assertEquals((await first).isMore, true);

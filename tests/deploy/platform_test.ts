@@ -4,7 +4,7 @@ import { environmentOf } from "../../dev/harness/environment.ts";
 import { follow, type RunningApp } from "../../dev/harness/follow_app.ts";
 import { APP_NEEDS } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 
 /** Time after SIGINT at which Deno Deploy kills. */
 const KILL_MS = 5_000;

@@ -3,7 +3,7 @@ import { ON_DENO_2_5 } from "../_deno_version.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { testDenokv } from "../events/store/_denokv.ts";
+import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { until } from "../../dev/harness/until.ts";
 import { type AppProcess, startProcess } from "./_process.ts";
 

@@ -12,7 +12,7 @@ import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
 import { testTwoDenos } from "../_other_deno.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { ACCESS_TOKEN, denokvPath, startDenokv } from "../events/store/_denokv.ts";
+import { ACCESS_TOKEN, denokvPath, startDenokv } from "../events/store/kv/_denokv.ts";
 import { untilSettled } from "./_kills.ts";
 import type { Work } from "./_two_denos.ts";
 

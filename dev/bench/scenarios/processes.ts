@@ -1,4 +1,4 @@
-import { denokvPath, startDenokv } from "../../../tests/events/store/_denokv.ts";
+import { denokvPath, startDenokv } from "../../../tests/events/store/kv/_denokv.ts";
 import { type AppProcess, startApp } from "../app_process.ts";
 import { MEDIAN_BODY } from "../delivery.ts";
 import { runLoad } from "../load/load.ts";

@@ -19,7 +19,7 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
-import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
+import type { Group as GroupPart, GroupMember } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";

@@ -1,5 +1,6 @@
 import type { EventStore, EventStoreOptions } from "../../../events/mod.ts";
-import { ACCESS_TOKEN } from "./_denokv.ts";
+import type { Place } from "./engines/_engine.ts";
+import { ACCESS_TOKEN } from "./kv/_denokv.ts";
 import { type Call, decode, encode, type Reply } from "./_calls.ts";
 
 /** Another process, in which a store can be opened. */
@@ -7,14 +8,15 @@ export interface Peer extends AsyncDisposable {
   call(method: Call["method"], args: unknown[]): Promise<unknown>;
 }
 
-/** A store of which each second call is executed by another process on the same KV. */
+/** A store of which each second call is executed by another process in the same place. */
 export async function inTwoProcesses(
   own: EventStore,
   peer: Peer,
-  url: string,
+  engine: string,
+  { address }: Place,
   options: EventStoreOptions,
 ): Promise<{ store: EventStore } & AsyncDisposable> {
-  await peer.call("open", [url, options]);
+  await peer.call("open", [engine, address, options]);
   let calls = 0;
   const store = new Proxy(own, {
     get(target, name) {

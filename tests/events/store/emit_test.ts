@@ -12,7 +12,7 @@ import { NoTurnError } from "../../../events/store/event_store.ts";
 import { childIdOf, emissionOf, Emissions } from "../../../events/store/emission.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { holdCommits, letGo } from "./_commits.ts";
+import { holdCommits, letGo } from "./kv/_commits.ts";
 import { claimAll, claimOne, delivery, drain, idsOf, keysOf, later } from "./_events.ts";
 import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { repairTimes } from "./_tidying.ts";

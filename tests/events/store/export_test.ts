@@ -3,7 +3,7 @@ import { changedKv } from "../../../dev/harness/faulty_kv.ts";
 import { type EventStore, exportEvents, openEventStore } from "../../../events/mod.ts";
 import { withFolder } from "../../_folder.ts";
 import { buryAll, claimAll, delivery, drain, recordKey } from "./_events.ts";
-import { testDenokv } from "./_denokv.ts";
+import { testDenokv } from "./kv/_denokv.ts";
 import { contentOf, importLines, linesOf, storeAll } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { repairGroups } from "./_tidying.ts";

@@ -2,7 +2,7 @@ import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { type EventStore, openEventStore } from "../../../events/mod.ts";
 import { NoTurnError } from "../../../events/store/event_store.ts";
-import { holdCommits, letGo, limitChecks } from "./_commits.ts";
+import { holdCommits, letGo, limitChecks } from "./kv/_commits.ts";
 import { delivery, drain, keysOf } from "./_events.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { openEventStore, startWorker } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, keysOf } from "./_events.ts";
-import { withExpiringKv } from "./_expiring_kv.ts";
+import { withExpiringKv } from "./kv/_expiring_kv.ts";
 
 const DAY_MS = 86_400_000;
 const retentionMs = 7 * DAY_MS;

@@ -9,7 +9,7 @@ import {
 } from "../../../events/mod.ts";
 import { lineOf } from "../../../events/store/event_lines.ts";
 import { buryAll, claimAll, claimOne, delivery, keysOf } from "./_events.ts";
-import { withExpiringKv } from "./_expiring_kv.ts";
+import { withExpiringKv } from "./kv/_expiring_kv.ts";
 import { importLines, linesOf } from "./_moving.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { repairTimes } from "./_tidying.ts";

@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { freePort } from "../../../dev/harness/free_port.ts";
-import { withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { until } from "../../../dev/harness/until.ts";
-import { openEventStore } from "../../../events/mod.ts";
-import { buryAll, delivery } from "./_events.ts";
+import { freePort } from "../../../../dev/harness/free_port.ts";
+import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import { until } from "../../../../dev/harness/until.ts";
+import { openEventStore } from "../../../../events/mod.ts";
+import { buryAll, delivery } from "../_events.ts";
 import { testDenokv } from "./_denokv.ts";
 
 /** The longest wait for a commit to be made. */

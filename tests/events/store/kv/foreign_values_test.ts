@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, exportEvents } from "../../../events/mod.ts";
-import { UndecodableError } from "../../../events/store/kv/_layout.ts";
-import { list } from "../../../events/store/kv/_reads.ts";
-import { listNamespaces } from "../../../events/store/kv/namespaces.ts";
-import { withFolder } from "../../_folder.ts";
-import { testWith } from "../../_permissions.ts";
-import { openSqlite } from "../../_sqlite.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "./_events.ts";
-import { type LoggedStore, loggedStore } from "./_stores.ts";
-import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "./_tidying.ts";
-import { setValue } from "./_values.ts";
+import { type EventStore, exportEvents } from "../../../../events/mod.ts";
+import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { list } from "../../../../events/store/kv/_reads.ts";
+import { listNamespaces } from "../../../../events/store/kv/namespaces.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith } from "../../../_permissions.ts";
+import { openSqlite } from "../../../_sqlite.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "../_events.ts";
+import { type LoggedStore, loggedStore } from "../_stores.ts";
+import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "../_tidying.ts";
+import { setValue } from "../_values.ts";
 
 /**
  * Values below the namespace of a store that Deno itself cannot read: what another program has written with a newer

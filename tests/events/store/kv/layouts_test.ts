@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
-import { claimAll, idsOf, keysOf } from "./_events.ts";
+import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { claimAll, idsOf, keysOf } from "../_events.ts";
 import { STORED } from "./_stored.ts";
-import { repairGroups, repairTimes } from "./_tidying.ts";
+import { repairGroups, repairTimes } from "../_tidying.ts";
 
 const encoder = new TextEncoder();
 

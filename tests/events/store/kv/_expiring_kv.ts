@@ -1,5 +1,5 @@
-import { withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { later } from "./_events.ts";
+import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import { later } from "../_events.ts";
 
 /** A KV that forgets by a clock that a test turns: a real one takes its time, up to a minute. */
 export interface ExpiringKv {

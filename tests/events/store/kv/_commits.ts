@@ -1,6 +1,6 @@
 /** Ways to hold the commits of a KV, and to limit what they take. */
-import { withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { later } from "./_events.ts";
+import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import { later } from "../_events.ts";
 
 /** Has the commits of a KV wait until they are let go. */
 export function holdCommits(kv: Deno.Kv): { readonly kv: Deno.Kv; readonly held: (() => void)[] } {

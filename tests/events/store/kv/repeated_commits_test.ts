@@ -3,17 +3,17 @@
  * it is refused. Each tells what was made as made, also if others have changed it in the meantime.
  */
 import { assert, assertEquals } from "@std/assert";
-import { repeating } from "../../../dev/harness/faulty_kv.ts";
+import { repeating } from "../../../../dev/harness/faulty_kv.ts";
 import {
   type EventStore,
   exportEvents,
   importEvents,
   openEventStore,
-} from "../../../events/mod.ts";
-import { encodeValue } from "../../../events/store/value_codec.ts";
-import { testKv } from "../../_kvs.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "./_events.ts";
-import { deleteUploads, repairGroups, trimPayloads } from "./_tidying.ts";
+} from "../../../../events/mod.ts";
+import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { testKv } from "../../../_kvs.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "../_events.ts";
+import { deleteUploads, repairGroups, trimPayloads } from "../_tidying.ts";
 
 const options = {
   notifier: "watch",

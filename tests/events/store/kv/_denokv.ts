@@ -1,6 +1,6 @@
-import { freePort, listens } from "../../../dev/harness/free_port.ts";
-import { until } from "../../../dev/harness/until.ts";
-import { findProgram, isGranted, type Need, testWith } from "../../_permissions.ts";
+import { freePort, listens } from "../../../../dev/harness/free_port.ts";
+import { until } from "../../../../dev/harness/until.ts";
+import { findProgram, isGranted, type Need, testWith } from "../../../_permissions.ts";
 
 /**
  * The access token of the servers under test, which is in `DENO_KV_ACCESS_TOKEN`. No test sets another

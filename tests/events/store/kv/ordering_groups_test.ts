@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { EventStore, Lease } from "../../../events/mod.ts";
-import { UndecodableError } from "../../../events/store/kv/_layout.ts";
-import { testKv } from "../../_kvs.ts";
+import type { EventStore, Lease } from "../../../../events/mod.ts";
+import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { testKv } from "../../../_kvs.ts";
 import {
   assertNothingWaits,
   claimAll,
@@ -12,10 +12,10 @@ import {
   idsOf,
   keysOf,
   recordKey,
-} from "./_events.ts";
-import { loggedStore, withLoggedStore } from "./_stores.ts";
-import { repairGroups } from "./_tidying.ts";
-import { changeValue, damage, setNewer, setValue } from "./_values.ts";
+} from "../_events.ts";
+import { loggedStore, withLoggedStore } from "../_stores.ts";
+import { repairGroups } from "../_tidying.ts";
+import { changeValue, damage, setNewer, setValue } from "../_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
 

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { changedKv } from "../../../dev/harness/faulty_kv.ts";
-import { type EventStore, openEventStore } from "../../../events/mod.ts";
-import { findLeftNamespaces, listNamespaces } from "../../../events/store/kv/namespaces.ts";
-import { testKv } from "../../_kvs.ts";
-import { claimOne, delivery } from "./_events.ts";
+import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
+import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { findLeftNamespaces, listNamespaces } from "../../../../events/store/kv/namespaces.ts";
+import { testKv } from "../../../_kvs.ts";
+import { claimOne, delivery } from "../_events.ts";
 
 /** Brings a store's one event into a state. */
 const INTO: Record<string, (store: EventStore) => Promise<unknown>> = {
