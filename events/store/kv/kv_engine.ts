@@ -6,6 +6,7 @@ import { readingOf } from "./_engine_reads.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
+import { togetherIn } from "./_together.ts";
 
 /** The engine of a Deno KV. */
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
@@ -36,7 +37,7 @@ export function kvEngineOf(parts: StoreParts, joins: GroupIntake): KvEngine {
     ...reading,
     ...readingCells(parts),
     ...applying(parts, joins),
-    limits: { ...limits, together: () => 1 },
+    limits: { ...limits, together: (events) => togetherIn(parts.keys, events) },
     close: () => Promise.resolve(),
   };
 }

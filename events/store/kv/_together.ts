@@ -1,0 +1,81 @@
+import { Buffer } from "node:buffer";
+import { MAX_KEY_BYTES } from "../emission.ts";
+import type { EventRecord } from "../event_record.ts";
+import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
+import type { StoreKeys } from "./_layout.ts";
+
+/**
+ * The number of bytes that their records and the reports of their deaths take, at most: the commit in which they
+ * die holds 819,200, with the first one's record and report of 64 KiB each.
+ */
+const MAX_DYING_BYTES = 480_000;
+
+/** Bytes of the record of an event that reports a death, beside the first event's id, and of the rest of a report. */
+const REPORT_BYTES = 1_400;
+
+/** Number of places with the id of the first event: a member's record, its report, and that one's record. */
+const FIRST_IDS = 3;
+
+/** Bytes of an id of a report. It is in three keys. */
+const REPORT_ID_BYTES = 96;
+
+/** A time, as long as any. */
+const NOW = 1e12;
+
+/**
+ * Counts the events of a group that one commit can settle.
+ *
+ * @param keys The keys of the store.
+ * @param events The first event of the group, and those behind it.
+ * @returns The number of the first ones of them: at least the first event itself.
+ */
+export function togetherIn(keys: StoreKeys, events: readonly EventRecord[]): number {
+  const [first, ...behind] = events;
+  if (!first) return 0;
+  let count = 1;
+  let dyingBytes = 0;
+  let keyBytes = keyBytesOf(keys, first);
+  for (const record of behind) {
+    dyingBytes += dyingBytesOf(record, first);
+    keyBytes += keyBytesOf(keys, record);
+    if (!isPlain(record) || dyingBytes > MAX_DYING_BYTES || keyBytes > MAX_KEY_BYTES) break;
+    count++;
+  }
+  return count;
+}
+
+/** Checks that settling an event takes neither a look at its id nor more than the parts of its payload. */
+function isPlain({ idKept, payload }: EventRecord): boolean {
+  return idKept === true && payload !== null && payload.chunks > 0;
+}
+
+/** Calculates the bytes that an event takes at most that dies with the first one of its batch, and is reported. */
+function dyingBytesOf({ progress: _, ...record }: EventRecord, first: EventRecord): number {
+  // Its report has the same facts, and the same error. Its progress is counted when it dies.
+  return 2 * (jsonBytes(record) + BRIEF_BYTES) + FIRST_IDS * jsonBytes(first.id) + REPORT_BYTES;
+}
+
+/** Calculates the bytes of the keys that settling an event takes at most, as done or dead. */
+function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRecord): number {
+  const own = [keys.event({ id, receivedAt }), keys.id(id)];
+  if (group) own.push(keys.position(group.key, NOW));
+  const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
+  const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
+  // Of the payload each part is deleted, or its entry written if it is kept.
+  const chunks = payload ? payload.chunks * bytesOfKey(keys.chunk(payload.id, 0)) : 0;
+  const doneBytes = chunks + bytesOfKey(keys.kept(NOW, id));
+  const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
+  return bytesOf(own) + Math.max(doneBytes, deadBytes);
+}
+
+function bytesOf(keys: readonly Deno.KvKey[]): number {
+  return keys.reduce((sum, key) => sum + bytesOfKey(key), 0);
+}
+
+/** Calculates the bytes of a key: each of its parts has a mark before and behind it. */
+function bytesOfKey(key: Deno.KvKey): number {
+  return key.reduce<number>(
+    (sum, part) => sum + (typeof part === "string" ? Buffer.byteLength(part) + 2 : 10),
+    0,
+  );
+}
