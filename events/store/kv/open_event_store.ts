@@ -14,16 +14,21 @@ import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
-import { readOperations } from "../_operations.ts";
-import { forgetProcess, noteProcess } from "../_processes.ts";
+import { restoring } from "../_import.ts";
+import { KeptPayloads } from "../_kept_payloads.ts";
+import { eventOperations } from "../_operations.ts";
+import { portableEntries, restoreEntry } from "../_portable_entries.ts";
+import { forgetProcess, listProcesses, noteProcess } from "../_processes.ts";
 import { scheduleNotes } from "../_schedule_notes.ts";
-import { readState } from "../_states.ts";
+import { Sources } from "../_sources.ts";
+import { listStates, readState } from "../_states.ts";
+import { answers, wake } from "../_waits.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
+import { wakeOf } from "../waits.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
-import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
@@ -77,6 +82,7 @@ function storeOf(
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const { accept, replay } = new Acceptance(parts, core, joins);
   const claims = new Claims(core);
+  const kept = new KeptPayloads(core);
   return {
     kv: reader,
     notifier: notifier.kind,
@@ -84,8 +90,14 @@ function storeOf(
     retentionMs,
     inspect: storeInspector(parts),
     ...leaseOperations(parts, core),
-    ...readOperations(core),
-    ...storeOperations(parts, core, joins, replay),
+    ...eventOperations(core, kept, replay),
+    answers: (options) => answers(core, options),
+    wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    states: (options) => listStates(core, options),
+    processes: () => listProcesses(core),
+    restore: restoring(core, kept, new Sources(core)),
+    portableEntries: () => portableEntries(core),
+    restoreEntry: (entry) => restoreEntry(core, entry),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
