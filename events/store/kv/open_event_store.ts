@@ -56,7 +56,7 @@ import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
-): Promise<EventStore> {
+): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
@@ -74,13 +74,13 @@ function storeOf(
   parts: StoreParts,
   joins: GroupIntake,
   core: StoreCore<Deno.AtomicOperation>,
-): EventStore {
+): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts, core, joins);
   const claims = new Claims(parts, joins, schedule);
   return {
-    kv: reader,
+    db: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
