@@ -10,6 +10,7 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
@@ -19,7 +20,6 @@ import { scheduleNotes } from "../_schedule_notes.ts";
 import { readState } from "../_states.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { Claims } from "./_claims.ts";
 import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
@@ -27,7 +27,6 @@ import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { Schedule } from "./_schedule.ts";
 import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -76,22 +75,21 @@ function storeOf(
   core: StoreCore<Deno.AtomicOperation>,
 ): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
-  const schedule = new Schedule(parts);
   const { accept, replay } = new Acceptance(parts, core, joins);
-  const claims = new Claims(parts, joins, schedule);
+  const claims = new Claims(core);
   return {
     db: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     inspect: storeInspector(parts),
-    ...leaseOperations(parts),
+    ...leaseOperations(parts, core),
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
     emit: emitting(parts),
     claim: (options) => claims.claim(options),
-    oldestDueAt: () => schedule.first(core.engine.now()),
+    oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
     noteProcess: (note) => noteProcess(core, note),
     forgetProcess: (id) => forgetProcess(core, id),
