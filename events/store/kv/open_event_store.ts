@@ -10,17 +10,19 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { Acceptance } from "../_acceptance.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import type { StoreCore } from "../_core.ts";
+import { Emitter } from "../_emit.ts";
+import { KeptPayloads } from "../_kept_payloads.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
+import { Sources } from "../_sources.ts";
 import { readState } from "../_states.ts";
 import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { scheduleNotes } from "../schedule_notes.ts";
-import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
-import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
@@ -65,7 +67,8 @@ export async function openEventStore(
   const { local, listeners, log } = parts;
   const joins = new GroupIntake(parts);
   const engine = kvEngineOf(parts, joins);
-  const core = { engine, local, listeners, retentionMs, keepPayloads, log };
+  const limits = keepPayloads && { ...keepPayloads };
+  const core = { engine, local, listeners, retentionMs, keepPayloads: limits, log };
   return storeOf(parts, joins, core);
 }
 
@@ -77,7 +80,10 @@ function storeOf(
 ): EventStore {
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const schedule = new Schedule(parts);
-  const { accept, replay } = new Acceptance(parts, core, joins);
+  const kept = new KeptPayloads(core);
+  const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
+  const { emit } = new Emitter(core, sources);
   const claims = new Claims(parts, joins, schedule);
   return {
     kv: reader,
@@ -89,7 +95,7 @@ function storeOf(
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
-    emit: emitting(parts),
+    emit,
     claim: (options) => claims.claim(options),
     oldestDueAt: () => schedule.first(core.engine.now()),
     state: (key, options) => readState(core, key, options),
@@ -97,7 +103,7 @@ function storeOf(
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tidy: (what) => tidy(core, parts, what),
+    tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
     async listen(listener) {
@@ -115,7 +121,7 @@ function storeOf(
 
 async function tidy(
   { engine }: StoreCore<Deno.AtomicOperation>,
-  { kept }: StoreParts,
+  kept: KeptPayloads,
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
