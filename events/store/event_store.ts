@@ -108,7 +108,7 @@ export interface NoteOptions {
    */
   readonly emits?: readonly Emission[] | undefined;
   /**
-   * Names that the same commit wakes, at most three: each takes one of its checks. Their values are JSON.
+   * Names that the same commit wakes, at most three. Their values are JSON.
    *
    * @default {undefined} None.
    */

@@ -32,12 +32,10 @@ export async function openKvEngine(
 
 /** Makes the engine of the parts of a store. */
 export function kvEngineOf(parts: StoreParts, joins: GroupIntake): KvEngine {
-  const { limits, ...reading } = readingOf(parts);
   return {
-    ...reading,
+    ...readingOf(parts),
     ...readingCells(parts),
     ...applying(parts, joins),
-    limits: { ...limits, together: (events) => togetherIn(parts.keys, events) },
     close: () => Promise.resolve(),
   };
 }

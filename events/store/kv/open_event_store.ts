@@ -11,6 +11,7 @@ import {
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import { Acceptance } from "../_acceptance.ts";
+import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import type { StoreCore } from "../_core.ts";
 import { Emitter } from "../_emit.ts";
@@ -22,14 +23,12 @@ import { readState } from "../_states.ts";
 import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { scheduleNotes } from "../schedule_notes.ts";
-import { Claims } from "./_claims.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { Schedule } from "./_schedule.ts";
 import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -79,25 +78,24 @@ function storeOf(
   core: StoreCore<Deno.AtomicOperation>,
 ): EventStore {
   const { reader, notifier, retentionMs, local, listeners } = parts;
-  const schedule = new Schedule(parts);
   const kept = new KeptPayloads(core);
   const sources = new Sources(core);
   const { accept, replay } = new Acceptance(core, kept, sources);
   const { emit } = new Emitter(core, sources);
-  const claims = new Claims(parts, joins, schedule);
+  const claims = new Claims(core);
   return {
     kv: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     inspect: storeInspector(parts),
-    ...leaseOperations(parts),
+    ...leaseOperations(parts, core),
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
     emit,
     claim: (options) => claims.claim(options),
-    oldestDueAt: () => schedule.first(core.engine.now()),
+    oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
     noteProcess: (note) => noteProcess(core, note),
     forgetProcess: (id) => forgetProcess(core, id),
