@@ -1,10 +1,11 @@
 import { foundAgain } from "../claims.ts";
+import type { Stored } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isEventRef, isTime } from "../record_shape.ts";
 import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
-import { applyChange } from "./_apply.ts";
-import { type Known, knownOf, MARK, readRecord, refOf } from "./_layout.ts";
+import { changeEvent } from "./_event_write.ts";
+import { eventIn, MARK, readEvents, refOf } from "./_layout.ts";
 import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
@@ -21,9 +22,6 @@ import { Write } from "./_write.ts";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
-
-/** An event that nothing may lead to, as it was read. */
-type Suspect = Required<Pick<Known, "record">> & Known;
 
 /**
  * The check of a store. It reads all records, and for each open or dead event the entry that leads to it: on the
@@ -86,11 +84,11 @@ export class StoreCheck {
 
   async #checkEvents(page: readonly ListedEntry[]): Promise<StoreFinding[]> {
     const findings: StoreFinding[] = [];
-    const open: Suspect[] = [];
+    const open: Stored[] = [];
     for (const entry of page) {
-      const known = knownOf(entry);
-      if (!isSuspect(known)) findings.push({ is: "unreadable", kind: "event", ...nameOf(entry) });
-      else if (known.record.state !== "done") open.push(known);
+      const event = eventIn(entry, refOf(entry.key));
+      if (!event?.record) findings.push({ is: "unreadable", kind: "event", ...nameOf(entry) });
+      else if (event.record.state !== "done") open.push(event);
     }
     findings.push(...await this.#nameAgain(open));
     const suspects = await this.#unnamed(open);
@@ -105,17 +103,15 @@ export class StoreCheck {
   }
 
   /** Writes the entries of ids again that are kept as long as their events, and are missing. */
-  async #nameAgain(events: readonly Suspect[]): Promise<StoreFinding[]> {
+  async #nameAgain(events: readonly Stored[]): Promise<StoreFinding[]> {
     const { kv, keys, commits } = this.#parts;
     const kept = events.filter(({ record }) => record.idKept);
     const entries = await readAll(kv, kept.map(({ record }) => keys.id(record.id)));
     const missing = kept.filter((_, i) => entries[i]!.versionstamp === null);
-    const written = await Promise.all(missing.map(async ({ record, versionstamp }) => {
-      const [event, id] = [keys.event(record), keys.id(record.id)];
-      const write = new Write().check({ key: event, versionstamp }).check({
-        key: id,
-        versionstamp: null,
-      });
+    const written = await Promise.all(missing.map(async ({ record, version }) => {
+      const id = keys.id(record.id);
+      const write = new Write().check({ key: keys.event(record), versionstamp: version })
+        .check({ key: id, versionstamp: null });
       return await commits.commit(write.set(id, encodeValue(record.receivedAt))) !== null;
     }));
     const isWritten = (_: unknown, i: number) => written[i]!;
@@ -123,7 +119,7 @@ export class StoreCheck {
   }
 
   /** Finds the events whose own entries do not lead to them. */
-  async #unnamed(events: readonly Suspect[]): Promise<Suspect[]> {
+  async #unnamed(events: readonly Stored[]): Promise<Stored[]> {
     const entries = await readAll(this.#parts.kv, events.map(({ record }) => this.#leadTo(record)));
     return events.filter(({ record }, i) => !isNamed(record, entries[i]!));
   }
@@ -151,24 +147,18 @@ export class StoreCheck {
   }
 
   /** Puts an event back, unless it has changed since. */
-  async #putBack({ record: seen, versionstamp: version }: Suspect): Promise<boolean> {
-    const { kv, keys, commits, local } = this.#parts;
-    const key = keys.event(seen);
-    const { record, versionstamp, body } = await readRecord(kv, key);
-    if (!record || versionstamp === null || versionstamp !== version) return false;
-    if (record.state === "dead") {
-      const write = new Write().check({ key, versionstamp }).set(keys.dead(record), MARK);
-      return await commits.commit(write) !== null;
+  async #putBack({ record: seen, version }: Stored): Promise<boolean> {
+    const { keys, commits, local } = this.#parts;
+    const [event] = await readEvents(this.#parts, [seen]);
+    if (!event?.record || event.version !== version) return false;
+    if (seen.state === "dead") {
+      const write = new Write().check({ key: keys.event(seen), versionstamp: version });
+      return await commits.commit(write.set(keys.dead(seen), MARK)) !== null;
     }
-    const after = foundAgain(record, Date.now());
-    const isBack = await applyChange(this.#parts, { record, version, body }, after) !== null;
+    const isBack = await changeEvent(this.#parts, event, foundAgain);
     if (isBack) local.listener?.wake();
     return isBack;
   }
-}
-
-function isSuspect(known: Known): known is Suspect {
-  return known.record !== undefined;
 }
 
 /** Checks whether an entry leads to an event. */

@@ -1,5 +1,5 @@
 import type { DuePage, Engine } from "../engine.ts";
-import { isUnreadable, readEvents } from "./_layout.ts";
+import { readEvents } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import {
@@ -8,7 +8,6 @@ import {
   isAtEntry,
   isShared,
   payloadReaderOf,
-  readDue,
   readerOf,
   type Schedule,
   setOwn,
@@ -58,11 +57,11 @@ async function readNamed(
 async function takeApart(parts: StoreParts, entry: DueEntry): Promise<void> {
   const { keys, commits } = parts;
   const events = dueOf(entry);
-  const known = await readDue(parts, events);
+  const found = await readEvents(parts, events, readerOf(events));
   const write = new Write().check(entry).delete(entry.key);
   for (const [i, ref] of events.entries()) {
-    const isLeft = isAtEntry(entry, known[i]!) || isUnreadable(known[i]!);
-    if (isLeft) setOwn(write, keys, entry, ref);
+    const event = found[i];
+    if (event && (!event.record || isAtEntry(entry, event))) setOwn(write, keys, entry, ref);
   }
   await commits.commit(write);
 }

@@ -13,7 +13,7 @@ import type { StoreParts } from "./_parts.ts";
 import { chunksOf, deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
-import type { LateRecord, Write } from "./_write.ts";
+import { type LateRecord, Write } from "./_write.ts";
 
 /** What becomes of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
@@ -375,6 +375,26 @@ export class EventWrite implements LateRecord {
     if (!payload || this.#body) return;
     if (this.#parts.uploads.take(this.#write, payload)) this.#uploaded = payload;
   }
+}
+
+/**
+ * Changes an event outside of a change of the engine, as its upkeep does. It leaves no group, even if its record after
+ * has none: it is not in one.
+ *
+ * @param parts The store.
+ * @param before The event as it was read.
+ * @param after Makes its record.
+ * @returns False if another change was faster.
+ */
+export async function changeEvent(
+  parts: StoreParts,
+  before: Stored,
+  after: (record: EventRecord, now: number) => EventRecord,
+): Promise<boolean> {
+  const put: Put = { before, after: ({ now }) => after(before.record, now) };
+  const write = new Write();
+  await new EventWrite(parts, { urgency: "work" }, put, write).start({ now: Date.now() }, null);
+  return await parts.commits.commit(write) !== null;
 }
 
 /** Finds the time for which a done event is still remembered, in milliseconds. */

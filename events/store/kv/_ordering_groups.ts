@@ -19,7 +19,7 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
-import type { Group as GroupPart, GroupMember } from "../engine.ts";
+import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
 import { movedUp } from "../claims.ts";
@@ -94,16 +94,6 @@ export interface Group {
   readonly heldUntil: number;
   readonly joinedAt: number | undefined;
   readonly versionstamp: string | null;
-}
-
-/** The part of a group that is read. */
-interface PartOptions {
-  /** The first position. */
-  readonly from: number;
-  /** The number of positions, at most. */
-  readonly limit: number;
-  /** Set if no event is read. */
-  readonly onlyPositions?: boolean | undefined;
 }
 
 /** An event that joins a group. */
@@ -236,7 +226,7 @@ export async function behindFirst(
 export async function readPart(
   parts: StoreParts,
   key: string,
-  { from, limit, onlyPositions = false }: PartOptions,
+  { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
 ): Promise<GroupPart> {
   const { next, size, joinedAt } = await readGroup(parts, key);
   if (limit <= 0) return { next, size, joinedAt, members: [] };

@@ -1,9 +1,10 @@
 import { plannedDelay, rescheduled } from "../claims.ts";
-import { applyChange, leaseOf } from "./_apply.ts";
+import type { Stored, Unreadable } from "../engine.ts";
 import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
+import { changeEvent } from "./_event_write.ts";
+import { readEvents } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import type { Known } from "./_layout.ts";
-import { deferEntry, type Due, dueOf, isAtEntry, readDue, type Schedule } from "./_schedule.ts";
+import { deferEntry, type Due, dueOf, isAtEntry, readerOf, type Schedule } from "./_schedule.ts";
 import { Write } from "./_write.ts";
 
 /** The number of events that are read and changed together. */
@@ -74,19 +75,22 @@ async function repairAll(
   parts: StoreParts,
   events: readonly Due[],
 ): Promise<PromiseSettledResult<boolean>[]> {
-  const known = await readDue(parts, events);
-  return await Promise.allSettled(known.map((each, i) => repair(parts, events[i]!, each)));
+  const found = await readEvents(parts, events, readerOf(events));
+  return await Promise.allSettled(found.map((each, i) => repair(parts, events[i]!, each)));
 }
 
 function isRepaired(result: PromiseSettledResult<boolean>): boolean {
   return result.status === "fulfilled" && result.value;
 }
 
-async function repair(parts: StoreParts, due: Due, known: Known): Promise<boolean> {
-  const { record } = known;
-  if (!record || !isAtEntry(due.entry, known)) return await bringForward(parts, due);
-  if (!isMisplaced(record.dueAt!, plannedDelay(record))) return false;
-  return await applyChange(parts, leaseOf(known), rescheduled(record, Date.now())) !== null;
+async function repair(
+  parts: StoreParts,
+  due: Due,
+  event: Stored | Unreadable | undefined,
+): Promise<boolean> {
+  if (!event?.record || !isAtEntry(due.entry, event)) return await bringForward(parts, due);
+  if (!isMisplaced(event.record.dueAt!, plannedDelay(event.record))) return false;
+  return await changeEvent(parts, event, rescheduled);
 }
 
 /** Moves an entry to the time in the record of its event: that was rescheduled. */

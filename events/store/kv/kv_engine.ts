@@ -6,7 +6,6 @@ import { readingOf } from "./_engine_reads.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
-import { togetherIn } from "./_together.ts";
 
 /** The engine of a Deno KV. */
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;

@@ -13,16 +13,16 @@ import {
 import { Acceptance } from "../_acceptance.ts";
 import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
+import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
 import { Emitter } from "../_emit.ts";
 import { KeptPayloads } from "../_kept_payloads.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
+import { scheduleNotes } from "../_schedule_notes.ts";
 import { Sources } from "../_sources.ts";
 import { readState } from "../_states.ts";
-import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
-import { scheduleNotes } from "../schedule_notes.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { Scan } from "../../../../events/store/engine.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { readPart } from "../../../../events/store/kv/_ordering_groups.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { WallClock } from "../../../_wall_clock.ts";
@@ -25,7 +24,7 @@ const LEASE_MS = 20_000;
 /** Opens a store in memory, and the reading side of an engine on the same KV. */
 async function open() {
   const sut = await memoryStore({ log: () => {} });
-  return { ...sut, ...reading(sut.kv) };
+  return { ...sut, ...await reading(sut.kv) };
 }
 
 /** Has deliveries leased in the commit that stores them. */
@@ -136,7 +135,9 @@ Deno.test("a shared entry is taken apart once by processes that find it together
   await lease(sut.store, ["d1", "d2"]);
   clock.advance(LEASE_MS + 100);
   const options = { until: Date.now(), limit: 9 };
-  const pages = await Promise.all([1, 2].map(() => reading(sut.kv).engine.due(options)));
+  const pages = await Promise.all(
+    [1, 2].map(async () => (await reading(sut.kv)).engine.due(options)),
+  );
   for (const { events, bodies } of pages) {
     assertEquals(events.map(({ id }) => id), ["d1", "d2"]);
     await bodies;
@@ -177,7 +178,7 @@ Deno.test("only the positions of a group are read if no more is asked for", asyn
   await using sut = await open();
   for (const id of ["a", "b", "c"]) await sut.store.accept(delivery(id, "{}", "key"));
   const counts = countReads(sut.kv);
-  const { members } = await readPart(sut.parts, "key", { from: 0, limit: 2, onlyPositions: true });
+  const { members } = await sut.engine.group("key", { from: 0, limit: 2, onlyPositions: true });
   assertEquals(members, [0, 1].map((position) => ({ position, event: undefined })));
   assertEquals(counts.records, 0);
 });
@@ -314,7 +315,7 @@ Deno.test("engines on the same events have the same place", async () => {
   await using sut = await open();
   await using other = await memoryStore();
   const { place } = sut.engine;
-  assert(reading(sut.kv).engine.place === place);
-  assert(reading(sut.kv, "others").engine.place !== place);
-  assert(reading(other.kv).engine.place !== place);
+  assert((await reading(sut.kv)).engine.place === place);
+  assert((await reading(sut.kv, "others")).engine.place !== place);
+  assert((await reading(other.kv)).engine.place !== place);
 });
