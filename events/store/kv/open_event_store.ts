@@ -10,17 +10,19 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { Acceptance } from "../_acceptance.ts";
 import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
+import { Emitter } from "../_emit.ts";
+import { KeptPayloads } from "../_kept_payloads.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
 import { scheduleNotes } from "../_schedule_notes.ts";
+import { Sources } from "../_sources.ts";
 import { readState } from "../_states.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
-import { Acceptance } from "./_acceptance.ts";
-import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
@@ -64,7 +66,8 @@ export async function openEventStore(
   const { local, listeners, log } = parts;
   const joins = new GroupIntake(parts);
   const engine = kvEngineOf(parts, joins);
-  const core = { engine, local, listeners, retentionMs, keepPayloads, log };
+  const limits = keepPayloads && { ...keepPayloads };
+  const core = { engine, local, listeners, retentionMs, keepPayloads: limits, log };
   return storeOf(parts, joins, core);
 }
 
@@ -75,7 +78,10 @@ function storeOf(
   core: StoreCore<Deno.AtomicOperation>,
 ): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
-  const { accept, replay } = new Acceptance(parts, core, joins);
+  const kept = new KeptPayloads(core);
+  const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
+  const { emit } = new Emitter(core, sources);
   const claims = new Claims(core);
   return {
     db: reader,
@@ -87,7 +93,7 @@ function storeOf(
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
-    emit: emitting(parts),
+    emit,
     claim: (options) => claims.claim(options),
     oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
@@ -95,7 +101,7 @@ function storeOf(
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tidy: (what) => tidy(core, parts, what),
+    tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
     async listen(listener) {
@@ -113,7 +119,7 @@ function storeOf(
 
 async function tidy(
   { engine }: StoreCore<Deno.AtomicOperation>,
-  { kept }: StoreParts,
+  kept: KeptPayloads,
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
