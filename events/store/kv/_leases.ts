@@ -23,7 +23,7 @@ const OLD_MS = 1_000;
 
 /** The operations of a worker on an event that it has leased. */
 type LeaseOperations = Pick<
-  EventStore,
+  EventStore<Deno.AtomicOperation>,
   | "load"
   | "members"
   | "renew"

@@ -10,10 +10,12 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { Acceptance } from "../_acceptance.ts";
 import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
+import { Emitter } from "../_emit.ts";
 import { restoring } from "../_import.ts";
 import { KeptPayloads } from "../_kept_payloads.ts";
 import { eventOperations } from "../_operations.ts";
@@ -25,8 +27,6 @@ import { listStates, readState } from "../_states.ts";
 import { answers, wake } from "../_waits.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { wakeOf } from "../waits.ts";
-import { Acceptance } from "./_acceptance.ts";
-import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { openParts } from "./_open_parts.ts";
@@ -60,7 +60,7 @@ import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
-): Promise<EventStore> {
+): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
@@ -69,22 +69,24 @@ export async function openEventStore(
   const { local, listeners, log } = parts;
   const joins = new GroupIntake(parts);
   const engine = kvEngineOf(parts, joins);
-  const core = { engine, local, listeners, retentionMs, keepPayloads, log };
-  return storeOf(parts, joins, core);
+  const limits = keepPayloads && { ...keepPayloads };
+  const core = { engine, local, listeners, retentionMs, keepPayloads: limits, log };
+  return storeOf(parts, core);
 }
 
 /** Makes the store; its users get their own view of the KV. */
 function storeOf(
   parts: StoreParts,
-  joins: GroupIntake,
   core: StoreCore<Deno.AtomicOperation>,
-): EventStore {
+): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
-  const { accept, replay } = new Acceptance(parts, core, joins);
-  const claims = new Claims(core);
   const kept = new KeptPayloads(core);
+  const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
+  const { emit } = new Emitter(core, sources);
+  const claims = new Claims(core);
   return {
-    kv: reader,
+    db: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
@@ -95,11 +97,11 @@ function storeOf(
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
     states: (options) => listStates(core, options),
     processes: () => listProcesses(core),
-    restore: restoring(core, kept, new Sources(core)),
+    restore: restoring(core, kept, sources),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,
-    emit: emitting(parts),
+    emit,
     claim: (options) => claims.claim(options),
     oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
@@ -107,7 +109,7 @@ function storeOf(
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tidy: (what) => tidy(core, parts, what),
+    tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
     async listen(listener) {
@@ -125,7 +127,7 @@ function storeOf(
 
 async function tidy(
   { engine }: StoreCore<Deno.AtomicOperation>,
-  { kept }: StoreParts,
+  kept: KeptPayloads,
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
