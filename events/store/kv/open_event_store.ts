@@ -17,6 +17,7 @@ import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
 import { Emitter } from "../_emit.ts";
 import { restoring } from "../_import.ts";
+import { storeInspector } from "../_inspector.ts";
 import { KeptPayloads } from "../_kept_payloads.ts";
 import { eventOperations } from "../_operations.ts";
 import { portableEntries, restoreEntry } from "../_portable_entries.ts";
@@ -32,7 +33,6 @@ import { leaseOperations } from "./_leases.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 
@@ -90,7 +90,7 @@ function storeOf(
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
-    inspect: storeInspector(parts),
+    inspect: storeInspector(core, kept),
     ...leaseOperations(parts, core),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
