@@ -17,6 +17,7 @@ import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
 import { Emitter } from "../_emit.ts";
 import { KeptPayloads } from "../_kept_payloads.ts";
+import { leaseOperations } from "../_leases.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
 import { scheduleNotes } from "../_schedule_notes.ts";
@@ -24,7 +25,6 @@ import { Sources } from "../_sources.ts";
 import { readState } from "../_states.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
 import { GroupIntake } from "./_group_intake.ts";
-import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -81,7 +81,7 @@ function storeOf(
   const kept = new KeptPayloads(core);
   const sources = new Sources(core);
   const { accept, replay } = new Acceptance(core, kept, sources);
-  const { emit } = new Emitter(core, sources);
+  const emitter = new Emitter(core, sources);
   const claims = new Claims(core);
   return {
     kv: reader,
@@ -89,11 +89,11 @@ function storeOf(
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     inspect: storeInspector(parts),
-    ...leaseOperations(parts, core),
+    ...leaseOperations(core, kept, emitter),
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
-    emit,
+    emit: emitter.emit,
     claim: (options) => claims.claim(options),
     oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
