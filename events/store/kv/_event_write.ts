@@ -278,7 +278,7 @@ export class EventWrite implements LateRecord {
     if (!this.#body || after.group !== null || !fitsRecord(payload) || !isFresh(after)) {
       return false;
     }
-    if (isLeasedAt(after, now)) return !this.#parts.kept.isOn;
+    if (isLeasedAt(after, now)) return !this.#parts.keepsPayloads;
     const isWork = this.#change.urgency === "work";
     return isWork && this.#before === undefined && after.state === "queued";
   }

@@ -259,7 +259,9 @@ testStore("an emitted event can be cancelled, replayed and purged", async ({ kv,
   assert(await store.bury(lease, "no"));
   assertEquals((await store.purge({})).changed, 2);
   assertEquals(
-    (await keysOf(kv)).filter(([, kind]) => !["indexed", "notifier"].includes(String(kind))),
+    (await keysOf(kv)).filter(([, kind]) =>
+      !["indexed", "notifier", "source"].includes(String(kind))
+    ),
     [],
   );
 });

@@ -234,8 +234,9 @@ async function keepsNothing(
     await kv.delete(key);
   }
   for await (const state of store.states()) await state.delete();
-  // The store's own: that the index of dead events is complete, the key of emitted ids, and the sum of what is kept.
-  const own = ["indexed", "emit", "keptBytes", "keptCounted"];
+  // The store's own: that the index of dead events is complete, the key of emitted ids, the names of sources, and the
+  // sum of what is kept.
+  const own = ["indexed", "emit", "source", "keptBytes", "keptCounted"];
   assertEquals((await keysOf(kv)).filter((key) => !own.includes(String(key[1]))), []);
 }
 
