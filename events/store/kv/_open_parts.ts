@@ -9,7 +9,7 @@ import { storeKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { Uploads } from "./_payload.ts";
 import { SharedEntries } from "./_write.ts";
-import { DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { DEFAULT_RETENTION_MS } from "../keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
 
 /**

@@ -34,7 +34,7 @@ import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
 import { kvEngineOf } from "./kv_engine.ts";
-import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "../keep_payloads.ts";
 
 /**
  * Opens the event store in a KV.
