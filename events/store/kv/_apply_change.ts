@@ -261,7 +261,7 @@ class Attempt {
       ...{ key, base: this.#write, bytes: event.bytes, since: performance.now() },
       add: (write, group, isFirst) => {
         event.join(write, { now: Date.now(), group, isFirst });
-        return { record: event.record };
+        return event.record;
       },
     });
     return version === null ? await this.#refusal(this.#write) : this.#applied(version);

@@ -211,14 +211,3 @@ export function eventOf(entry: ListedEntry): Stored | Unreadable {
 export function refOf(key: Deno.KvKey): EventRef {
   return { id: String(key.at(-1)), receivedAt: Number(key.at(-2)) };
 }
-
-/** Adds an id's entry to a commit: for as long as the event is open, or for a limited time. */
-export function setId(
-  commit: Mutations,
-  keys: StoreKeys,
-  retentionMs: number,
-  { id, receivedAt, idKept }: EventRecord,
-): void {
-  const options = idKept ? {} : { expireIn: retentionMs + MARGIN_MS };
-  commit.set(keys.id(id), encodeValue(receivedAt), options);
-}
