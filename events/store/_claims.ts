@@ -46,6 +46,9 @@ const MAX_WAIT_MS = 4_500;
 /** The time after which a claim ends whose events have joined groups: those that are leased wait for it. */
 const MAX_JOIN_MS = 200;
 
+/** Reads the first position of a group. */
+const FIRST_POSITION = { from: 0, limit: 1, onlyPositions: true } as const;
+
 type ClaimOptions = Parameters<EventStore["claim"]>[0];
 
 /** A claim under way. */
@@ -312,10 +315,10 @@ export class Claims {
     const { engine } = this.#core;
     const { members: [at] } = await engine.group(key, { from: position, limit: 1 });
     if (at?.position !== position || !at.event) return true;
-    // A position that cannot be read holds its group.
-    if (!at.event.record) return false;
-    if (at.event.record.id !== id) return true;
-    const { members: [first] } = await engine.group(key, { from: 0, limit: 1 });
+    const other = at.event.record ?? at.event;
+    // A position that cannot be read has no id, and holds its group.
+    if (other.id !== id) return other.id !== "";
+    const { members: [first] } = await engine.group(key, FIRST_POSITION);
     return first?.position === position;
   }
 

@@ -16,20 +16,23 @@ import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
 import { Emitter } from "../_emit.ts";
+import { restoring } from "../_import.ts";
+import { storeInspector } from "../_inspector.ts";
 import { KeptPayloads } from "../_kept_payloads.ts";
 import { leaseOperations } from "../_leases.ts";
-import { readOperations } from "../_operations.ts";
-import { forgetProcess, noteProcess } from "../_processes.ts";
+import { eventOperations } from "../_operations.ts";
+import { portableEntries, restoreEntry } from "../_portable_entries.ts";
+import { forgetProcess, listProcesses, noteProcess } from "../_processes.ts";
 import { scheduleNotes } from "../_schedule_notes.ts";
 import { Sources } from "../_sources.ts";
-import { readState } from "../_states.ts";
+import { listStates, readState } from "../_states.ts";
+import { answers, wake } from "../_waits.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
+import { wakeOf } from "../waits.ts";
 import { GroupIntake } from "./_group_intake.ts";
-import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 
@@ -57,7 +60,7 @@ import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
-): Promise<EventStore> {
+): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
@@ -68,15 +71,14 @@ export async function openEventStore(
   const engine = kvEngineOf(parts, joins);
   const limits = keepPayloads && { ...keepPayloads };
   const core = { engine, local, listeners, retentionMs, keepPayloads: limits, log };
-  return storeOf(parts, joins, core);
+  return storeOf(parts, core);
 }
 
 /** Makes the store; its users get their own view of the KV. */
 function storeOf(
   parts: StoreParts,
-  joins: GroupIntake,
   core: StoreCore<Deno.AtomicOperation>,
-): EventStore {
+): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
   const kept = new KeptPayloads(core);
   const sources = new Sources(core);
@@ -84,14 +86,20 @@ function storeOf(
   const emitter = new Emitter(core, sources);
   const claims = new Claims(core);
   return {
-    kv: reader,
+    db: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
-    inspect: storeInspector(parts),
+    inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),
-    ...readOperations(core),
-    ...storeOperations(parts, core, joins, replay),
+    ...eventOperations(core, kept, replay),
+    answers: (options) => answers(core, options),
+    wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    states: (options) => listStates(core, options),
+    processes: () => listProcesses(core),
+    restore: restoring(core, kept, sources),
+    portableEntries: () => portableEntries(core),
+    restoreEntry: (entry) => restoreEntry(core, entry),
     accept,
     emit: emitter.emit,
     claim: (options) => claims.claim(options),

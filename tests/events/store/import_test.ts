@@ -121,7 +121,7 @@ Deno.test("the id of an imported event is kept until it is settled, and forgotte
     await pass(30 * DAY_MS);
     assertEquals((await store.accept(delivery("d1"))).duplicate, true);
     await store.complete(await claimOne(store));
-    await store.restore(event({ id: "d2", receivedAt: Date.now() }));
+    await store.restore(event({ id: "d2", receivedAt: Date.now() - 1 }));
     await store.complete(await claimOne(store));
     await pass(8 * DAY_MS);
     assertEquals(await keysOf(kv), []);
@@ -237,13 +237,13 @@ Deno.test("restore() refuses what is no event, and says why", async () => {
   assertEquals(await keysOf(sut.kv), []);
 });
 
-Deno.test("restore() refuses what is too large for a KV", async () => {
+Deno.test("restore() refuses what is too large for a store", async () => {
   await using sut = await memoryStore();
   const { store } = sut;
   const long = "x".repeat(70_000);
   const group = { group: { key: "a", position: 0 }, orderingKey: "a" };
   for (const changes of [{ type: long }, { intake: long, ...group }]) {
-    const message = "Cannot restore the event: it is too large for the KV: ";
+    const message = "Cannot restore the event: it is too large for the store: ";
     await assertRejects(() => store.restore(event(changes)), RangeError, message);
   }
   const body = new Uint8Array(store.maxPayloadBytes + 1);
