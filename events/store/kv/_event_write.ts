@@ -1,6 +1,7 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
+import { chunksOf } from "../payload.ts";
 import {
   DAY_MS,
   MARGIN_MS,
@@ -10,7 +11,7 @@ import {
   UndecodableError,
 } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { chunksOf, deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
+import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write } from "./_write.ts";
@@ -278,7 +279,7 @@ export class EventWrite implements LateRecord {
     if (!this.#body || after.group !== null || !fitsRecord(payload) || !isFresh(after)) {
       return false;
     }
-    if (isLeasedAt(after, now)) return !this.#parts.kept.isOn;
+    if (isLeasedAt(after, now)) return !this.#parts.keepsPayloads;
     const isWork = this.#change.urgency === "work";
     return isWork && this.#before === undefined && after.state === "queued";
   }

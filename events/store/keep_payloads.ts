@@ -1,5 +1,5 @@
-import { checkInteger, checkKeys, checkObject, numberFrom } from "../../../core/check_options.ts";
-import type { EventStoreOptions } from "../event_store.ts";
+import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/check_options.ts";
+import type { EventStoreOptions } from "./event_store.ts";
 
 /** Limits of the payloads of done events that are kept. */
 export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
