@@ -182,10 +182,8 @@ export class EventWrite implements LateRecord {
     }
     const after = this.#put.after!(at);
     if (must === "absent" && !isIntake) {
-      // Those that have their turn notice by that an id is taken.
-      if (after.receivedAt === at.now) this.#write.set(keys.emitting, MARK);
       // An event from another store may be here already, although its id is forgotten.
-      else this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
+      this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
     }
     this.#takeUpload(after.payload ?? this.#put.keeps);
     if (joins) return;
