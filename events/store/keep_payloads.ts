@@ -1,8 +1,5 @@
 import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/check_options.ts";
-import type { EventStoreOptions } from "./event_store.ts";
-
-/** Limits of the payloads of done events that are kept. */
-export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
+import type { KeepPayloads } from "./event_store.ts";
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;

@@ -1,4 +1,11 @@
-import { checkBoolean, checkOptions, type OptionCheck } from "../../core/check_options.ts";
+import {
+  checkBoolean,
+  checkFunction,
+  checkOptions,
+  MAX_KEPT_MS,
+  numberFrom,
+  type OptionCheck,
+} from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { checkStore, readLastCheck } from "./_check.ts";
@@ -19,97 +26,97 @@ import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
 import type { Engine } from "./engine.ts";
 import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
-import { DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { wakeOf } from "./waits.ts";
 
-/** The options of a store over any engine. They are checked where the engine is opened. */
-type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
+/** Options of {@linkcode createEventStore}: those of a store that are not its engine's. */
+export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
 
-/** What a store does whichever way its engine wakes workers. */
-type StoreOfEngine<TTx, TReader> = Omit<EventStore<TTx, TReader>, "notifier">;
+const DOING = "open the event store";
+
+/** Checks of {@linkcode StoreOptions}. */
+export const STORE_OPTIONS: Record<keyof StoreOptions, OptionCheck | undefined> = {
+  retentionMs: numberFrom(1, MAX_KEPT_MS),
+  // With the retention.
+  keepPayloads: undefined,
+  log: checkFunction,
+};
 
 /**
- * Makes the event store of an engine.
+ * Creates the store of events that lie in an engine.
  *
- * @typeParam TTx What a handler's effects get.
+ * @typeParam TTx What the engine gives a handler's effects.
  * @typeParam TReader What handlers read with.
- * @param engine The engine. The store does not close it.
- * @param options The retention, the limits of the payloads that are kept, and the log.
+ * @param engine The engine.
+ * @param options The retention, the payloads that are kept, and the log.
  * @returns The store.
+ * @throws {TypeError} If an option is something else.
+ * @throws {RangeError} If the retention, or a limit of the payloads that are kept, is out of range.
  */
 export function createEventStore<TTx, TReader>(
   engine: Engine<TTx, TReader>,
   options: StoreOptions = {},
-): StoreOfEngine<TTx, TReader> {
+): EventStore<TTx, TReader> {
+  checkOptions(DOING, options, STORE_OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads, log = consoleSink } = options;
+  if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
   const core: StoreCore<TTx> = {
     engine,
     local: {},
-    listeners: listenersAt(engine.place),
+    listeners: listenersOn(engine.place),
     retentionMs,
     keepPayloads: keepPayloads && { ...keepPayloads },
     log,
   };
+  // The store hands effects on to the engine, and never calls them.
+  return { ...storeOf(core as StoreCore), db: engine.reader } as EventStore<TTx, TReader>;
+}
+
+function storeOf(core: StoreCore): EventStore {
+  const { engine, retentionMs, local, listeners } = core;
   const kept = new KeptPayloads(core);
   const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
   const emitter = new Emitter(core, sources);
   const claims = new Claims(core);
-  const { accept, replay } = new Acceptance(core, kept, sources);
   return {
     db: engine.reader,
+    notifier: engine.notifier,
     maxPayloadBytes: engine.limits.payloadBytes,
     retentionMs,
     inspect: storeInspector(core, kept),
-    scheduleNotes: scheduleNotes(core),
-    consoleRecords: consoleRecords(core),
-    accept,
-    emit: emitter.emit,
-    claim: (options) => claims.claim(options),
-    oldestDueAt: () => claims.oldestDueAt(),
     ...leaseOperations(core, kept, emitter),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
-    state: (key, options) => readState(core, key, options),
     states: (options) => listStates(core, options),
-    noteProcess: (note) => noteProcess(core, note),
-    forgetProcess: (id) => forgetProcess(core, id),
     processes: () => listProcesses(core),
     restore: restoring(core, kept, sources),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
+    accept,
+    emit: emitter.emit,
+    claim: (options) => claims.claim(options),
+    oldestDueAt: () => claims.oldestDueAt(),
+    state: (key, options) => readState(core, key, options),
+    noteProcess: (note) => noteProcess(core, note),
+    forgetProcess: (id) => forgetProcess(core, id),
+    scheduleNotes: scheduleNotes(core),
+    consoleRecords: consoleRecords(core),
     tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
-    listen: (listener) => listen(core, listener),
+    async listen(listener) {
+      if (local.listener) listeners.delete(local.listener);
+      local.listener = listener;
+      listeners.add(listener);
+      try {
+        await engine.listen(() => listener.wake());
+      } finally {
+        listeners.delete(listener);
+      }
+    },
   };
-}
-
-/** The workers of this process by the place of their events. A place that is not used any more takes them along. */
-const listeners = new WeakMap<object, Set<StoreListener>>();
-
-/**
- * Finds the workers of this process that work on the same events, through whichever store: a handler may open another
- * store on them, and an event that it cancels there is aborted at once.
- */
-function listenersAt(place: object): Set<StoreListener> {
-  const found = listeners.get(place) ?? new Set();
-  listeners.set(place, found);
-  return found;
-}
-
-async function listen(
-  { engine, local, listeners }: StoreCore,
-  listener: StoreListener,
-): Promise<void> {
-  if (local.listener) listeners.delete(local.listener);
-  local.listener = listener;
-  listeners.add(listener);
-  try {
-    await engine.listen(() => listener.wake());
-  } finally {
-    listeners.delete(listener);
-  }
 }
 
 async function tidy(
@@ -128,3 +135,19 @@ const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
   uploadsOlderThanMs: undefined,
   payloads: checkBoolean,
 };
+
+/** The workers of this process by the place of their events. A place that is not used any more takes them along. */
+const listeners = new WeakMap<object, Set<StoreListener>>();
+
+/**
+ * Finds the workers of this process that work on the same events, through whichever store: a handler may open
+ * another store on the same database, and an event that it cancels there is aborted at once.
+ *
+ * @param place The place of the events.
+ * @returns The workers. The same set for all stores of the place.
+ */
+function listenersOn(place: object): Set<StoreListener> {
+  const found = listeners.get(place) ?? new Set();
+  listeners.set(place, found);
+  return found;
+}

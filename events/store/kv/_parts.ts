@@ -24,7 +24,7 @@ export interface StoreParts {
   readonly locks: KeyedLock;
   /** The payloads that were uploaded, and are not named by an event yet. */
   readonly uploads: Uploads;
-  /** Set if the payloads of done events are kept. */
+  /** Set if payloads are kept when their events are done. */
   readonly keepsPayloads: boolean;
   /** See {@linkcode EventStoreOptions.retentionMs}. */
   readonly retentionMs: number;

@@ -1,20 +1,14 @@
 import {
   checkFilled,
-  checkFunction,
   checkOptions,
   checkPart,
   checkWellFormed,
-  MAX_KEPT_MS,
-  numberFrom,
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import type { EventStore, EventStoreOptions } from "../event_store.ts";
-import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "../keep_payloads.ts";
-import { createEventStore } from "../open_store.ts";
-import { GroupIntake } from "./_group_intake.ts";
-import { openParts } from "./_open_parts.ts";
-import { kvEngineOf } from "./kv_engine.ts";
+import { createEventStore, STORE_OPTIONS } from "../open_store.ts";
+import { openKvEngine } from "./kv_engine.ts";
 
 /**
  * Opens the event store in a KV.
@@ -42,12 +36,9 @@ export async function openEventStore(
   options: EventStoreOptions = {},
 ): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
-  const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
-  if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
-  const parts = await openParts(kv, options);
-  const engine = kvEngineOf(parts, new GroupIntake(parts));
-  return { ...createEventStore(engine, options), notifier: parts.notifier.kind };
+  const { namespace: _namespace, notifier: _notifier, ...own } = options;
+  return createEventStore(await openKvEngine(kv, options), own);
 }
 
 const DOING = "open the event store";
@@ -55,10 +46,7 @@ const DOING = "open the event store";
 const OPTIONS: Record<keyof EventStoreOptions, OptionCheck | undefined> = {
   namespace: checkNamespace,
   notifier: oneOf("auto", "enqueue", "watch"),
-  retentionMs: numberFrom(1, MAX_KEPT_MS),
-  // With the retention.
-  keepPayloads: undefined,
-  log: checkFunction,
+  ...STORE_OPTIONS,
 };
 
 function checkNamespace(doing: string, name: string, value: unknown): void {
