@@ -34,7 +34,7 @@ export interface Joining {
    * @param write The write.
    * @param position Its position in the group.
    * @param isFirst Set if no other event is in the group.
-   * @returns The record in the group.
+   * @returns Its record in the group.
    */
   add(write: Write, position: GroupPosition, isFirst: boolean): EventRecord;
 }

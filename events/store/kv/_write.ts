@@ -66,8 +66,6 @@ export class Write implements Mutations {
   isIntake = false;
   /** Set if workers should be woken. */
   notifies = false;
-  /** Set if it stores emitted events that are due. */
-  emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LateRecord | undefined;
   /** The records of events, before the change, that leave their shared schedule entries. */
