@@ -81,3 +81,20 @@ testInspector("emittedBy() finds generated ids of all sources", async (store, in
   assertEquals(await inspector.emittedBy(parent, 2), ids.slice(0, 2));
   assertEquals(await inspector.emittedBy((await store.get(ids[0]!))!, 50), []);
 });
+
+testStoreInOneProcess("records of a console are read in their order", async ({ place }) => {
+  const { consoleRecords: records } = await place.open({ namespace: "bot" });
+  const other = await place.open({ namespace: "other" });
+  for (const number of [3, 1, 2]) {
+    await records.write([{ kind: "minute", number, id: "x", value: { number }, forMs: 60_000 }]);
+  }
+  await records.write([{ kind: "quarter", number: 2, id: "x", value: 0, forMs: 60_000 }]);
+  const numbers = async (list: AsyncIterable<{ readonly number: number }>) =>
+    await Array.fromAsync(list, ({ number }) => number);
+  assertEquals(await numbers(records.between("minute", 1, 3)), [1, 2]);
+  assertEquals(await numbers(records.last("minute", 2)), [3, 2]);
+  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), { number: 2 });
+  await records.delete({ kind: "minute", number: 2, id: "x" });
+  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), undefined);
+  assertEquals(await numbers(other.consoleRecords.last("minute", 9)), []);
+});

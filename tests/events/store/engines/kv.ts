@@ -173,8 +173,8 @@ function effectsIn(kv: Deno.Kv): HandlerEffects {
   };
 }
 
-/** What does not come of events: that the index of dead events is complete, the key of emitted ids, wake-ups. */
-const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier"];
+/** What stays without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
+const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
 
 const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
 

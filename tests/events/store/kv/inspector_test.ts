@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type EventStore, openEventStore, type StoreInspector } from "../../../../events/mod.ts";
-import { testKv } from "../../../_kvs.ts";
+import type { EventStore, StoreInspector } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { memoryStore, testStoreInOneProcess } from "../_stores.ts";
 
@@ -33,26 +32,6 @@ testInspector(
     assertEquals(await open(inspector), "1 0 0");
   },
 );
-
-testKv("records of a console are read in their order", async (kv) => {
-  const { consoleRecords: records } = await openEventStore(kv, {
-    namespace: "bot",
-    notifier: "watch",
-  });
-  const other = await openEventStore(kv, { namespace: "other", notifier: "watch" });
-  for (const number of [3, 1, 2]) {
-    await records.write([{ kind: "minute", number, id: "x", value: { number }, forMs: 60_000 }]);
-  }
-  await records.write([{ kind: "quarter", number: 2, id: "x", value: 0, forMs: 60_000 }]);
-  const numbers = async (list: AsyncIterable<{ readonly number: number }>) =>
-    await Array.fromAsync(list, ({ number }) => number);
-  assertEquals(await numbers(records.between("minute", 1, 3)), [1, 2]);
-  assertEquals(await numbers(records.last("minute", 2)), [3, 2]);
-  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), { number: 2 });
-  await records.delete({ kind: "minute", number: 2, id: "x" });
-  assertEquals(await records.read({ kind: "minute", number: 2, id: "x" }), undefined);
-  assertEquals(await numbers(other.consoleRecords.last("minute", 9)), []);
-});
 
 Deno.test("count() tells the states of events with their own schedule entries without their records", async () => {
   await using sut = await memoryStore();

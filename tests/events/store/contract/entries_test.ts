@@ -1,11 +1,10 @@
 /** Entries that a store has beside its events, on their way to another store. */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { type EventStore, exportEvents, importEvents } from "../../../events/mod.ts";
-import { claimOne, delivery, keysOf, listed } from "./_events.ts";
-import { contentOf, importLines, linesOf } from "./_moving.ts";
-import { memoryStore, type StoreUnderTest, testStore } from "./_stores.ts";
-import { trimPayloads } from "./_tidying.ts";
-import { damage, setValue } from "./_values.ts";
+import { type EventStore, exportEvents, importEvents } from "../../../../events/mod.ts";
+import { claimOne, delivery, listed } from "../_events.ts";
+import { contentOf, importLines, linesOf } from "../_moving.ts";
+import { trimPayloads } from "../_tidying.ts";
+import { type StoreUnderTest, testStore, testStoreOnce } from "./_contract.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -14,7 +13,7 @@ const NOTE = { plan: "0 7 * * * UTC", at: 1_790_000_000_000 };
 const draft = { text: "é\u200b\ud800", big: 2 ** 80, tags: ["a", null], ["__proto__"]: "b" };
 
 /** Gives a store one entry of each kind, and two states. */
-async function storeEntries({ store }: StoreUnderTest): Promise<void> {
+async function storeEntries({ store }: Pick<StoreUnderTest, "store">): Promise<void> {
   await (await store.state("chat:1")).set({ step: 2, text: "a" });
   const other = await store.state("chat:2", { intake: "telegram" });
   await other.set(draft, { expireAfterMs: HOUR_MS });
@@ -30,7 +29,7 @@ async function valueOf(store: EventStore, key: string, intake?: string): Promise
 
 testStore("states, answers and notes of schedules move with the events", async (sut) => {
   await storeEntries(sut);
-  await using other = await memoryStore();
+  await using other = await sut.elsewhere();
   const lines = await linesOf(sut.store);
   assertEquals(lines.length, 4);
   const { states, answers, schedules, failures } = await importLines(other.store, lines);
@@ -47,7 +46,7 @@ testStore(
   "an answer that comes from another store wakes the event that waits here",
   async (sut) => {
     const { store } = sut;
-    await using other = await memoryStore();
+    await using other = await sut.elsewhere();
     await other.store.wake("early", { yes: true });
     const lines = await linesOf(other.store);
     await store.accept(delivery("d1"));
@@ -67,7 +66,7 @@ testStore(
   "entries that come from another store stay once, whatever becomes of them",
   async (sut) => {
     const { store } = sut;
-    await using other = await memoryStore();
+    await using other = await sut.elsewhere();
     await storeEntries(other);
     const lines = await linesOf(other.store);
     await (await store.state("chat:1")).set("mine");
@@ -85,7 +84,7 @@ testStore(
 
 testStore("a state moves with what is left of its time", async (sut) => {
   await storeEntries(sut);
-  await using other = await memoryStore();
+  await using other = await sut.elsewhere();
   const lines = await linesOf(sut.store);
   const [line] = lines.filter((each) => each.includes("telegram"));
   const past = line!.replace(/"expiresAt":\d+/, `"expiresAt":${Date.now() - 1}`);
@@ -107,55 +106,65 @@ for (const filter of [{}, { state: "parked" }] as const) {
   const title = `the answer of a parked event moves with it, by the filter ${
     JSON.stringify(filter)
   }`;
-  testStore(title, async ({ store }) => {
+  testStore(title, async ({ elsewhere, store }) => {
     await store.accept(delivery("d1", "{}", "chat"));
     assert(await store.park(await claimOne(store), { name: "n", timeoutMs: HOUR_MS }));
     await store.wake("n", { big: 2 ** 52 });
-    await using other = await memoryStore();
+    await using other = await elsewhere();
     const { imported } = await importEvents(other.store, exportEvents(store, filter));
     assertEquals(imported, 1);
     const { record } = await claimOne(other.store);
     assertEquals(record.woken?.map(({ value }) => value), ['{"big":4503599627370496}']);
     assertEquals((await store.get("d1"))?.state, "parked");
-    assertEquals(await keysOf(other.kv, "waiter"), []);
+    assertEquals((await other.place.contents()).names, 0);
   });
 }
 
 const keepPayloads = { forMs: HOUR_MS, maxBytes: 10_000_000 };
 
-testStore("the payload of a done event moves, and is replayed there", async ({ kv, store }) => {
-  await using other = await memoryStore({ keepPayloads });
-  const large = JSON.stringify({ text: "é".repeat(900_000) });
-  for (const [id, text] of [["d1", `{"a":1}`], ["d2", large]] as const) {
-    await other.store.accept(delivery(id, text));
-    assert(await other.store.complete(await claimOne(other.store)));
-  }
-  const { imported, failures } = await importLines(store, await linesOf(other.store));
-  assertEquals([imported, failures], [2, []]);
-  const [first, second] = await Promise.all(["d1", "d2"].map((id) => store.get(id)));
-  const [text, rest] = await Promise.all([first, second].map(async (record) => (
-    new TextDecoder().decode(await store.load({ record: record! }))
-  )));
-  assertEquals([text, rest === large], [`{"a":1}`, true]);
-  const sum = (await kv.get<Deno.KvU64>(["events", "keptBytes"])).value;
-  assertEquals(sum?.value, BigInt(7 + new TextEncoder().encode(large).length));
-  assert(await store.replay("d1") && await store.replay("d2"));
-  assertEquals((await listed(store, { state: "queued" })).length, 2);
-  assertEquals(await keysOf(kv, "kept"), []);
-}, { keepPayloads });
+testStore(
+  "the payload of a done event moves, and is replayed there",
+  async ({ elsewhere, place, store }) => {
+    await using other = await elsewhere({ keepPayloads });
+    const large = JSON.stringify({ text: "é".repeat(900_000) });
+    for (const [id, text] of [["d1", `{"a":1}`], ["d2", large]] as const) {
+      await other.store.accept(delivery(id, text));
+      assert(await other.store.complete(await claimOne(other.store)));
+    }
+    const { imported, failures } = await importLines(store, await linesOf(other.store));
+    assertEquals([imported, failures], [2, []]);
+    const [first, second] = await Promise.all(["d1", "d2"].map((id) => store.get(id)));
+    const [text, rest] = await Promise.all([first, second].map(async (record) => (
+      new TextDecoder().decode(await store.load({ record: record! }))
+    )));
+    assertEquals([text, rest === large], [`{"a":1}`, true]);
+    const bytes = 7 + new TextEncoder().encode(large).length;
+    assertEquals((await place.contents()).kept, { payloads: 2, bytes });
+    assert(await store.replay("d1") && await store.replay("d2"));
+    assertEquals((await listed(store, { state: "queued" })).length, 2);
+    assertEquals((await place.contents()).kept, { payloads: 0, bytes: 0 });
+  },
+  { keepPayloads },
+);
 
-testStore("a store that keeps no payloads drops those that were moved", async ({ kv, store }) => {
-  await using other = await memoryStore({ keepPayloads });
-  await other.store.accept(delivery("d1"));
-  assert(await other.store.complete(await claimOne(other.store)));
-  await importLines(store, await linesOf(other.store));
-  assertEquals(await trimPayloads(store), 1);
-  assertEquals([await keysOf(kv, "kept"), await keysOf(kv, "payload")], [[], []]);
-  assertEquals(Object.keys(await contentOf(store)), ["d1"]);
-});
+testStore(
+  "a store that keeps no payloads drops those that were moved",
+  async ({ elsewhere, place, store }) => {
+    await using other = await elsewhere({ keepPayloads });
+    await other.store.accept(delivery("d1"));
+    assert(await other.store.complete(await claimOne(other.store)));
+    await importLines(store, await linesOf(other.store));
+    assertEquals(await trimPayloads(store), 1);
+    const { kept, payloads } = await place.contents();
+    assertEquals([kept.payloads, payloads], [0, 0]);
+    assertEquals(Object.keys(await contentOf(store)), ["d1"]);
+  },
+);
 
 const STATE = { format: "edge-base.state", version: 1, key: "k", value: 1 };
+
 const WAKE = { format: "edge-base.answer", version: 1, name: "n", at: Date.now() };
+
 const PLAN = { format: "edge-base.schedule", version: 1, name: "s", plan: "* * * * *", at: 1 };
 
 const MISSING = "a member is missing, or has the wrong type";
@@ -178,17 +187,20 @@ const REFUSED: readonly [object, string][] = [
 ];
 
 for (const [line, message] of REFUSED) {
-  Deno.test(`an import refuses an entry, and goes on: ${message.slice(0, 60)}, ${JSON.stringify(line).slice(0, 90)}`, async () => {
-    await using sut = await memoryStore();
-    const lines = [line, STATE].map((each) => `${JSON.stringify(each)}\n`);
-    const { states, failures, failed } = await importLines(sut.store, lines);
-    assertEquals([states.imported, failed, failures[0]?.line], [1, 1, 1]);
-    assertStringIncludes(failures[0]!.reason, message);
-  });
+  testStoreOnce(
+    `an import refuses an entry, and goes on: ${message.slice(0, 60)}, ${
+      JSON.stringify(line).slice(0, 90)
+    }`,
+    async (sut) => {
+      const lines = [line, STATE].map((each) => `${JSON.stringify(each)}\n`);
+      const { states, failures, failed } = await importLines(sut.store, lines);
+      assertEquals([states.imported, failed, failures[0]?.line], [1, 1, 1]);
+      assertStringIncludes(failures[0]!.reason, message);
+    },
+  );
 }
 
-Deno.test("an import notes a state that is too large for a KV", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("an import notes a state that is too large for a KV", async (sut) => {
   const line = JSON.stringify({ ...STATE, value: "x".repeat(70_000) });
   const { failures } = await importLines(sut.store, [`${line}\n`, `${JSON.stringify(PLAN)}\n`]);
   assertEquals(failures.map(({ line, reason }) => [line, reason.slice(0, 53)]), [
@@ -196,8 +208,7 @@ Deno.test("an import notes a state that is too large for a KV", async () => {
   ]);
 });
 
-Deno.test("restoreEntry() refuses what is no entry", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("restoreEntry() refuses what is no entry", async (sut) => {
   for (const entry of [undefined, null, 1, {}, { kind: "event" }, { kind: "toString" }]) {
     await assertRejects(
       () => sut.store.restoreEntry(entry as never),
@@ -207,14 +218,17 @@ Deno.test("restoreEntry() refuses what is no entry", async () => {
   }
 });
 
-Deno.test("an export names an entry that it cannot read, and has the others", async () => {
-  await using sut = await memoryStore();
-  await storeEntries(sut);
-  await setValue(sut.kv, ["events", "state", "", "broken"], 1);
-  await damage(sut.kv, ["events", "state", "", "broken"]);
-  await setValue(sut.kv, ["events", "cron", "later"], { v: 9 });
-  const left: string[] = [];
-  const lines = exportEvents(sut.store, {}, { onLeftOut: ({ id }) => left.push(id) });
-  assertEquals((await Array.fromAsync(lines)).length, 4);
-  assertEquals(left, ['the state "broken"', 'the note of the schedule "later"']);
-});
+testStoreOnce(
+  "an export names an entry that it cannot read, and has the others",
+  async (sut) => {
+    await storeEntries(sut);
+    await (await sut.store.state("broken")).set(1);
+    await sut.damages.spoilState("broken");
+    const left: string[] = [];
+    const lines = exportEvents(sut.store, {}, { onLeftOut: ({ id }) => left.push(id) });
+    assertEquals((await Array.fromAsync(lines)).length, 4);
+    assertEquals(left, ['the state "broken"']);
+  },
+  {},
+  "damages",
+);
