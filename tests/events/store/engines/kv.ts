@@ -2,7 +2,6 @@ import { failingOnce } from "../../../../dev/harness/faulty_kv.ts";
 import {
   type CommitEffects,
   type EventRecord,
-  type EventStore,
   type EventStoreOptions,
   openEventStore,
 } from "../../../../events/mod.ts";
@@ -31,7 +30,7 @@ export interface KvPlace extends Place {
 }
 
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */
-type Notifier = EventStore["notifier"];
+export type Notifier = "enqueue" | "watch";
 
 const inMemory = (notifier: Notifier): PlaceKind<KvPlace> => ({
   name: `memory, ${notifier}`,
