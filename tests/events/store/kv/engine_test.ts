@@ -1,18 +1,20 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { accepted, redelivered, replayed } from "../../../../events/store/arrival.ts";
-import { leased } from "../../../../events/store/claims.ts";
+import { joined, leased, movedUp } from "../../../../events/store/claims.ts";
 import {
   type Applied,
   type CellChange,
   type Change,
+  type Due,
   type Put,
   type Stored,
   TooLargeError,
   type Unreadable,
 } from "../../../../events/store/engine.ts";
 import type { EventRecord } from "../../../../events/store/event_record.ts";
-import { buried, completed } from "../../../../events/store/settlement.ts";
+import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { limitChecks } from "./_commits.ts";
 import { delivery } from "../_events.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
@@ -68,6 +70,40 @@ function change(
 ): Promise<Applied> {
   const put = { before, after: after && (({ now }: { now: number }) => after(before.record, now)) };
   return engine.apply(work({ ...rest, puts: [{ ...rest, ...put } as Put] }));
+}
+
+/** Stores events at the end of a group, one after the other. */
+async function joinGroup(opened: Opened, ids: readonly string[], fields?: Partial<EventRecord>) {
+  const events: Stored[] = [];
+  for (const id of ids) events.push(await write(opened, joiningPut(id, fields)));
+  return events;
+}
+
+function joiningPut(id: string, fields?: Partial<EventRecord>): Put {
+  const { record, body } = newEvent(id);
+  return {
+    before: { id, must: "absent" },
+    after: ({ group, isFirst }) => joined({ ...record, ...fields }, "g", group!, isFirst!),
+    body,
+    joins: "g",
+  };
+}
+
+async function membersOf({ engine }: Opened) {
+  const { next, size, members } = await engine.group("g", { from: 0, limit: 100 });
+  const ids = members.map(({ position, event }) => `${position} ${event?.record?.id}`);
+  return { next, size, ids };
+}
+
+/** Makes an engine whose KV takes few checks, and whether it has taken commits meanwhile. */
+async function openRemote(max = 10) {
+  const opened = await openEngine();
+  limitChecks(opened.kv, max);
+  return opened;
+}
+
+function chosenPuts(ids: readonly string[]): Put[] {
+  return ids.map((id) => ({ ...newPut(id), before: { id, must: "skip" } }));
 }
 
 /** Leaves out what is not stored of an event, and its payload. */
@@ -385,4 +421,230 @@ Deno.test("many events are put by one change", async () => {
   const applied = await opened.engine.apply(work({ puts }));
   assertEquals(applied.ok && applied.written.map((event) => event!.record.id), ids);
   assertEquals((await keysIn(opened)).length, 600);
+});
+
+Deno.test("events join the end of a group, of which the first one is due", async () => {
+  using opened = await openEngine();
+  const [first, second] = await joinGroup(opened, ["a", "b"]);
+  assertEquals(await membersOf(opened), { next: 2, size: 2, ids: ["0 a", "1 b"] });
+  assertEquals([first!.record.dueAt === null, second!.record.dueAt], [false, null]);
+  assertEquals((await readDue(opened)).map(({ id }) => id), ["a"]);
+  const [b] = await opened.engine.get(["b"]);
+  assertEquals((await opened.engine.payload(b!.record!.payload!, b!.record!)).byteLength, 10);
+});
+
+Deno.test("events that join at the same time share commits, and one whose id is known is refused", async () => {
+  using opened = await openEngine();
+  await joinGroup(opened, ["a"]);
+  const applied = await Promise.all(
+    ["b", "a", "c"].map((id) => opened.engine.apply({ puts: [joiningPut(id)], urgency: "intake" })),
+  );
+  const versions = applied.map((each) => each.ok ? each.version : each.found?.record?.id);
+  assertEquals(versions, [versions[0], "a", versions[0]]);
+  assertEquals(await membersOf(opened), { next: 3, size: 3, ids: ["0 a", "1 b", "2 c"] });
+});
+
+Deno.test("what stands beside an event that joins is in the same commit, or refuses it", async () => {
+  using opened = await openEngine();
+  const key = ["cron", "x"] as const;
+  const join = () =>
+    opened.engine.apply(
+      work({ puts: [joiningPut("a")], cells: [{ key, version: null, after: 1 }] }),
+    );
+  await setCells(opened, { key, after: 0 });
+  assertEquals(await join(), { ok: false, why: "cell" });
+  assertEquals((await membersOf(opened)).size, 0);
+  await setCells(opened, { key, after: null });
+  assert((await join()).ok);
+  assertEquals((await opened.engine.cells([key]))[0]!.value, 1);
+});
+
+Deno.test("a stored event joins a group, and takes its payload out of its record", async () => {
+  using opened = await openEngine();
+  const { body, record } = newEvent("a");
+  const puts: Put[] = [{ before: { id: "a", must: "free" }, after: () => record, body }];
+  const applied = await opened.engine.apply(work({ puts }));
+  assert(applied.ok);
+  const [before] = applied.written as [Stored];
+  assertEquals(before.record.payload!.chunks, 0);
+  const after: Put["after"] = ({ group, isFirst }) => joined(before.record, "g", group!, isFirst!);
+  const joins = await opened.engine.apply(work({ puts: [{ before, after, joins: "g" }] }));
+  assert(joins.ok);
+  assertEquals((await opened.engine.payload(record.payload!, record)).byteLength, 10);
+});
+
+Deno.test("the next event of a group is due once the first one has left it", async () => {
+  using opened = await openEngine();
+  const [first] = await joinGroup(opened, ["a", "b", "c"]);
+  const settled = await change(opened, first!, completed);
+  assert(settled.ok);
+  assertEquals(settled.head?.record.id, "b");
+  assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
+  assertEquals((await membersOf(opened)).ids, ["1 b", "2 c"]);
+});
+
+Deno.test("the next event of a group is leased by the change that makes it due", async () => {
+  using opened = await openEngine();
+  const [first] = await joinGroup(opened, ["a", "b"]);
+  const head = (record: EventRecord, now: number) => leased(movedUp(record, now), REQUEST, now);
+  const settled = await change(opened, first!, completed, { leave: { head } });
+  assert(settled.ok);
+  assertEquals(settled.head?.record.state, "running");
+  assert((await change(opened, settled.head!, completed)).ok);
+  assertEquals(await membersOf(opened), { next: 0, size: 0, ids: [] });
+  assertEquals((await keysIn(opened)).filter((key) => /^(due|lane|place|payload)/.test(key)), []);
+});
+
+Deno.test("an event that is not the first one leaves its group as well, and one is deleted in its group", async () => {
+  using opened = await openEngine();
+  const [first, second, third] = await joinGroup(opened, ["a", "b", "c"]);
+  assert((await change(opened, second!, (record, now) => buried(record, "no", now))).ok);
+  assert((await change(opened, first!, null)).ok);
+  assertEquals(await membersOf(opened), { next: 3, size: 1, ids: ["2 c"] });
+  assertEquals((await readDue(opened)).map(({ id }) => id), [third!.record.id]);
+});
+
+Deno.test("members of a batch leave their group together with the first event", async () => {
+  using opened = await openEngine();
+  const [first] = await joinGroup(opened, ["a", "b", "c", "d"]);
+  const puts = (
+    id: string,
+  ): Put[] => [{ ...newPut(`report ${id}`), before: { id: `report ${id}`, must: "free" } }];
+  const now = Date.now();
+  const leave = {
+    through: 2,
+    member: (record: EventRecord) => ({
+      after: settledWith(record, completed(first!.record, now)),
+      puts: puts(record.id),
+      cells: [{ key: ["cron", record.id] as const, after: 1 }],
+    }),
+  };
+  const settled = await change(opened, first!, (record) => completed(record, now), { leave });
+  assert(settled.ok);
+  assertEquals([settled.head?.record.id, settled.written.length], ["d", 1]);
+  const states = (await opened.engine.get(["a", "b", "c", "d", "report b", "report c"]))
+    .map((event) => event!.record!.state);
+  assertEquals(states, ["done", "done", "done", "queued", "queued", "queued"]);
+  assertEquals(await membersOf(opened), { next: 4, size: 1, ids: ["3 d"] });
+  assertEquals((await keysIn(opened)).filter((key) => /^payload/.test(key)).length, 1);
+});
+
+Deno.test("members that do not fit one commit leave their group in commits ahead", async () => {
+  using opened = await openEngine();
+  const ids = Array.from({ length: 40 }, (_, i) => `a${i}`);
+  const [first] = await joinGroup(opened, ids);
+  const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
+  const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
+  const leave = { through: 39, member };
+  const settled = await change(opened, first!, () => dead, { leave });
+  assert(settled.ok);
+  assertEquals(await membersOf(opened), { next: 0, size: 0, ids: [] });
+  const events = await opened.engine.get(ids);
+  assert(events.every((event) => event?.record?.state === "dead"));
+  const versions = [...new Set(events.map((event) => event!.version))];
+  assertEquals([versions.length > 1, events.at(-1)!.version], [true, events[0]!.version]);
+});
+
+Deno.test("nothing leaves a group ahead if the first event has another version", async () => {
+  using opened = await openEngine();
+  const ids = Array.from({ length: 40 }, (_, i) => `a${i}`);
+  const [first] = await joinGroup(opened, ids);
+  await change(opened, first!, (record) => ({ ...record, requestId: "other" }));
+  const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
+  const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
+  const refused = await change(opened, first!, () => dead, { leave: { through: 39, member } });
+  assertEquals(refused.ok || [refused.why, refused.found?.record?.requestId], ["event", "other"]);
+  assertEquals((await membersOf(opened)).size, 40);
+});
+
+Deno.test("a change leaves out new events whose ids are known", async () => {
+  using opened = await openEngine();
+  const stored = await write(opened, newPut("b"));
+  const puts = chosenPuts(["a", "b", "c", "a"]);
+  const applied = await opened.engine.apply(work({ puts }));
+  assertEquals(applied.ok && applied.written.map((each) => each?.record.id), [
+    "a",
+    undefined,
+    "c",
+    undefined,
+  ]);
+  assertEquals((await opened.engine.get(["b"]))[0]!.version, stored.version);
+});
+
+Deno.test("ids that the caller chose are taken in turn if a KV does not check all of them", async () => {
+  using opened = await openRemote();
+  const before = await write(opened, newPut("parent"));
+  const ids = Array.from({ length: 30 }, (_, i) => `a${i}`);
+  const puts = [{ before, after: () => before.record }, ...chosenPuts(ids)];
+  const applied = await opened.engine.apply(work({ puts }));
+  assertEquals(applied.ok && applied.written.map((each) => each?.record.id), ["parent", ...ids]);
+});
+
+Deno.test("of changes that take the same ids at the same time each stores some", async () => {
+  using opened = await openRemote();
+  const ids = Array.from({ length: 20 }, (_, i) => `a${i}`);
+  const few = { puts: [...chosenPuts(["a3"])] };
+  const applied = await Promise.all(
+    [{ puts: chosenPuts(ids) }, few, { puts: chosenPuts(ids) }].map((each) =>
+      opened.engine.apply(work(each))
+    ),
+  );
+  const written = applied.flatMap((each) => each.ok ? each.written : []);
+  assertEquals(written.flatMap((each) => each?.record.id ?? []).sort(), ids.sort());
+});
+
+Deno.test("a change that has waited for its turn is asked again if its event has another version", async () => {
+  using opened = await openRemote();
+  const before = await write(opened, newPut("parent"));
+  const changed = await change(opened, before, (record) => ({ ...record, requestId: "other" }));
+  assert(changed.ok);
+  const ids = Array.from({ length: 30 }, (_, i) => `a${i}`);
+  const apply = (again: Put["again"]) => {
+    const put = { before, after: () => before.record, again };
+    return opened.engine.apply(work({ puts: [put, ...chosenPuts(ids)] }));
+  };
+  const refused = await apply(() => null);
+  assertEquals(refused.ok || refused.why, "event");
+  const applied = await apply((now) => ({
+    before: now,
+    after: () => ({ ...now.record, attempt: 7 }),
+  }));
+  const parent = applied.ok && applied.written[0]!.record;
+  assertEquals(parent && [parent.requestId, parent.attempt], ["other", 7]);
+});
+
+Deno.test("an event is moved in the schedule, unless what has led to it has changed", async () => {
+  using opened = await openEngine();
+  const { record } = await write(opened, newPut("a"));
+  const [via] = await readDue(opened);
+  const move = (afterMs: number | null, via?: Due) =>
+    opened.engine.apply(work({ moves: [{ event: record, afterMs, via }] }));
+  assert((await move(60_000, via)).ok);
+  assertEquals(await readDue(opened), []);
+  assertEquals(await move(null, via), { ok: false, why: "via" });
+  const [later] = await readDue(opened, Infinity);
+  assert((await move(null, later)).ok);
+  assertEquals(await readDue(opened, Infinity), []);
+});
+
+Deno.test("an event leaves its group by a move", async () => {
+  using opened = await openEngine();
+  await joinGroup(opened, ["a", "b"]);
+  const [via] = await readDue(opened);
+  const move = { event: via!, afterMs: 60_000, via, leavesGroup: true };
+  assert((await opened.engine.apply(work({ moves: [move] }))).ok);
+  assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
+});
+
+Deno.test("limits tell how many events of a group fit the commit that settles them", async () => {
+  using opened = await openEngine();
+  const events = await joinGroup(opened, ["a", "b", "c", "d"]);
+  const records = events.map(({ record }) => record);
+  const { together } = opened.engine.limits;
+  assertEquals([together(records), together(records.slice(0, 1)), together([])], [4, 1, 0]);
+  const large = { ...records[2]!, requestId: "x".repeat(240_000) };
+  assertEquals(together([records[0]!, records[1]!, large]), 2);
+  const many = { ...records[2]!, payload: { id: "p".repeat(60), chunks: 900, size: 1 } };
+  assertEquals(together([records[0]!, records[1]!, many]), 2);
+  assertEquals(together([records[0]!, { ...records[1]!, idKept: undefined }]), 1);
 });
