@@ -1,10 +1,11 @@
 import type { StoreCore } from "./_core.ts";
+import { scheduleKey, scheduleNotes } from "./_schedule_notes.ts";
 import { listStates } from "./_states.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import { checkedEntry, isPortableNote, type PortableEntry } from "./portable_event.ts";
-import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
-import { entryUntil, stateChange, stateKey } from "./stored_state.ts";
+import { stateChange, stateKey } from "./state_cells.ts";
+import { entryUntil } from "./stored_state.ts";
 import { type UntakenAnswer, type Wake, wakeOf } from "./waits.ts";
 
 /**

@@ -2,6 +2,7 @@ import { isUnnamed, nameOfCell } from "./_cells.ts";
 import type { StoreCore } from "./_core.ts";
 import type { Cell, CellKey, Engine, Version } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
+import { stateChange, stateKey, statesOf } from "./state_cells.ts";
 import {
   checkState,
   checkStateList,
@@ -11,10 +12,7 @@ import {
   readEntry,
   type SetStateOptions,
   type StateChange,
-  stateChange,
-  stateKey,
   type StateOptions,
-  statesOf,
   type StoredState,
   valueOf,
 } from "./stored_state.ts";

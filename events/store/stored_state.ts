@@ -7,7 +7,6 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
-import type { CellChange, CellKey, Version } from "./engine.ts";
 import { isTime, orNull, shape } from "./record_shape.ts";
 
 /** Longest key of a state. A key of a KV takes 2,048 bytes, three of them for a character at most. */
@@ -15,9 +14,6 @@ const MAX_KEY_LENGTH = 256;
 
 /** Longest value, in bytes of its JSON: a KV value holds 65,536. */
 const MAX_VALUE_BYTES = 65_000;
-
-/** Kind of the cells of states. */
-const STATE = "state";
 
 /**
  * Options of reading a state.
@@ -196,38 +192,6 @@ export function entryOf(value: unknown, options: SetStateOptions = {}): StateEnt
   const json = JSON.stringify(value);
   checkSize(json);
   return { value: JSON.parse(json), forMs: expireAfterMs };
-}
-
-/** Makes the key of the cell of a state; the intake is empty for none. */
-export function stateKey(intake: string, key: string): CellKey {
-  return [STATE, intake, key];
-}
-
-/** Makes the key that the cells of states begin with: of those of an intake, or of all. */
-export function statesOf(intake: string | undefined): CellKey {
-  return intake === undefined ? [STATE] : [STATE, intake];
-}
-
-/**
- * Makes the change of a state's cell.
- *
- * @param key The key of the cell.
- * @param version The version that it must have still.
- * @param change The change.
- * @param now The time at which the new entry's time begins.
- * @returns The change of the cell.
- */
-export function stateChange(
-  key: CellKey,
-  version: Version | null,
-  change: StateChange,
-  now: number,
-): CellChange {
-  if (!change) return { key, version, after: null };
-  const { value, forMs } = change;
-  // An engine may forget what has expired only after a while.
-  const until = forMs === undefined ? null : now + forMs;
-  return { key, version, after: { until, value } satisfies ReadEntry, forMs };
 }
 
 /** Makes the entry of a state that comes from another store. */

@@ -11,13 +11,13 @@ import {
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
+import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
+import { scheduleNotes } from "../_schedule_notes.ts";
 import { readState } from "../_states.ts";
-import { consoleRecords } from "../console_records.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
-import { scheduleNotes } from "../schedule_notes.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { emitting } from "./_emit.ts";

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type CommitEffects, defineApp, github, openEventStore } from "../../../mod.ts";
-import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
-import { claimOne, delivery } from "./_events.ts";
-import { testStoreInOneProcess } from "./_stores.ts";
+import { type CommitEffects, defineApp, github, openEventStore } from "../../../../mod.ts";
+import { forgeDelivery, startTestBot } from "../../../../testing/mod.ts";
+import { claimOne, delivery } from "../_events.ts";
+import { testStoreInOneProcess } from "../_stores.ts";
 
 const KEY: Deno.KvKey = ["events", "state", "forge", "chat/1"];
 
