@@ -32,7 +32,7 @@
 export {
   type App,
   type AppDefinition,
-  type AppEventHandler,
+  type ContextOf,
   defineApp,
   type EventMiddleware,
   openApp,
@@ -88,10 +88,12 @@ export {
   GiveUpError,
   type HandlerContext,
   type HandlerOptions,
+  kv,
   openEventStore,
   RetryLaterError,
   type RetryPolicy,
   startWorker,
+  type StoreDefinition,
   type WebhookEvent,
   type WorkerOptions,
 } from "./events/mod.ts";

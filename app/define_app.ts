@@ -8,6 +8,8 @@ import {
   type OwnEvents,
 } from "../events/mod.ts";
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
+import { kv } from "../events/store/kv/kv_store.ts";
+import type { StoreDefinition } from "../events/store/store_definition.ts";
 import { HANDLES, NoHandler } from "../events/worker/event.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import {
@@ -22,7 +24,7 @@ import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { type AppDefinition, checkDefinition, type ScheduleOptions } from "./definition.ts";
 import {
-  type AppEventHandler,
+  type AppContext,
   type EventHandlers,
   handledOf,
   handlerOf,
@@ -42,6 +44,8 @@ type DeadEvents = Readonly<Record<typeof DEAD, DeadEvent>>;
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
 export interface App<
@@ -51,9 +55,15 @@ export interface App<
   TSpec extends EnvSpec = any,
   // deno-lint-ignore no-explicit-any -- as above
   TResources = any,
-> extends EventHandlers<TEvents, AppParts<EnvOf<TSpec>, TResources>> {
+  // deno-lint-ignore no-explicit-any -- as above
+  TTx = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TReader = any,
+> extends EventHandlers<TEvents, AppContext<TSpec, TResources, TTx, TReader>> {
   /** Definition of the app. */
-  readonly definition: AppDefinition<TEvents, TSpec, TResources>;
+  readonly definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>;
+  /** Store of its events. */
+  readonly store: StoreDefinition<TTx, TReader>;
   /** Platforms that send the app's deliveries. */
   readonly platforms: readonly Platform[];
   /** True if a handler gets reports of dead events. */
@@ -68,7 +78,7 @@ export interface App<
    * @returns The app.
    * @throws {TypeError} If it is not a function, or the app is open already.
    */
-  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this;
+  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>, TReader>): this;
   /**
    * Adds a further platform that sends deliveries to this app, at another path.
    *
@@ -80,7 +90,7 @@ export interface App<
    */
   from<TOthers extends object>(
     platform: Platform<TOthers>,
-  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+  ): EventHandlers<TOthers, AppContext<TSpec, TResources, TTx, TReader>>;
   /**
    * Adds a source of events that the app's handlers emit.
    *
@@ -93,7 +103,7 @@ export interface App<
    */
   from<TOthers extends object>(
     source: OwnEvents<TOthers>,
-  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+  ): EventHandlers<TOthers, AppContext<TSpec, TResources, TTx, TReader>>;
   /**
    * Registers a handler for a report of each event that dies because its handler failed: for an alert, a
    * message, a ticket. By default an event dies 24 to 30 hours after its first attempt, unless its handler
@@ -108,7 +118,7 @@ export interface App<
    * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
    */
   onDead(
-    handler: AppEventHandler<DeadEvent, AppParts<EnvOf<TSpec>, TResources>>,
+    handler: EventHandler<DeadEvent, AppContext<TSpec, TResources, TTx, TReader>>,
     options?: HandlerOptions,
   ): this;
   /** Schedules of the app. */
@@ -152,7 +162,7 @@ export interface App<
   schedule(
     name: string,
     expression: string,
-    handler: AppEventHandler<SlotPayload, AppParts<EnvOf<TSpec>, TResources>>,
+    handler: EventHandler<SlotPayload, AppContext<TSpec, TResources, TTx, TReader>>,
     options?: ScheduleOptions,
   ): this;
   /** True if it has a handler or a schedule. */
@@ -166,21 +176,28 @@ export interface App<
   handlerWith(parts: AppParts<EnvOf<TSpec>, TResources>): EventHandler;
 }
 
-class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
-  extends Source<TEvents, AppParts<EnvOf<TSpec>, TResources>>
-  implements App<TEvents, TSpec, TResources> {
-  readonly definition: AppDefinition<TEvents, TSpec, TResources>;
-  readonly #sources: Source<object, AppParts<EnvOf<TSpec>, TResources>>[];
+class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx, TReader>
+  extends Source<TEvents, AppContext<TSpec, TResources, TTx, TReader>>
+  implements App<TEvents, TSpec, TResources, TTx, TReader> {
+  readonly definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>;
+  readonly store: StoreDefinition<TTx, TReader>;
+  readonly #sources: Source<object, AppContext<TSpec, TResources, TTx, TReader>>[];
   readonly #platforms: Platform[];
-  #dead: Source<DeadEvents, AppParts<EnvOf<TSpec>, TResources>> | undefined;
-  readonly #middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>[] = [];
+  #dead: Source<DeadEvents, AppContext<TSpec, TResources, TTx, TReader>> | undefined;
+  readonly #middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>, TReader>[] = [];
   readonly #schedules: Schedule[] = [];
   readonly #ofSchedules = createEventRouter();
 
-  constructor(definition: AppDefinition<TEvents, TSpec, TResources>) {
+  constructor(
+    definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>,
+    store: StoreDefinition<TTx, TReader>,
+  ) {
     super(definition.platform);
     this.definition = Object.freeze({ ...definition });
-    this.#sources = [this as unknown as Source<object, AppParts<EnvOf<TSpec>, TResources>>];
+    this.store = store;
+    this.#sources = [
+      this as unknown as Source<object, AppContext<TSpec, TResources, TTx, TReader>>,
+    ];
     this.#platforms = [definition.platform];
   }
 
@@ -193,7 +210,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   }
 
   onDead(
-    handler: AppEventHandler<DeadEvent, AppParts<EnvOf<TSpec>, TResources>>,
+    handler: EventHandler<DeadEvent, AppContext<TSpec, TResources, TTx, TReader>>,
     options?: HandlerOptions,
   ): this {
     this.checkOpen("register the handler");
@@ -211,7 +228,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
   schedule(
     name: string,
     expression: string,
-    handler: AppEventHandler<SlotPayload, AppParts<EnvOf<TSpec>, TResources>>,
+    handler: EventHandler<SlotPayload, AppContext<TSpec, TResources, TTx, TReader>>,
     options: ScheduleOptions = {},
   ): this {
     this.checkOpen("add the schedule");
@@ -227,7 +244,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     if (this.#schedules.some((other) => other.name === name)) {
       throw new TypeError(`Cannot ${doing}: there is one of that name already`);
     }
-    // The context that the app's handler passes on holds the app's parts as well.
+    // The context that the app's handler passes on is the app's.
     this.#ofSchedules.on(name, handler as unknown as EventHandler, { id, timeoutMs });
     this.#schedules.push(
       Object.freeze({ name, expression: normalized(expression), timeZone, missed }),
@@ -235,7 +252,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     return this;
   }
 
-  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>>): this {
+  use(middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>, TReader>): this {
     this.checkOpen("add the middleware");
     checkFunction("add the middleware", "middleware", middleware);
     this.#middleware.push(middleware);
@@ -244,7 +261,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
 
   from<TOthers extends object>(
     origin: Platform<TOthers> | OwnEvents<TOthers>,
-  ): EventHandlers<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
+  ): EventHandlers<TOthers, AppContext<TSpec, TResources, TTx, TReader>> {
     const isOwn = isOwnEvents(origin);
     const doing = `add the ${isOwn ? "source" : "platform"}`;
     this.checkOpen(doing);
@@ -252,7 +269,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
     else checkPlatform(doing, origin);
     const other = this.#sources.find((each) => each.origin.name === origin.name);
     if (isOwn && other?.origin === origin) {
-      return other as unknown as Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>;
+      return other as unknown as Source<TOthers, AppContext<TSpec, TResources, TTx, TReader>>;
     }
     if (other) {
       const what = other.origin.kind === OWN ? "source" : "platform";
@@ -263,13 +280,15 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
       );
     }
     if (!isOwn) this.#platforms.push(origin);
-    return this.#add(new Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>(origin));
+    return this.#add(new Source<TOthers, AppContext<TSpec, TResources, TTx, TReader>>(origin));
   }
 
   #add<TOthers extends object>(
-    source: Source<TOthers, AppParts<EnvOf<TSpec>, TResources>>,
-  ): Source<TOthers, AppParts<EnvOf<TSpec>, TResources>> {
-    this.#sources.push(source as unknown as Source<object, AppParts<EnvOf<TSpec>, TResources>>);
+    source: Source<TOthers, AppContext<TSpec, TResources, TTx, TReader>>,
+  ): Source<TOthers, AppContext<TSpec, TResources, TTx, TReader>> {
+    this.#sources.push(
+      source as unknown as Source<object, AppContext<TSpec, TResources, TTx, TReader>>,
+    );
     return source;
   }
 
@@ -287,10 +306,12 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
       const handle = handlerOf(sources, this.#ofSchedules.handle, event);
       runOf(context)?.refuseSources(platforms);
       const own = { ...context, ...parts };
-      const { signal, log, kv } = context;
+      // By the store that the app is opened with.
+      const db = context.db as TReader;
+      const { signal, log } = context;
       try {
         if (middleware.length === 0) return void await handle(event, own);
-        await runAround(middleware, event, { signal, log, kv, ...parts }, () => handle(event, own));
+        await runAround(middleware, event, { signal, log, db, ...parts }, () => handle(event, own));
       } catch (error) {
         if (strict && error instanceof NoHandler) throw error.strictly();
         throw error;
@@ -306,11 +327,37 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources>
 }
 
 /**
+ * Context that an app's handlers get, for a function of your own: `ContextOf<typeof bot>`.
+ *
+ * @typeParam TApp The app.
+ *
+ * @example
+ * ```ts
+ * import { type ContextOf, defineApp, github } from "@org/edge-base";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github() });
+ * bot.on("push", (_event, context) => count("pushes", context));
+ *
+ * function count(what: string, { settleWith }: ContextOf<typeof bot>) {
+ *   settleWith((commit) => commit.sum(["count", what], 1n));
+ * }
+ * ```
+ *
+ * @category Handlers
+ */
+export type ContextOf<TApp extends App> = TApp extends // deno-lint-ignore no-explicit-any -- whatever its events are
+App<any, infer TSpec, infer TResources, infer TTx, infer TReader>
+  ? AppContext<TSpec, TResources, TTx, TReader>
+  : never;
+
+/**
  * Defines an app: its platform, variables, resources and routes, without reading or opening any.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @param definition The definition.
  * @returns The app. Register its handlers, then give it to {@linkcode runApp}.
  * @throws {TypeError} If a part of the definition has the wrong type.
@@ -344,7 +391,13 @@ export function defineApp<
   TEvents extends object,
   const TSpec extends EnvSpec = Record<never, never>,
   TResources = undefined,
->(definition: AppDefinition<TEvents, TSpec, TResources>): App<TEvents, TSpec, TResources> {
+  TTx = Deno.AtomicOperation,
+  TReader = Deno.Kv,
+>(
+  definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>,
+): App<TEvents, TSpec, TResources, TTx, TReader> {
   checkDefinition(definition);
-  return new DefinedApp(definition);
+  // An app without a store has a KV: so its types are by default, too.
+  const { store = kv() as StoreDefinition as StoreDefinition<TTx, TReader> } = definition;
+  return new DefinedApp(definition, store);
 }

@@ -21,6 +21,7 @@ import type {
 } from "../events/mod.ts";
 import type { Schedule } from "../events/schedules/mod.ts";
 import { checkKeepPayloads } from "../events/store/kv/keep_payloads.ts";
+import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
@@ -39,13 +40,16 @@ const WORKER_KEYS = [
  *
  * @typeParam TEnv The values of its variables.
  * @typeParam TResources The resources that it has opened.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface RouteParts<TEnv extends object, TResources> extends AppParts<TEnv, TResources> {
+export interface RouteParts<TEnv extends object, TResources, TTx = unknown, TReader = unknown>
+  extends AppParts<TEnv, TResources> {
   /** Event store. */
-  readonly store: EventStore;
-  /** KV of the event store. */
-  readonly kv: Deno.Kv;
+  readonly store: EventStore<TTx, TReader>;
+  /** Database of the event store, for reading. */
+  readonly db: TReader;
   /** Log of the app. Routes get one that sums up floods. */
   readonly log: LogSink;
 }
@@ -56,14 +60,28 @@ export interface RouteParts<TEnv extends object, TResources> extends AppParts<TE
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>
-  extends Pick<AppOptions, "version" | "before"> {
-  /** Name of the app, for `GET /health`, the log and the KV. */
+export interface AppDefinition<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx = unknown,
+  TReader = unknown,
+> extends Pick<AppOptions, "version" | "before"> {
+  /** Name of the app, for `GET /health`, the log and the store. */
   readonly name: string;
   /** Platform that sends the app's deliveries: `github()`, `telegram()` or another one. */
   readonly platform: Platform<TEvents>;
+  /**
+   * Store of its events. What `settleWith` gives a handler, and what handlers, routes and resources get as `db`, is
+   * typed by it.
+   *
+   * @default {kv()} The Deno KV that `KV_URL` names.
+   */
+  readonly store?: StoreDefinition<TTx, TReader> | undefined;
   /**
    * Variables that the app itself reads. They are read at the start, and all that are missing are reported at
    * once.
@@ -78,7 +96,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    */
   readonly resources?:
     | ((
-      parts: Pick<RouteParts<EnvOf<TSpec>, undefined>, "env" | "kv" | "log"> & {
+      parts: Pick<RouteParts<EnvOf<TSpec>, undefined, TTx, TReader>, "env" | "db" | "log"> & {
         /**
          * Notes a function that closes a resource. It is called at the end, after the last handler, the latest
          * first; and if the start fails.
@@ -96,7 +114,10 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    * @default {undefined} None but the health routes and the webhook.
    */
   readonly routes?:
-    | ((app: Hono<BaseEnv<EnvOf<TSpec>>>, parts: RouteParts<EnvOf<TSpec>, TResources>) => unknown)
+    | ((
+      app: Hono<BaseEnv<EnvOf<TSpec>>>,
+      parts: RouteParts<EnvOf<TSpec>, TResources, TTx, TReader>,
+    ) => unknown)
     | undefined;
   /**
    * Readiness check, for `GET /health/ready`. It throws or rejects while the app should get
@@ -130,7 +151,7 @@ export interface AppDefinition<TEvents extends object, TSpec extends EnvSpec, TR
    */
   readonly strict?: boolean | undefined;
   /**
-   * Namespace of the app's events in the KV. If you rename an app, set this to its old name: otherwise
+   * Namespace of the app's events in the database. If you rename an app, set this to its old name: otherwise
    * the events that it still has are never handled.
    *
    * @default {name} The app's name.
@@ -187,8 +208,14 @@ export interface ScheduleOptions extends HandlerOptions {
  * @throws {TypeError} If a part has the wrong type.
  * @throws {RangeError} If a number is out of its range.
  */
-export function checkDefinition<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  definition: AppDefinition<TEvents, TSpec, TResources>,
+export function checkDefinition<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>,
 ): void {
   checkOptions(DOING, definition, CHECKS, ["name", "platform"], "the definition");
   const { name, version, before, rateLimit, retentionMs, keepPayloads } = definition;
@@ -208,6 +235,7 @@ const CHECKS: Readonly<
   name: checkKeyText,
   version: undefined,
   platform: (doing, _name, value) => checkPlatform(doing, value as Platform),
+  store: checkStoreDefinition,
   env: checkEnvSpec,
   resources: checkFunction,
   routes: checkFunction,

@@ -1,3 +1,4 @@
+import type { EnvOf, EnvSpec } from "../core/env.ts";
 import {
   createEventRouter,
   type EventHandler,
@@ -15,25 +16,26 @@ import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
 /**
- * Handler of an app's events. Beside its context it gets the app's parts.
+ * Context of an app's handlers: beside the context of any handler it has the app's parts.
  *
- * @typeParam TPayload The type of the payload.
- * @typeParam TParts The app's parts.
+ * @typeParam TSpec The descriptions of the app's variables.
+ * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export type AppEventHandler<TPayload = JsonObject, TParts extends AppParts = AppParts> = (
-  event: WebhookEvent<TPayload>,
-  context: HandlerContext & TParts,
-) => unknown;
+export type AppContext<TSpec extends EnvSpec, TResources, TTx, TReader> =
+  & HandlerContext<TTx, TReader>
+  & AppParts<EnvOf<TSpec>, TResources>;
 
 /**
  * Registry of the handlers for one platform's events, see {@linkcode EventRouter}.
  *
  * @typeParam TEvents The payloads by type.
- * @typeParam TParts The app's parts.
+ * @typeParam TContext The context that they get.
  * @category Apps
  */
-export interface EventHandlers<TEvents extends object, TParts extends AppParts> {
+export interface EventHandlers<TEvents extends object, TContext extends HandlerContext> {
   /**
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
    *
@@ -45,7 +47,7 @@ export interface EventHandlers<TEvents extends object, TParts extends AppParts> 
    */
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
-    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    handler: EventHandler<EventPayload<TEvents, TName>, TContext>,
     options?: HandlerOptions,
   ): this;
   /**
@@ -56,7 +58,7 @@ export interface EventHandlers<TEvents extends object, TParts extends AppParts> 
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onAny}, or if the app is open already.
    */
-  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+  onAny(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this;
   /**
    * Registers a handler for the events that no `on` takes.
    *
@@ -65,7 +67,7 @@ export interface EventHandlers<TEvents extends object, TParts extends AppParts> 
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onOther}, or if the app is open already.
    */
-  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this;
+  onOther(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this;
 }
 
 /** Name and kind of what events come from: a platform, or the app itself. */
@@ -75,17 +77,17 @@ export interface Origin {
 }
 
 /** Platform, or source of the app's events, with the router for its events. */
-export class Source<TEvents extends object, TParts extends AppParts>
-  implements EventHandlers<TEvents, TParts> {
+export class Source<TEvents extends object, TContext extends HandlerContext>
+  implements EventHandlers<TEvents, TContext> {
   /** Origin of the events. */
   readonly origin: Origin;
   #hasHandlers = false;
-  readonly #router: EventRouter<TEvents>;
+  readonly #router: EventRouter<TEvents, TContext>;
   #isOpened = false;
 
   constructor(origin: Origin) {
     this.origin = origin;
-    this.#router = createEventRouter<TEvents>();
+    this.#router = createEventRouter<TEvents, TContext>();
   }
 
   /** True once it has a handler. */
@@ -106,35 +108,35 @@ export class Source<TEvents extends object, TParts extends AppParts>
     );
   }
 
-  get #adding(): EventRouter<TEvents> {
+  get #adding(): EventRouter<TEvents, TContext> {
     this.checkOpen("register the handler");
     return this.#router;
   }
 
   /** Hands an event to its handlers. */
   get handle(): EventHandler {
-    return this.#router.handle;
+    // The context that the app's handler passes on is the app's.
+    return this.#router.handle as unknown as EventHandler;
   }
 
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
-    handler: AppEventHandler<EventPayload<TEvents, TName>, TParts>,
+    handler: EventHandler<EventPayload<TEvents, TName>, TContext>,
     options?: HandlerOptions,
   ): this {
-    // The context that the app's handler passes to the router holds the app's parts as well.
-    this.#adding.on(names, handler as EventHandler<EventPayload<TEvents, TName>>, options);
+    this.#adding.on(names, handler, options);
     this.#hasHandlers = true;
     return this;
   }
 
-  onAny(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
-    this.#adding.onAny(handler as EventHandler, options);
+  onAny(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this {
+    this.#adding.onAny(handler, options);
     this.#hasHandlers = true;
     return this;
   }
 
-  onOther(handler: AppEventHandler<JsonObject, TParts>, options?: HandlerOptions): this {
-    this.#adding.onOther(handler as EventHandler, options);
+  onOther(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this {
+    this.#adding.onOther(handler, options);
     this.#hasHandlers = true;
     return this;
   }

@@ -25,11 +25,12 @@ const NEXT = "a middleware has not called next(): call it, unless the event is t
  * handler is for. If it has failed or waited before, it dies, and keeps its payload.
  *
  * @typeParam TParts The app's parts.
+ * @typeParam TReader The reader of the store, `db`.
  * @category Apps
  */
-export type EventMiddleware<TParts extends AppParts = AppParts> = (
+export type EventMiddleware<TParts extends AppParts = AppParts, TReader = unknown> = (
   event: WebhookEvent,
-  context: Pick<HandlerContext, "signal" | "log" | "kv"> & TParts,
+  context: Pick<HandlerContext<unknown, TReader>, "signal" | "log" | "db"> & TParts,
   next: () => Promise<void>,
 ) => unknown;
 
@@ -45,10 +46,10 @@ export type EventMiddleware<TParts extends AppParts = AppParts> = (
  * @throws {unknown} If the handlers fail and no middleware has waited for that and caught it, or if a
  * middleware fails.
  */
-export async function runAround<TParts extends AppParts>(
-  middleware: readonly EventMiddleware<TParts>[],
+export async function runAround<TParts extends AppParts, TReader>(
+  middleware: readonly EventMiddleware<TParts, TReader>[],
   event: WebhookEvent,
-  context: Parameters<EventMiddleware<TParts>>[1],
+  context: Parameters<EventMiddleware<TParts, TReader>>[1],
   handle: () => unknown,
 ): Promise<void> {
   let ignored: NoHandler | undefined;

@@ -27,9 +27,9 @@
  * @module
  */
 export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
-export { type App, defineApp } from "./define_app.ts";
+export { type App, type ContextOf, defineApp } from "./define_app.ts";
 export type { AppDefinition, RouteParts, ScheduleOptions } from "./definition.ts";
-export type { AppEventHandler, EventHandlers } from "./event_handlers.ts";
+export type { AppContext, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
 export type { Mount, MountParts, OpenedMount } from "./mounts.ts";
@@ -66,6 +66,7 @@ export type {
   OwnEvents,
   SetStateOptions,
   StateOptions,
+  StoreDefinition,
   StoredState,
   WaitOptions,
   WaitResult,

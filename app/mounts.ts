@@ -14,12 +14,10 @@ import type { Platform } from "../webhook/mod.ts";
 export interface MountParts {
   /** Name of the app. */
   readonly name: string;
-  /** Namespace of its events in the KV. */
+  /** Namespace of its events in the database. */
   readonly namespace: string;
   /** Platforms that send its deliveries. */
   readonly platforms: readonly Platform[];
-  /** KV of the event store. */
-  readonly kv: Deno.Kv;
   /** Event store. */
   readonly store: EventStore;
   /** Log of the app. */
@@ -51,7 +49,7 @@ export interface OpenedMount {
    * @default {undefined} None.
    */
   readonly telemetry?: Telemetry | undefined;
-  /** Closes it. It is called after the last handler, and before the KV is closed. */
+  /** Closes it. It is called after the last handler, and before the database is closed. */
   close(): void | Promise<void>;
 }
 

@@ -7,7 +7,6 @@ import {
   checkTelemetry,
   isPromise,
   type OptionCheck,
-  partWith,
 } from "../core/check_options.ts";
 import type { EnvOf, EnvSpec } from "../core/env.ts";
 import { StoppingError } from "../core/http_error.ts";
@@ -15,14 +14,19 @@ import { consoleSink, createLogSummary, type LogSink, writeLog } from "../core/m
 import { withDeadline } from "../core/timeouts.ts";
 import { type EventStore, type EventWorker, startWorker } from "../events/mod.ts";
 import { loadCron, type Schedule, Scheduler, type TimedSchedule } from "../events/schedules/mod.ts";
+import {
+  checkStoreDefinition,
+  type Database,
+  type StoreDefinition,
+} from "../events/store/store_definition.ts";
 import { workerNoted } from "../events/worker/worker.ts";
 import type { ConnectionBindings } from "../middleware/mod.ts";
 import { combineTelemetries, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
-import { mountIntake } from "../webhook/intake.ts";
-import { type KvFile, openAppStore, warnOfLeftEvents, watchKvFile } from "./app_kv.ts";
+import { type IntakeStore, mountIntake } from "../webhook/intake.ts";
 import { bindEnv, createBaseApp } from "./base_app.ts";
 import type { App } from "./define_app.ts";
 import type { AppParts } from "./event_middleware.ts";
+import { warnOfLeftEvents } from "./left_events.ts";
 import type { MountParts } from "./mounts.ts";
 import { refusingPlatforms } from "./own_events.ts";
 import { type AppPlan, planOf, readVariables } from "./variables.ts";
@@ -31,23 +35,30 @@ import { type AppPlan, planOf, readVariables } from "./variables.ts";
  * Options of {@linkcode openApp}.
  *
  * @typeParam TResources The resources that the app opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface OpenAppOptions<TResources = unknown> {
+export interface OpenAppOptions<
+  TResources = unknown,
+  // deno-lint-ignore no-explicit-any -- with `unknown`, options for any app would be for no other store
+  TTx = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TReader = any,
+> {
   /**
-   * Values of the variables of the app and its platforms, and of `KV_URL` (a path, `:memory:` or the
-   * URL of a remote KV; by default Deno's database), `NOTIFIER` (`auto`, `enqueue`, `watch`) and
-   * `TRUSTED_PROXY_HOPS` (0).
+   * Values of the variables of the app, its store and its platforms, and of `TRUSTED_PROXY_HOPS` (0).
    *
    * @default {Deno.env} The variables of the process.
    */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /**
-   * KV for the events. The app does not close it.
+   * Store that replaces the app's, of the same engine: one whose database is open already, for instance. The app
+   * does not close that.
    *
-   * @default {undefined} The one that `KV_URL` names. The app closes it.
+   * @default {undefined} The app's.
    */
-  readonly kv?: Deno.Kv | undefined;
+  readonly store?: StoreDefinition<TTx, TReader> | undefined;
   /**
    * Resources that replace the app's, such as fakes for a test.
    *
@@ -78,9 +89,11 @@ export interface OpenAppOptions<TResources = unknown> {
 /**
  * App that is open: it answers requests and handles events until it is stopped.
  *
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface OpenedApp extends AsyncDisposable {
+export interface OpenedApp<TTx = unknown, TReader = unknown> extends AsyncDisposable {
   /**
    * Answers a request.
    *
@@ -94,13 +107,13 @@ export interface OpenedApp extends AsyncDisposable {
     info?: ConnectionBindings,
   ) => Response | Promise<Response>;
   /** Event store. */
-  readonly store: EventStore;
-  /** KV of the event store. */
-  readonly kv: Deno.Kv;
+  readonly store: EventStore<TTx, TReader>;
+  /** Database of the event store, for reading. */
+  readonly db: TReader;
   /** Worker that handles the events. */
   readonly worker: EventWorker;
   /**
-   * Stops the worker, then closes the resources, each within a second, and the KV if the app has opened it.
+   * Stops the worker, then closes the resources, each within a second, and the database if the app has opened it.
    *
    * @param options `graceMs` is how long handlers may take to end, in milliseconds: 4,000 by default.
    * @returns A promise that resolves once everything is closed.
@@ -109,14 +122,14 @@ export interface OpenedApp extends AsyncDisposable {
 }
 
 /** Open app, with the parts for its server. */
-export interface ServableApp extends OpenedApp {
+export interface ServableApp<TTx = unknown, TReader = unknown> extends OpenedApp<TTx, TReader> {
   /** Log for failures of requests, with floods summed up. */
   readonly requestLog: LogSink;
   /** Maker of the schedules' slots; undefined without schedules. */
   readonly scheduler: Scheduler | undefined;
   /** Makes the readiness probe fail from now on. */
   beginStop(): void;
-  /** Closes the resources and the KV, once the worker has stopped. */
+  /** Closes the resources and the database, once the worker has stopped. */
   close(): Promise<void>;
 }
 
@@ -127,10 +140,10 @@ const REGISTER =
 
 /** Checks of the options that all ways to start an app share. */
 export const SHARED_CHECKS: Readonly<
-  Record<"env" | "kv" | "resources" | "log" | "telemetry", OptionCheck | undefined>
+  Record<"env" | "store" | "resources" | "log" | "telemetry", OptionCheck | undefined>
 > = {
   env: checkObjectOption,
-  kv: partWith("atomic", "what Deno.openKv() resolves with"),
+  store: checkStoreDefinition,
   resources: undefined,
   log: checkFunction,
   telemetry: checkTelemetry,
@@ -146,19 +159,21 @@ const SUMMARY_MS = 10_000;
 const RATE_LIMIT = { limit: 100, window: 60_000 };
 
 /**
- * Opens an app: reads its variables, opens the KV, the event store and the resources, and starts the worker.
+ * Opens an app: reads its variables, opens the event store and the resources, and starts the worker.
  * It does not serve: give its `fetch` to a server, or mount it.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log that replace the app's.
+ * @param options Variables, store, resources and log that replace the app's.
  * @returns The app, open.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened.
  * @throws {SyntaxError} If the cron expression of a schedule is not valid. Nothing is opened.
- * @throws {Error} If the KV or a resource cannot be opened. What was opened before is closed.
+ * @throws {Error} If the store or a resource cannot be opened. What was opened before is closed.
  *
  * @example
  * ```ts
@@ -175,13 +190,23 @@ const RATE_LIMIT = { limit: 100, window: 60_000 };
  *
  * @category Apps
  */
-export async function openApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  options: OpenAppOptions<NoInfer<TResources>> = {},
-): Promise<OpenedApp> {
+export async function openApp<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  options: OpenAppOptions<NoInfer<TResources>, NoInfer<TTx>, NoInfer<TReader>> = {},
+): Promise<OpenedApp<TTx, TReader>> {
   checkApp(DOING, app);
   checkOptions(DOING, options, { ...SHARED_CHECKS, onStuck: checkFunction });
-  const plan = readVariables(app.definition.name, options, (variables) => planOf(app, variables));
+  const plan = readVariables(
+    app.definition.name,
+    options,
+    (variables) => planOf(app, variables, options.store),
+  );
   return await openPlanned(app, plan, options);
 }
 
@@ -205,15 +230,21 @@ export function checkApp(doing: string, app: unknown): void {
  * schedules.
  * @returns The app, open.
  * @throws {SyntaxError} If the cron expression of a schedule is not valid. Nothing is opened.
- * @throws {Error} If the KV or a resource cannot be opened. What was opened before is closed.
+ * @throws {Error} If the store or a resource cannot be opened. What was opened before is closed.
  */
-export async function openPlanned<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  plan: AppPlan<EnvOf<TSpec>>,
+export async function openPlanned<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  plan: AppPlan<EnvOf<TSpec>, TTx, TReader>,
   options: OpenAppOptions<TResources> & { readonly ticks?: boolean },
-): Promise<ServableApp> {
+): Promise<ServableApp<TTx, TReader>> {
   const { log = consoleSink, ticks = true } = options;
-  const started = Promise.withResolvers<ServableApp>();
+  const started = Promise.withResolvers<ServableApp<TTx, TReader>>();
   // Deno Deploy accepts a cron only while the entrypoint is evaluated: nothing may be awaited before this.
   if (plan.onDeploy) registerPoll(app.definition.name, started.promise);
   const closing = new Closing(log);
@@ -229,28 +260,24 @@ export async function openPlanned<TEvents extends object, TSpec extends EnvSpec,
   }
 }
 
-async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  plan: AppPlan<EnvOf<TSpec>>,
+async function open<TEvents extends object, TSpec extends EnvSpec, TResources, TTx, TReader>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  plan: AppPlan<EnvOf<TSpec>, TTx, TReader>,
   options: OpenAppOptions<TResources> & { readonly log: LogSink },
   closing: Closing,
   schedules: readonly TimedSchedule[],
-): Promise<ServableApp> {
+): Promise<ServableApp<TTx, TReader>> {
   const { definition } = app;
   const { name, namespace = name, retentionMs, keepPayloads } = definition;
-  const { env, kvUrl, notifier } = plan;
+  const { env } = plan;
   const { log, onStuck } = options;
   // If the telemetry cannot be opened, the app runs without.
   const opening = Promise.resolve(options.telemetry ?? openTelemetry()).catch((error) =>
     writeLog(log, "error", "telemetry not available", { name, error })
   );
-  const { kv, store: opened } = await openAppStore({
-    ...{ kv: options.kv, kvUrl, onDeploy: plan.onDeploy, namespace, notifier, retentionMs, log },
-    keepPayloads,
-  });
-  if (!options.kv) closing.add(() => kv.close());
-  const kvFile = options.kv ? undefined : await watchKvFile(kvUrl, log);
-  if (kvFile) closing.add(() => kvFile.close());
+  const database = await plan.store.open(log);
+  closing.add(() => database.close());
+  const opened = await database.openStore({ namespace, retentionMs, keepPayloads, log });
   const platforms = new Set(app.platforms.map((platform) => platform.name));
   const store = refusingPlatforms(opened, platforms);
   const ownTelemetry = await opening ?? undefined;
@@ -261,10 +288,10 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   };
   const resources = options.resources !== undefined
     ? options.resources
-    : await definition.resources?.({ env, kv: store.kv, log, defer }) as TResources;
+    : await definition.resources?.({ env, db: store.db, log, defer }) as TResources;
   const { trustedProxyHops, onDeploy: isOnDeploy } = plan;
   const mountParts: MountParts = {
-    ...{ name, namespace, platforms: app.platforms, kv: store.kv, store, log, trustedProxyHops },
+    ...{ name, namespace, platforms: app.platforms, store, log, trustedProxyHops },
     ...{ onDeploy: isOnDeploy, fetch: async (request: Request) => await fetch(request) },
   };
   const apps: Hono[] = [];
@@ -277,8 +304,8 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
     if (counting) telemetry = telemetry ? combineTelemetries(telemetry, counting) : counting;
   }
   const stopping = Promise.withResolvers<void>();
-  const parts: RequestParts<EnvOf<TSpec>, TResources> = {
-    ...{ env, resources, store, telemetry, ownTelemetry, requestLog, kvFile },
+  const parts: RequestParts<EnvOf<TSpec>, TResources, TTx, TReader> = {
+    ...{ env, resources, store, telemetry, ownTelemetry, requestLog, database },
     isStopping: false,
   };
   const fetch = fetchOf(app, plan, parts, apps);
@@ -294,7 +321,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
   });
   if (scheduler) closing.add(() => scheduler.stop());
   if (!app.handlesEvents) writeLog(log, "warn", "no handlers", { name, remedy: REGISTER });
-  warnOfLeftEvents(kv, { name, namespace, log, stopping: stopping.promise });
+  warnOfLeftEvents(database, { name, namespace, log, stopping: stopping.promise });
   const beginStop = () => {
     parts.isStopping = true;
     stopping.resolve();
@@ -307,33 +334,33 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources>(
     await close();
   };
   return {
-    ...{ fetch, store, kv: store.kv, worker, scheduler, requestLog, beginStop, close, stop },
+    ...{ fetch, store, db: store.db, worker, scheduler, requestLog, beginStop, close, stop },
     [Symbol.asyncDispose]: () => stop(),
   };
 }
 
 /** Parts that requests are answered with. */
-interface RequestParts<TEnv extends object, TResources> extends AppParts<TEnv, TResources> {
-  readonly store: EventStore;
+interface RequestParts<TEnv extends object, TResources, TTx, TReader>
+  extends AppParts<TEnv, TResources> {
+  readonly store: EventStore<TTx, TReader>;
   /** Telemetry of the app and of its mounts. */
   readonly telemetry: Telemetry | undefined;
   /** Telemetry of the app alone: no mount names requests. */
   readonly ownTelemetry: Telemetry | undefined;
   readonly requestLog: LogSink;
-  /** File of the KV; undefined if it is in none that can be watched. */
-  readonly kvFile: KvFile | undefined;
+  readonly database: Database;
   isStopping: boolean;
 }
 
 /** Makes the Hono app with the routes of the platforms, of the mounts and of the definition. */
-function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  { definition }: App<TEvents, TSpec, TResources>,
-  { env, platforms, trustedProxyHops }: AppPlan<EnvOf<TSpec>>,
-  parts: RequestParts<EnvOf<TSpec>, TResources>,
+function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx, TReader>(
+  { definition }: App<TEvents, TSpec, TResources, TTx, TReader>,
+  { env, platforms, trustedProxyHops }: AppPlan<EnvOf<TSpec>, TTx, TReader>,
+  parts: RequestParts<EnvOf<TSpec>, TResources, TTx, TReader>,
   mounts: readonly Hono[],
 ): OpenedApp["fetch"] {
   const { name, version, before, rateLimit, routes, ready } = definition;
-  const { resources, store, telemetry, ownTelemetry, requestLog: log, kvFile } = parts;
+  const { resources, store, telemetry, ownTelemetry, requestLog: log, database } = parts;
   const base = createBaseApp<EnvOf<TSpec>>({
     ...{ name, version, before, telemetry: ownTelemetry },
     logger: { log, trustedProxyHops, skip: isPoll },
@@ -342,15 +369,15 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
       : { ...rateLimit ?? RATE_LIMIT, failedOnly: true, trustedProxyHops },
     ready: () => {
       if (parts.isStopping) throw new StoppingError();
-      kvFile?.check();
+      database.check();
       return ready?.({ env, resources });
     },
   });
-  const intakeParts = { store: kvFile?.guard(store) ?? store, telemetry };
+  const intakeParts = { store: guarded(store, database), telemetry };
   for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];
-  const added: unknown = routes?.(base, { env, resources, store, kv: store.kv, log });
+  const added: unknown = routes?.(base, { env, resources, store, db: store.db, log });
   if (isPromise(added)) {
     throw new TypeError(
       `Cannot ${DOING}: 'routes' must not be async, since it adds routes too late`,
@@ -359,6 +386,16 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
   checkReached(base.routes.slice(known.length), known);
   const answer = bindEnv(base, env);
   return (request, info = {}) => answer(request, info);
+}
+
+/** Makes a store that accepts nothing while what it stores would be lost. */
+function guarded(store: IntakeStore, database: Database): IntakeStore {
+  const accept: IntakeStore["accept"] = (delivery, options) => {
+    database.check();
+    return store.accept(delivery, options);
+  };
+  const { maxPayloadBytes, retentionMs } = store;
+  return { maxPayloadBytes, retentionMs, accept };
 }
 
 /** Refuses routes that would never be reached. Middleware cannot be checked: it has no method. */

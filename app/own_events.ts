@@ -58,7 +58,10 @@ export function isOwnEvents<TEvents extends object>(
  * @param platforms The names of the app's platforms.
  * @returns The app's view of it.
  */
-export function refusingPlatforms(store: EventStore, platforms: ReadonlySet<string>): EventStore {
+export function refusingPlatforms<TTx, TReader>(
+  store: EventStore<TTx, TReader>,
+  platforms: ReadonlySet<string>,
+): EventStore<TTx, TReader> {
   type Call = [source: OwnEvents | string, type: string, payload: object, options?: EmitOptions];
   const emit = async (...call: Call): Promise<AcceptResult> => {
     const [source] = call;

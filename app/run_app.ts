@@ -1,9 +1,9 @@
-import { type EnvSpec, VariableError } from "../core/env.ts";
+import { type EnvSpec, onDeploy, VariableError } from "../core/env.ts";
 import { consoleLog, createStdoutLog, type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { isTelemetryOn } from "../telemetry/open_telemetry.ts";
 import type { App } from "./define_app.ts";
 import { checkStartOptions, startApp, type StartAppOptions, type StartedApp } from "./start_app.ts";
-import { onDeploy, readLogFormat } from "./variables.ts";
+import { readLogFormat } from "./variables.ts";
 
 /** Reason why an app stops. */
 interface StopReason {
@@ -42,9 +42,8 @@ const END_MS = 1_000;
 /**
  * Runs an app until it is told to stop: {@linkcode startApp}, with signals, uncaught errors and exit codes.
  *
- * The variables are `PORT` (8000), `HOST` (0.0.0.0), `KV_URL` (a path, `:memory:` or the URL of a remote
- * KV; by default Deno's database), `NOTIFIER` (`auto`, `enqueue`, `watch`), `TRUSTED_PROXY_HOPS` (0),
- * `LOG_FORMAT` (`json` or `text`; by default `text` on a terminal), and the variables of the app and its platforms.
+ * The variables are `PORT` (8000), `HOST` (0.0.0.0), `TRUSTED_PROXY_HOPS` (0), `LOG_FORMAT` (`json` or `text`; by
+ * default `text` on a terminal), and the variables of the app, its store and its platforms.
  *
  * An error that keeps the app from starting is written as one line to the standard error, and the process
  * ends with exit code 1. SIGINT, SIGTERM and, except on Windows, SIGHUP end
@@ -56,8 +55,10 @@ const END_MS = 1_000;
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log that replace the app's, and the grace.
+ * @param options Variables, store, resources and log that replace the app's, and the grace.
  * By default the log is {@linkcode createStdoutLog}; with telemetry, and on Deno Deploy, `consoleSink`.
  * @returns A promise that resolves, if at all, once the app is closed and the process is about to end.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened then.
@@ -77,9 +78,15 @@ const END_MS = 1_000;
  *
  * @category Apps
  */
-export async function runApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  options: StartAppOptions<NoInfer<TResources>> = {},
+export async function runApp<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  options: StartAppOptions<NoInfer<TResources>, NoInfer<TTx>, NoInfer<TReader>> = {},
 ): Promise<void> {
   checkStartOptions("run the app", app, options);
   const { name } = app.definition;

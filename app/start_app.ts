@@ -2,6 +2,7 @@ import { checkOptions, MAX_TIMER_MS, wholeNumber } from "../core/check_options.t
 import { type EnvSpec, readAll } from "../core/env.ts";
 import { consoleLog, type LogSink, writeLog } from "../core/mod.ts";
 import { sleep, withDeadline } from "../core/timeouts.ts";
+import type { EventStore } from "../events/mod.ts";
 import type { App } from "./define_app.ts";
 import {
   checkApp,
@@ -18,10 +19,17 @@ import { planOf, readLogFormat, readPlace, readVariables } from "./variables.ts"
  * Options of {@linkcode startApp}.
  *
  * @typeParam TResources The resources that the app opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface StartAppOptions<TResources = unknown>
-  extends Omit<OpenAppOptions<TResources>, "onStuck"> {
+export interface StartAppOptions<
+  TResources = unknown,
+  // deno-lint-ignore no-explicit-any -- with `unknown`, options for any app would be for no other store
+  TTx = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TReader = any,
+> extends Omit<OpenAppOptions<TResources, TTx, TReader>, "onStuck"> {
   /**
    * Log of the app, its event store and its worker.
    *
@@ -30,7 +38,7 @@ export interface StartAppOptions<TResources = unknown>
   readonly log?: LogSink | undefined;
   /**
    * Time that requests and handlers get to finish when the app stops, in milliseconds. Events that are
-   * still running then are released, which takes up to 0.7 s more if the KV does not answer.
+   * still running then are released, which takes up to 0.7 s more if the store does not answer.
    *
    * @default {4_000} Deno Deploy kills an instance after 5 s. Kubernetes waits 30 s by default.
    */
@@ -40,9 +48,12 @@ export interface StartAppOptions<TResources = unknown>
 /**
  * App that is served.
  *
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Apps
  */
-export interface StartedApp extends Omit<OpenedApp, "stop"> {
+export interface StartedApp<TTx = unknown, TReader = unknown>
+  extends Omit<OpenedApp<TTx, TReader>, "stop"> {
   /** Address that it listens at: `http://localhost:8000`. */
   readonly url: string;
   /**
@@ -77,13 +88,15 @@ const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @param app The app, as {@linkcode defineApp} returns it.
- * @param options Variables, KV, resources and log that replace the app's, and the grace.
+ * @param options Variables, store, resources and log that replace the app's, and the grace.
  * @returns The app, served.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them. Nothing is opened.
  * @throws {TypeError} If an option has the wrong type. Nothing is opened.
  * @throws {RangeError} If the grace is out of range. Nothing is opened.
- * @throws {Error} If the KV or a resource cannot be opened, or the address cannot be listened on. What was
+ * @throws {Error} If the store or a resource cannot be opened, or the address cannot be listened on. What was
  * opened before is closed.
  *
  * @example
@@ -106,19 +119,25 @@ const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
  *
  * @category Apps
  */
-export async function startApp<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  options: StartAppOptions<NoInfer<TResources>> = {},
-): Promise<StartedApp> {
+export async function startApp<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  options: StartAppOptions<NoInfer<TResources>, NoInfer<TTx>, NoInfer<TReader>> = {},
+): Promise<StartedApp<TTx, TReader>> {
   checkStartOptions(DOING, app, options);
   const { name } = app.definition;
   const { log = consoleLog(readLogFormat(options.env)), graceMs = 4_000 } = options;
   const [plan, place] = readVariables(
     name,
     { ...options, log },
-    (variables) => readAll(() => planOf(app, variables), () => readPlace(variables)),
+    (variables) => readAll(() => planOf(app, variables, options.store), () => readPlace(variables)),
   );
-  let served: ServedApp | undefined;
+  let served: ServedApp<TTx, TReader> | undefined;
   const onStuck = () => {
     writeLog(log, "error", "handlers do not end, stopping", { name });
     served?.stopStuck();
@@ -133,14 +152,14 @@ export async function startApp<TEvents extends object, TSpec extends EnvSpec, TR
 }
 
 /** App that is served from its creation on. */
-class ServedApp implements StartedApp {
+class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
   url = "";
   readonly fetch: OpenedApp["fetch"];
-  readonly store: OpenedApp["store"];
-  readonly kv: Deno.Kv;
+  readonly store: EventStore<TTx, TReader>;
+  readonly db: TReader;
   readonly worker: OpenedApp["worker"];
   readonly finished: Promise<void>;
-  readonly #opened: ServableApp;
+  readonly #opened: ServableApp<TTx, TReader>;
   readonly #graceMs: number;
   readonly #server: Serving;
   readonly #end = Promise.withResolvers<void>();
@@ -149,14 +168,14 @@ class ServedApp implements StartedApp {
   #inFlight = 0;
   #stopped: Promise<void> | undefined;
 
-  constructor(opened: ServableApp, { name, place, log, graceMs }: {
+  constructor(opened: ServableApp<TTx, TReader>, { name, place, log, graceMs }: {
     readonly name: string;
     readonly place: Place;
     readonly log: LogSink;
     readonly graceMs: number;
   }) {
-    const { fetch, store, kv, worker, requestLog } = opened;
-    [this.fetch, this.store, this.kv, this.worker] = [fetch, store, kv, worker];
+    const { fetch, store, db, worker, requestLog } = opened;
+    [this.fetch, this.store, this.db, this.worker] = [fetch, store, db, worker];
     this.#opened = opened;
     this.#graceMs = graceMs;
     this.finished = this.#end.promise;

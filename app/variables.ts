@@ -1,8 +1,9 @@
-import { isOtherUrl } from "../core/hosts.ts";
 import {
+  choiceOf,
   type EnvOf,
   type EnvSpec,
   type EnvVariable,
+  onDeploy,
   optional,
   readAll,
   readEnv,
@@ -11,20 +12,21 @@ import {
   variablesIn,
 } from "../core/env.ts";
 import { consoleSink, type LogSink, writeLog } from "../core/mod.ts";
+import {
+  prepareStore,
+  type ReadyStore,
+  type StoreDefinition,
+} from "../events/store/store_definition.ts";
 import { MAX_PROXY_HOPS } from "../middleware/client_ip.ts";
 import { type Platform, preparePlatform, type ReadyPlatform } from "../webhook/platform.ts";
 import type { App } from "./define_app.ts";
 import type { Mount } from "./mounts.ts";
 
-// Variables of all apps, and of an app's definition, platforms and mounts. All are read before anything
+// Variables of all apps, and of an app's definition, store, platforms and mounts. All are read before anything
 // is opened, so that everything that is missing or wrong is reported at once.
 
 /** Variables that each app reads when it is opened. */
-const OPENING = {
-  NOTIFIER: choiceOf(["auto", "enqueue", "watch"]),
-  TRUSTED_PROXY_HOPS: wholeNumber(0, MAX_PROXY_HOPS),
-  KV_URL: { read: readKvUrl },
-};
+const OPENING = { TRUSTED_PROXY_HOPS: wholeNumber(0, MAX_PROXY_HOPS) };
 
 /** Variables that an app reads as well if it is served. By default it listens on port 8000 of all addresses. */
 const SERVING = {
@@ -37,16 +39,16 @@ const SERVING = {
  * Values that an app has read before anything is opened.
  *
  * @typeParam TEnv The values of its variables.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  */
-export interface AppPlan<TEnv> {
+export interface AppPlan<TEnv, TTx, TReader> {
   /** Values of the definition's variables. */
   readonly env: TEnv;
   /** Platforms, with their variables read. */
   readonly platforms: readonly ReadyPlatform[];
-  /** Path or URL of the KV, or `:memory:`; undefined for Deno's default database. */
-  readonly kvUrl: string | undefined;
-  /** Notifier that wakes workers. */
-  readonly notifier: "auto" | "enqueue" | "watch";
+  /** Store, with its variables read. */
+  readonly store: ReadyStore<TTx, TReader>;
   /** Number of trusted reverse proxies. */
   readonly trustedProxyHops: number;
   /** True if the app runs on Deno Deploy. */
@@ -106,30 +108,31 @@ export function readVariables<T>(
  *
  * @param app The app.
  * @param variables The variables.
+ * @param store The store that it is opened with: by default the app's.
  * @returns The values.
  * @throws {VariableError} If any is missing or wrong: the message has all of them.
  * @throws {TypeError} If two parts of the app read the same variable, or have the same path.
  */
-export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
+export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx, TReader>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
   variables: Variables,
-): AppPlan<EnvOf<TSpec>> {
+  store: StoreDefinition<TTx, TReader> = app.store,
+): AppPlan<EnvOf<TSpec>, TTx, TReader> {
   const { env: spec = {} as TSpec, mounts = [] } = app.definition;
   checkCollisions(app);
-  const [platforms, env, common, isOnDeploy, ready] = readAll(
+  const [platforms, env, readyStore, common, isOnDeploy, ready] = readAll(
     () => readAll(...app.platforms.map((platform) => () => preparePlatform(platform, variables))),
     () => readEnv(spec, variables),
+    () => prepareStore(store, variables),
     () => readEnv(OPENING, variables),
     () => onDeploy(variables),
     () => readAll(...mounts.map((mount) => () => mount.prepare(variables))),
     () => refuseProxyHeaders(variables),
   );
-  const { NOTIFIER: wanted, TRUSTED_PROXY_HOPS: trustedProxyHops, KV_URL: kvUrl } = common;
-  // Deno Deploy has no KV queues.
-  const notifier = wanted === "auto" && isOnDeploy ? "watch" : wanted;
+  const { TRUSTED_PROXY_HOPS: trustedProxyHops } = common;
   const wantedMounts = ready.filter((mount) => mount !== undefined);
   return {
-    ...{ env, platforms, kvUrl, notifier, trustedProxyHops },
+    ...{ env, platforms, store: readyStore, trustedProxyHops },
     ...{ onDeploy: isOnDeploy, mounts: wantedMounts },
   };
 }
@@ -167,31 +170,6 @@ export function readLogFormat(
   }
 }
 
-/**
- * Tells whether the app runs on Deno Deploy.
- *
- * @param variables The variables.
- * @returns True if the variable that the platform sets says so.
- */
-export function onDeploy(variables: Pick<Variables, "get">): boolean {
-  // Since August 2025 the platform's documents have given its value as 1 as well.
-  return ["true", "1"].includes(variables.get("DENO_DEPLOY") ?? "");
-}
-
-function choiceOf<const TChoice extends string>(
-  choices: readonly [TChoice, ...TChoice[]],
-): EnvVariable<TChoice> {
-  return {
-    read(name, variables) {
-      const text = variables.get(name)?.trim() || choices[0];
-      const choice = choices.find((each) => each === text);
-      if (choice !== undefined) return choice;
-      const others = choices.slice(0, -1).join(", ");
-      throw new VariableError(`${name} must be ${others} or ${choices.at(-1)}`);
-    },
-  };
-}
-
 function wholeNumber(fallback: number, max: number): EnvVariable<number> {
   return {
     read(name, variables) {
@@ -201,13 +179,6 @@ function wholeNumber(fallback: number, max: number): EnvVariable<number> {
       throw new VariableError(`${name} must be a whole number from 0 to ${max}`);
     },
   };
-}
-
-function readKvUrl(name: string, variables: Variables): string | undefined {
-  const place = variables.get(name)?.trim();
-  if (!place) return undefined;
-  if (!isOtherUrl(place)) return place;
-  throw new VariableError(`${name} must be a path, :memory: or a URL with http or https`);
 }
 
 /**
@@ -224,7 +195,7 @@ function refuseProxyHeaders(variables: Variables): void {
 }
 
 /** Refuses a variable that two parts of an app read, and a path that two of them answer. */
-function checkCollisions({ platforms, definition: { env = {}, mounts = [] } }: App): void {
+function checkCollisions({ platforms, store, definition: { env = {}, mounts = [] } }: App): void {
   const readers = new Map<string, string>();
   const read = (part: string, variables: readonly string[]) => {
     for (const variable of variables) {
@@ -239,6 +210,7 @@ function checkCollisions({ platforms, definition: { env = {}, mounts = [] } }: A
     }
   };
   read("the app itself", [...Object.keys(OPENING), ...Object.keys(SERVING)]);
+  read(`the store '${store.name}'`, store.variables);
   for (const { name, variables } of platforms) read(`the platform '${name}'`, variables);
   for (const { name, variables } of mounts) read(`the mount '${name}'`, variables);
   read("'env'", Object.keys(env));

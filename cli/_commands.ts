@@ -42,8 +42,16 @@ const FILTERS = {
 
 /** Options of every command. */
 const OF_ALL = {
-  kv: { value: "KV", about: "a path or URL; by default KV_URL, or else Deno's default database" },
-  namespace: { value: "NAME", about: "the app's name, if a KV holds the events of several apps" },
+  store: {
+    value: "URL",
+    about:
+      "the database, kv:PATH or kv:https://HOST; by default KV_URL, or else Deno's default one",
+  },
+  kv: { value: "KV", about: "a path or URL: the same as --store kv:KV" },
+  namespace: {
+    value: "NAME",
+    about: "the app's name, if a database holds the events of several apps",
+  },
   ...COMMON,
 } as const;
 
@@ -74,7 +82,7 @@ const OPTIONS = {
   delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
   group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
   file: { value: "FILE", about: "the file with the events, instead of standard output or input" },
-  create: { about: "make the KV file if there is none" },
+  create: { about: "make the file of the database if there is none" },
   "discard-unreadable": { about: "delete what cannot be read, except events" },
   retention: timed("AGE", "the app's retentionMs, if that is not 7d"),
   ...OF_ALL,
@@ -301,7 +309,7 @@ const COMMANDS = {
       "stop it before.",
       "An event that cannot be read is named, and left out; the exit code is 1 then. A file that exists is " +
       "not written over.",
-      "The lines contain payloads: protect them as well as the KV.",
+      "The lines contain payloads: protect them as well as the database.",
     ],
     words: "[ID...]",
     states: EVENT_STATES,
@@ -311,16 +319,16 @@ const COMMANDS = {
     about: "Store the events that events export has written",
     example: "events import --kv ./new.db --namespace my-bot --file events.ndjson",
     details: [
-      "An event whose id the KV knows is left as it is, so an interrupted import can be run again. A " +
+      "An event whose id the database knows is left as it is, so an interrupted import can be run again. A " +
       "running event becomes queued.",
-      "--namespace is the app's name. It is needed if the KV holds no events yet.",
+      "--namespace is the app's name. It is needed if the database holds no events yet.",
       "A line that is not an event is named, and left out; the exit code is 1 then.",
       INTERRUPT,
     ],
     options: ["file", "create", "retention"],
     check: (_, values) => {
-      if (values.create !== true || (values.kv && values.namespace)) return;
-      throw new UsageError("--create needs --kv and --namespace");
+      if (values.create !== true || ((values.store ?? values.kv) && values.namespace)) return;
+      throw new UsageError("--create needs --store or --kv, and --namespace");
     },
   },
   "catch-up": {

@@ -54,7 +54,7 @@ export async function exportEventsTo(run: CliRun): Promise<boolean> {
   return leftOut.length + absent.length === 0;
 }
 
-/** Checks that there is something to import, before a KV is opened for it. */
+/** Checks that there is something to import, before a database is opened for it. */
 export async function checkSource(
   { values: { file } }: CliOptions,
   { input }: CliWorld,
@@ -99,7 +99,7 @@ function linesOf(
   const more = failed - failures.length;
   return [
     `${imported} imported${interrupted ? ", interrupted" : ""}`,
-    ...(known > 0 ? [`${known} left as they are: this KV has them already`] : []),
+    ...(known > 0 ? [`${known} left as they are: this database has them already`] : []),
     ...(expired > 0 ? [`${expired} forgotten: done for longer than the retention`] : []),
     ...linesOfEntries("states", states),
     ...linesOfEntries("answers", answers),

@@ -1,13 +1,14 @@
-import { openEventStore } from "../events/mod.ts";
+import { withoutCredentials } from "../core/hosts.ts";
+import { NoDatabaseError } from "../events/store/store_definition.ts";
 import { runCatchUp } from "./_catch_up.ts";
 import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
 import { emit, list, show, stats, wake } from "./_events.ts";
 import { deleteAnswers, deleteStates, showAnswers, showSchedules, showStates } from "./_flows.ts";
-import { answered, findStore, NoAnswerError, openKv, withoutCredentials } from "./_kv.ts";
 import { printable } from "./_output.ts";
 import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
+import { findDatabase, findStore } from "./_store.ts";
 import { type CliWorld, InterruptedError, messageOf, UsageError } from "./_world.ts";
 import { runConnect } from "./connect.ts";
 import { runSend } from "./send.ts";
@@ -47,48 +48,49 @@ export async function runCli(args: readonly string[], ownWorld: CliWorld): Promi
   }
 }
 
-/** Commands that store events in a KV that may have none yet. */
+/** Commands that store events in a database that may have none yet. */
 const MAKING: readonly CommandName[] = ["emit", "import"];
 
 async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   const { command, values } = options;
   const { create = false, retention: retentionMs } = values;
-  const url = values.kv ?? (world.env("KV_URL")?.trim() || undefined);
+  const { engine, place } = findDatabase(values, world);
   if (options.asks && !world.ask) {
     throw new UsageError(
       "There is no terminal to ask at: give --yes, or --dry-run to see what would be done",
     );
   }
   if (command === "import") await checkSource(options, world);
-  const kv = await openKv(url, create);
-  let answers = true;
+  const database = await engine.open(place, create);
   try {
-    const { namespace, note } = await answered(findStore(kv, values.namespace));
+    const { namespace, note } = await findStore(database, values.namespace);
     const makesEvents = MAKING.includes(command);
     if (makesEvents && note !== undefined && values.namespace === undefined) {
-      throw new UsageError("The KV holds no events yet: give the app's name with --namespace");
+      throw new UsageError(
+        "The database holds no events yet: give the app's name with --namespace",
+      );
     }
-    // A KV that is to be made has no events yet.
-    if (note !== undefined && !create) world.err(note + (url === undefined ? DEFAULT_KV_NOTE : ""));
-    const store = await answered(openEventStore(kv, { namespace, retentionMs }));
+    // A database that is to be made has no events yet.
+    if (note !== undefined && !create) {
+      const { byDefault, variable } = engine;
+      const hint = `, which is ${byDefault}: give the app's with --store or ${variable}`;
+      world.err(note + (place === undefined ? hint : ""));
+    }
+    const store = await database.openStore({ namespace, retentionMs });
     const filter = await withEventIds(store, options.filter);
     return await RUNS[command]({ ...options, filter, store, namespace, world });
-  } catch (error) {
-    answers = !(error instanceof NoAnswerError);
-    throw error;
   } finally {
-    if (answers) kv.close();
+    await database.close();
   }
 }
-
-const DEFAULT_KV_NOTE = ", which is Deno's default one for this script and configuration file: " +
-  "give the app's with --kv or KV_URL";
 
 function fail(error: unknown, given: readonly string[], { err }: CliWorld): number {
   if (error instanceof InterruptedError) return 130;
   // The reader has gone away, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return 0;
-  const what = ["send", "connect"].includes(given[0] ?? "") ? "the given URL" : "the given KV";
+  const what = ["send", "connect"].includes(given[0] ?? "")
+    ? "the given URL"
+    : "the given database";
   err(withoutCredentials(messageOf(error), given, what).replaceAll(/\s+/g, " "));
-  return error instanceof UsageError ? 2 : 1;
+  return error instanceof UsageError || error instanceof NoDatabaseError ? 2 : 1;
 }

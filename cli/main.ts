@@ -1,5 +1,5 @@
 /**
- * Command line tool. It shows, changes and moves the events in an app's KV, also while the app runs, and sends
+ * Command line tool. It shows, changes and moves the events in an app's store, also while the app runs, and sends
  * deliveries to an app during development. It also registers an app's webhook with Telegram or GitHub, or
  * fetches what they have for an app without a public address.
  *

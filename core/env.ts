@@ -174,6 +174,37 @@ function warnOfOdd(variables: Variables, name: string, secret: string): void {
 }
 
 /**
+ * Tells whether the app runs on Deno Deploy.
+ *
+ * @param variables The variables.
+ * @returns True if the variable that the platform sets says so.
+ */
+export function onDeploy(variables: Pick<Variables, "get">): boolean {
+  // Since August 2025 the platform's documents have given its value as 1 as well.
+  return ["true", "1"].includes(variables.get("DENO_DEPLOY") ?? "");
+}
+
+/**
+ * Makes a variable whose value is one of some words.
+ *
+ * @param choices The words. The first one is the value if it is not set, or blank.
+ * @returns The variable.
+ */
+export function choiceOf<const TChoice extends string>(
+  choices: readonly [TChoice, ...TChoice[]],
+): EnvVariable<TChoice> {
+  return {
+    read(name, variables) {
+      const text = variables.get(name)?.trim() || choices[0];
+      const choice = choices.find((each) => each === text);
+      if (choice !== undefined) return choice;
+      const others = choices.slice(0, -1).join(", ");
+      throw new VariableError(`${name} must be ${others} or ${choices.at(-1)}`);
+    },
+  };
+}
+
+/**
  * Calls functions that read variables, and reports all that is wrong at once.
  *
  * @param readers The functions.

@@ -21,17 +21,31 @@ export function httpUrl(text: unknown): URL | undefined {
   return url !== null && /^https?:$/.test(url.protocol) ? url : undefined;
 }
 
-/** Checks whether the place of a KV is the URL of a remote one. */
-export function isRemoteKv(place: string): boolean {
-  return /^https?:\/\//i.test(place);
-}
-
-/** Checks whether the place of a KV is a URL with which no KV can be opened. */
-export function isOtherUrl(place: string): boolean {
-  return /^\w+:\/\//.test(place) && !isRemoteKv(place);
-}
-
 /** Checks whether a secret may be sent to a URL: over TLS, or within a private network. */
 export function keepsSecrets({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || isOwnHost(hostname) || isInnerHost(hostname);
+}
+
+/** Checks whether a text may hold a password or a token: it is a URL, or may be one with a typing error. */
+export function mayHoldSecrets(text: string): boolean {
+  return text.includes("@") || text.includes("//");
+}
+
+/**
+ * Removes credentials from a text. Of a URL only the host is shown, and what may hold credentials is not shown at all.
+ *
+ * @param text The text.
+ * @param given What may be quoted in it, such as the arguments of a command line.
+ * @param what The words that are shown for these.
+ * @returns The text without credentials.
+ */
+export function withoutCredentials(text: string, given: readonly string[], what: string): string {
+  let safe = text;
+  for (const each of given.filter(mayHoldSecrets)) safe = safe.replaceAll(each, what);
+  return safe.replaceAll(/\w+:\/\/\S+/g, hostOf);
+}
+
+function hostOf(url: string): string {
+  const { protocol, host } = URL.parse(url) ?? {};
+  return host === undefined ? "the URL" : `${protocol}//${host}`;
 }

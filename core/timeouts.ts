@@ -1,6 +1,3 @@
-/** Longest wait for a KV to open: Deno tries a remote KV that does not answer forever. */
-export const KV_TIMEOUT_MS = 10_000;
-
 /** The time by which the clocks of two machines may differ: chosen. */
 export const CLOCK_SLACK_MS = 1_000;
 

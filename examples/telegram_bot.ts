@@ -40,8 +40,8 @@ export const bot = defineApp({
 });
 
 bot.on("message", async ({ payload: { message: { chat: { id }, text = "" } } }, context) => {
-  const { env, kv, settleWith, progress, checkpoint, resources: say, signal } = context;
-  const { value: name } = await kv.get<string>(["name", id]);
+  const { env, db, settleWith, progress, checkpoint, resources: say, signal } = context;
+  const { value: name } = await db.get<string>(["name", id]);
   if (!name) {
     const given = name === null ? "" : text;
     await say(id, given ? `I can /report, ${given}.` : "What is your name?", signal);

@@ -41,5 +41,5 @@ export { TEST_SECRETS } from "./test_secrets.ts";
 // Types from other folders that appear in the exports above.
 export type { App } from "../app/define_app.ts";
 export type { AppDefinition } from "../app/definition.ts";
-export type { EventRecord, EventStore } from "../events/mod.ts";
+export type { EventRecord, EventStore, StoreDefinition } from "../events/mod.ts";
 export type { LogRecord } from "../core/mod.ts";

@@ -13,6 +13,11 @@ import type { EnvSpec, Variables } from "../core/env.ts";
 import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventRecord, EventStore } from "../events/mod.ts";
+import {
+  checkStoreDefinition,
+  type StoreDefinition,
+  storeForTests,
+} from "../events/store/store_definition.ts";
 import { runSchedule } from "../events/schedules/mod.ts";
 import { Failures, type WaitingCall } from "./_failures.ts";
 import { TestClock } from "./_test_clock.ts";
@@ -33,9 +38,17 @@ export type FakeOf<TResource> = TResource extends (...args: never[]) => unknown 
  * Options of {@linkcode startTestBot}.
  *
  * @typeParam TResources The resources that the app opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Test bot
  */
-export interface TestBotOptions<TResources = unknown> {
+export interface TestBotOptions<
+  TResources = unknown,
+  // deno-lint-ignore no-explicit-any -- with `unknown`, options for any app would be for no other store
+  TTx = any,
+  // deno-lint-ignore no-explicit-any -- as above
+  TReader = any,
+> {
   /**
    * Values of the app's variables. The variables of the package's platforms are set: they accept what
    * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read.
@@ -54,6 +67,12 @@ export interface TestBotOptions<TResources = unknown> {
         ? { readonly [TName in keyof TResources]?: FakeOf<TResources[TName]> }
       : TResources)
     | undefined;
+  /**
+   * Store that replaces the app's, of the same engine: such as one that is open already, for two test bots on the same events.
+   *
+   * @default {undefined} An empty one, in memory if the engine can do that.
+   */
+  readonly store?: StoreDefinition<TTx, TReader> | undefined;
   /**
    * Longest time for handling before {@linkcode TestBot.deliver} rejects, in milliseconds.
    *
@@ -79,15 +98,17 @@ export interface Outcome {
 }
 
 /**
- * App that runs within a test, with a KV in memory.
+ * App that runs within a test, with an empty store.
  *
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @category Test bot
  */
-export interface TestBot extends AsyncDisposable {
+export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposable {
   /** Store, for reading events. */
-  readonly store: EventStore;
-  /** KV of the store. */
-  readonly kv: Deno.Kv;
+  readonly store: EventStore<TTx, TReader>;
+  /** Database of the store, for reading, as handlers have it. */
+  readonly db: TReader;
   /** All log records. */
   readonly logs: readonly LogRecord[];
   /**
@@ -145,12 +166,14 @@ export interface TestBot extends AsyncDisposable {
 }
 
 /**
- * Starts an app for a test: the same app as the one that runs, in this process, with a KV in memory and
- * without a network. It stops at the end of its scope.
+ * Starts an app for a test: the same app as the one that runs, in this process, with an empty store of the
+ * app's engine, a KV in memory for instance, and without a network. It stops at the end of its scope.
  *
  * @typeParam TEvents The payloads of its platform's events, by type.
  * @typeParam TSpec The descriptions of its variables.
  * @typeParam TResources The resources that it opens.
+ * @typeParam TTx The commit or transaction of its store, for effects.
+ * @typeParam TReader The reader of its store, `db`.
  * @param app The app under test.
  * @param options Its variables, and fakes of its resources.
  * @returns The app, running.
@@ -178,32 +201,37 @@ export interface TestBot extends AsyncDisposable {
  *
  * @category Test bot
  */
-export async function startTestBot<TEvents extends object, TSpec extends EnvSpec, TResources>(
-  app: App<TEvents, TSpec, TResources>,
-  options: TestBotOptions<NoInfer<TResources>> = {},
-): Promise<TestBot> {
+export async function startTestBot<
+  TEvents extends object,
+  TSpec extends EnvSpec,
+  TResources,
+  TTx,
+  TReader,
+>(
+  app: App<TEvents, TSpec, TResources, TTx, TReader>,
+  options: TestBotOptions<NoInfer<TResources>, NoInfer<TTx>, NoInfer<TReader>> = {},
+): Promise<TestBot<TTx, TReader>> {
   const doing = "start the test bot";
   checkApp(doing, app);
   const checks = {
-    env: undefined,
-    resources: undefined,
+    ...{ env: undefined, resources: undefined, store: checkStoreDefinition },
     timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
   };
   checkOptions(doing, options, checks);
-  const { timeoutMs = 10_000 } = options;
+  const { store = storeForTests(app.store), timeoutMs = 10_000 } = options;
   const logs: LogRecord[] = [];
   const failures = new Failures((record) => void logs.push(record));
   const env = Object.assign({}, ...app.platforms.map(testEnvOf), options.env);
-  const kv = await Deno.openKv(":memory:");
+  const resources = options.resources as TResources | undefined;
+  const appOptions = { env, resources, log: failures.log, ticks: false };
+  const read = (variables: Variables) => planOf(app, variables, store);
+  const plan = readVariables(app.definition.name, appOptions, read);
+  const opened = await openPlanned(app, plan, appOptions);
+  const bot = new LocalBot(app, opened, logs, failures, timeoutMs);
   try {
-    const resources = options.resources as TResources | undefined;
-    const appOptions = { kv, env, resources, log: failures.log, ticks: false };
-    const read = (variables: Variables) => planOf(app, variables);
-    const plan = readVariables(app.definition.name, appOptions, read);
-    const opened = await openPlanned(app, plan, appOptions);
-    return await new LocalBot(app, opened, kv, logs, failures, timeoutMs).begin();
+    return await bot.begin();
   } catch (error) {
-    kv.close();
+    await bot[Symbol.asyncDispose]();
     throw error;
   }
 }
@@ -229,27 +257,24 @@ function expectsFailure(doing: string, options: CallOptions): boolean {
   return options.expectFailure ?? false;
 }
 
-class LocalBot implements TestBot {
-  readonly store: EventStore;
-  readonly kv: Deno.Kv;
-  readonly #opened: ServableApp;
-  readonly #ownKv: Deno.Kv;
+class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
+  readonly store: EventStore<TTx, TReader>;
+  readonly db: TReader;
+  readonly #opened: ServableApp<TTx, TReader>;
   readonly #clock = new TestClock();
   /** Time of the schedules, which only `advance` moves: so their number of slots does not vary. */
   #slotTime = Date.now();
 
   constructor(
     readonly app: Pick<App, "platforms" | "schedules">,
-    opened: ServableApp,
-    ownKv: Deno.Kv,
+    opened: ServableApp<TTx, TReader>,
     readonly logs: LogRecord[],
     readonly failures: Failures,
     readonly timeoutMs: number,
   ) {
     this.store = opened.store;
-    this.kv = opened.kv;
+    this.db = opened.db;
     this.#opened = opened;
-    this.#ownKv = ownKv;
   }
 
   /** Begins all schedules. */
@@ -346,8 +371,7 @@ class LocalBot implements TestBot {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#opened.stop();
     this.#clock.restore();
-    this.#ownKv.close();
-    // The KV's listener ends a turn later, and a test's sanitizers would take it for a leak.
+    // A KV's listener ends a turn later, and a test's sanitizers would take it for a leak.
     await new Promise((resolve) => realTimeout(resolve, 0));
   }
 

@@ -300,7 +300,7 @@ testMistakes<void>({
       "the variable 'TOKEN' in 'env' must be required, optional() or secrets, got a text: the value " +
       "is read at the start"
     ]: () => defineApp({ ...definition, env: { TOKEN: wrong("ghp_x") } }),
-    'there is no option "setup". There are name, version, platform, env, ': () =>
+    'there is no option "setup". There are name, version, platform, store, ': () =>
       defineApp(wrong({ ...definition, setup: () => {} })),
     "'strict' must be true or false, got \"yes\"": () =>
       defineApp({ ...definition, strict: wrong("yes") }),
@@ -467,7 +467,7 @@ testMistakes<void>({
   "Cannot start the app": {
     "'graceMs' must be a whole number from 0 to 2147483647, got \"4s\"": () =>
       startApp(app, { graceMs: wrong("4s") }),
-    'there is no option "port". There are env, kv, resources, log, telemetry, graceMs': () =>
+    'there is no option "port". There are env, store, resources, log, telemetry, graceMs': () =>
       startApp(app, wrong({ port: 3000 })),
   },
   "Cannot open the app": {
@@ -481,8 +481,8 @@ testMistakes<void>({
     },
     "the app must be what defineApp() returns, got a promise: await it": () =>
       openApp(wrong(Promise.resolve(app))),
-    "'kv' must be what Deno.openKv() resolves with, got a promise: await it": () =>
-      openApp(app, { kv: wrong(Promise.resolve({})) }),
+    "'store' must be what kv() returns, got a promise: await it": () =>
+      openApp(app, { store: wrong(Promise.resolve({})) }),
     "'env' must be an object, got \".env\"": () => openApp(app, { env: wrong(".env") }),
   },
   "Cannot stop the worker": {
@@ -499,7 +499,7 @@ testMistakes<void>({
       group({ key: "a", quiet: 1 }),
   },
   "Cannot create the router": {
-    'there is no option "strikt". There are strict': () =>
+    'there is no option "strikt". There are strict, platform, store': () =>
       createEventRouter(wrong({ strikt: true })),
   },
   "Cannot define the platform 'a'": {
@@ -529,7 +529,7 @@ testMistakes<void>({
       messengerUpdate({}, { from: wrong("signal") }),
   },
   "Cannot start the test bot": {
-    'there is no option "kv". There are env, resources, timeoutMs': () =>
+    'there is no option "kv". There are env, resources, store, timeoutMs': () =>
       startTestBot(defineApp(definition), wrong({ kv: 1 })),
   },
 }, (call) => messageOf(call as () => unknown));

@@ -7,9 +7,16 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
-import type { HandledEvents } from "../store/mod.ts";
+import type { EventStore, HandledEvents, StoreDefinition } from "../store/mod.ts";
 import { ANY, isAction, namesOf } from "../store/processes.ts";
-import { type DescribedHandler, type EventHandler, HANDLES, NoHandler } from "../worker/event.ts";
+import {
+  type DescribedHandler,
+  type EventHandler,
+  type HandlerContext,
+  HANDLES,
+  NoHandler,
+  type WebhookEvent,
+} from "../worker/event.ts";
 import { handleAll, type NamedHandler } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
 
@@ -39,6 +46,49 @@ export interface HandlerOptions {
 }
 
 /**
+ * Options of {@linkcode createEventRouter}.
+ *
+ * @category Handlers
+ */
+export interface RouterOptions {
+  /**
+   * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
+   *
+   * @default {false}
+   */
+  readonly strict?: boolean | undefined;
+}
+
+/**
+ * Values by which the compiler knows what the handlers of a router get.
+ *
+ * @typeParam TPlatform The platform.
+ * @typeParam TTx The commit or transaction of the store, for effects.
+ * @typeParam TReader The reader of the store, `db`.
+ * @category Handlers
+ */
+export interface RouterTypes<TPlatform, TTx, TReader> {
+  /**
+   * Platform whose events it gets, such as `github()`.
+   *
+   * @default {undefined} Payloads are JSON objects.
+   */
+  readonly platform?: TPlatform | undefined;
+  /** Store of the events, or what makes it, such as `kv()`. */
+  readonly store: EventStore<TTx, TReader> | StoreDefinition<TTx, TReader>;
+}
+
+/**
+ * Payloads of a platform's events, by type.
+ *
+ * @typeParam TPlatform The platform.
+ * @category Handlers
+ */
+export type EventsOf<TPlatform> = TPlatform extends { readonly events?: infer TEvents }
+  ? NonNullable<TEvents>
+  : never;
+
+/**
  * A router that hands events to the handlers registered for them.
  *
  * An event that is tried again, perhaps by another version of the bot, is handed to those handlers that
@@ -47,6 +97,7 @@ export interface HandlerOptions {
  *
  * @typeParam TEvents The payloads by type. By default there may be events of any name, and payloads are JSON
  * objects.
+ * @typeParam TContext The context that its handlers get. By default it is that of any store.
  *
  * @example
  * ```ts
@@ -64,7 +115,10 @@ export interface HandlerOptions {
  *
  * @category Handlers
  */
-export interface EventRouter<TEvents = Record<string, JsonObject>> {
+export interface EventRouter<
+  TEvents = Record<string, JsonObject>,
+  TContext extends HandlerContext = HandlerContext,
+> {
   /**
    * Registers a handler for events of a type (`issues`), or of a type and an action (`issues.opened`).
    * GitLab sends the action in `object_attributes`. A type may contain dots (`invoice.paid`).
@@ -82,9 +136,9 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    */
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
-    handler: EventHandler<EventPayload<TEvents, TName>>,
+    handler: EventHandler<EventPayload<TEvents, TName>, TContext>,
     options?: HandlerOptions,
-  ): EventRouter<TEvents>;
+  ): EventRouter<TEvents, TContext>;
   /**
    * Registers a handler for all events, in addition to their own handlers.
    *
@@ -95,7 +149,10 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * is another handler without an id for all events.
    * @throws {RangeError} If the time limit is out of range.
    */
-  onAny(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
+  onAny(
+    handler: EventHandler<JsonObject, TContext>,
+    options?: HandlerOptions,
+  ): EventRouter<TEvents, TContext>;
   /**
    * Registers a handler for the events that have none by {@linkcode EventRouter.on}.
    *
@@ -106,7 +163,10 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    * is another handler without an id for these events.
    * @throws {RangeError} If the time limit is out of range.
    */
-  onOther(handler: EventHandler, options?: HandlerOptions): EventRouter<TEvents>;
+  onOther(
+    handler: EventHandler<JsonObject, TContext>,
+    options?: HandlerOptions,
+  ): EventRouter<TEvents, TContext>;
   /**
    * Hands an event to its handlers, all at the same time. Each succeeds or fails on its own: when one
    * fails, the event is tried again, and then only by those that have not succeeded.
@@ -118,7 +178,7 @@ export interface EventRouter<TEvents = Record<string, JsonObject>> {
    *
    * This is the handler for {@linkcode startWorker} and {@linkcode runApp}.
    */
-  readonly handle: EventHandler;
+  readonly handle: EventHandler<JsonObject, TContext>;
 }
 
 interface Route {
@@ -152,8 +212,9 @@ const NAME = /^[\w.:-]{1,202}$/;
  * @typeParam TEvents The payloads by type: {@linkcode GithubEvents}, {@linkcode GitlabEvents},
  * {@linkcode ForgeEvents}, {@linkcode TelegramEvents} or your own. By default there may be events of any name,
  * and payloads are JSON objects.
- * @param options With `strict`, events that have no handler are given up, each as a dead event with its payload, and
- * not ignored.
+ * @typeParam TContext The context that its handlers get, such as `ContextOf<typeof bot>`. By default it is that of
+ * any store.
+ * @param options Its treatment of events without a handler.
  * @returns The router, without handlers.
  * @throws {TypeError} If an option has the wrong type.
  *
@@ -173,14 +234,38 @@ const NAME = /^[\w.:-]{1,202}$/;
  *
  * @category Handlers
  */
-export function createEventRouter<TEvents extends object = Record<string, JsonObject>>(
-  options: { readonly strict?: boolean | undefined } = {},
-): EventRouter<TEvents> {
-  checkOptions("create the router", options, { strict: checkBoolean });
-  return new HandlerTable<TEvents>(options.strict ?? false);
+export function createEventRouter<
+  TEvents extends object = Record<string, JsonObject>,
+  TContext extends HandlerContext = HandlerContext,
+>(options?: RouterOptions): EventRouter<TEvents, TContext>;
+/**
+ * Creates a router whose handlers are typed by the values of a store and a platform.
+ *
+ * @typeParam TTx The commit or transaction of the store, for effects.
+ * @typeParam TReader The reader of the store, `db`.
+ * @typeParam TPlatform The platform.
+ * @param options The store, the platform, and its treatment of events without a handler.
+ * @returns The router, without handlers.
+ * @throws {TypeError} If an option has the wrong type.
+ */
+export function createEventRouter<
+  TTx,
+  TReader,
+  TPlatform extends object = { readonly events?: Record<string, JsonObject> },
+>(
+  options: RouterOptions & RouterTypes<TPlatform, TTx, TReader>,
+): EventRouter<EventsOf<TPlatform>, HandlerContext<TTx, TReader>>;
+export function createEventRouter(
+  options: RouterOptions & Partial<RouterTypes<object, unknown, unknown>> = {},
+): EventRouter {
+  checkOptions("create the router", options, ROUTER_CHECKS);
+  return new HandlerTable(options.strict ?? false);
 }
 
-class HandlerTable<TEvents> implements EventRouter<TEvents> {
+const ROUTER_CHECKS = { strict: checkBoolean, platform: undefined, store: undefined };
+
+class HandlerTable<TEvents, TContext extends HandlerContext>
+  implements EventRouter<TEvents, TContext> {
   readonly #routes: Route[] = [];
   readonly #keys = new Set<string>();
   readonly #isStrict: boolean;
@@ -191,7 +276,7 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
 
   on<TName extends EventName<TEvents>>(
     names: TName | readonly TName[],
-    handler: EventHandler<EventPayload<TEvents, TName>>,
+    handler: EventHandler<EventPayload<TEvents, TName>, TContext>,
     options?: HandlerOptions,
   ): this {
     const all = [names].flat() as readonly string[];
@@ -202,22 +287,22 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
       );
     }
     if (options?.id === undefined) checkNames(all);
-    return this.#add(all.map((name) => `on(${name})`), handler as EventHandler, options);
+    return this.#add(all.map((name) => `on(${name})`), handler, options);
   }
 
-  onAny(handler: EventHandler, options?: HandlerOptions): this {
+  onAny(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this {
     return this.#add(["onAny"], handler, options);
   }
 
-  onOther(handler: EventHandler, options?: HandlerOptions): this {
+  onOther(handler: EventHandler<JsonObject, TContext>, options?: HandlerOptions): this {
     return this.#add(["onOther"], handler, options);
   }
 
-  readonly handle: EventHandler = Object.assign(this.#handle.bind(this), {
+  readonly handle: EventHandler<JsonObject, TContext> = Object.assign(this.#handle.bind(this), {
     [HANDLES]: () => this.#handles(),
   });
 
-  async #handle(...[event, context]: Parameters<EventHandler>): Promise<void> {
+  async #handle(event: WebhookEvent, context: TContext): Promise<void> {
     const names = namesOf(event);
     const own = names.map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
@@ -246,14 +331,20 @@ class HandlerTable<TEvents> implements EventRouter<TEvents> {
     return names.length > 0 ? [{ names }, ...inner] : inner;
   }
 
-  #add(events: readonly string[], handler: EventHandler, options: HandlerOptions = {}): this {
+  #add<TPayload>(
+    events: readonly string[],
+    handler: EventHandler<TPayload, TContext>,
+    options: HandlerOptions = {},
+  ): this {
     if (typeof handler !== "function") {
       throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
     checkOptions(DOING, options, HANDLER_CHECKS);
     const { timeoutMs } = options;
     const id = options.id === undefined ? undefined : `id(${options.id})`;
-    const route: Route = { handler, events: new Set(events), id, timeoutMs };
+    // Only the events it is registered for, and contexts of its router, reach it.
+    const own = handler as unknown as EventHandler;
+    const route: Route = { handler: own, events: new Set(events), id, timeoutMs };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {

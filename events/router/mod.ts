@@ -28,7 +28,14 @@
  *
  * @module
  */
-export { createEventRouter, type EventRouter, type HandlerOptions } from "./event_router.ts";
+export {
+  createEventRouter,
+  type EventRouter,
+  type EventsOf,
+  type HandlerOptions,
+  type RouterOptions,
+  type RouterTypes,
+} from "./event_router.ts";
 export type {
   ActionOf,
   EventName,
@@ -55,4 +62,5 @@ export type {
 } from "./gitlab_events.ts";
 
 // Types from other folders that appear in the exports above.
+export type { EventStore, StoreDefinition } from "../store/mod.ts";
 export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";

@@ -8,6 +8,7 @@ import {
   emissionOf,
   Emissions,
   type EmitOptions,
+  OWN,
   type OwnEvents,
   platformRefused,
 } from "./emission.ts";
@@ -17,7 +18,7 @@ import type { AcceptResult, EventStore } from "./event_store.ts";
 import { newPayloadRef } from "./payload.ts";
 
 /** A put that stores an emitted event. */
-interface EmissionPut extends Put {
+export interface EmissionPut extends Put {
   readonly before: { readonly id: string; readonly must: "absent" | "free" | "skip" };
   /** The event. */
   readonly emission: Emission;
@@ -73,9 +74,9 @@ export class Emitter {
     const cells = await this.#sources.notesOf([name]);
     const announce = emission.delayMs === 0;
     // Nobody else has a generated id. But a client that gets no answer may repeat a change, perhaps after the handler.
-    const puts = [this.#putOf(emission, id, "absent")];
-    const { ok } = await engine.apply({ puts, cells, urgency: "work", announce });
-    if (!ok) return { id, duplicate: true };
+    const puts = [this.#putOf(emission, id, emission.id === undefined ? "absent" : "skip")];
+    const applied = await engine.apply({ puts, cells, urgency: "work", announce });
+    if (!applied.ok || applied.written[0] === null) return { id, duplicate: true };
     this.made(puts);
     if (announce) local.listener?.wake();
     return { id, duplicate: false };
@@ -112,6 +113,11 @@ export class Emitter {
   /** Makes the part of a change that stores an event whose id no other one can have. */
   putUnique(emission: Emission, parent: EventRecord): EmissionPut {
     return this.#putOf(emission, fullIdOf(emission), "free", parent);
+  }
+
+  /** Makes the note of a source that only the package emits events of. */
+  noteOf(source: string): readonly CellChange[] | undefined {
+    return this.#sources.noteOf(source, OWN);
   }
 
   /**

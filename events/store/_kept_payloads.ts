@@ -2,7 +2,14 @@ import { writeLog } from "../../core/mod.ts";
 import { Pool } from "../../core/pool.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import type { StoreCore } from "./_core.ts";
-import { type Bytes, type Cell, type Change, ClosedError, type SumChange } from "./engine.ts";
+import {
+  type Bytes,
+  type Cell,
+  type CellChange,
+  type Change,
+  ClosedError,
+  type SumChange,
+} from "./engine.ts";
 import { type EventRecord, NotKeptError, type PayloadRef } from "./event_record.ts";
 import { isPayloadRef, isTime, shape } from "./record_shape.ts";
 
@@ -40,7 +47,10 @@ interface KeptEntry extends Cell {
 }
 
 /** The part of a change that keeps a payload, or takes it out of the index. */
-export type KeptChange = Required<Pick<Change, "cells" | "sums">>;
+export interface KeptChange {
+  readonly cells: readonly CellChange[];
+  readonly sums: readonly SumChange[];
+}
 
 /** The reason for which payloads are dropped: too old, too much together, or none are kept any more. */
 type Reason = "age" | "size" | "off";

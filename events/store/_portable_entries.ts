@@ -1,12 +1,13 @@
 import type { StoreCore } from "./_core.ts";
 import { scheduleKey, scheduleNotes } from "./_schedule_notes.ts";
 import { listStates } from "./_states.ts";
+import { answerCell, answers, restoreWake } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import { checkedEntry, isPortableNote, type PortableEntry } from "./portable_event.ts";
 import { stateChange, stateKey } from "./state_cells.ts";
 import { entryUntil } from "./stored_state.ts";
-import { type UntakenAnswer, type Wake, wakeOf } from "./waits.ts";
+import { wakeOf } from "./waits.ts";
 
 /**
  * The time for which an entry that was restored is known, in milliseconds: seven days. A second import of the
@@ -14,27 +15,16 @@ import { type UntakenAnswer, type Wake, wakeOf } from "./waits.ts";
  */
 const MARKED_MS = 604_800_000;
 
-/** Waits of a store, as far as answers are moved by an export and an import. */
-export interface PortableWaits {
-  /** Lists the answers that no event has taken. */
-  answers(): AsyncIterable<UntakenAnswer>;
-  /** Makes the cell of an answer that no event waits for; its time is over if that is not positive. */
-  cellOf(name: string, at: number, value: unknown, now: number): CellChange;
-  /** Wakes an event here, unless the mark is there already. Returns false if it is, or no event waits for the name. */
-  restoreWake(wake: Wake, mark: CellChange): Promise<boolean>;
-}
-
 /** Lists everything beside the events that an export takes along. */
 export async function* portableEntries(
   core: StoreCore,
-  waits: PortableWaits,
 ): ReturnType<EventOperations["portableEntries"]> {
   for await (const { isUnreadable, intake, key, value, expiresAt } of listStates(core)) {
     yield isUnreadable
       ? { kind: "unreadable", name: `the state ${JSON.stringify(key)}` }
       : { kind: "state", intake, key, value, expiresAt };
   }
-  for await (const { name, at, value, eventId } of waits.answers()) {
+  for await (const { name, at, value, eventId } of answers(core)) {
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
   }
@@ -50,16 +40,16 @@ export async function* portableEntries(
  * that waits here for an answer gets it.
  */
 export async function restoreEntry(
-  { engine }: StoreCore,
-  waits: PortableWaits,
+  core: StoreCore,
   given: PortableEntry,
 ): Promise<RestoreOutcome> {
+  const { engine } = core;
   const entry = checkedEntry(given);
-  const cell = cellOf(waits, entry, engine.now());
+  const cell = cellOf(entry, engine.now());
   if (cell.forMs !== undefined && cell.forMs <= 0) return "expired";
   const mark: CellChange = { key: markOf(cell.key), version: null, after: true, forMs: MARKED_MS };
   if (entry.kind === "answer") {
-    const isWoken = await waits.restoreWake(wakeOf(entry.name, entry.value), mark);
+    const isWoken = await restoreWake(core, wakeOf(entry.name, entry.value), mark);
     if (isWoken) return "restored";
   }
   for (const { version } of await engine.cells([cell.key, mark.key])) {
@@ -69,14 +59,14 @@ export async function restoreEntry(
   return (await engine.apply({ cells, urgency: "work" })).ok ? "restored" : "known";
 }
 
-function cellOf(waits: PortableWaits, entry: PortableEntry, now: number): CellChange {
+function cellOf(entry: PortableEntry, now: number): CellChange {
   switch (entry.kind) {
     case "state": {
       const { intake = "", key, expiresAt } = entry;
       return stateChange(stateKey(intake, key), null, entryUntil(entry.value, expiresAt, now), now);
     }
     case "answer":
-      return waits.cellOf(entry.name, entry.at, entry.value, now);
+      return answerCell(entry.name, entry.at, entry.value, now);
     case "schedule": {
       const { name, plan, at } = entry;
       return { key: scheduleKey(name), after: { plan, at } };

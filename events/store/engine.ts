@@ -225,7 +225,10 @@ export interface DuePage {
 /** An event at its position in an ordering group. */
 export interface GroupMember {
   readonly position: number;
-  /** The event; undefined if there is none at this position any more, or it is not read. */
+  /**
+   * The event; undefined if there is none at this position any more, or it is not read. One whose position cannot be
+   * read has an empty id.
+   */
   readonly event: Stored | Unreadable | undefined;
 }
 

@@ -87,13 +87,13 @@ export interface Lease extends Stored {
 }
 
 /**
- * Mutations for the commit that settles an event: they happen if, and only if, the event is settled by
- * this lease. So an effect that lives in the same KV happens exactly once. The commit refuses to change keys of the
- * store, which begin with its namespace, and `enqueue` if the store's notifier is `enqueue`.
+ * Writes for the commit that settles an event: they happen if, and only if, the event is settled by this lease. So
+ * an effect that lives in the same database happens exactly once.
  *
+ * @typeParam TTx The commit or transaction of the store.
  * @category Handlers
  */
-export type CommitEffects = (commit: Deno.AtomicOperation) => unknown;
+export type CommitEffects<TTx = unknown> = (tx: TTx) => unknown;
 
 /**
  * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.
@@ -108,7 +108,7 @@ export interface NoteOptions {
    */
   readonly emits?: readonly Emission[] | undefined;
   /**
-   * Names that the same commit wakes, at most three: each takes one of its checks. Their values are JSON.
+   * Names that the same commit wakes, at most three. Their values are JSON.
    *
    * @default {undefined} None.
    */
@@ -203,14 +203,13 @@ export interface StoreListener {
  * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
  *
+ * @typeParam TTx The commit or transaction of the store, for effects.
+ * @typeParam TReader The reader of the store, `db`.
  * @category Event store and worker
  */
-export interface EventStore extends EventOperations {
-  /**
-   * The KV that it is in. It cannot be closed: the KV that was opened can. If the store's notifier is `enqueue`,
-   * it refuses `enqueue` and `listenQueue` as well: the store alone uses its queue.
-   */
-  readonly kv: Deno.Kv;
+export interface EventStore<TTx = unknown, TReader = unknown> extends EventOperations {
+  /** The database that it is in, for reading. It cannot be closed. */
+  readonly db: TReader;
 
   /** The way it wakes workers. */
   readonly notifier: "enqueue" | "watch";
@@ -372,7 +371,7 @@ export interface EventStore extends EventOperations {
   checkpoint(
     lease: Lease,
     part: string,
-    effects?: CommitEffects,
+    effects?: CommitEffects<TTx>,
     options?: NoteOptions,
   ): Promise<Lease | null>;
 
@@ -428,7 +427,7 @@ export interface EventStore extends EventOperations {
     lease: Lease,
     options?: Omit<NoteOptions, "signal"> & {
       /** Further mutations for the same commit. */
-      readonly effects?: CommitEffects | undefined;
+      readonly effects?: CommitEffects<TTx> | undefined;
       /**
        * Longest wait for other changes to share a commit with, in milliseconds.
        *

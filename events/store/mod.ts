@@ -35,6 +35,7 @@ export type {
   Reservation,
   StoreListener,
 } from "./event_store.ts";
+export type { StoreDefinition } from "./store_definition.ts";
 export type { CheckedPage } from "./store_check.ts";
 export type { BoundedCount, Counts } from "./engine.ts";
 export type { StoreInspector } from "./store_inspector.ts";

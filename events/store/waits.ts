@@ -17,7 +17,7 @@ const DEFAULT_TIMEOUT_MS = 604_800_000;
 /** Longest time that an event waits, in milliseconds: a year. */
 const MAX_TIMEOUT_MS = 31_536_000_000;
 
-/** Largest number of names that one settlement wakes: a remote KV takes 10 checks per commit. */
+/** Largest number of names that one settlement wakes: so many fit a commit of each engine, beside all else. */
 const MAX_WAKES = 3;
 
 /**
@@ -163,7 +163,7 @@ function jsonOf(name: string, value: unknown): string {
 
 function checkName(doing: string, name: unknown): void {
   const isName = typeof name === "string" && name.length > 0 && name.length <= MAX_NAME_LENGTH;
-  // A KV would store half of a surrogate pair as another character.
+  // An engine may store half of a surrogate pair as another character.
   if (isName && name.isWellFormed()) return;
   throw new TypeError(
     `Cannot ${doing}: the name must be a well-formed text of 1 to ${MAX_NAME_LENGTH} characters, got ${

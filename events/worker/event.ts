@@ -75,9 +75,11 @@ export interface WebhookEvent<TPayload = JsonObject> {
 /**
  * The second argument of a handler.
  *
+ * @typeParam TTx What the functions of `settleWith` and `checkpoint` get: the store's commit, or its transaction.
+ * @typeParam TReader The reader of the store, `db`.
  * @category Handlers
  */
-export interface HandlerContext {
+export interface HandlerContext<TTx = unknown, TReader = unknown> {
   /**
    * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
    * reached its time limit, or when the worker stops: the handler should end then. The next event of the
@@ -90,27 +92,20 @@ export interface HandlerContext {
    */
   readonly log: LogSink;
   /**
-   * The KV of the event store, for reading what `settleWith` or `checkpoint` committed.
-   *
-   * Where the store's notifier is `enqueue`, the queue of this KV is the store's: `enqueue` and
-   * `listenQueue` throw a `TypeError`, and so does `enqueue` of an operation or of the commit that effects
-   * add to. If you need a queue, open another KV, at another path.
+   * The database of the event store, for reading what `settleWith` or `checkpoint` committed, see
+   * {@linkcode StoreDefinition}.
    */
-  readonly kv: Deno.Kv;
+  readonly db: TReader;
   /**
-   * Adds mutations to the commit that settles the event as done, for effects in the same KV. They happen
-   * exactly once, and not at all if the handler fails or the event is cancelled. If one of their checks
-   * does not hold, the attempt fails. So it does if they change a key that begins with the store's namespace, in an
-   * app its name: the store keeps its records there.
+   * Adds writes to the commit that settles the event as done, for effects in the same database. They happen
+   * exactly once, and not at all if the handler fails or the event is cancelled. If they cannot be committed, the
+   * attempt fails. So it does if they change what belongs to the store.
    *
-   * A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes of the payload, and four
-   * for each further event of a batch. Where payloads are kept, it takes up to 10, and none for the payload.
-   * An event that is emitted takes three, and a name that is woken two.
-   *
-   * @param effects Called with the commit after the handler has ended. It must be synchronous.
+   * @param effects Called with the commit after the handler has ended, see {@linkcode StoreDefinition}. It must be
+   * synchronous.
    * @throws {TypeError} If the handler has ended.
    */
-  settleWith(effects: CommitEffects): void;
+  settleWith(effects: CommitEffects<TTx>): void;
   /**
    * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
    * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
@@ -136,7 +131,7 @@ export interface HandlerContext {
    * fails, and the next one finds the part in `progress` if it was.
    * @throws {TypeError} If the handler has ended.
    */
-  checkpoint(part: string, effects?: CommitEffects): Promise<void>;
+  checkpoint(part: string, effects?: CommitEffects<TTx>): Promise<void>;
   /**
    * Waits until a name is woken: by another handler's `wake`, by `store.wake` or by the tool (`events wake`).
    * That may take up to a year, and processes may end meanwhile. Without a result yet, this rejects
@@ -239,14 +234,17 @@ export type WaitResult<TValue = unknown> =
  * or rejects: {@linkcode GiveUpError} and {@linkcode RetryLaterError} say otherwise.
  *
  * An event is handled at least once: after a crash the same event comes again. Make sure that effects
- * outside the KV can be repeated; {@linkcode WebhookEvent.id} identifies a repetition.
+ * outside the store's database can be repeated; {@linkcode WebhookEvent.id} identifies a repetition.
  *
+ * @typeParam TPayload The type of the payload.
+ * @typeParam TContext The context. By default it is that of any store.
  * @category Handlers
  */
-export type EventHandler<TPayload = JsonObject> = (
-  event: WebhookEvent<TPayload>,
-  context: HandlerContext,
-) => unknown;
+export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext = HandlerContext> =
+  (
+    event: WebhookEvent<TPayload>,
+    context: TContext,
+  ) => unknown;
 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");

@@ -30,7 +30,7 @@ interface RunParts {
 }
 
 /** Members of a context that are the same for all handlers of an event. */
-type SharedContext = Pick<HandlerContext, "log" | "kv" | "store">;
+type SharedContext = Pick<HandlerContext, "log" | "db" | "store">;
 
 /** Signal and time limit of a run. */
 export interface RunLimits {

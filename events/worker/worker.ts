@@ -22,7 +22,7 @@ import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
-import type { EventHandler } from "./event.ts";
+import type { EventHandler, HandlerContext } from "./event.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
@@ -143,6 +143,8 @@ export interface EventWorker {
  * Starts a worker: it takes events from the store as they become due, calls the handler, and settles
  * them by how that ends. A store's notifier wakes one worker; start one per store.
  *
+ * @typeParam TTx The commit or transaction of the store, for effects.
+ * @typeParam TReader The reader of the store, `db`.
  * @typeParam TPayload The payload that the handler expects.
  * @param store The event store.
  * @param handler Handles the events.
@@ -164,9 +166,9 @@ export interface EventWorker {
  *
  * @category Event store and worker
  */
-export function startWorker<TPayload = JsonObject>(
-  store: EventStore,
-  handler: EventHandler<TPayload>,
+export function startWorker<TTx, TReader, TPayload = JsonObject>(
+  store: EventStore<TTx, TReader>,
+  handler: EventHandler<TPayload, HandlerContext<NoInfer<TTx>, NoInfer<TReader>>>,
   options: WorkerOptions = {},
 ): EventWorker {
   checkPart(DOING, store, "listen", "the store must be what openEventStore() resolves with");
@@ -174,7 +176,7 @@ export function startWorker<TPayload = JsonObject>(
   if (typeof handler !== "function") {
     throw new TypeError(`Cannot ${DOING}: the handler must be a function, got ${met(handler)}`);
   }
-  return new StoreWorker(store, handler as EventHandler, withDefaults(options));
+  return new StoreWorker(store, handler as unknown as EventHandler, withDefaults(options));
 }
 
 /**

@@ -16,6 +16,7 @@ import {
   gitlab,
   type HandlerContext,
   type JsonObject,
+  kv,
   openApp,
   openEventStore,
   optional,
@@ -52,9 +53,9 @@ Deno.test("defineApp() gives handlers the app's variables and resources, with th
     resources: ({ env }) => ({ key: `${env.TOKEN}/${env.MODEL}` }),
   });
   const seen: string[] = [];
-  bot.on("push", ({ payload }, { env, resources, signal, log, kv }) => {
+  bot.on("push", ({ payload }, { env, resources, signal, log, db }) => {
     const ref: string = payload.ref;
-    seen.push(env.TOKEN, resources.key, ref, typeof signal.aborted, typeof log, typeof kv.get);
+    seen.push(env.TOKEN, resources.key, ref, typeof signal.aborted, typeof log, typeof db.get);
     // @ts-expect-error: the app has no such variable.
     assertEquals(env.OTHER, undefined);
   }, { id: "labels" });
@@ -310,13 +311,17 @@ Deno.test("an app refuses a variable of its own that is a platform's", async () 
   );
 });
 
-Deno.test("an app refuses a variable of its own that each app reads", async () => {
-  for (const name of ["PORT", "HOST", "KV_URL", "NOTIFIER", "TRUSTED_PROXY_HOPS", "LOG_FORMAT"]) {
+Deno.test("an app refuses a variable of its own that each app reads, or its store", async () => {
+  const own = ["PORT", "HOST", "TRUSTED_PROXY_HOPS", "LOG_FORMAT"].map((name) =>
+    [name, "the app itself"] as const
+  );
+  const ofStore = ["KV_URL", "NOTIFIER"].map((name) => [name, "the store 'kv'"] as const);
+  for (const [name, reader] of [...own, ...ofStore]) {
     const bot = defineApp({ name: "bot", platform: github(), env: { [name]: optional("1") } });
     await assertRejects(
       () => startTestBot(bot),
       TypeError,
-      `Cannot open the app: the app itself and 'env' both read the variable '${name}'`,
+      `Cannot open the app: ${reader} and 'env' both read the variable '${name}'`,
     );
   }
 });
@@ -389,11 +394,11 @@ Deno.test("an app keeps the events of a platform that it does not have: another 
     TELEGRAM_SECRET_TOKEN: "x",
     TELEGRAM_ALLOWED_USERS: "*",
   };
-  const kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv, { namespace: "bot" });
+  const opened = await Deno.openKv(":memory:");
+  const store = await openEventStore(opened, { namespace: "bot" });
   const intake = createIntake(github({ secrets: ["s"] }), { store });
   await intake.request("/webhook", forgeDelivery("push", {}, { id: "1", secret: "s" }));
-  await using app = await openApp(bot, { kv, env: open, log: () => {} });
+  await using app = await openApp(bot, { store: kv(opened), env: open, log: () => {} });
   await app.worker.poll();
   const event = await store.get("github:1");
   assertEquals([event?.state, event?.attempts?.at(-1)?.error], [
@@ -401,22 +406,22 @@ Deno.test("an app keeps the events of a platform that it does not have: another 
     "Error: The app has no platform 'github' of the kind 'forge', which has stored this event",
   ]);
   await app.stop();
-  kv.close();
+  opened.close();
 });
 
 Deno.test("an app does not hand one sender's events to another sender's handlers", async () => {
   const seen: string[] = [];
   const bot = defineApp({ name: "bot", platform: standard({ name: "billing" }) });
   bot.onAny(({ id }) => seen.push(id));
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv, { namespace: "bot" });
+  using opened = await Deno.openKv(":memory:");
+  const store = await openEventStore(opened, { namespace: "bot" });
   const intake = createIntake(standard({ name: "clerk", secrets: [TEST_SECRETS.gitlab] }), {
     store,
   });
   const delivery = standardDelivery({ type: "user.deleted" }, { id: "1" });
   assertEquals((await intake.request("/webhook", delivery)).status, 200);
   const env = { BILLING_WEBHOOK_SECRET: TEST_SECRETS.gitlab };
-  await using app = await openApp(bot, { kv, env, log: () => {} });
+  await using app = await openApp(bot, { store: kv(opened), env, log: () => {} });
   await app.worker.poll();
   assertEquals([(await store.get("clerk:1"))?.state, seen], ["queued", []]);
 });

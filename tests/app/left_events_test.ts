@@ -1,9 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { warnOfLeftEvents } from "../../app/app_kv.ts";
+import { warnOfLeftEvents } from "../../app/left_events.ts";
 import { changedKv } from "../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../events/mod.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { delivery } from "../events/store/_events.ts";
+import { findLeftNamespaces } from "../../events/store/kv/namespaces.ts";
 
 /** Lets an app named `new` look at a KV, and returns what it has logged. */
 async function lookAt(
@@ -12,7 +13,8 @@ async function lookAt(
 ): Promise<readonly LogRecord[]> {
   const records: LogRecord[] = [];
   const log = (record: LogRecord) => void records.push(record);
-  await warnOfLeftEvents(kv, { name: "bot", namespace: "new", log, stopping });
+  const leftBy = (own: string) => findLeftNamespaces(kv, own);
+  await warnOfLeftEvents({ leftBy }, { name: "bot", namespace: "new", log, stopping });
   return records;
 }
 
@@ -23,7 +25,7 @@ Deno.test("warnOfLeftEvents() writes one line for all namespaces", async () => {
     await store.accept(delivery("d1"));
   }
   const [{ level, message, name, others }, ...more] = await lookAt(kv) as [LogRecord];
-  assertEquals([level, message, name], ["warn", "other events in the KV", "bot"]);
+  assertEquals([level, message, name], ["warn", "other events in the database", "bot"]);
   assertEquals([others, more], [["old", "older"], []]);
 });
 
@@ -34,7 +36,7 @@ Deno.test("warnOfLeftEvents() only informs an app that has events of its own, wh
     await store.accept(delivery("d1"));
   }
   const [{ level, message, others }, ...more] = await lookAt(kv) as [LogRecord];
-  assertEquals([level, message], ["info", "other events in the KV"]);
+  assertEquals([level, message], ["info", "other events in the database"]);
   assertEquals([others, more], [["old"], []]);
 });
 

@@ -10,6 +10,7 @@ import {
   type App,
   defineApp,
   github,
+  kv,
   type LogRecord,
   openApp,
   openEventStore,
@@ -150,13 +151,13 @@ Deno.test("stop() with a grace that makes no sense can be called again", async (
 });
 
 Deno.test("openApp() takes a KV, and leaves it open", async () => {
-  using kv = await Deno.openKv(":memory:");
+  using opened = await Deno.openKv(":memory:");
   const { bot } = noting();
   {
-    await using opened = await openApp(bot, { ...quiet, kv });
-    await opened.fetch(webhook());
+    await using app = await openApp(bot, { ...quiet, store: kv(opened) });
+    await app.fetch(webhook());
   }
-  const store = await openEventStore(kv, { namespace: "bot" });
+  const store = await openEventStore(opened, { namespace: "bot" });
   assert(await store.get("github:1"));
 });
 

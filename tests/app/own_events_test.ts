@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type EventHandler, openEventStore } from "../../events/mod.ts";
+import { type EventHandler, kv, openEventStore } from "../../events/mod.ts";
 import { defineApp, events, openApp } from "../../app/mod.ts";
 import { definePlatform, github } from "../../webhook/mod.ts";
 import { forgeDelivery, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
@@ -107,11 +107,11 @@ Deno.test("an event of a source that the app does not know waits for a version t
 
 Deno.test("an event of the name of a platform fails, and says what to do", async () => {
   const bot = defineApp({ name: "bot", platform: github({ name: "mirror" }) });
-  using kv = await Deno.openKv(":memory:");
+  using opened = await Deno.openKv(":memory:");
   const env = { MIRROR_WEBHOOK_SECRET: TEST_SECRETS.signing };
-  await using app = await openApp(bot, { kv, env, log: () => {} });
+  await using app = await openApp(bot, { store: kv(opened), env, log: () => {} });
   // The tool does not know the app's platforms.
-  const tool = await openEventStore(kv, { namespace: "bot", notifier: "watch" });
+  const tool = await openEventStore(opened, { namespace: "bot", notifier: "watch" });
   await tool.emit("mirror", "push", {}, { id: "x" });
   let error: string | undefined;
   while (error === undefined) {
@@ -155,7 +155,7 @@ Deno.test("the name of a source is used once, and by no platform", () => {
 Deno.test("onDead() is told of events that die, not of those that are cancelled", async () => {
   const { bot } = sut();
   const deaths: unknown[] = [];
-  bot.on("push", async ({ id }, { kv: _ }) => {
+  bot.on("push", async ({ id }, { db: _ }) => {
     if (id === "github:cancelled") await test.store.cancel(id);
     throw new Error("No use");
   });
@@ -189,9 +189,9 @@ Deno.test("onDead() takes several handlers, with ids", async () => {
 Deno.test("an app that is open takes no more sources and handlers", async () => {
   const { bot, jobs } = sut();
   const added = bot.from(events("added"));
-  using kv = await Deno.openKv(":memory:");
+  using opened = await Deno.openKv(":memory:");
   const env = { GITHUB_WEBHOOK_SECRET: TEST_SECRETS.signing };
-  await using _app = await openApp(bot, { kv, env, log: () => {} });
+  await using _app = await openApp(bot, { store: kv(opened), env, log: () => {} });
   assertThrows(() => bot.from(jobs), TypeError, "the app is open already");
   const refused = "Cannot register the handler: the app is open already";
   assertThrows(() => bot.onDead(() => {}), TypeError, refused);

@@ -102,7 +102,7 @@ async function leaveEvent(kvPath: string, namespace: string): Promise<void> {
   await store.accept({ ...delivery("left"), intake: "forge" });
 }
 
-const isOther = isMessage("other events in the KV");
+const isOther = isMessage("other events in the database");
 
 testWith(
   APP_NEEDS,
@@ -124,7 +124,7 @@ testWith(
       await using app = spawnOwnApp({ namespace: "old" }, { KV_URL: kvPath });
       await app.line(isMessage("end"));
       assertEquals(await app.stop(), 0);
-      assertEquals([app.count("start", "left"), app.count("other events in the KV")], [1, 0]);
+      assertEquals([app.count("start", "left"), app.count("other events in the database")], [1, 0]);
       using kv = await Deno.openKv(kvPath);
       const store = await openEventStore(kv, { namespace: "old", notifier: "watch" });
       const events = await Array.fromAsync(store.list());

@@ -4,6 +4,7 @@ import {
   defineApp,
   github,
   GiveUpError,
+  kv,
   type LogRecord,
   openApp,
   openEventStore,
@@ -29,8 +30,8 @@ function scheduled(expression = "0 7 * * *", options?: ScheduleOptions) {
 }
 
 /** Opens an app on a KV until an event has ended, and gives its record. */
-async function handledBy(app: App, kv: Deno.Kv, id: string) {
-  const opened = await openApp(app, { env: ENV, kv, log: () => {} });
+async function handledBy(app: App, own: Deno.Kv, id: string) {
+  const opened = await openApp(app, { env: ENV, store: kv(own), log: () => {} });
   try {
     const settled = async () => {
       await opened.worker.poll();
@@ -63,7 +64,7 @@ Deno.test("schedule() hands slots to its handler, with the app's parts and withi
   });
   await using test = await startTestBot(bot);
   await test.advance(DAY_MS);
-  const [entry] = await Array.fromAsync(test.kv.list({ prefix: ["sent"] }));
+  const [entry] = await Array.fromAsync(test.db.list({ prefix: ["sent"] }));
   const slot = String(entry?.key[1]);
   assertEquals(slot.slice(10), "T07:00:00Z");
   const id = `schedule:digest:${slot}`;
@@ -153,7 +154,7 @@ Deno.test("openApp() begins a schedule, and leaves no timer when it stops", asyn
   const begun = () => logs.find(({ message }) => message === "cron schedule begins");
   await until(() => begun() !== undefined, 20_000);
   assertEquals([begun()!.schedule, begun()!.timeZone], ["digest", "Europe/Berlin"]);
-  const { plan } = await valueAt<{ plan: string }>(opened.kv, ["bot", "cron", "digest"]);
+  const { plan } = await valueAt<{ plan: string }>(opened.db as Deno.Kv, ["bot", "cron", "digest"]);
   assertEquals(plan, "0 7 * * 1-5 Europe/Berlin");
   await opened.stop();
 });

@@ -32,24 +32,6 @@ Deno.test("an app listens on HOST and PORT", () => {
   assertEquals(placeFor({ HOST: " ::1 ", PORT: "0" }), { hostname: "::1", port: 0 });
 });
 
-const NOTIFIERS: readonly [Values, string][] = [
-  [{}, "auto"],
-  [{ NOTIFIER: " " }, "auto"],
-  ...["auto", "enqueue", "watch"].flatMap((name): [Values, string][] => [
-    [{ NOTIFIER: name }, name],
-    [{ NOTIFIER: ` ${name} ` }, name],
-  ]),
-  [{ DENO_DEPLOY: "true" }, "watch"],
-  [{ DENO_DEPLOY: "1" }, "watch"],
-  [{ NOTIFIER: "auto", DENO_DEPLOY: "true" }, "watch"],
-  [{ NOTIFIER: "enqueue", DENO_DEPLOY: "true" }, "enqueue"],
-  [{ DENO_DEPLOY: "false" }, "auto"],
-];
-
-Deno.test("NOTIFIER names a notifier: by default auto, and watch on Deno Deploy, which has no queues", () => {
-  for (const [values, notifier] of NOTIFIERS) assertEquals(planFor(values).notifier, notifier);
-});
-
 Deno.test("LOG_FORMAT names a form of the log, and a wrong one is reported with the other variables", () => {
   const formatFor = (LOG_FORMAT: string) => readLogFormat({ LOG_FORMAT });
   assertEquals(readLogFormat({}), "auto");

@@ -21,7 +21,7 @@ const log = (message: string, id: string) => writeLog(consoleSink, "info", messa
 const app = defineApp({
   name: "own",
   platform: forge({ groupBy: byRepository }),
-  resources: ({ kv }) => enqueues ? kv.enqueue("mine") : undefined,
+  resources: ({ db }) => enqueues ? db.enqueue("mine") : undefined,
   routes: () => isAsync ? Promise.resolve() : undefined,
   ...{ namespace, retentionMs, worker: { concurrency, leaseMs, pollMs, timeoutMs, retry } },
 });

@@ -1,7 +1,6 @@
 /** Catching up by a schedule of the app. */
 import { assertEquals } from "@std/assert";
 import { catchUp, type CatchUpResult } from "../../catch_up/mod.ts";
-import { openEventStore } from "../../events/mod.ts";
 import { defineApp, github, required } from "../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../testing/mod.ts";
 import { testWith } from "../_permissions.ts";
@@ -12,8 +11,7 @@ testWith(["net", "read", "env"], "a schedule of an app catches up", async () => 
   const results: CatchUpResult[] = [];
   const bot = defineApp({ name: "bot", platform: github(), env: { GITHUB_TOKEN: required } });
   bot.on("push", () => {});
-  bot.schedule("catch-up", "*/15 * * * *", async (_slot, { kv, env, signal }) => {
-    const store = await openEventStore(kv, { namespace: "bot" });
+  bot.schedule("catch-up", "*/15 * * * *", async (_slot, { store, env, signal }) => {
     results.push(
       await catchUp(store, {
         hooks: [{ repository: "acme/site" }],

@@ -40,7 +40,10 @@ testCli("emit refuses the name of a platform whose deliveries are stored", async
 
 testCli("emit refuses what no app could handle", async ({ cli, store }) => {
   const wrong: readonly (readonly [string[], string])[] = [
-    [["jobs", "due", "{}"], "The KV holds no events yet: give the app's name with --namespace"],
+    [
+      ["jobs", "due", "{}"],
+      "The database holds no events yet: give the app's name with --namespace",
+    ],
     [["jobs"], "Give the source and the type of the event"],
     [["jobs", "due", "{}", "{}"], "Give the source and the type of the event"],
     [["jobs", "due", "{", "--namespace", "bot"], "The payload must be a JSON object"],

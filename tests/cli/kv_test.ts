@@ -24,14 +24,14 @@ testCli("events asks which store is meant where a KV holds several", async ({ cl
   await (await openEventStore(kv, { namespace: "other" })).accept(delivery("d2"));
   assertEquals(await cli("list"), {
     ...{ code: 2, out: [] },
-    err: ["The KV holds several stores, choose one with --namespace: bot, other"],
+    err: ["The database holds several stores, choose one with --namespace: bot, other"],
   });
   assertEquals((await cli("list", "--namespace", "other")).out.length, 1);
 });
 
 testCli("events says that a KV is empty", async ({ cli }) => {
   const { code, out, err } = await cli("stats");
-  assertEquals([code, err], [0, ["There are no events in this KV"]]);
+  assertEquals([code, err], [0, ["There are no events in this database"]]);
   assertEquals(out.map((line) => line.split(/ +/)[1]), Array(6).fill("0"));
   assertEquals((await cli("list", "--json")).code, 0);
   assertEquals((await cli("purge", "--all", "--yes")).out, ["0 purged"]);
@@ -43,7 +43,7 @@ testCli(
   async (sut) => {
     await sut.store.accept(delivery("d1"));
     const { code, err } = await sut.cli("stats", "--namespace", "bto");
-    assertEquals([code, err], [0, ["There are no events of bto in this KV, only of bot"]]);
+    assertEquals([code, err], [0, ["There are no events of bto in this database, only of bot"]]);
   },
 );
 
@@ -53,6 +53,23 @@ testCli("events takes the KV from KV_URL, and rather from --kv", async ({ store,
   assertEquals((await runHere(["events", "list"], { env })).out.length, 1);
   const { code } = await runHere(["events", "list", "--kv", `${path}.other`], { env });
   assertEquals(code, 2);
+});
+
+testCli("events takes a database with its engine from --store", async ({ store, path }) => {
+  await store.accept(delivery("d1"));
+  const env = (name: string) => name === "KV_URL" ? `${path}.other` : undefined;
+  const list = (...args: string[]) => runHere(["events", "list", ...args], { env });
+  assertEquals((await list("--store", `kv:${path}`)).out.length, 1);
+  const wrong: readonly [readonly string[], string][] = [
+    [["--store", path], "The database of --store must begin with kv:"],
+    [["--store", "toString:x"], "The database of --store must begin with kv:"],
+    [["--store", "sql:./bot.db"], "The database of --store must begin with kv:"],
+    [["--store", `kv:${path}`, "--kv", path], "Give --store or --kv, not both"],
+    [["--store", `kv:${path}.typo`], `There is no KV file ${path}.typo`],
+  ];
+  for (const [args, message] of wrong) {
+    assertEquals(await list(...args), { code: 2, out: [], err: [message] });
+  }
 });
 
 testWith(
@@ -152,7 +169,10 @@ const WITH_PASSWORD: readonly string[] = [
 testWith(["read", "write", "net", "env"], "events never writes a password", async () => {
   Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
   for (const kv of WITH_PASSWORD) {
-    const lines = [["list", "--kv", kv], ["list", `--kvv=${kv}`], ["list", kv], [kv], [`--${kv}`]];
+    const lines = [
+      ...[["list", "--kv", kv], ["list", "--store", `kv:${kv}`], ["list", `--store=${kv}`]],
+      ...[["list", `--kvv=${kv}`], ["list", kv], [kv], [`--${kv}`]],
+    ];
     for (const line of lines) {
       const { code, out, err } = await runHere(["events", ...line]);
       assert(code > 0 && err.length === 1 && out.length === 0, line.join(" "));

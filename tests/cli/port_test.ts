@@ -49,7 +49,7 @@ testCli(
     const second = await importing(out.join("\n"), ...besides(path));
     assertEquals(first.out, ["1 imported", "1 states imported", "1 answers imported"]);
     assertEquals(second.out, [
-      ...["0 imported", "1 left as they are: this KV has them already"],
+      ...["0 imported", "1 left as they are: this database has them already"],
       "0 states imported, 1 left as they are",
       "0 answers imported, 1 left as they are",
     ]);
@@ -105,7 +105,7 @@ testCli("events import needs the name of an app that has no events yet", async (
   (await Deno.openKv(empty)).close();
   const text = out.join("\n");
   const nameless = await importing(text, "--kv", empty);
-  const message = "The KV holds no events yet: give the app's name with --namespace";
+  const message = "The database holds no events yet: give the app's name with --namespace";
   assertEquals([nameless.code, nameless.err], [2, [message]]);
   const missing = await importing(text, "--kv", `${path}.x`, "--namespace", "a");
   assertEquals([missing.code, missing.err], [2, [`There is no KV file ${path}.x`]]);
@@ -120,7 +120,7 @@ testCli("events import says what it is not given before it makes anything", asyn
     [to, "Give --file, or the events on the standard input"],
     [[...to, "--file", `${path}.x`], `There is no file ${path}.x`],
     [[...to, "--file", "."], ". is a folder"],
-    [["--create", "--kv", path], "--create needs --kv and --namespace"],
+    [["--create", "--kv", path], "--create needs --store or --kv, and --namespace"],
     [["d1"], "events import takes no ids (events show does)"],
     [[...to, "--retention", "a"], "--retention must be an age such as 30s, 15m, 12h or 7d, got a"],
     [[...to, "--state", "dead"], "events import has no --state"],
@@ -140,7 +140,7 @@ testCli("events import names lines that are no events, and other files at once",
   const { code, out } = await importing(lines.join("\n"), "--kv", path);
   assertEquals([code, out], [1, [
     "1 imported",
-    "1 left as they are: this KV has them already",
+    "1 left as they are: this database has them already",
     "not imported: line 2 (Cannot read the event: the line is no exported one)",
     "not imported: line 4 (Cannot read the event: the line is not JSON)",
   ]]);

@@ -42,7 +42,7 @@ async function runApp(minuteInMs: number): Promise<void> {
   const app = await openApp(bot, { env, log: consoleSink });
   if (!options.jumps) return;
   // Begun, with the timer set.
-  while ((await app.kv.get(["events", "cron", "digest"])).value === null);
+  while ((await app.db.get(["events", "cron", "digest"])).value === null);
   await new Promise((resolve) => setTimeout(resolve, 200));
   clock.advance(minuteInMs);
 }

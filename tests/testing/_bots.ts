@@ -1,12 +1,6 @@
-import {
-  type App,
-  defineApp,
-  type EventHandler,
-  forge,
-  messenger,
-  type WorkerOptions,
-} from "../../mod.ts";
+import { type App, defineApp, forge, messenger, type WorkerOptions } from "../../mod.ts";
 import type { ForgeOptions, MessengerOptions } from "../../webhook/mod.ts";
+import type { KvHandler } from "../_kv_handlers.ts";
 
 /** Options of the app that {@linkcode botOf} defines. */
 export interface BotOptions {
@@ -16,7 +10,7 @@ export interface BotOptions {
 }
 
 /** Defines an app with both platforms, whose events all go to one handler. */
-export function botOf(handler: EventHandler, options: BotOptions = {}): App {
+export function botOf(handler: KvHandler, options: BotOptions = {}): App {
   const app = defineApp({
     name: "bot",
     platform: forge<object>(options.forge),

@@ -24,7 +24,7 @@ export interface ChangeOptions {
   /** Adds further mutations of the store to the same commit. */
   readonly add?: ((write: Write) => void) | undefined;
   /** A handler's mutations for the same commit. */
-  readonly effects?: CommitEffects | undefined;
+  readonly effects?: CommitEffects<Deno.AtomicOperation> | undefined;
   /** Cells that a handler changes in the same commit. */
   readonly cells?: readonly CellChange[] | undefined;
   /** Events that are stored in the same commit. */

@@ -23,6 +23,7 @@ import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_grou
 import type { StoreParts } from "./_parts.ts";
 import { chunksOf, deleteChunks, fitsOneCommit } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
+import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type DueEntry, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
 
@@ -83,6 +84,7 @@ export function applying(
 class Changes {
   readonly #parts: StoreParts;
   readonly #joins: GroupIntake;
+  readonly #recent = new RecentIds();
 
   constructor(parts: StoreParts, joins: GroupIntake) {
     this.#parts = parts;
@@ -90,9 +92,24 @@ class Changes {
   }
 
   apply(change: KvChange): Promise<Applied> {
+    const { puts, urgency } = change;
+    if (!puts || puts.length === 0) return this.#apply(change);
+    if (urgency === "intake") return this.#takeIn(change, puts[0]!);
     let chosen = 0;
-    if (change.puts) { for (const put of change.puts) if (isChosen(put)) chosen++; }
+    for (const put of puts) if (isChosen(put)) chosen++;
     return chosen === 0 ? this.#apply(change) : this.#applyInTurn(change, chosen);
+  }
+
+  /** Takes a delivery in, unless its id was taken in before. */
+  async #takeIn(change: KvChange, { before }: Put): Promise<Applied> {
+    const id = "record" in before && before.record ? before.record.id : (before as EventRef).id;
+    if ("must" in before && this.#recent.has(id)) {
+      const [found] = await findEvents(this.#parts, [id]);
+      if (found) return { ok: false, why: "id", found };
+    }
+    const applied = await this.#apply(change);
+    if (applied.ok) this.#recent.add(id);
+    return applied;
   }
 
   /** Applies a change with ids that the caller chose: one at a time if they are many. */

@@ -1,16 +1,7 @@
 import { writeLog } from "../../../core/mod.ts";
-import {
-  childIdOf,
-  type Emission,
-  emissionOf,
-  Emissions,
-  type EmitOptions,
-  OWN,
-  type OwnEvents,
-  platformRefused,
-} from "../emission.ts";
+import { childIdOf, type Emission } from "../emission.ts";
 import type { EventRecord } from "../event_record.ts";
-import type { AcceptResult, EventStore, NoteOptions } from "../event_store.ts";
+import type { NoteOptions } from "../event_store.ts";
 import { cutKey, emitted, inIntake } from "../arrival.ts";
 import { type IdTurn, takeIds, TURN } from "./_chosen_ids.ts";
 import { HOLD_MS } from "./_concurrency.ts";
@@ -18,10 +9,7 @@ import { lookUp, refOf, type StoreKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { inRecord, newPayloadRef } from "./_payload.ts";
 import { readAll } from "./_reads.ts";
-import { addEvent, hasTooManyChecks, isTooMuch, untilDone, Write } from "./_write.ts";
-
-/** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
-const LOOKED_AT = 5;
+import { addEvent, hasTooManyChecks, isTooMuch, Write } from "./_write.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -99,59 +87,6 @@ export async function inTurn<T>(
   }
 }
 
-/** Makes the operation that stores an event outside of a handler. */
-export function emitting(parts: StoreParts): EventStore["emit"] {
-  const newId = idGenerator();
-  const free = new Set<string>();
-  return async (
-    source: OwnEvents<object> | string,
-    type: string,
-    payload: object,
-    options?: EmitOptions,
-  ): Promise<AcceptResult> => {
-    const emission = emissionOf(source, type, payload, options);
-    new Emissions().add(emission);
-    const id = emission.id === undefined ? inIntake(emission.source, newId()) : fullIdOf(emission);
-    if (!free.has(emission.source)) {
-      if (await hasDeliveries(parts, emission.source)) {
-        throw platformRefused("emit the event", emission.source);
-      }
-      free.add(emission.source);
-    }
-    return await untilDone(() => emitAlone(parts, emission, id));
-  };
-}
-
-/**
- * Checks whether deliveries have come under a name, since an app's platforms are known to the app alone: the
- * tool, or a program beside the app, has only the store.
- */
-async function hasDeliveries({ kv, keys }: StoreParts, name: string): Promise<boolean> {
-  const range = { start: keys.id(`${name}:`), end: keys.id(`${name};`) };
-  for await (const { key } of kv.list(range, { limit: LOOKED_AT })) {
-    const { record } = await lookUp(kv, keys, refOf(key).id);
-    if (record !== undefined && record.platform !== OWN) return true;
-  }
-  return false;
-}
-
-/** Tries once; undefined if others emitted an event with its id meanwhile. */
-async function emitAlone(
-  parts: StoreParts,
-  emission: Emission,
-  id: string,
-): Promise<AcceptResult | undefined> {
-  const write = new Write();
-  const known = await knownIds(parts, write, [emission], { isTaken: false, isFirst: true });
-  if (known.has(id)) return { id, duplicate: true };
-  // Nobody else has it. But a KV's client that gets no answer commits again, perhaps after the handler.
-  if (!mayBeKnown(emission)) write.check(unknown(parts.keys.id(id)));
-  addEmission(parts, write, emission, id, Date.now());
-  if (await parts.commits.commit(write) === null) return undefined;
-  if (write.emitsDue) parts.local.listener?.wake();
-  return { id, duplicate: false };
-}
-
 /** Finds the chosen ids that are known. The commit fails if that changes meanwhile. */
 function knownIds(
   parts: StoreParts,
@@ -223,17 +158,4 @@ function fullIdOf({ source, id }: Emission): string {
 
 function reportKnown({ log }: StoreParts, eventId: string): void {
   writeLog(log, "debug", "event known already, not emitted again", { eventId });
-}
-
-/** Makes ids that sort in the order in which they were made here, as far as the clock does not go back. */
-function idGenerator(): () => string {
-  let [count, last] = [0, 0];
-  return () => {
-    const now = Date.now();
-    // From the start in each millisecond: four digits are enough for any of them.
-    count = now === last ? count + 1 : 0;
-    last = now;
-    const number = count.toString(36).padStart(4, "0");
-    return `${now.toString(36)}-${number}-${crypto.randomUUID().slice(0, 8)}`;
-  };
 }

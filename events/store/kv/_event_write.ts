@@ -1,9 +1,16 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
-import { DAY_MS, MARGIN_MS, MARK, type Mutations, UndecodableError } from "./_layout.ts";
+import {
+  DAY_MS,
+  MARGIN_MS,
+  MARK,
+  type Mutations,
+  readRecord,
+  UndecodableError,
+} from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { chunksOf, deleteChunks, fitsRecord, loadPayload, setChunks } from "./_payload.ts";
+import { chunksOf, deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write } from "./_write.ts";
@@ -216,8 +223,14 @@ export class EventWrite implements LateRecord {
     packed: PayloadRef | undefined,
   ): Promise<void> {
     if (step === "look") await this.#takeId(this.#before!);
-    if (packed) this.#body ??= await loadPayload(this.#parts, packed, this.#before!);
+    // If the record has lost its payload, reading that fails later, and says so.
+    if (packed) this.#body ??= await this.#readBody(this.#before!);
     this.#finish(after, at);
+  }
+
+  async #readBody(before: EventRecord): Promise<Bytes | undefined> {
+    const { kv, keys } = this.#parts;
+    return (await readRecord(kv, keys.event(before))).body;
   }
 
   #finish(after: EventRecord, at: Moment): void {

@@ -8,7 +8,9 @@ import { lookUp } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { fitsOneCommit, newPayloadRef, setChunks, withUpload } from "./_payload.ts";
 import { readAll } from "./_reads.ts";
-import { arriving } from "./_waits.ts";
+import type { StoreCore } from "../_core.ts";
+import { arriving } from "../_waits.ts";
+import { encodeValue } from "../value_codec.ts";
 import { addEvent, isTooMuch, untilDone, Write } from "./_write.ts";
 
 /**
@@ -24,6 +26,7 @@ import { addEvent, isTooMuch, untilDone, Write } from "./_write.ts";
  */
 export async function restoreEvent(
   parts: StoreParts,
+  core: StoreCore,
   joins: GroupIntake,
   given: PortableEvent,
 ): Promise<RestoreOutcome> {
@@ -31,7 +34,7 @@ export async function restoreEvent(
   const { record, body } = event;
   if (leftMs(parts, record) <= 0) return "expired";
   const store = (after: EventRecord, addContent?: (write: Write) => void) =>
-    restoreWith(parts, joins, event, after, addContent);
+    restoreWith(parts, core, joins, event, after, addContent);
   if (!body) return await store(imported(record, null, Date.now()));
   const payload = newPayloadRef(body);
   const isDone = record.state === "done";
@@ -59,6 +62,7 @@ export async function restoreEvent(
 
 async function restoreWith(
   parts: StoreParts,
+  core: StoreCore,
   joins: GroupIntake,
   { record: before }: PortableEvent,
   record: EventRecord,
@@ -74,7 +78,7 @@ async function restoreWith(
       const isJoining = before.group !== null && record.settledAt === null;
       const isMade = isJoining
         ? await commitInGroup(parts, joins, write, record)
-        : await commitAlone(parts, write, await addWait(parts, write, record));
+        : await commitAlone(parts, write, await addWait(parts, core, write, record));
       return isMade ? "restored" : undefined;
     });
   } catch (error) {
@@ -107,13 +111,18 @@ async function unknownOf(
 /** Adds the wait of a parked event. */
 async function addWait(
   parts: StoreParts,
+  core: StoreCore,
   write: Write,
   record: EventRecord,
 ): Promise<EventRecord> {
   if (record.state !== "parked" || !record.waitingFor) return record;
-  const { record: after, options } = await arriving(parts, record);
-  for (const check of options.checks ?? []) write.check(check);
-  options.add?.(write);
+  const { record: after, cells } = await arriving(core, record);
+  for (const { key, version, after } of cells) {
+    const stored = parts.keys.cell(key);
+    write.check({ key: stored, versionstamp: version! });
+    if (after === null) write.delete(stored);
+    else write.set(stored, encodeValue(after));
+  }
   return after;
 }
 

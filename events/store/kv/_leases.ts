@@ -4,22 +4,26 @@ import type { EventStore, Lease, NoteOptions } from "../event_store.ts";
 import { isSameLease, renewed } from "../claims.ts";
 import { inBrief, isCancelRequested, progressed } from "../record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "../settlement.ts";
-import { applyChange, buryAhead, type ChangeOptions, leaseOf } from "./_apply.ts";
-import { membersOf } from "./_batches.ts";
+import { applyChange, buryAhead, type ChangeOptions, isChanged, leaseOf } from "./_apply.ts";
 import { inTurn } from "./_emit.ts";
 import { readRecord } from "./_layout.ts";
 
 import type { StoreParts } from "./_parts.ts";
 import { loadPayload } from "./_payload.ts";
-import { applyWaking, park, takeWake } from "./_waits.ts";
-import { hasTooManyChecks, isTooMuch } from "./_write.ts";
+import { membersOf } from "../_batches.ts";
+import { park, takeWake, wakeChange } from "../_waits.ts";
+import type { StoreCore } from "../_core.ts";
+import { encodeValue } from "../value_codec.ts";
+import type { Wake } from "../waits.ts";
+import { deferEntry } from "./_schedule.ts";
+import { hasTooManyChecks, isTooMuch, untilDone } from "./_write.ts";
 
 /** The time after which a lease that has waited for its turn was probably renewed meanwhile. */
 const OLD_MS = 1_000;
 
 /** The operations of a worker on an event that it has leased. */
 type LeaseOperations = Pick<
-  EventStore,
+  EventStore<Deno.AtomicOperation>,
   | "load"
   | "members"
   | "renew"
@@ -34,7 +38,7 @@ type LeaseOperations = Pick<
 >;
 
 /** Makes the operations on leased events of a store: each applies one transition. */
-export function leaseOperations(parts: StoreParts): LeaseOperations {
+export function leaseOperations(parts: StoreParts, core: StoreCore): LeaseOperations {
   const { kv, keys } = parts;
 
   async function recover({ record: held }: Lease): Promise<Lease | null> {
@@ -80,9 +84,9 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
   }
 
   return {
-    takeWake: (lease, name) => takeWake(parts, lease, name),
-    park: (lease, wait) => park(parts, lease, wait),
-    members: (lease) => membersOf(parts, lease),
+    takeWake: (lease, name) => takeWake(core, lease, name),
+    park: (lease, wait) => park(core, lease, wait),
+    members: ({ record }) => membersOf(core.engine, record),
 
     async load({ record }) {
       const { payload, id, state } = record;
@@ -98,7 +102,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
     async checkpoint(lease, part, effects, { emits, wakes, cells, signal } = {}) {
       const note = (lease: Lease, hasTurn: boolean) => {
         const after = progressed(lease.record, part);
-        return applyWaking(parts, lease, after, { effects, cells, emits, hasTurn }, wakes);
+        return applyWaking(parts, core, lease, after, { effects, cells, emits, hasTurn }, wakes);
       };
       return await emitting(lease, note, { emits, wakes, signal });
     },
@@ -114,7 +118,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
         if (!effects && !cells && !emits && !wakes) return settle(lease, after, { withinMs });
         // Others wait for their turn, so this waits for nobody.
         const change = { effects, cells, emits, hasTurn, withinMs: hasTurn ? 0 : withinMs };
-        return applyWaking(parts, lease, after, change, wakes);
+        return applyWaking(parts, core, lease, after, change, wakes);
       };
       return await emitting(lease, end, { emits, wakes }) !== null;
     },
@@ -135,7 +139,7 @@ export function leaseOperations(parts: StoreParts): LeaseOperations {
         if (!isReported) return await applyChange(parts, lease, after) !== null;
         const reportsOf = (dead: readonly EventRecord[]) => deathsOf(dead, isBrief);
         if (!await buryAhead(parts, lease, after, reportsOf)) return false;
-        const members = lease.record.batch ? await membersOf(parts, lease) : [];
+        const members = lease.record.batch ? await membersOf(core.engine, lease.record) : [];
         const emits = reportsOf([after, ...members.map((member) => settledWith(member, after))]);
         return await applyChange(parts, lease, after, { emits }) !== null;
       });
@@ -172,4 +176,39 @@ function deathsOf(
 function isOnlyRenewed({ progress = [], emitted = 0 }: EventRecord, now: EventRecord): boolean {
   const isSame = (now.progress ?? []).length === progress.length && (now.emitted ?? 0) === emitted;
   return isSame && !isCancelRequested(now);
+}
+
+/** Applies a change of an event, and wakes names in the same commit, if there are any. */
+function applyWaking(
+  parts: StoreParts,
+  core: StoreCore,
+  lease: Lease,
+  after: EventRecord,
+  options: ChangeOptions,
+  wakes: readonly Wake[] | undefined,
+): Promise<Lease | null> {
+  if (!wakes) return applyChange(parts, lease, after, options);
+  const { keys, local } = parts;
+  return untilDone(async () => {
+    const { cells, moves, announce } = await wakeChange(core, wakes);
+    const checks = cells.map(({ key, version }) => ({
+      key: keys.cell(key),
+      versionstamp: version!,
+    }));
+    const made = await applyChange(parts, lease, after, {
+      ...options,
+      checks,
+      add: (write) => {
+        for (const { key, after, forMs } of cells) {
+          if (after === undefined) continue;
+          const expiring = forMs === undefined ? {} : { expireIn: forMs };
+          write.set(keys.cell(key), encodeValue(after), expiring);
+        }
+        for (const { event } of moves) deferEntry(write, keys, event, 0);
+        write.notifies ||= announce;
+      },
+      onCommit: () => local.listener?.wake(),
+    });
+    return made ?? (await isChanged(parts, lease) ? null : undefined);
+  });
 }

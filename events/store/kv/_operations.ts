@@ -1,4 +1,5 @@
 import { Pool } from "../../../core/pool.ts";
+import { firstOf } from "../_batches.ts";
 import type { StoreCore } from "../_core.ts";
 import { portableEntries, restoreEntry } from "../_portable_entries.ts";
 import { listProcesses } from "../_processes.ts";
@@ -11,7 +12,6 @@ import { cancelRequested, isCancelRequested } from "../record_notes.ts";
 import { cancelled, cancelledAlone } from "../settlement.ts";
 import { wakeOf } from "../waits.ts";
 import { applyChange, leaseOf } from "./_apply.ts";
-import { firstOf } from "./_batches.ts";
 import { checkChoice, matches } from "../_filter.ts";
 import { restoreEvent } from "./_import.ts";
 import type { GroupIntake } from "./_group_intake.ts";
@@ -21,7 +21,7 @@ import { deleteChunks } from "./_payload.ts";
 import { read } from "./_reads.ts";
 import { knownOf, lookUp } from "./_layout.ts";
 import { EventScan, type FoundEvent, type Way, Work } from "./_scan.ts";
-import { answers, leavingName, portableWaits, wake } from "./_waits.ts";
+import { answers, leavingName, wake } from "../_waits.ts";
 import { untilDone, Write } from "./_write.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
@@ -40,7 +40,6 @@ export function storeOperations(
   joins: GroupIntake,
   replay: Replay,
 ): Omit<EventOperations, "list" | "get" | "stats"> {
-  const waits = portableWaits(parts);
   const scan = new EventScan(parts);
 
   async function changeAll(
@@ -69,21 +68,21 @@ export function storeOperations(
       return work.result;
     },
 
-    answers: (options) => answers(parts, options),
-    wake: async (name, value) => await wake(parts, wakeOf(name, value)),
+    answers: (options) => answers(core, options),
+    wake: async (name, value) => await wake(core, wakeOf(name, value)),
     states: (options) => listStates(core, options),
     processes: () => listProcesses(core),
-    cancel: (id) => cancelEvent(parts, id),
-    restore: (event) => restoreEvent(parts, joins, event),
-    portableEntries: () => portableEntries(core, waits),
-    restoreEntry: (entry) => restoreEntry(core, waits, entry),
+    cancel: (id) => cancelEvent(parts, core, id),
+    restore: (event) => restoreEvent(parts, core, joins, event),
+    portableEntries: () => portableEntries(core),
+    restoreEntry: (entry) => restoreEntry(core, entry),
 
     cancelAll(filter, options = {}) {
       return changeAll(
         "cancel events",
         filter,
         options,
-        (found) => options.dryRun ? canBeCancelled(found) : cancelFound(parts, filter, found),
+        (found) => options.dryRun ? canBeCancelled(found) : cancelFound(parts, core, filter, found),
         { onlyOpen: true },
       );
     },
@@ -165,6 +164,7 @@ async function replayEach(
 /** Cancels a queued event, or flags a running one, as long as it matches a filter. */
 async function cancelEvent(
   parts: StoreParts,
+  core: StoreCore,
   id: string,
   filter: EventFilter = {},
 ): Promise<boolean> {
@@ -172,20 +172,21 @@ async function cancelEvent(
     const known = await lookUp(parts.kv, parts.keys, id);
     const { record } = known;
     if (!record || !isOpen(record) || !matches(record, filter)) return false;
-    return await tryToCancel(parts, leaseOf(known)) || undefined;
+    return await tryToCancel(parts, core, leaseOf(known)) || undefined;
   });
 }
 
 /** Cancels an event that was found, if it is queued or runs, and was not cancelled before. */
 async function cancelFound(
   parts: StoreParts,
+  core: StoreCore,
   filter: EventFilter,
   found: FoundEvent,
 ): Promise<boolean> {
   const { event } = found;
   if (!canBeCancelled(found)) return false;
-  return await tryToCancel(parts, leaseOf(knownOf(found))) ||
-    await cancelEvent(parts, event.id, filter) || await isCancelledWithBatch(parts, event);
+  return await tryToCancel(parts, core, leaseOf(knownOf(found))) ||
+    await cancelEvent(parts, core, event.id, filter) || await isCancelledWithBatch(parts, event);
 }
 
 function canBeCancelled({ event }: FoundEvent): boolean {
@@ -198,11 +199,15 @@ async function isCancelledWithBatch({ kv, keys }: StoreParts, { id }: EventRef):
   return record?.outcome === "cancelled" && record.handledWith !== undefined;
 }
 
-async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
+async function tryToCancel(
+  parts: StoreParts,
+  core: StoreCore,
+  known: Lease,
+): Promise<boolean> {
   const { record } = known;
   const now = Date.now();
   if (record.state === "queued") {
-    const first = record.quiet && await firstOf(parts, record);
+    const first = record.quiet && await firstOf(core.engine, record);
     if (!first) return await applyChange(parts, known, cancelled(record, now)) !== null;
     // It might note a part meanwhile, and that part would be this event's, too.
     const checks = [{ key: parts.keys.event(first.record), versionstamp: first.version }];
@@ -210,8 +215,13 @@ async function tryToCancel(parts: StoreParts, known: Lease): Promise<boolean> {
     return await applyChange(parts, known, after, { checks }) !== null;
   }
   if (record.state === "parked") {
-    const options = await leavingName(parts, record);
-    return await applyChange(parts, known, cancelled(record, now), options) !== null;
+    const [name] = await leavingName(core, record);
+    const after = cancelled(record, now);
+    if (!name) return await applyChange(parts, known, after) !== null;
+    const key = parts.keys.cell(name.key);
+    const checks = [{ key, versionstamp: name.version! }];
+    const add = (write: Write) => void write.delete(key);
+    return await applyChange(parts, known, after, { checks, add }) !== null;
   }
   const isFlagged = isCancelRequested(record);
   if (!isFlagged && !await applyChange(parts, known, cancelRequested(record, now))) return false;

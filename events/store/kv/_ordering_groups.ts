@@ -39,12 +39,6 @@ import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_rea
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
 
-/**
- * Delay of an event whose record cannot be read: another version that runs beside this one finds it then.
- * Each is one write.
- */
-export const POSTPONE_MS = 300_000;
-
 /** The number of positions in a row that are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
 
@@ -262,12 +256,6 @@ async function membersAt(
     const isThere = event !== undefined && (!event.record || isAt(place, event.record));
     return { position, event: isThere ? event : undefined };
   });
-}
-
-/** Reads the first event of a group; undefined if the group is empty. */
-export async function firstInGroup(parts: StoreParts, key: string): Promise<Member | undefined> {
-  for await (const place of placesIn(parts, key, 1)) return (await readMembers(parts, [place]))[0];
-  return undefined;
 }
 
 /** Repairs damaged groups. Returns the number of them. */

@@ -68,7 +68,7 @@ export class Write implements Mutations {
   /** The versions that keys must have. */
   readonly checks: WriteCheck[] = [];
   /** A handler's mutations: such a write has a commit of its own. */
-  effects: CommitEffects | undefined;
+  effects: CommitEffects<Deno.AtomicOperation> | undefined;
   /** Set if it stores a delivery. */
   isIntake = false;
   /** Set if workers should be woken. */

@@ -28,5 +28,6 @@
  *
  * @module
  */
+export { kv } from "./kv_store.ts";
 export { listNamespaces } from "./namespaces.ts";
 export { openEventStore } from "./open_event_store.ts";

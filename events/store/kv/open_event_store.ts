@@ -10,24 +10,25 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
+import { Acceptance } from "../_acceptance.ts";
+import { Claims } from "../_claims.ts";
 import { checkStore, readLastCheck } from "../_check.ts";
 import { consoleRecords } from "../_console_records.ts";
 import type { StoreCore } from "../_core.ts";
+import { Emitter } from "../_emit.ts";
+import { KeptPayloads } from "../_kept_payloads.ts";
 import { readOperations } from "../_operations.ts";
 import { forgetProcess, noteProcess } from "../_processes.ts";
 import { scheduleNotes } from "../_schedule_notes.ts";
+import { Sources } from "../_sources.ts";
 import { readState } from "../_states.ts";
 import type { EventStore, EventStoreOptions, Tidying } from "../event_store.ts";
-import { Acceptance } from "./_acceptance.ts";
-import { Claims } from "./_claims.ts";
-import { emitting } from "./_emit.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeOperations } from "./_operations.ts";
 import { openParts } from "./_open_parts.ts";
 import type { StoreParts } from "./_parts.ts";
 import { MAX_PAYLOAD_BYTES } from "./_payload.ts";
-import { Schedule } from "./_schedule.ts";
 import { storeInspector } from "./_store_inspector.ts";
 import { kvEngineOf } from "./kv_engine.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -56,7 +57,7 @@ import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 export async function openEventStore(
   kv: Deno.Kv,
   options: EventStoreOptions = {},
-): Promise<EventStore> {
+): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads } = options;
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
@@ -65,7 +66,8 @@ export async function openEventStore(
   const { local, listeners, log } = parts;
   const joins = new GroupIntake(parts);
   const engine = kvEngineOf(parts, joins);
-  const core = { engine, local, listeners, retentionMs, keepPayloads, log };
+  const limits = keepPayloads && { ...keepPayloads };
+  const core = { engine, local, listeners, retentionMs, keepPayloads: limits, log };
   return storeOf(parts, joins, core);
 }
 
@@ -74,30 +76,32 @@ function storeOf(
   parts: StoreParts,
   joins: GroupIntake,
   core: StoreCore<Deno.AtomicOperation>,
-): EventStore {
+): EventStore<Deno.AtomicOperation, Deno.Kv> {
   const { reader, notifier, retentionMs, local, listeners } = parts;
-  const schedule = new Schedule(parts);
-  const { accept, replay } = new Acceptance(parts, core, joins);
-  const claims = new Claims(parts, joins, schedule);
+  const kept = new KeptPayloads(core);
+  const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
+  const { emit } = new Emitter(core, sources);
+  const claims = new Claims(core);
   return {
-    kv: reader,
+    db: reader,
     notifier: notifier.kind,
     maxPayloadBytes: MAX_PAYLOAD_BYTES,
     retentionMs,
     inspect: storeInspector(parts),
-    ...leaseOperations(parts),
+    ...leaseOperations(parts, core),
     ...readOperations(core),
     ...storeOperations(parts, core, joins, replay),
     accept,
-    emit: emitting(parts),
+    emit,
     claim: (options) => claims.claim(options),
-    oldestDueAt: () => schedule.first(core.engine.now()),
+    oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),
     noteProcess: (note) => noteProcess(core, note),
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tidy: (what) => tidy(core, parts, what),
+    tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
     async listen(listener) {
@@ -115,7 +119,7 @@ function storeOf(
 
 async function tidy(
   { engine }: StoreCore<Deno.AtomicOperation>,
-  { kept }: StoreParts,
+  kept: KeptPayloads,
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);

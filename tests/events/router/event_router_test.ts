@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess, assertMatch, assertThrows } from "@std/assert";
-import { createEventRouter, type EventRouter } from "../../../events/router/mod.ts";
+import { createEventRouter } from "../../../events/router/mod.ts";
 import {
   type EventHandler,
   type EventRecord,
@@ -14,6 +14,7 @@ import { defineApp, forge } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
+import { createKvRouter, type KvHandler, type KvRouter } from "../../_kv_handlers.ts";
 
 interface Outcome {
   readonly record: EventRecord;
@@ -25,7 +26,7 @@ const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** Has a router handle what is due, until nothing waits any more. */
 async function work(
   { store }: StoreUnderTest,
-  { handle }: EventRouter,
+  { handle }: KvRouter,
   options: WorkerOptions = {},
 ): Promise<Outcome> {
   const records: LogRecord[] = [];
@@ -39,7 +40,7 @@ async function work(
 
 /** Has a router handle one event in a store of its own. */
 async function route(
-  router: EventRouter,
+  router: KvRouter,
   type: string,
   payload: JsonObject = {},
 ): Promise<Outcome> {
@@ -55,7 +56,7 @@ async function route(
 /** Lists the handlers that are called for an event. */
 async function calledFor(type: string, payload: JsonObject = {}): Promise<string[]> {
   const called: string[] = [];
-  const router = createEventRouter()
+  const router = createKvRouter()
     .on("issues", () => called.push("issues"))
     .on("issues.opened", () => called.push("issues.opened"))
     .on(["issues.closed", "push"], () => called.push("issues.closed|push"))
@@ -64,28 +65,28 @@ async function calledFor(type: string, payload: JsonObject = {}): Promise<string
   return called;
 }
 
-Deno.test("createEventRouter() hands events on by type, and by type and action", async () => {
+Deno.test("createKvRouter() hands events on by type, and by type and action", async () => {
   assertEquals(await calledFor("push"), ["issues.closed|push", "*"]);
   assertEquals(await calledFor("issues", { action: "opened" }), ["issues", "issues.opened", "*"]);
   assertEquals(await calledFor("issues", { action: "edited" }), ["issues", "*"]);
   assertEquals(await calledFor("issue_comment", { action: "opened" }), ["*"]);
 });
 
-Deno.test("createEventRouter() takes GitLab's action from the attributes", async () => {
+Deno.test("createKvRouter() takes GitLab's action from the attributes", async () => {
   const attributes = { object_attributes: { action: "opened" } };
   assertEquals(await calledFor("issues", attributes), ["issues", "issues.opened", "*"]);
 });
 
-Deno.test("createEventRouter() takes an action with a hyphen or a colon", async () => {
+Deno.test("createKvRouter() takes an action with a hyphen or a colon", async () => {
   for (const action of ["set-role", "role:set"]) {
     const called: unknown[] = [];
-    const router = createEventRouter().on(`command.${action}`, () => void called.push(action));
+    const router = createKvRouter().on(`command.${action}`, () => void called.push(action));
     await route(router, "command", { action });
     assertEquals(called, [action]);
   }
 });
 
-Deno.test("createEventRouter() takes nothing odd for an action", async () => {
+Deno.test("createKvRouter() takes nothing odd for an action", async () => {
   for (const action of [null, 7, {}, "", "a b", "x".repeat(1_000), ["opened"]]) {
     assertEquals(await calledFor("issues", { action }), ["issues", "*"]);
   }
@@ -94,7 +95,7 @@ Deno.test("createEventRouter() takes nothing odd for an action", async () => {
 /** Lists the names of those with a dot that are called for an event. */
 async function dottedCalledFor(type: string, payload: JsonObject = {}): Promise<string[]> {
   const called: string[] = [];
-  const router = createEventRouter();
+  const router = createKvRouter();
   for (const name of ["invoice", "invoice.paid", "invoice.paid.late", "paid"]) {
     router.on(name, () => called.push(name));
   }
@@ -102,7 +103,7 @@ async function dottedCalledFor(type: string, payload: JsonObject = {}): Promise<
   return called;
 }
 
-Deno.test("createEventRouter() hands on types with dots as a whole", async () => {
+Deno.test("createKvRouter() hands on types with dots as a whole", async () => {
   const late = { action: "late" };
   assertEquals(await dottedCalledFor("invoice.paid"), ["invoice.paid"]);
   assertEquals(await dottedCalledFor("invoice.paid", late), ["invoice.paid", "invoice.paid.late"]);
@@ -112,18 +113,18 @@ Deno.test("createEventRouter() hands on types with dots as a whole", async () =>
   assertEquals(await dottedCalledFor("invoice.sent"), ["other"]);
 });
 
-Deno.test("createEventRouter() calls a handler of several names once", async () => {
+Deno.test("createKvRouter() calls a handler of several names once", async () => {
   let calls = 0;
-  const router = createEventRouter().on(["issues", "issues.opened"], () => calls++, {
+  const router = createKvRouter().on(["issues", "issues.opened"], () => calls++, {
     id: "all",
   });
   await route(router, "issues", { action: "opened" });
   assertEquals(calls, 1);
 });
 
-Deno.test("createEventRouter() hands on what no handler is named for", async () => {
+Deno.test("createKvRouter() hands on what no handler is named for", async () => {
   const called: string[] = [];
-  const router = createEventRouter()
+  const router = createKvRouter()
     .onOther(({ type }) => called.push(`other ${type}`))
     .on("issues.opened", () => called.push("issues.opened"))
     .onAny(({ type }) => called.push(`any ${type}`));
@@ -132,15 +133,15 @@ Deno.test("createEventRouter() hands on what no handler is named for", async () 
   assertEquals(called, ["issues.opened", "any issues", "other issues", "any issues"]);
 });
 
-Deno.test("createEventRouter() ignores an event without a handler", async () => {
-  const { record, logged } = await route(createEventRouter().on("push", () => {}), "star");
+Deno.test("createKvRouter() ignores an event without a handler", async () => {
+  const { record, logged } = await route(createKvRouter().on("push", () => {}), "star");
   assertEquals([record.state, record.outcome, record.payload], ["done", "ignored", null]);
   assertEquals(record.attempts.map(({ outcome }) => outcome), ["ignored"]);
   assertEquals(logged, ["debug: event ignored"]);
 });
 
-Deno.test("createEventRouter() keeps an event without a handler if it is strict", async () => {
-  const router = createEventRouter({ strict: true }).on("push", () => {});
+Deno.test("createKvRouter() keeps an event without a handler if it is strict", async () => {
+  const router = createKvRouter({ strict: true }).on("push", () => {});
   const { record, logged } = await route(router, "star", {
     action: "created",
   });
@@ -149,39 +150,39 @@ Deno.test("createEventRouter() keeps an event without a handler if it is strict"
   assertEquals(logged, ["warn: event given up, now dead"]);
 });
 
-Deno.test("createEventRouter() handles an event that was kept, once there is a handler", async () => {
+Deno.test("createKvRouter() handles an event that was kept, once there is a handler", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
-  await work(sut, createEventRouter({ strict: true }));
+  await work(sut, createKvRouter({ strict: true }));
   assert(await sut.store.replay("d1"));
-  assertEquals((await work(sut, createEventRouter().on("star", () => {}))).record.state, "done");
+  assertEquals((await work(sut, createKvRouter().on("star", () => {}))).record.state, "done");
 });
 
-Deno.test("createEventRouter() keeps a replayed event that still has no handler", async () => {
+Deno.test("createKvRouter() keeps a replayed event that still has no handler", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
-  await work(sut, createEventRouter({ strict: true }));
+  await work(sut, createKvRouter({ strict: true }));
   assert(await sut.store.replay("d1"));
-  const { record } = await work(sut, createEventRouter());
+  const { record } = await work(sut, createKvRouter());
   assertEquals([record.state, record.payload?.chunks], ["dead", 1]);
   assertEquals(record.attempts.map(({ outcome }) => outcome), ["failed", "failed"]);
 });
 
-Deno.test("createEventRouter() keeps an event whose handler is gone after an attempt", async () => {
+Deno.test("createKvRouter() keeps an event whose handler is gone after an attempt", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
   const [lease] = await sut.store.claim({ limit: 1, owner: "killed", leaseMs: 1 });
   assert(lease);
   await later(5);
-  const { record } = await work(sut, createEventRouter());
+  const { record } = await work(sut, createKvRouter());
   assertEquals(record.state, "dead");
   assertEquals(record.attempts.map(({ outcome }) => outcome), ["expired", "failed"]);
 });
 
-Deno.test("createEventRouter() keeps an event whose handler was aborted by a stop, and is gone", async () => {
+Deno.test("createKvRouter() keeps an event whose handler was aborted by a stop, and is gone", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
-  const before = createEventRouter().on(
+  const before = createKvRouter().on(
     "star",
     (_event, { signal }) =>
       new Promise((_resolve, reject) =>
@@ -193,11 +194,11 @@ Deno.test("createEventRouter() keeps an event whose handler was aborted by a sto
   await later(20);
   await worker.stop();
   assertEquals((await sut.store.get("d1"))?.attempts, []);
-  const { record } = await work(sut, createEventRouter());
+  const { record } = await work(sut, createKvRouter());
   assertEquals([record.state, record.payload?.chunks], ["dead", 1]);
 });
 
-Deno.test("createEventRouter() ignores an event also where a handler surrounds the router", async () => {
+Deno.test("createKvRouter() ignores an event also where a handler surrounds the router", async () => {
   for (const isBegun of [false, true]) {
     await using sut = await memoryStore();
     const { store } = sut;
@@ -206,8 +207,8 @@ Deno.test("createEventRouter() ignores an event also where a handler surrounds t
       const [lease] = await store.claim({ limit: 1, owner: "before", leaseMs: 60_000 });
       await store.retry(lease!, 0, "not yet");
     }
-    const inner = createEventRouter();
-    const outer = createEventRouter().onOther(async (event, context) => {
+    const inner = createKvRouter();
+    const outer = createKvRouter().onOther(async (event, context) => {
       await inner.handle(event, context);
     });
     const { record } = await work(sut, outer);
@@ -215,42 +216,42 @@ Deno.test("createEventRouter() ignores an event also where a handler surrounds t
   }
 });
 
-Deno.test("createEventRouter() ignores no event that a handler around it has effects for", async () => {
+Deno.test("createKvRouter() ignores no event that a handler around it has effects for", async () => {
   await using sut = await memoryStore();
   await sut.store.accept({ ...delivery("d1"), type: "star" });
-  const router = createEventRouter();
-  const handle: EventHandler = async (event, context) => {
+  const router = createKvRouter();
+  const handle: KvHandler = async (event, context) => {
     context.settleWith((commit) => commit.set(["effect"], 1));
     await router.handle(event, context);
   };
-  const { record } = await work(sut, { ...router, handle } as EventRouter);
+  const { record } = await work(sut, { ...router, handle } as KvRouter);
   assertEquals([record.state, (await sut.kv.get(["effect"])).value], ["dead", null]);
 });
 
-Deno.test("createEventRouter() handles an ignored event that is delivered again", async () => {
+Deno.test("createKvRouter() handles an ignored event that is delivered again", async () => {
   await using sut = await memoryStore();
   const star = { ...delivery("d1"), type: "star" };
   for (const expected of [["ignored", undefined], ["ignored", 1], ["handled", 2]] as const) {
     assertEquals(await sut.store.accept(star), { id: "d1", duplicate: false });
     const router = expected[0] === "handled"
-      ? createEventRouter().on("star", () => {})
-      : createEventRouter();
+      ? createKvRouter().on("star", () => {})
+      : createKvRouter();
     const { record } = await work(sut, router);
     assertEquals([record.outcome as string, record.run as number | undefined], [...expected]);
   }
   assertEquals((await sut.store.accept(star)).duplicate, true);
 });
 
-Deno.test("createEventRouter() refuses options of the wrong type", () => {
+Deno.test("createKvRouter() refuses options of the wrong type", () => {
   const wanted = "'strict' must be true or false, got \"yes\"";
   assertThrows(() => createEventRouter({ strict: "yes" } as never), TypeError, wanted);
   assertThrows(() => createEventRouter(null as never), TypeError, "the options must be an object");
 });
 
-Deno.test("createEventRouter() tries only those handlers again that have failed", async () => {
+Deno.test("createKvRouter() tries only those handlers again that have failed", async () => {
   await using sut = await memoryStore();
   const calls = { steady: 0, shaky: 0, any: 0 };
-  const router = createEventRouter()
+  const router = createKvRouter()
     .on("push", (_event, { settleWith }) => {
       calls.steady++;
       settleWith((commit) => commit.sum(["steady"], 1n));
@@ -273,9 +274,9 @@ Deno.test("createEventRouter() tries only those handlers again that have failed"
   );
 });
 
-Deno.test("createEventRouter() does not try a handler again that succeeded after one had failed", async () => {
+Deno.test("createKvRouter() does not try a handler again that succeeded after one had failed", async () => {
   const calls: string[] = [];
-  const router = createEventRouter()
+  const router = createKvRouter()
     .on("push", ({ attempt }) => {
       calls.push("shaky");
       if (attempt === 1) throw new Error("not yet");
@@ -288,12 +289,12 @@ Deno.test("createEventRouter() does not try a handler again that succeeded after
   assertEquals(calls, ["shaky", "slow", "shaky"]);
 });
 
-Deno.test("createEventRouter() remembers what is done in another process, before all is", async () => {
+Deno.test("createKvRouter() remembers what is done in another process, before all is", async () => {
   await using sut = await memoryStore();
   const thawed = Promise.withResolvers<void>();
   const calls: string[] = [];
   const router = (second: EventHandler) =>
-    createEventRouter().on("push", () => calls.push("first")).on("push", (event, context) => {
+    createKvRouter().on("push", () => calls.push("first")).on("push", (event, context) => {
       calls.push("second");
       return second(event, context);
     }, { id: "second" });
@@ -306,15 +307,15 @@ Deno.test("createEventRouter() remembers what is done in another process, before
   thawed.resolve();
 });
 
-Deno.test("createEventRouter() fails with the error of the only handler itself", async () => {
+Deno.test("createKvRouter() fails with the error of the only handler itself", async () => {
   const error = () => {
     throw new GiveUpError("Never");
   };
-  const { record } = await route(createEventRouter().on("push", error), "push");
+  const { record } = await route(createKvRouter().on("push", error), "push");
   assertEquals([record.state, record.attempts[0]?.error], ["dead", "GiveUpError: Never"]);
 });
 
-Deno.test("createEventRouter() gives an event up only if all failed handlers do", async () => {
+Deno.test("createKvRouter() gives an event up only if all failed handlers do", async () => {
   const giveUp = () => {
     throw new GiveUpError("Never");
   };
@@ -322,7 +323,7 @@ Deno.test("createEventRouter() gives an event up only if all failed handlers do"
   const fail = () => {
     if (++calls === 1) throw Object.create(null);
   };
-  const both = createEventRouter().on("push", giveUp).on("push", fail, { id: "b" }).onAny(() => {});
+  const both = createKvRouter().on("push", giveUp).on("push", fail, { id: "b" }).onAny(() => {});
   const { record } = await route(both, "push");
   assertEquals([record.state, record.attempt], ["dead", 2]);
   assertEquals(record.attempts.map(({ error }) => error), [
@@ -332,28 +333,28 @@ Deno.test("createEventRouter() gives an event up only if all failed handlers do"
   ]);
 });
 
-Deno.test("createEventRouter() gives each handler a progress of its own", async () => {
+Deno.test("createKvRouter() gives each handler a progress of its own", async () => {
   await using sut = await memoryStore();
   const seen: string[] = [];
-  const step = (name: string): EventHandler => async ({ attempt }, { progress, checkpoint }) => {
+  const step = (name: string): KvHandler => async ({ attempt }, { progress, checkpoint }) => {
     seen.push(`${name}: ${progress.join()}`);
     if (attempt === 1) await checkpoint("step");
     if (attempt === 1) throw new Error("no");
   };
   const [a, b] = [step("a"), step("b")];
-  const router = createEventRouter().on("push", a).on("push", b, { id: "b" });
+  const router = createKvRouter().on("push", a).on("push", b, { id: "b" });
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
   assertEquals(seen.toSorted(), ["a: ", "a: step", "b: ", "b: step"]);
   assertEquals(record.progress?.slice(0, 2).toSorted(), ["id(b)/step", "on(push)/step"]);
 });
 
-Deno.test("createEventRouter() fails a handler whose effects cannot be committed, and no other", async () => {
+Deno.test("createKvRouter() fails a handler whose effects cannot be committed, and no other", async () => {
   await using sut = await memoryStore();
   await sut.kv.set(["taken"], 1);
   const taken = { key: ["taken"], versionstamp: null };
   const calls: string[] = [];
-  const router = createEventRouter()
+  const router = createKvRouter()
     .on("push", ({ attempt }, { settleWith }) => {
       calls.push("bad");
       if (attempt === 1) settleWith((commit) => commit.check(taken));
@@ -372,13 +373,13 @@ Deno.test("createEventRouter() fails a handler whose effects cannot be committed
   assertEquals(calls, ["bad", "late", "good", "bad", "late", "late"]);
 });
 
-Deno.test("createEventRouter() fails a handler with several effects that are late, and nothing else", async () => {
+Deno.test("createKvRouter() fails a handler with several effects that are late, and nothing else", async () => {
   await using sut = await memoryStore();
   const late = async () => {
     await Promise.resolve();
     throw new Error("too late");
   };
-  const router = createEventRouter().on("push", ({ attempt }, { settleWith }) => {
+  const router = createKvRouter().on("push", ({ attempt }, { settleWith }) => {
     if (attempt < 3) { for (let i = 0; i < 2; i++) settleWith(late); }
   }).onAny(async ({ attempt }) => {
     if (attempt === 1) await later(0);
@@ -388,11 +389,11 @@ Deno.test("createEventRouter() fails a handler with several effects that are lat
   assertEquals([record.state, record.attempt], ["done", 3]);
 });
 
-Deno.test("createEventRouter() commits nothing of a checkpoint that cannot be, and all of others", async () => {
+Deno.test("createKvRouter() commits nothing of a checkpoint that cannot be, and all of others", async () => {
   await using sut = await memoryStore();
   await sut.kv.set(["taken"], 1);
   const taken = { key: ["taken"], versionstamp: null };
-  const router = createEventRouter()
+  const router = createKvRouter()
     .on("push", async ({ attempt }, { checkpoint, settleWith }) => {
       settleWith((commit) => commit.sum(["settled"], 1n));
       await checkpoint("fine", (commit) => commit.sum(["fine"], 1n));
@@ -408,8 +409,8 @@ Deno.test("createEventRouter() commits nothing of a checkpoint that cannot be, a
   assertEquals(sums.map(({ value }) => value?.value), [2n, undefined, 1n, 1n]);
 });
 
-Deno.test("createEventRouter() tells the reasons of many handlers in what a record keeps", async () => {
-  const router = createEventRouter();
+Deno.test("createKvRouter() tells the reasons of many handlers in what a record keeps", async () => {
+  const router = createKvRouter();
   for (let i = 0; i < 30; i++) {
     router.on("push", () => {
       throw new GiveUpError(`${i} `.repeat(1_000));
@@ -421,19 +422,19 @@ Deno.test("createEventRouter() tells the reasons of many handlers in what a reco
   assertMatch(message, /…; id\(h9\): GiveUpError: 9 9 [9 ]+…; and 20 more$/);
 });
 
-Deno.test("createEventRouter() settles events without effects in commits that they share", async () => {
+Deno.test("createKvRouter() settles events without effects in commits that they share", async () => {
   await using sut = await memoryStore();
   for (let i = 0; i < 30; i++) await sut.store.accept(delivery(`d${i}`));
   let commits = 0;
   const atomic = sut.kv.atomic.bind(sut.kv);
   sut.kv.atomic = () => (commits++, atomic());
-  await work(sut, createEventRouter().on("push", () => {}), { concurrency: 30 });
+  await work(sut, createKvRouter().on("push", () => {}), { concurrency: 30 });
   assertEquals((await sut.store.stats()).done, 30);
   assertLess(commits, 15);
 });
 
-Deno.test("createEventRouter() refuses what is no handler, and names that are none", () => {
-  const router = createEventRouter();
+Deno.test("createKvRouter() refuses what is no handler, and names that are none", () => {
+  const router = createKvRouter();
   for (const handler of [undefined, null, "push", {}] as unknown as EventHandler[]) {
     assertThrows(() => router.on("push", handler), TypeError);
     assertThrows(() => router.onAny(handler), TypeError);
@@ -446,8 +447,8 @@ Deno.test("createEventRouter() refuses what is no handler, and names that are no
 
 Deno.test("a router that is a handler of another one need not have a handler for an event", async () => {
   const seen: string[] = [];
-  const inner = createEventRouter().on("push", () => seen.push("inner"));
-  const outer = createEventRouter().onAny(inner.handle).on("star", () => seen.push("star"));
+  const inner = createKvRouter().on("push", () => seen.push("inner"));
+  const outer = createKvRouter().onAny(inner.handle).on("star", () => seen.push("star"));
   await using test = await withHandler(outer.handle);
   assertEquals((await test.deliver(forgeDelivery("star", {}))).event?.outcome, "handled");
   assertEquals((await test.deliver(forgeDelivery("push", {}))).event?.outcome, "handled");
@@ -458,12 +459,12 @@ Deno.test("a router that is a handler of another one need not have a handler for
 for (const name of ["*", "issues.*", "issues opened", "issues/opened", " push"]) {
   Deno.test(`on() refuses a name that no event has: ${JSON.stringify(name)}`, () => {
     const message = "it must be for the name of an event, or an array of names, got ";
-    assertThrows(() => createEventRouter().on(name, () => {}), TypeError, message);
+    assertThrows(() => createKvRouter().on(name, () => {}), TypeError, message);
   });
 }
 
 /** Starts an app whose events all go to one handler. */
-function withHandler(handler: EventHandler) {
+function withHandler(handler: KvHandler) {
   const app = defineApp({ name: "bot", platform: forge<object>() });
   app.onAny(handler);
   return startTestBot(app);

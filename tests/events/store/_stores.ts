@@ -1,17 +1,13 @@
-import {
-  type EventStore,
-  type EventStoreOptions,
-  type LogRecord,
-  openEventStore,
-} from "../../../events/mod.ts";
+import { type EventStoreOptions, type LogRecord, openEventStore } from "../../../events/mod.ts";
 import { openStore, testKind } from "./contract/_contract.ts";
 import type { PlaceKind } from "./engines/_engine.ts";
 import { KV, type KvPlace } from "./engines/kv.ts";
+import type { KvStore } from "../../_kv_handlers.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {
   readonly kv: Deno.Kv;
-  readonly store: EventStore;
+  readonly store: KvStore;
 }
 
 /** Registers a test once for each engine and notifier that a store can have, in one process and in two. */
@@ -62,7 +58,7 @@ export async function memoryStore(options: EventStoreOptions = {}): Promise<Stor
 /** A store, and what it logs. */
 export interface LoggedStore {
   readonly kv: Deno.Kv;
-  readonly store: EventStore;
+  readonly store: KvStore;
   readonly logged: LogRecord[];
   /** The messages alone. */
   readonly messages: string[];

@@ -9,13 +9,13 @@ export interface Peer extends AsyncDisposable {
 }
 
 /** A store of which each second call is executed by another process in the same place. */
-export async function inTwoProcesses(
-  own: EventStore,
+export async function inTwoProcesses<TStore extends EventStore>(
+  own: TStore,
   peer: Peer,
   engine: string,
   { address }: Place,
   options: EventStoreOptions,
-): Promise<{ store: EventStore } & AsyncDisposable> {
+): Promise<{ store: TStore } & AsyncDisposable> {
   await peer.call("open", [engine, address, options]);
   let calls = 0;
   const store = new Proxy(own, {

@@ -18,14 +18,14 @@ async function racing(
   meanwhile: () => Promise<unknown>,
 ): Promise<EventStore> {
   let isArmed = true;
-  const get = async (key: Deno.KvKey) => {
-    const entry = await kv.get(key);
-    const isMet = isArmed && key[1] === "waiter";
+  const getMany = async (keys: readonly Deno.KvKey[]) => {
+    const entries = await kv.getMany(keys);
+    const isMet = isArmed && keys.some((key) => key[1] === "waiter");
     if (isMet) isArmed = false;
     if (isMet) await meanwhile();
-    return entry;
+    return entries;
   };
-  return await openEventStore(changedKv(kv, { get }), options);
+  return await openEventStore(changedKv(kv, { getMany }), options);
 }
 
 async function park({ store }: StoreUnderTest, timeoutMs = 60_000, key?: string): Promise<void> {

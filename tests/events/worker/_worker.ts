@@ -1,7 +1,5 @@
 /** A worker for a test, and ways to wait for what it does. */
 import {
-  createEventRouter,
-  type EventHandler,
   type EventState,
   type EventStore,
   openEventStore,
@@ -14,6 +12,7 @@ import type { StoreUnderTest } from "../store/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
 import { changeValue } from "../store/_values.ts";
+import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 
 /** A store, and the KV that it is in. */
 export type OpenedStore = Pick<StoreUnderTest, "kv" | "store">;
@@ -38,7 +37,7 @@ export async function reach(store: EventStore, id: string, state: EventState): P
 /** Runs a worker while `fn` runs, then stops it and closes the KV. */
 export async function withWorker(
   { kv, store }: OpenedStore,
-  handler: EventHandler,
+  handler: KvHandler,
   options: WorkerOptions,
   fn: () => Promise<void>,
 ): Promise<void> {
@@ -54,7 +53,7 @@ export async function withWorker(
 /** Handles the event `d1` and what it emits, until nothing is due any more; returns what was logged. */
 export async function handle(
   { store }: OpenedStore,
-  handler: EventHandler,
+  handler: KvHandler,
   options: WorkerOptions = {},
 ): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
@@ -67,10 +66,10 @@ export async function handle(
 }
 
 /** A handler as it is, and as one of two of a router. */
-export const WAYS: Readonly<Record<string, (handler: EventHandler) => EventHandler>> = {
+export const WAYS: Readonly<Record<string, (handler: KvHandler) => KvHandler>> = {
   "a handler": (handler) => handler,
   "one of two handlers": (handler) =>
-    createEventRouter().onAny(handler).onAny(() => {}, { id: "other" }).handle,
+    createKvRouter().onAny(handler).onAny(() => {}, { id: "other" }).handle,
 };
 
 /** Has another worker own the lease of an event. */

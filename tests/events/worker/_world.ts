@@ -2,10 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type Delivery,
   type EventFilter,
-  type EventHandler,
-  type EventStore,
   type EventWorker,
-  type HandlerContext,
   openEventStore,
   RetryLaterError,
   startWorker,
@@ -17,6 +14,7 @@ import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
 import { delivery, keysOf, later } from "../store/_events.ts";
 import { repairGroups } from "../store/_tidying.ts";
+import type { KvContext, KvHandler, KvStore } from "../../_kv_handlers.ts";
 
 /** Kinds of the entries that lead to events. */
 const LEADING = ["due", "lane", "place", "dead"] as const;
@@ -92,14 +90,14 @@ export interface Sent {
 /** A worker, and the store of its process. */
 export interface Working {
   readonly worker: EventWorker;
-  readonly store: EventStore;
+  readonly store: KvStore;
   /** Cuts the process off from the KV. */
   cut(): void;
 }
 
 /** Counts events in the state of their key. */
 async function count(
-  state: HandlerContext["state"],
+  state: KvContext["state"],
   events: number,
   key = "free",
 ): Promise<void> {
@@ -147,7 +145,7 @@ export class World implements Disposable {
   /** Opens the store as a process of its own does. */
   async process(
     faultRate = this.#options.faultRate,
-  ): Promise<SimulatedKv & { store: EventStore }> {
+  ): Promise<SimulatedKv & { store: KvStore }> {
     const note = (versionstamp: string) => {
       this.steps.set(versionstamp, this.simulation.step);
     };
@@ -176,7 +174,7 @@ export class World implements Disposable {
   }
 
   /** Sends an event as a sender does: again and again, until the store has acknowledged it. */
-  async send(store: EventStore, event: Sent): Promise<void> {
+  async send(store: KvStore, event: Sent): Promise<void> {
     this.#sent.push(event);
     for (let isAcknowledged = false; !isAcknowledged;) {
       const number = this.#deliveries++;
@@ -203,13 +201,13 @@ export class World implements Disposable {
   }
 
   /** Checks the store, as the tool does. */
-  async check(store: EventStore): Promise<void> {
+  async check(store: KvStore): Promise<void> {
     await repairGroups(store);
     for await (const _ of store.check());
   }
 
   /** Replays, cancels or purges an event, and notes it if that was done. */
-  async intervene(store: EventStore, id: string): Promise<void> {
+  async intervene(store: KvStore, id: string): Promise<void> {
     const { simulation, history: { joins, cancels, purges } } = this;
     const from = simulation.step;
     const span = () => ({ id, from, to: simulation.step });
@@ -222,7 +220,7 @@ export class World implements Disposable {
   }
 
   /** Counts a state up, as somebody does who is told truly whether that was made. */
-  async countUp(store: EventStore): Promise<void> {
+  async countUp(store: KvStore): Promise<void> {
     for (let isMade = false; !isMade;) {
       const state = await store.state<number>(...OUTSIDE);
       isMade = await state.set((state.value ?? 0) + 1);
@@ -242,7 +240,7 @@ export class World implements Disposable {
   }
 
   /** Wakes one of the names that handlers have waited for not long ago. */
-  async answer(store: EventStore): Promise<void> {
+  async answer(store: KvStore): Promise<void> {
     const name = this.#recentName();
     if (name === undefined) return;
     const value = this.#nextValue(name);
@@ -265,14 +263,14 @@ export class World implements Disposable {
   }
 
   /** Waits for the answer to an event. What it gets is noted. */
-  async #wait(id: string, name: string, timeoutMs: number, { waitFor }: HandlerContext) {
+  async #wait(id: string, name: string, timeoutMs: number, { waitFor }: KvContext) {
     if (!this.#asked.includes(name)) this.#asked.push(name);
     const { value, timedOut } = await waitFor<number>(name, { timeoutMs });
     this.history.results.push({ id, name, value: timedOut ? undefined : value });
   }
 
   /** Handles an event for a while, until aborted, and leaves an effect in the KV. */
-  readonly #handle: EventHandler = async ({ earlier, ...event }, context) => {
+  readonly #handle: KvHandler = async ({ earlier, ...event }, context) => {
     const { signal, settleWith } = context;
     signal.throwIfAborted();
     const { simulation, history: { handlings } } = this;
@@ -336,7 +334,7 @@ export class World implements Disposable {
   }
 
   /** Notes parts beside each other, each with an event of its own. */
-  async #noteParts(handling: number, { progress, emit, checkpoint }: HandlerContext) {
+  async #noteParts(handling: number, { progress, emit, checkpoint }: KvContext) {
     const { simulation: { random } } = this;
     await Promise.all(PARTS.map(async (part) => {
       if (progress.includes(part)) return;
@@ -350,7 +348,7 @@ export class World implements Disposable {
   }
 
   /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
-  #emitAny(handling: number, { emit }: HandlerContext): string[] {
+  #emitAny(handling: number, { emit }: KvContext): string[] {
     const { simulation: { random } } = this;
     const { emitRate } = this.#options;
     if (emitRate === 0 || random() >= emitRate) return [];

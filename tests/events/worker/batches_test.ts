@@ -1,9 +1,7 @@
 import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import {
   type Delivery,
-  type EventHandler,
   GiveUpError,
-  type HandlerContext,
   RetryLaterError,
   type WebhookEvent,
 } from "../../../events/mod.ts";
@@ -12,6 +10,7 @@ import { writeLog } from "../../../core/mod.ts";
 import { claimOne, delivery } from "../store/_events.ts";
 import { reach, simulated, until, withWorker } from "./_worker.ts";
 import type { OpenedStore } from "./_worker.ts";
+import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 
 /** A delivery that is handled together with others of its key. */
 function quiet(id: string, text = "{}"): Delivery {
@@ -25,11 +24,11 @@ const idsOf = ({ id, earlier }: WebhookEvent) => [...earlier.map(({ id }) => id)
 async function handling(
   sut: OpenedStore,
   ids: readonly string[],
-  handle: (event: WebhookEvent, context: HandlerContext) => unknown,
+  handle: (event: WebhookEvent, context: KvContext) => unknown,
   state: "done" | "dead" = "done",
 ) {
   const [seen, logs]: [WebhookEvent[], LogRecord[]] = [[], []];
-  const handler: EventHandler = async (event, context) => {
+  const handler: KvHandler = async (event, context) => {
     seen.push(event);
     await handle(event, context);
   };
@@ -128,7 +127,7 @@ Deno.test(
     const ids = ["a", "b", "c"];
     let isMended = false;
     const seen: string[][] = [];
-    const handler: EventHandler = async (event, { checkpoint, progress }) => {
+    const handler: KvHandler = async (event, { checkpoint, progress }) => {
       seen.push(idsOf(event));
       for (const part of parts) {
         if (!progress.includes(part)) await checkpoint(part, (commit) => commit.sum([part], 1n));

@@ -1,34 +1,29 @@
 /** Events that are cancelled while a worker has them. */
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import {
-  type EventHandler,
-  type EventStore,
-  openEventStore,
-  startWorker,
-  type WorkerOptions,
-} from "../../../events/mod.ts";
+import { openEventStore, startWorker, type WorkerOptions } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/_stores.ts";
 import { reach, until } from "./_worker.ts";
+import type { KvHandler, KvStore } from "../../_kv_handlers.ts";
 
 /** A handler that ends as soon as its signal is aborted. */
-const obedient: EventHandler = (_event, { signal }) =>
+const obedient: KvHandler = (_event, { signal }) =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 
 /** Runs a worker on an event `d1` until that is dead, and cancels it on the way. */
 async function cancelRunning(
-  store: EventStore,
-  handler: EventHandler,
-  options: WorkerOptions & { readonly by?: EventStore } = {},
+  store: KvStore,
+  handler: KvHandler,
+  options: WorkerOptions & { readonly by?: KvStore } = {},
 ): Promise<string[]> {
   const records: LogRecord[] = [];
   const { by = store, ...given } = options;
   const log = (record: LogRecord) => void records.push(record);
   // An event that is cancelled between its lease and its start is not started.
   const started = Promise.withResolvers<void>();
-  const starting: EventHandler = (event, context) => {
+  const starting: KvHandler = (event, context) => {
     started.resolve();
     return handler(event, context);
   };
@@ -53,7 +48,7 @@ Deno.test("cancel() aborts a handler of this process at once, and its event is c
 
 Deno.test("cancel() of another store in this process aborts a handler at once", async () => {
   await using sut = await memoryStore();
-  const by = await openEventStore(sut.store.kv);
+  const by = await openEventStore(sut.store.db);
   const records = await cancelRunning(sut.store, obedient, { by, leaseMs: 600_000 });
   assertEquals(records, ["info: event cancelled"]);
 });
@@ -85,7 +80,7 @@ Deno.test("a handler finds another event and cancels it at once, by its context"
   await using sut = await memoryStore();
   const { store } = sut;
   const started = Promise.withResolvers<void>();
-  const handler: EventHandler = async (event, context) => {
+  const handler: KvHandler = async (event, context) => {
     if (event.id === "d1") {
       started.resolve();
       await obedient(event, context);

@@ -1,15 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import {
-  createEventRouter,
-  type EventHandler,
-  GiveUpError,
-  type HandlerContext,
-  openEventStore,
-} from "../../../events/mod.ts";
+import { GiveUpError, openEventStore } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { memoryStore } from "../store/_stores.ts";
 import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
+import { createKvRouter, type KvContext, type KvHandler } from "../../_kv_handlers.ts";
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -29,7 +24,7 @@ Deno.test("checkpoint() keeps what is done for the next attempt, its effects onc
 Deno.test(
   "checkpoint() goes together with the renewals of a long handler",
   simulated(async (sut) => {
-    const handler: EventHandler = async (_event, { checkpoint, signal }) => {
+    const handler: KvHandler = async (_event, { checkpoint, signal }) => {
       for (let i = 0; i < 20; i++) {
         await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
       }
@@ -87,7 +82,7 @@ async function standing({ kv, store }: OpenedStore) {
 async function handleOnFailing(
   fault: Fault,
   sut: OpenedStore,
-  handler: (context: HandlerContext, arm: () => void) => Promise<void>,
+  handler: (context: KvContext, arm: () => void) => Promise<void>,
 ): Promise<LogRecord[]> {
   const failing = failingOnce(sut.kv, fault);
   const store = await openEventStore(failing.kv);
@@ -139,7 +134,7 @@ Deno.test("checkpoint() that is committed after its time is not noted a second t
     await open.promise;
     return await checkpoint(...args).finally(() => late.resolve());
   };
-  const handler: EventHandler = async ({ id }, { checkpoint, signal }) => {
+  const handler: KvHandler = async ({ id }, { checkpoint, signal }) => {
     await assertRejects(() => checkpoint("a", countOne), Error, "No answer");
     const { until } = (await store.get(id))!.lease!;
     open.resolve();
@@ -155,7 +150,7 @@ Deno.test("checkpoint() that is committed after its time is not noted a second t
 /** Handles an event on a KV whose commits fail as is told: none of them is answered then. */
 async function handleOnFaults(
   sut: OpenedStore,
-  handlerOf: (fail: (...faults: readonly Fault[]) => void) => EventHandler,
+  handlerOf: (fail: (...faults: readonly Fault[]) => void) => KvHandler,
 ): Promise<void> {
   const faults: Fault[] = [];
   const kv = withOperations(sut.kv, (operation) => {
@@ -192,7 +187,7 @@ Deno.test("checkpoint() is repeated while another handler is noted, and stores w
   await using sut = await memoryStore();
   const failed = Promise.withResolvers<void>();
   await handleOnFaults(sut, (fail) =>
-    createEventRouter()
+    createKvRouter()
       .on("push", async (_event, { emit, checkpoint, waitFor }) => {
         emit("jobs", "reminder", {}, { delayMs: 3_600_000 });
         fail("before", "before");
@@ -217,7 +212,7 @@ Deno.test("checkpoint() whose answer was lost is not noted again after another h
   const failed = Promise.withResolvers<void>();
   const isNoted = async () => (await sut.store.get("d1"))!.progress?.includes("id(other)") ?? false;
   await handleOnFaults(sut, (fail) =>
-    createEventRouter()
+    createKvRouter()
       .on("push", async (_event, { checkpoint }) => {
         fail("after", "before");
         await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");

@@ -1,14 +1,15 @@
 /** The run of a handler, which is the same alone and beside others of a router. */
 import { assertEquals, assertRejects } from "@std/assert";
-import type { EventHandler, HandlerContext, HandlerState } from "../../../events/mod.ts";
+import type { HandlerState } from "../../../events/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 import { handle, reach, WAYS, withWorker } from "./_worker.ts";
+import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 
 Deno.test("a handler's context is made of data alone, the same in a router", async () => {
   const members: string[][] = [];
   for (const way of Object.values(WAYS)) {
-    const look: EventHandler = (_event, context) => {
+    const look: KvHandler = (_event, context) => {
       const properties = Object.entries(Object.getOwnPropertyDescriptors(context));
       members.push(properties.filter(([, { get }]) => !get).map(([name]) => name).toSorted());
       assertEquals(members.at(-1), Object.keys(context).toSorted());
@@ -24,14 +25,14 @@ for (const [name, way] of Object.entries(WAYS)) {
     Deno.test(`nothing can be added once ${name} has ended that ${ending}`, async () => {
       const sut = await memoryStore();
       const states: HandlerState<unknown>[] = [];
-      const contexts: HandlerContext[] = [];
-      const handler: EventHandler = async (_event, context) => {
+      const contexts: KvContext[] = [];
+      const handler: KvHandler = async (_event, context) => {
         contexts.push(context);
         states.push(await context.state("chat"));
         if (ending === "throws") throw new Error("no");
       };
       const set = (commit: Deno.AtomicOperation) => commit.set(["late"], 1);
-      const late: Readonly<Record<string, (context: HandlerContext) => unknown>> = {
+      const late: Readonly<Record<string, (context: KvContext) => unknown>> = {
         "settle with effects": ({ settleWith }) => settleWith(set),
         "note progress": ({ checkpoint }) => checkpoint("late", set),
         "emit the event": ({ emit }) => emit("jobs", "x", {}),

@@ -160,8 +160,8 @@ Deno.test("of an event that is put off, checkpoints stay and effects are not wri
   await test.deliver(push());
   await test.advance(HOUR_MS);
   assertEquals(progress.map((each) => each.length), [0, 1]);
-  const values = await test.kv.getMany([["paid"], ["settled"]]);
-  assertEquals(values.map(({ value }) => value), [1, null]);
+  const values = await test.db.getMany([["paid"], ["settled"]]);
+  assertEquals(values.map(({ value }: Deno.KvEntryMaybe<unknown>) => value), [1, null]);
 });
 
 /** Delivers one event to several handlers of a router; each ends as it is told, by attempt. */

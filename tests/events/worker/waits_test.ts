@@ -1,14 +1,6 @@
 /** Handlers that wait for something from outside, by `waitFor`. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import {
-  createEventRouter,
-  defineApp,
-  type EventHandler,
-  forge,
-  GiveUpError,
-  RetryLaterError,
-  startWorker,
-} from "../../../mod.ts";
+import { defineApp, forge, GiveUpError, RetryLaterError, startWorker } from "../../../mod.ts";
 import { openEventStore, ParkedError, type WaitOptions } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
@@ -17,6 +9,7 @@ import { recordTelemetry } from "../../telemetry/_recording.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/_stores.ts";
 import { reach, stealLease, until } from "./_worker.ts";
+import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 
 const [HOUR_MS, DAY_MS] = [3_600_000, 86_400_000];
 
@@ -112,7 +105,7 @@ Deno.test("a handler waits for several names, one after the other", async () => 
 });
 
 /** Ways in which a handler does not let the error of its wait pass. */
-const STUBBORN: Readonly<Record<string, EventHandler>> = {
+const STUBBORN: Readonly<Record<string, KvHandler>> = {
   "catches it": async (_event, { waitFor }) => void await waitFor("a").catch(() => {}),
   "throws another error": async (_event, { waitFor }) => {
     await waitFor("a").catch((cause) => {
@@ -145,15 +138,15 @@ for (const [does, handler] of Object.entries(STUBBORN)) {
   for (const isAlone of [true, false]) {
     Deno.test(`a handler that ${does} is parked all the same (${isAlone ? "alone" : "of two"})`, async () => {
       let done = 0;
-      const waits: EventHandler = async (event, context) => {
+      const waits: KvHandler = async (event, context) => {
         await handler(event, context);
         done++;
       };
-      const router = createEventRouter().on("push", waits).on("push", () => {}, { id: "second" });
+      const router = createKvRouter().on("push", waits).on("push", () => {}, { id: "second" });
       await using test = await startTestBot(botOf(isAlone ? waits : router.handle));
       const { event } = await test.deliver(push());
       assertEquals([event?.state, event?.waitingFor?.name, event?.attempts], ["parked", "a", []]);
-      assertEquals((await test.kv.get(["effect"])).value, null);
+      assertEquals((await test.db.get(["effect"])).value, null);
       assertEquals((await test.store.wake("other")).outcome, "kept");
       await test.store.wake("a");
       await test.advance(0, { expectFailure: true });
@@ -163,9 +156,9 @@ for (const [does, handler] of Object.entries(STUBBORN)) {
 }
 
 /** Delivers an event to a router with two handlers, of which one waits. */
-async function besideAWait(other: EventHandler) {
+async function besideAWait(other: KvHandler) {
   const calls = { waits: 0, other: 0 };
-  const router = createEventRouter().on("push", async (_event, { waitFor }) => {
+  const router = createKvRouter().on("push", async (_event, { waitFor }) => {
     calls.waits++;
     await waitFor("a");
   }).on("push", (event, context) => {
@@ -251,14 +244,14 @@ Deno.test("two handlers of an event can wait for one name", async () => {
 
 Deno.test("a router in a router waits, and drops the wait if another handler fails", async () => {
   let fails = true;
-  const inner = createEventRouter().on(
+  const inner = createKvRouter().on(
     "push",
     async (_event, { waitFor }) => void await waitFor("a"),
   )
     .on("push", () => {
       if (fails) throw new Error("no");
     }, { id: "fails" });
-  const outer = createEventRouter().onAny(inner.handle).onAny(() => {}, { id: "plain" });
+  const outer = createKvRouter().onAny(inner.handle).onAny(() => {}, { id: "plain" });
   await using test = await startTestBot(botOf(outer.handle));
   const { event } = await test.deliver(push(), { expectFailure: true });
   assertEquals([event?.state, event?.attempt], ["queued", 1]);
@@ -279,9 +272,9 @@ Deno.test("another event's wait for the same name is an ordinary failure", async
 });
 
 /** An app whose issues wait, and whose pushes wake by what they do. */
-async function wakingBot(wakes: EventHandler, others: readonly EventHandler[] = []) {
+async function wakingBot(wakes: KvHandler, others: readonly KvHandler[] = []) {
   const results: unknown[] = [];
-  const router = createEventRouter().on("issues", async (_event, { waitFor }) => {
+  const router = createKvRouter().on("issues", async (_event, { waitFor }) => {
     results.push(await waitFor("a"));
   }).on("push", wakes);
   for (const [i, other] of others.entries()) router.on("push", other, { id: `other${i}` });
@@ -529,7 +522,7 @@ for (const isAlone of [true, false]) {
     const quiet = { quietMs: 30, maxWaitMs: 1_000 };
     for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id, "{}", "key"), ...quiet });
     let runs = 0;
-    const router = createEventRouter().on("push", async (_event, { waitFor }) => {
+    const router = createKvRouter().on("push", async (_event, { waitFor }) => {
       runs++;
       await waitFor("a");
     });

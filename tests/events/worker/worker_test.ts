@@ -9,9 +9,7 @@ import {
 import { withDeadline } from "../../../core/timeouts.ts";
 import {
   type Delivery,
-  type EventHandler,
   type EventRecord,
-  type EventStore,
   openEventStore,
   startWorker,
   type WebhookEvent,
@@ -22,6 +20,7 @@ import { recordKey } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest, testStore } from "../store/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 import { changeValue } from "../store/_values.ts";
+import type { KvHandler, KvStore } from "../../_kv_handlers.ts";
 
 const encoder = new TextEncoder();
 
@@ -206,7 +205,7 @@ Deno.test(
 Deno.test("startWorker() keeps an event when its process stands still for longer than a lease", async () => {
   await using sut = await memoryStore();
   let starts = 0;
-  const handler: EventHandler = async (_event, { signal }) => {
+  const handler: KvHandler = async (_event, { signal }) => {
     starts++;
     await later(20);
     const end = performance.now() + 750;
@@ -231,7 +230,7 @@ function block(ms: number): void {
 async function startsWhileBlocked(ms: number, times: number): Promise<number> {
   await using sut = await memoryStore();
   let [starts, running, most] = [0, 0, 0];
-  const handler: EventHandler = async (_event, { signal }) => {
+  const handler: KvHandler = async (_event, { signal }) => {
     starts++;
     most = Math.max(most, ++running);
     for (let i = 0; i < times; i++) {
@@ -277,7 +276,7 @@ for (const state of ["running", "queued"] as const) {
         },
       });
     };
-    const handler: EventHandler = (_event, { signal }) => {
+    const handler: KvHandler = (_event, { signal }) => {
       signal.addEventListener("abort", () => lost.resolve());
       const { promise, resolve } = Promise.withResolvers<void>();
       ends.push(resolve);
@@ -306,7 +305,7 @@ Deno.test(
   "startWorker() aborts a handler whose lease was lost, and settles nothing",
   simulated(async (sut) => {
     const aborted = Promise.withResolvers<void>();
-    const handler: EventHandler = (_event, { signal }) => {
+    const handler: KvHandler = (_event, { signal }) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       signal.addEventListener("abort", () => (aborted.resolve(), resolve()));
       return promise;
@@ -324,7 +323,7 @@ Deno.test(
 
 Deno.test("settleWith() commits effects with the settlement, and none of a failed attempt", async () => {
   await using sut = await memoryStore();
-  const handler: EventHandler = ({ attempt }, { settleWith }) => {
+  const handler: KvHandler = ({ attempt }, { settleWith }) => {
     settleWith((commit) => void commit.sum(["count"], 1n));
     if (attempt === 1) throw new Error("once");
   };
@@ -337,7 +336,7 @@ Deno.test("settleWith() commits effects with the settlement, and none of a faile
 
 Deno.test("settleWith() fails the attempt when its effects cannot be committed", async () => {
   await using sut = await memoryStore();
-  const handler: EventHandler = (_event, { settleWith }) =>
+  const handler: KvHandler = (_event, { settleWith }) =>
     settleWith((commit) => void commit.set(["big"], new Uint8Array(70_000)));
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
@@ -348,7 +347,7 @@ Deno.test("settleWith() fails the attempt when its effects cannot be committed",
 Deno.test("settleWith() fails the attempt when a check of its effects does not hold", async () => {
   await using sut = await memoryStore();
   await sut.kv.set(["taken"], 1);
-  const handler: EventHandler = (_event, { settleWith }) =>
+  const handler: KvHandler = (_event, { settleWith }) =>
     settleWith((commit) => commit.check({ key: ["taken"], versionstamp: null }).set(["taken"], 2));
   await withWorker(sut, handler, { retry: { minDelayMs: 1, maxAttempts: 2 } }, async () => {
     await sut.store.accept(delivery("d1"));
@@ -359,9 +358,9 @@ Deno.test("settleWith() fails the attempt when a check of its effects does not h
   });
 });
 
-const QUEUE_USES: Readonly<Record<string, EventHandler>> = {
-  "kv.enqueue()": (_event, { kv }) => kv.enqueue("mine"),
-  "kv.atomic().enqueue()": (_event, { kv }) => kv.atomic().enqueue("mine").commit(),
+const QUEUE_USES: Readonly<Record<string, KvHandler>> = {
+  "db.enqueue()": (_event, { db }) => db.enqueue("mine"),
+  "db.atomic().enqueue()": (_event, { db }) => db.atomic().enqueue("mine").commit(),
   "commit.enqueue() of settleWith()": (_event, { settleWith }) =>
     settleWith((commit) => commit.enqueue("mine")),
   "commit.enqueue() of checkpoint()": (_event, { checkpoint }) =>
@@ -383,7 +382,7 @@ for (const [use, handler] of Object.entries(QUEUE_USES)) {
 Deno.test("settleWith() leaves an event unsettled whose effects throw in the commit", async () => {
   await using sut = await memoryStore();
   await sut.kv.set(["text"], "no number");
-  const handler: EventHandler = (_event, { settleWith }) =>
+  const handler: KvHandler = (_event, { settleWith }) =>
     settleWith((commit) => commit.sum(["text"], 1n));
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
@@ -394,7 +393,7 @@ Deno.test("settleWith() leaves an event unsettled whose effects throw in the com
 
 Deno.test("settleWith() refuses effects that are added later", async () => {
   await using sut = await memoryStore();
-  const handler: EventHandler = (_event, { settleWith }) =>
+  const handler: KvHandler = (_event, { settleWith }) =>
     settleWith(async (commit) => await null ?? commit.set(["a"], 1));
   await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
     await sut.store.accept(delivery("d1"));
@@ -414,7 +413,7 @@ Deno.test("startWorker() keeps the error of a thrown value that has no text", as
 });
 
 /** Claims an event and lets its lease expire, like a process that dies while it handles the event. */
-async function dieWith(store: EventStore, times: number): Promise<void> {
+async function dieWith(store: KvStore, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
     assertEquals((await store.claim({ limit: 1, owner: "dying", leaseMs: 1 })).length, 1);
     await later(5);
@@ -501,9 +500,9 @@ function keyed(deliveryId: string, orderingKey: string): Delivery {
 }
 
 /** A store of which one call is never answered, as a remote KV that swallows it. */
-function hanging(store: EventStore, call: "claim" | "renew" | "release") {
+function hanging(store: KvStore, call: "claim" | "renew" | "release") {
   const called = Promise.withResolvers<void>();
-  const get = (target: EventStore, name: string | symbol) => {
+  const get = (target: KvStore, name: string | symbol) => {
     const value = Reflect.get(target, name, target);
     if (name !== call) return typeof value === "function" ? value.bind(target) : value;
     return () => {
@@ -519,7 +518,7 @@ Deno.test(
   simulated(async (sut) => {
     const aborted = Promise.withResolvers<number>();
     const start = performance.now();
-    const handler: EventHandler = (_event, { signal }) => {
+    const handler: KvHandler = (_event, { signal }) => {
       signal.addEventListener("abort", () => aborted.resolve(performance.now() - start));
       return aborted.promise;
     };
@@ -567,7 +566,7 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
     `startWorker() starts a handler once although the clock goes a day ${direction}`,
     simulated(async (sut) => {
       let [starts, aborts] = [0, 0];
-      const handler: EventHandler = (_event, { signal }) => {
+      const handler: KvHandler = (_event, { signal }) => {
         starts++;
         signal.addEventListener("abort", () => aborts++);
         return later(1_200);
@@ -682,7 +681,7 @@ Deno.test("stop() waits for handlers, and takes no further events", async () => 
 Deno.test("stop() gives back at once what handlers give up when their signal aborts", async () => {
   await using sut = await memoryStore();
   const started = Promise.withResolvers<void>();
-  const handler: EventHandler = (_event, { signal }) =>
+  const handler: KvHandler = (_event, { signal }) =>
     new Promise((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason));
       started.resolve();
@@ -853,7 +852,7 @@ Deno.test("startWorker() reports no lost lease of an event that it settles meanw
   const records: LogRecord[] = [];
   const log = (record: LogRecord) => void records.push(record);
   let isAborted = false;
-  const handler: EventHandler = (_event, { signal }) =>
+  const handler: KvHandler = (_event, { signal }) =>
     signal.addEventListener("abort", () => isAborted = true);
   await withWorker(sut, handler, { leaseMs: 3_000, log }, async () => {
     await store.accept(delivery("d1"));

@@ -11,9 +11,12 @@ import { inTwoProcesses, type Peer, startPeer } from "../_two_processes.ts";
 import type { EngineUnderTest, Place, PlaceKind } from "../engines/_engine.ts";
 import { ENGINES } from "../engines/mod.ts";
 
+/** What a place opens. */
+type StoreIn<TPlace extends Place> = Awaited<ReturnType<TPlace["open"]>>;
+
 /** A store, and the place that it lies in. */
 export interface StoreUnderTest<TPlace extends Place = Place> {
-  readonly store: EventStore;
+  readonly store: StoreIn<TPlace>;
   readonly place: TPlace;
   /** Opens an empty store of the same engine, which is gone when it goes out of scope. */
   elsewhere(options?: EventStoreOptions): Promise<OtherStore>;
@@ -77,7 +80,7 @@ export function testKind<TPlace extends Place>(
   }
   testWith(kind.needs, `${name} [${engine.name}: ${kind.name}]`, async () => {
     await using place = await kind.open();
-    const own = await place.open(options);
+    const own = await place.open(options) as StoreIn<TPlace>;
     const elsewhere = (options?: EventStoreOptions) => openStore(engine, options);
     if (kind.processes !== 2) return await fn({ store: own, place, elsewhere });
     await using shared = await inTwoProcesses(own, peerOfFile!(), engine.name, place, options);
@@ -89,8 +92,8 @@ export function testKind<TPlace extends Place>(
 export async function openStore<TPlace extends Place>(
   engine: EngineUnderTest<TPlace>,
   options: EventStoreOptions = {},
-): Promise<OtherStore & { readonly place: TPlace }> {
+): Promise<OtherStore & { readonly place: TPlace; readonly store: StoreIn<TPlace> }> {
   const place = await engine.kinds[0].open();
-  const store = await place.open(options);
+  const store = await place.open(options) as StoreIn<TPlace>;
   return { store, place, [Symbol.asyncDispose]: () => place[Symbol.asyncDispose]() };
 }

@@ -1,5 +1,6 @@
-import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { type EventStore, type EventStoreOptions, openEventStore } from "../../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
 import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "../kv/_denokv.ts";
@@ -8,6 +9,7 @@ import type { EngineUnderTest, Place, PlaceKind } from "./_engine.ts";
 /** A KV that a store lies in. */
 export interface KvPlace extends Place {
   readonly kv: Deno.Kv;
+  open(options?: EventStoreOptions): Promise<KvStore>;
 }
 
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */

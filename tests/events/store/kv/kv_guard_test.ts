@@ -5,13 +5,14 @@ import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { storeKeys } from "../../../../events/store/kv/_layout.ts";
 import { SharedEntries, Write } from "../../../../events/store/kv/_write.ts";
 import { createNotifier } from "../../../../events/store/kv/notifier.ts";
-import { type EventStore, type LogRecord, openEventStore } from "../../../../mod.ts";
+import { type LogRecord, openEventStore } from "../../../../mod.ts";
 import { withFolder } from "../../../_folder.ts";
 import { testWith } from "../../../_permissions.ts";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { until } from "../../../../dev/harness/until.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { memoryStore } from "../_stores.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 
 const ADVICE =
   "For messages of your own, open another KV, with a path of its own, or open the store " +
@@ -26,7 +27,7 @@ const LISTENING =
   `workers. ${ADVICE}`;
 
 /** Registers a test for each kind of KV that has a queue. */
-function testOnQueue(name: string, fn: (sut: { kv: Deno.Kv; store: EventStore }) => Promise<void>) {
+function testOnQueue(name: string, fn: (sut: { kv: Deno.Kv; store: KvStore }) => Promise<void>) {
   const at = async (path: string) => {
     const kv = await Deno.openKv(path);
     try {
@@ -56,14 +57,14 @@ function messagesOf(kv: Deno.Kv): { messages: unknown[]; ended: Promise<void> } 
   return { messages, ended };
 }
 
-testOnQueue("store.kv refuses the queue, which is the store's", async ({ kv, store }) => {
+testOnQueue("store.db refuses the queue, which is the store's", async ({ kv, store }) => {
   const refused: readonly [() => unknown, string][] = [
-    [() => store.kv.enqueue("mine"), SENDING],
-    [() => store.kv.enqueue("mine", { delay: 1 }), SENDING],
-    [() => store.kv.listenQueue(() => {}), LISTENING],
-    [() => store.kv.atomic().enqueue("mine"), SENDING],
-    [() => store.kv.atomic().set(["a"], 1).enqueue("mine").commit(), SENDING],
-    [() => store.kv.enqueue.call(kv, "mine"), SENDING],
+    [() => store.db.enqueue("mine"), SENDING],
+    [() => store.db.enqueue("mine", { delay: 1 }), SENDING],
+    [() => store.db.listenQueue(() => {}), LISTENING],
+    [() => store.db.atomic().enqueue("mine"), SENDING],
+    [() => store.db.atomic().set(["a"], 1).enqueue("mine").commit(), SENDING],
+    [() => store.db.enqueue.call(kv, "mine"), SENDING],
   ];
   for (const [use, message] of refused) assertEquals(assertThrows(use, TypeError).message, message);
   const { messages, ended } = messagesOf(kv);
@@ -74,10 +75,10 @@ testOnQueue("store.kv refuses the queue, which is the store's", async ({ kv, sto
   await ended;
 });
 
-testOnQueue("store.kv is the KV in all else", async ({ kv, store }) => {
-  const own = store.kv;
+testOnQueue("store.db is the KV in all else", async ({ kv, store }) => {
+  const own = store.db;
   assert(own instanceof Deno.Kv);
-  assertStrictEquals(own, store.kv);
+  assertStrictEquals(own, store.db);
   assertStrictEquals(own.constructor, Deno.Kv);
   await own.set(["a"], 1);
   assert((await own.atomic().set(["b"], 2).sum(["c"], 3n).commit()).ok);
@@ -95,22 +96,22 @@ testOnQueue("store.kv is the KV in all else", async ({ kv, store }) => {
 });
 
 for (const notifier of ["enqueue", "watch"] as const) {
-  Deno.test(`store.kv cannot be closed [${notifier}]`, async () => {
+  Deno.test(`store.db cannot be closed [${notifier}]`, async () => {
     using kv = await Deno.openKv(":memory:");
     const store = await openEventStore(kv, { notifier, log: () => {} });
     const closed = "Cannot close the KV of the event store";
-    assertThrows(() => store.kv.close(), TypeError, closed);
-    assertThrows(() => store.kv[Symbol.dispose](), TypeError, closed);
+    assertThrows(() => store.db.close(), TypeError, closed);
+    assertThrows(() => store.db[Symbol.dispose](), TypeError, closed);
     assertEquals((await store.accept(delivery("d1"))).duplicate, false);
   });
 }
 
-Deno.test("store.kv leaves the queue to others with the notifier watch", async () => {
+Deno.test("store.db leaves the queue to others with the notifier watch", async () => {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv, { notifier: "watch" });
   const { messages, ended } = messagesOf(kv);
-  await store.kv.enqueue(1);
-  await store.kv.atomic().enqueue(2).commit();
+  await store.db.enqueue(1);
+  await store.db.atomic().enqueue(2).commit();
   await store.accept(delivery("d1"));
   await store.complete(await claimOne(store), { effects: (commit) => commit.enqueue(3) });
   await until(() => messages.length === 3, 20_000);
@@ -119,16 +120,16 @@ Deno.test("store.kv leaves the queue to others with the notifier watch", async (
   await ended;
 });
 
-Deno.test("openEventStore() opens a store in the kv of another one", async () => {
+Deno.test("openEventStore() opens a store in the db of another one", async () => {
   await using sut = await memoryStore();
-  const { kv } = sut.store;
+  const { db: kv } = sut.store;
   const log = () => {};
   const others = [
     await openEventStore(kv, { namespace: "other", log }),
     await openEventStore(kv, { namespace: "other", notifier: "watch", log }),
   ];
   assertEquals(others.map(({ notifier }) => notifier), ["enqueue", "watch"]);
-  for (const other of others) assertStrictEquals(other.kv, kv);
+  for (const other of others) assertStrictEquals(other.db, kv);
   await others[0]!.accept(delivery("d1"));
   const { messages, ended } = messagesOf(sut.kv);
   await until(() => messages.length > 0, 20_000);
@@ -140,9 +141,9 @@ Deno.test("openEventStore() opens a store in the kv of another one", async () =>
 Deno.test("openEventStore() takes a view of a KV that others have made", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = await openEventStore(changedKv(kv, {}), { notifier: "enqueue" });
-  await store.kv.set(["a"], 1);
+  await store.db.set(["a"], 1);
   assertEquals((await kv.get(["a"])).value, 1);
-  assertThrows(() => store.kv.atomic().enqueue(1), TypeError, SENDING);
+  assertThrows(() => store.db.atomic().enqueue(1), TypeError, SENDING);
 });
 
 testOnQueue("effects cannot use the queue", async ({ kv, store }) => {

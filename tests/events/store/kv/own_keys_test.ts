@@ -4,13 +4,15 @@ import { forgeDelivery, startTestBot } from "../../../../testing/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { testStoreInOneProcess } from "../_stores.ts";
 
+type Effects = CommitEffects<Deno.AtomicOperation>;
+
 const KEY: Deno.KvKey = ["events", "state", "forge", "chat/1"];
 
 const REFUSAL =
   'Cannot change the key: those that begin with "events" are the event store\'s own. ' +
   "Begin yours with another text, and set states with 'state' of the context or the store";
 
-const CHANGES: Readonly<Record<string, CommitEffects>> = {
+const CHANGES: Readonly<Record<string, Effects>> = {
   set: (commit) => commit.set(KEY, 1),
   delete: (commit) => commit.delete(KEY),
   sum: (commit) => commit.sum(KEY, 1n),
@@ -40,9 +42,9 @@ for (const [name, effects] of Object.entries(CHANGES)) {
   });
 }
 
-testStoreInOneProcess("store.kv changes no key of the store", async ({ kv, store }) => {
-  const other = await openEventStore(store.kv, { namespace: "other" });
-  for (const [view, key] of [[store.kv, KEY], [other.kv, ["other", "a"]]] as const) {
+testStoreInOneProcess("store.db changes no key of the store", async ({ kv, store }) => {
+  const other = await openEventStore(store.db, { namespace: "other" });
+  for (const [view, key] of [[store.db, KEY], [other.db, ["other", "a"]]] as const) {
     for (
       const change of [
         () => view.set(key, 1),
@@ -54,17 +56,17 @@ testStoreInOneProcess("store.kv changes no key of the store", async ({ kv, store
       assertThrows(change, TypeError, "Cannot change the key: those that begin with ");
     }
   }
-  await store.kv.set(["own"], 1);
-  assertEquals((await store.kv.atomic().set(["own"], 2).commit()).ok, true);
+  await store.db.set(["own"], 1);
+  assertEquals((await store.db.atomic().set(["own"], 2).commit()).ok, true);
   assertEquals((await kv.get(["own"])).value, 2);
-  await store.kv.delete(["own"]);
-  assertEquals((await store.kv.get(["own"])).value, null);
+  await store.db.delete(["own"]);
+  assertEquals((await store.db.get(["own"])).value, null);
 });
 
 testStoreInOneProcess("effects may check keys of the store, and change others", async (sut) => {
   const { kv, store } = sut;
   await store.accept(delivery("d1"));
-  const effects: CommitEffects = (commit) => {
+  const effects: Effects = (commit) => {
     commit.check({ key: KEY, versionstamp: null })
       .set(["own", "events"], 1).sum(["sum"], 2n).max(["max"], 3n).min(["min"], 4n)
       .delete(["own", "old"])
@@ -82,7 +84,7 @@ testStoreInOneProcess("effects change no key that a KV stores as one of the stor
   const other = await openEventStore(kv, { namespace: "\ufffd" });
   await other.accept(delivery("d1"));
   const lease = await claimOne(other);
-  const surrogate: CommitEffects = (commit) => commit.set(["\ud800", "state", "", "a"], 1);
+  const surrogate: Effects = (commit) => commit.set(["\ud800", "state", "", "a"], 1);
   await assertRejects(
     () => other.complete(lease, { effects: surrogate }),
     TypeError,
@@ -113,5 +115,5 @@ Deno.test("a handler's effects break no state, and its own states are set beside
   await test.deliver(forgeDelivery("star", {}));
   const states = await Array.fromAsync(test.store.states());
   assertEquals(states.map(({ key, value }) => [key, value]), [["a", 1], ["b", 2]]);
-  assertEquals((await test.kv.get(["settled"])).value, 1);
+  assertEquals((await test.db.get(["settled"])).value, 1);
 });

@@ -4,15 +4,11 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { repeating } from "../../../../dev/harness/faulty_kv.ts";
-import {
-  type EventStore,
-  exportEvents,
-  importEvents,
-  openEventStore,
-} from "../../../../events/mod.ts";
+import { exportEvents, importEvents, openEventStore } from "../../../../events/mod.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { testKv } from "../../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf, keysOf } from "../_events.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 import { deleteUploads, repairGroups, trimPayloads } from "../_tidying.ts";
 
 const options = {
@@ -26,8 +22,8 @@ const WAIT = { name: "a", timeoutMs: 60_000 };
 /** A store whose commits are repeated, and one of another process. */
 interface Stores {
   readonly kv: Deno.Kv;
-  readonly store: EventStore;
-  readonly other: EventStore;
+  readonly store: KvStore;
+  readonly other: KvStore;
   /** Has the other process do something between a commit and its repetition, once. */
   meanwhile(act: () => Promise<unknown>): void;
 }

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { defineApp, type LogRecord, openApp } from "../../mod.ts";
-import { forge } from "../../webhook/mod.ts";
-import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
-import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
-import { until } from "../events/worker/_worker.ts";
+import { defineApp, type LogRecord, openApp } from "../../../../mod.ts";
+import { forge } from "../../../../webhook/mod.ts";
+import { FORGE_SECRET, forgeDelivery } from "../../../_deliveries.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith } from "../../../_permissions.ts";
+import { until } from "../../worker/_worker.ts";
 
 const NEEDS = ["read", "write"] as const;
 

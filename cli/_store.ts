@@ -1,0 +1,74 @@
+import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
+import { existingKvs } from "../events/store/kv/kv_tool.ts";
+import type { EventValues } from "./_commands.ts";
+import { type CliWorld, UsageError } from "./_world.ts";
+
+/** Engines by the schemes of their databases. Without an option, the first one is meant. */
+const ENGINES: Readonly<Record<string, ExistingDatabases>> = { kv: existingKvs };
+
+/** Database that a command line refers to. */
+interface MeantDatabase {
+  readonly engine: ExistingDatabases;
+  /** Its place; undefined for the default one of its engine. */
+  readonly place: string | undefined;
+}
+
+/** Store that a command line refers to. */
+interface MeantStore {
+  readonly namespace: string;
+  /** Note for the user; undefined if all is as expected. */
+  readonly note?: string;
+}
+
+/**
+ * Finds the database that a command line refers to: by `--store`, by `--kv`, or by the variable of the first engine.
+ *
+ * @throws {UsageError} If both are given, or there is no such engine.
+ */
+export function findDatabase(
+  { store, kv: path }: Pick<EventValues, "store" | "kv">,
+  { env }: Pick<CliWorld, "env">,
+): MeantDatabase {
+  if (store !== undefined && path !== undefined) {
+    throw new UsageError("Give --store or --kv, not both");
+  }
+  const url = store ?? (path === undefined ? undefined : `kv:${path}`);
+  if (url !== undefined) return databaseOf(url);
+  const [engine] = Object.values(ENGINES) as [ExistingDatabases];
+  return { engine, place: env(engine.variable)?.trim() || undefined };
+}
+
+function databaseOf(url: string): MeantDatabase {
+  const [scheme] = /^\w+(?=:)/.exec(url) ?? [];
+  const engine = scheme === undefined || !Object.hasOwn(ENGINES, scheme)
+    ? undefined
+    : ENGINES[scheme];
+  if (engine) return { engine, place: url.slice(scheme!.length + 1) || undefined };
+  const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
+  throw new UsageError(`The database of --store must begin with ${schemes}`);
+}
+
+/**
+ * Finds the store: the named one, or the only one in the database.
+ *
+ * @throws {UsageError} If there are several stores. The message names them.
+ */
+export async function findStore(
+  database: Database,
+  wanted: string | undefined,
+): Promise<MeantStore> {
+  const found = await database.namespaces();
+  const [first = "events"] = found;
+  const others = found.length === 0 ? "" : `, only of ${found.join(", ")}`;
+  if (wanted === undefined && found.length > 1) {
+    throw new UsageError(
+      `The database holds several stores, choose one with --namespace: ${found.join(", ")}`,
+    );
+  }
+  if (found.includes(wanted ?? first)) return { namespace: wanted ?? first };
+  const whose = wanted === undefined ? "" : ` of ${wanted}`;
+  return {
+    namespace: wanted ?? first,
+    note: `There are no events${whose} in this database${others}`,
+  };
+}

@@ -1,0 +1,147 @@
+import { met } from "../../core/check_options.ts";
+import { arrive } from "./_arrive.ts";
+import type { StoreCore } from "./_core.ts";
+import type { KeptPayloads } from "./_kept_payloads.ts";
+import { LocalHandOff } from "./_local_hand_off.ts";
+import { firstIdOf } from "./_replay_window.ts";
+import type { Sources } from "./_sources.ts";
+import { Tries, untilDone } from "./_tries.ts";
+import {
+  accepted,
+  checkReplayWindow,
+  eventIdOf,
+  isLive,
+  redelivered,
+  replayed,
+} from "./arrival.ts";
+import type { Delivery } from "./delivery.ts";
+import type { Applied, Bytes, Stored, Unreadable } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import type { AcceptResult, EventStore } from "./event_store.ts";
+import { newPayloadRef } from "./payload.ts";
+import { wrongMemberOf } from "./record_shape.ts";
+
+/** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
+const TURN = { withinMs: 4_500 } as const;
+
+/** The ways into a store: new deliveries, each id once, and settled events that are replayed. */
+export class Acceptance {
+  readonly #core: StoreCore;
+  readonly #kept: KeptPayloads;
+  readonly #sources: Sources;
+
+  constructor(core: StoreCore, kept: KeptPayloads, sources: Sources) {
+    this.#core = core;
+    this.#kept = kept;
+    this.#sources = sources;
+  }
+
+  /** Stores a delivery, unless its id is known or, within the replay window, its document. */
+  readonly accept: EventStore["accept"] = async (delivery, options) => {
+    checkTypes(delivery);
+    const { engine, retentionMs } = this.#core;
+    const id = eventIdOf(delivery);
+    const payload = newPayloadRef(engine, delivery.body);
+    const windowMs = options?.replayWindowMs;
+    if (windowMs !== undefined) {
+      checkReplayWindow("accept the delivery", windowMs, retentionMs);
+      const first = await firstIdOf(this.#core, delivery, id, windowMs);
+      if (first !== null) return { id: first, duplicate: true };
+    }
+    const record = accepted(delivery, id, payload, engine.now());
+    if (payload.size <= engine.limits.bodyBytes) {
+      return await this.#accept(record, null, delivery, delivery.body);
+    }
+    // An upload takes many writes, and a duplicate needs none.
+    const found = await this.#find(id);
+    if (isLive(found?.record)) return { id, duplicate: true };
+    await engine.upload(payload, delivery.body);
+    const result = await this.#accept(record, found, delivery);
+    if (result.duplicate) await engine.apply({ drops: [payload], urgency: "work" });
+    return result;
+  };
+
+  /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
+  readonly replay = (
+    id: string,
+    isMeant: (record: EventRecord) => boolean = () => true,
+  ): Promise<boolean> =>
+    untilDone(async () => {
+      const found = await this.#find(id);
+      if (!found?.record || !isMeant(found.record)) return false;
+      const { record: before } = found;
+      if (before.state !== "dead" && before.state !== "done") return false;
+      const kept = before.state === "done" ? await this.#kept.take(before) : undefined;
+      const payload = kept ? kept.payload : before.payload;
+      if (!payload) return false;
+      const record = replayed(before, this.#core.engine.now(), payload);
+      const event = { before: found, record, orderingKey: record.orderingKey };
+      return (await arrive(this.#core, event, { ...kept, urgency: "work" })).ok || undefined;
+    });
+
+  /** Makes an event visible, unless its id is known. */
+  async #accept(
+    record: EventRecord,
+    expected: Stored | Unreadable | null,
+    delivery: Delivery,
+    body?: Bytes,
+  ): Promise<AcceptResult> {
+    const { id } = record;
+    const tries = new Tries();
+    for (let found = expected;; await tries.next()) {
+      const applied = await this.#tryToStore(record, found, delivery, body);
+      if (applied.ok) return { id, duplicate: false };
+      found = applied.found ?? await this.#find(id);
+      if (isLive(found?.record)) return { id, duplicate: true };
+    }
+  }
+
+  /** Stores an event. If a dead or ignored one has the same id, the new one replaces it. */
+  async #tryToStore(
+    record: EventRecord,
+    found: Stored | Unreadable | null,
+    delivery: Delivery,
+    body: Bytes | undefined,
+  ): Promise<Applied> {
+    const { id, intake, platform } = record;
+    if (found && !found.record) {
+      throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
+    }
+    const kept = found?.record.state === "done" ? await this.#kept.drop(found.record) : undefined;
+    const note = this.#sources.noteOf(intake, platform);
+    const applied = await arrive(
+      this.#core,
+      {
+        before: found ?? { id, must: "absent" },
+        record: found ? redelivered(record, found.record) : record,
+        orderingKey: delivery.orderingKey ?? null,
+        body,
+      },
+      {
+        cells: note && kept ? [...note, ...kept.cells] : note ?? kept?.cells,
+        sums: kept?.sums,
+        drops: kept?.drops,
+        urgency: "intake",
+        turn: TURN,
+      },
+      new LocalHandOff(this.#core, delivery),
+    );
+    if (note && applied.ok) this.#sources.noted([intake]);
+    return applied;
+  }
+
+  async #find(id: string): Promise<Stored | Unreadable | null> {
+    return (await this.#core.engine.get([id]))[0]!;
+  }
+}
+
+/** Checks the types of a delivery: an event that cannot be read would never be handled. */
+function checkTypes(delivery: Delivery): void {
+  const wrong = wrongMemberOf(delivery);
+  if (wrong === undefined) return;
+  throw new TypeError(
+    `Cannot accept the delivery: its '${wrong}' is not of the type that a Delivery has there, got ${
+      met(delivery[wrong])
+    }`,
+  );
+}

@@ -1,0 +1,172 @@
+import { checkPart } from "../../../core/check_options.ts";
+import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
+import { type LogSink, reasonOf } from "../../../core/mod.ts";
+import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
+import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
+import { fileReason, isOtherUrl, watchKvFile } from "./_kv_file.ts";
+import { openEventStore } from "./open_event_store.ts";
+
+/** Place of a KV that the variables do not name. */
+interface GivenKv {
+  /** KV that is open already; undefined to open one. */
+  readonly opened?: Deno.Kv | undefined;
+  /** Path or URL of the KV, or `:memory:`; undefined for Deno's default database. */
+  readonly url?: string | undefined;
+}
+
+/** A KV that is to be opened, or is open already, as the variables say. */
+interface KvPlace extends GivenKv {
+  /** Notifier that wakes workers. */
+  readonly notifier: NonNullable<EventStoreOptions["notifier"]>;
+  /** True if the app runs on Deno Deploy. */
+  readonly onDeploy: boolean;
+}
+
+/** Variables of every store in a KV. */
+const SHARED = { NOTIFIER: choiceOf(["auto", "enqueue", "watch"]) };
+
+/** Variables of one whose KV is not given. */
+const OPENING = { ...SHARED, KV_URL: { read: readKvUrl } };
+
+/**
+ * Makes the store of an app in a Deno KV. It is the default: an app without a `store` has it.
+ *
+ * The variable `KV_URL` has the place of the KV: a path, `:memory:` or the URL of a remote KV; by default it is Deno's
+ * database. `NOTIFIER` chooses how workers are woken (`auto`, `enqueue`, `watch`).
+ *
+ * Handlers read with the KV, `db`. It cannot be closed, and changes no key that begins with the store's namespace, in
+ * an app its name: the store keeps its records there. Where the notifier is `enqueue`, the queue of the KV is the
+ * store's: `enqueue` and `listenQueue` throw a `TypeError`. If you need a queue, open another KV, at another path.
+ *
+ * `settleWith` and `checkpoint` give their functions a commit of the KV, with the same limits. If one of its checks
+ * does not hold, the attempt fails. A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes
+ * of the payload, and four for each further event of a batch. Where payloads are kept, it takes up to 10, and none for
+ * the payload. An event that is emitted takes three, and a name that is woken two.
+ *
+ * @param opened A KV that is open already, such as one of a test or of the program that the app is a part of: the app
+ * does not close it, and `KV_URL` is not read.
+ * @returns The store.
+ * @throws {TypeError} If the argument is something else.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github, kv, openApp } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: kv() });
+ * bot.on("push", (_event, { settleWith }) => settleWith((commit) => commit.sum(["pushes"], 1n)));
+ *
+ * using opened = await Deno.openKv(":memory:");
+ * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
+ * await using app = await openApp(bot, { env, store: kv(opened), log: () => {} });
+ * assertEquals((await app.db.get(["pushes"])).value, null);
+ * ```
+ *
+ * @category Event store and worker
+ */
+export function kv(opened?: Deno.Kv): StoreDefinition<Deno.AtomicOperation, Deno.Kv> {
+  if (opened === undefined) return storeIn(Object.keys(OPENING));
+  checkPart(
+    "define the store",
+    opened,
+    "atomic",
+    "the KV must be what Deno.openKv() resolves with",
+  );
+  return storeIn(Object.keys(SHARED), { opened });
+}
+
+function storeIn(
+  variables: readonly string[],
+  given?: GivenKv,
+): DefinedStore<Deno.AtomicOperation, Deno.Kv> {
+  return Object.freeze({
+    ...{ name: "kv", variables },
+    prepare: (values: Variables) => {
+      const place = readKvPlace(values, given);
+      return { open: (log: LogSink) => openPlace(place, log) };
+    },
+    forTests: () => storeIn(variables, { url: ":memory:" }),
+  });
+}
+
+/**
+ * Reads the variables of a store in a KV.
+ *
+ * @param variables The variables.
+ * @param given The place of the KV; undefined if `KV_URL` names it.
+ * @returns The place, with how the store in it wakes workers.
+ * @throws {VariableError} If one is wrong: the message has all of them.
+ */
+export function readKvPlace(variables: Variables, given?: GivenKv): KvPlace {
+  const { NOTIFIER: wanted, KV_URL: url } = given
+    ? { ...readEnv(SHARED, variables), KV_URL: given.url }
+    : readEnv(OPENING, variables);
+  const isOnDeploy = onDeploy(variables);
+  // Deno Deploy has no KV queues.
+  const notifier = wanted === "auto" && isOnDeploy ? "watch" : wanted;
+  return { opened: given?.opened, url, notifier, onDeploy: isOnDeploy };
+}
+
+function readKvUrl(name: string, variables: Variables): string | undefined {
+  const place = variables.get(name)?.trim();
+  if (!place) return undefined;
+  if (!isOtherUrl(place)) return place;
+  throw new VariableError(`${name} must be a path, :memory: or a URL with http or https`);
+}
+
+const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
+  `"unstable": ["kv"] into deno.json`;
+
+const NOT_ASSIGNED =
+  "no database is assigned to this app on Deno Deploy, and a KV of its own is lost with the instance: " +
+  "assign one with `deno deploy database assign`";
+
+/** Opens the KV of an app. The message of an error does not quote the URL. */
+async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
+  const { opened, url, notifier, onDeploy } = place;
+  const openBy = performance.now() + KV_TIMEOUT_MS;
+  const explain = (error: unknown) => unusable(place, error);
+  if (opened) return new KvDatabase(opened, { notifier, openBy, explain, isOwn: false });
+  let kv: Deno.Kv;
+  try {
+    if (typeof Deno.openKv !== "function") throw new Error(onDeploy ? NOT_ASSIGNED : NO_KV);
+    kv = await answered(Deno.openKv(url));
+  } catch (error) {
+    throw await explain(error);
+  }
+  const file = await watchKvFile(url, log);
+  const openStore = onDeploy && url !== ":memory:" ? openShared : openEventStore;
+  return new KvDatabase(kv, { notifier, openBy, explain, file, openStore, isOwn: true });
+}
+
+/**
+ * Opens the store, and refuses a KV that belongs to one instance only: it is in memory, and no other
+ * instance sees its events. Deno Deploy gives such a KV to an app without a database, without a warning
+ * unless `DENO_KV_REQUIRES_DISTRIBUTED_DATABASE` is set. Such a KV has a queue, and a remote one has none.
+ */
+async function openShared(
+  kv: Deno.Kv,
+  options: EventStoreOptions = {},
+): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  // Asking for the queue means that the app accepts such a KV.
+  if (options.notifier === "enqueue") return await openEventStore(kv, options);
+  const store = await openEventStore(kv, { ...options, notifier: "auto" });
+  if (store.notifier !== "enqueue") return store;
+  throw new Error(NOT_ASSIGNED);
+}
+
+/** Explains why a KV cannot be used. */
+async function unusable({ opened, url }: KvPlace, error: unknown): Promise<Error> {
+  if (opened) return new Error(`the KV cannot be used: ${reasonOf(error)}`, { cause: error });
+  const where = url === undefined ? "the default database" : "the KV that KV_URL names";
+  const reason = url === undefined
+    ? reasonOf(error)
+    : await fileReason(url, error) ?? withoutUrl(reasonOf(error), url);
+  return new Error(`${where} cannot be used: ${reason}`, { cause: error });
+}
+
+/** Removes the URL from a reason: it may hold a password. */
+function withoutUrl(reason: string, url: string): string {
+  return reason.replaceAll(url, "KV_URL").replaceAll(/\/\/\S*@/g, "//");
+}

@@ -1,0 +1,143 @@
+import { checkPart } from "../../core/check_options.ts";
+import type { Variables } from "../../core/env.ts";
+import type { LogSink } from "../../core/mod.ts";
+import type { EventStore, EventStoreOptions } from "./event_store.ts";
+
+/**
+ * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. `kv()`
+ * makes one, and says what that is. Nothing is opened before the app is.
+ *
+ * @typeParam TTx What `settleWith` and `checkpoint` give the functions of handlers.
+ * @typeParam TReader What handlers, routes and resources get as `db`.
+ * @category Event store and worker
+ */
+export interface StoreDefinition<TTx = unknown, TReader = unknown> {
+  /** Name of the engine: `kv`. */
+  readonly name: string;
+  /** Names of the variables that it reads. */
+  readonly variables: readonly string[];
+  /** The commit or transaction for effects, for the compiler only. */
+  readonly tx?: TTx | undefined;
+  /** The reader, for the compiler only. */
+  readonly db?: TReader | undefined;
+}
+
+/** Store as the functions that make one return it. */
+export interface DefinedStore<TTx, TReader> extends StoreDefinition<TTx, TReader> {
+  /**
+   * Reads its variables.
+   *
+   * @param variables The variables.
+   * @returns The store, ready to be opened.
+   * @throws {VariableError} If variables are missing or wrong: the message has all of them.
+   */
+  readonly prepare: (variables: Variables) => ReadyStore<TTx, TReader>;
+  /** Makes an empty store of the same engine for a test, in memory if it can be. */
+  readonly forTests: () => DefinedStore<TTx, TReader>;
+}
+
+/** Store whose variables have been read. */
+export interface ReadyStore<TTx = unknown, TReader = unknown> {
+  /**
+   * Opens the database.
+   *
+   * @param log The log of the app.
+   * @returns The database.
+   * @throws {Error} If it cannot be opened within 10 s. The message has no password.
+   */
+  readonly open: (log: LogSink) => Promise<Database<TTx, TReader>>;
+}
+
+/** Options of {@linkcode Database.openStore}. */
+export type StoreOptions = Omit<EventStoreOptions, "notifier">;
+
+/** Database that is open. The stores of several apps can lie in it, each in its namespace. */
+export interface Database<TTx = unknown, TReader = unknown> {
+  /**
+   * Opens a store in it.
+   *
+   * @param options The namespace and the other options.
+   * @returns The store.
+   * @throws {Error} If the database cannot be used. The message has no password.
+   */
+  openStore(options: StoreOptions): Promise<EventStore<TTx, TReader>>;
+  /** Lists the namespaces under which there are events, sorted. */
+  namespaces(): Promise<string[]>;
+  /**
+   * Finds the namespaces whose events an app may have left behind when it got another name. It reads little.
+   *
+   * @param namespace The app's namespace.
+   * @returns The other namespaces with events that are not done, sorted, and whether the app's holds any event.
+   */
+  leftBy(
+    namespace: string,
+  ): Promise<{ readonly others: readonly string[]; readonly hasOwn: boolean }>;
+  /**
+   * Checks that what is stored now will be found again. It reads nothing.
+   *
+   * @throws {Error} If it will not: somebody has deleted the database, say.
+   */
+  check(): void;
+  /** Closes it, if it was opened here. */
+  close(): void | Promise<void>;
+}
+
+/** Databases of an engine, as the tool opens them: they are there already. */
+export interface ExistingDatabases {
+  /** Name of the variable with the place of a database. */
+  readonly variable: string;
+  /** The database that is opened without a place, in words. */
+  readonly byDefault: string;
+  /**
+   * Opens a database.
+   *
+   * @param place Its place, such as a path or a URL; undefined for the default one.
+   * @param create Set if one that is missing is made.
+   * @returns The database.
+   * @throws {NoDatabaseError} If there is none, or the place is none that it can be at.
+   * @throws {Error} If it cannot be opened within 10 s. The message has no password.
+   */
+  open(place: string | undefined, create: boolean): Promise<Database>;
+}
+
+/** Thrown if there is no database at a place. */
+export class NoDatabaseError extends Error {}
+
+/**
+ * Checks that something is a store of an app.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param name The name of the option.
+ * @param store The value.
+ * @throws {TypeError} If it is something else.
+ */
+export function checkStoreDefinition(doing: string, name: string, store: unknown): void {
+  checkPart(doing, store, "prepare", `'${name}' must be what kv() returns`);
+}
+
+/**
+ * Reads the variables of a store.
+ *
+ * @param store The store.
+ * @param variables The variables.
+ * @returns The store, ready to be opened.
+ * @throws {VariableError} If variables are missing or wrong: the message has all of them.
+ */
+export function prepareStore<TTx, TReader>(
+  store: StoreDefinition<TTx, TReader>,
+  variables: Variables,
+): ReadyStore<TTx, TReader> {
+  return (store as DefinedStore<TTx, TReader>).prepare(variables);
+}
+
+/**
+ * Makes an empty store of the same engine for a test.
+ *
+ * @param store The store.
+ * @returns The other store, in memory if it can be.
+ */
+export function storeForTests<TTx, TReader>(
+  store: StoreDefinition<TTx, TReader>,
+): StoreDefinition<TTx, TReader> {
+  return (store as DefinedStore<TTx, TReader>).forTests();
+}
