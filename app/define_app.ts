@@ -345,8 +345,8 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
  *
  * @category Handlers
  */
-export type ContextOf<TApp extends App> = TApp extends // deno-lint-ignore no-explicit-any -- whatever its events are
-App<any, infer TSpec, infer TResources, infer TTx, infer TReader>
+export type ContextOf<TApp extends App> = TApp extends
+  App<infer _TEvents, infer TSpec, infer TResources, infer TTx, infer TReader>
   ? AppContext<TSpec, TResources, TTx, TReader>
   : never;
 

@@ -36,8 +36,8 @@ export async function arrive(
   const after = (at: Moment) => {
     const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
     const made = handOff ? handOff.recordOf(placed, at.now) : placed;
-    const { state, dueAt } = made;
-    change.announce = state === "queued" && dueAt !== null && dueAt <= at.now;
+    const { dueAt } = made;
+    change.announce = dueAt !== null && dueAt <= at.now;
     return made;
   };
   const joins = key === null ? undefined : inIntake(record.intake, key);

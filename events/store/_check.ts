@@ -27,11 +27,15 @@ export function checkStore(
   return checked(core, options.discard ?? false);
 }
 
-async function* checked({ engine }: StoreCore, discard: boolean): AsyncGenerator<CheckedPage> {
+async function* checked(
+  { engine, local }: StoreCore,
+  discard: boolean,
+): AsyncGenerator<CheckedPage> {
   const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
   for await (const page of engine.check({ discard })) {
     counts.read += page.read;
     for (const { is } of page.findings) counts[is]++;
+    if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();
     yield page;
   }
   const { read, put_back: putBack, unreadable } = counts;

@@ -6,6 +6,7 @@ import {
   type Bytes,
   type Cell,
   type CellChange,
+  type CellKey,
   type Change,
   ClosedError,
   type SumChange,
@@ -128,9 +129,9 @@ export class KeptPayloads {
    * @param record The record.
    * @param payload The payload.
    */
-  restore({ id, receivedAt, settledAt }: EventRecord, payload: PayloadRef): KeptChange {
-    const after: KeptPayload = { receivedAt, payload };
-    return { cells: [{ key: [KEPT, settledAt!, id], after }], sums: sumsOf(payload.size) };
+  restore(record: EventRecord, payload: PayloadRef): KeptChange {
+    const after: KeptPayload = { receivedAt: record.receivedAt, payload };
+    return { cells: [{ key: keyOf(record), after }], sums: sumsOf(payload.size) };
   }
 
   /**
@@ -155,6 +156,12 @@ export class KeptPayloads {
   /** Checks whether the payload of a done event is kept. */
   async has(record: EventRecord): Promise<boolean> {
     return await this.#find(record) !== undefined;
+  }
+
+  /** Finds those of some done events whose payloads are kept. */
+  async among(records: readonly EventRecord[]): Promise<EventRecord[]> {
+    const entries = await this.#core.engine.cells(records.map(keyOf));
+    return records.filter((record, i) => isOf(entries[i]!, record));
   }
 
   /** Reads the payload of a done event. Rejects with a `NotKeptError` if it is not kept. */
@@ -253,11 +260,10 @@ export class KeptPayloads {
   }
 
   /** Finds the entry of a done event, unless that is of another event of the same id. */
-  async #find({ id, receivedAt, settledAt }: EventRecord): Promise<KeptEntry | undefined> {
-    if (settledAt === null) return undefined;
-    const [entry] = await this.#core.engine.cells([[KEPT, settledAt, id]]);
-    const { value } = entry!;
-    return isKept(value) && value.receivedAt === receivedAt ? { ...entry!, value } : undefined;
+  async #find(record: EventRecord): Promise<KeptEntry | undefined> {
+    if (record.settledAt === null) return undefined;
+    const [entry] = await this.#core.engine.cells([keyOf(record)]);
+    return isOf(entry!, record) ? entry : undefined;
   }
 
   /** Reads the sum of the sizes; undefined if that is damaged. */
@@ -294,6 +300,16 @@ export class KeptPayloads {
     }
     return { key: SUM, by: 0 };
   }
+}
+
+/** Makes the key of the entry of a done event. */
+function keyOf({ id, settledAt }: EventRecord): CellKey {
+  return [KEPT, settledAt!, id];
+}
+
+/** Checks whether an entry is of an event, and not of another one of the same id. */
+function isOf(entry: Cell, { receivedAt }: EventRecord): entry is KeptEntry {
+  return isKept(entry.value) && entry.value.receivedAt === receivedAt;
 }
 
 /** Makes the part of a change that takes an entry out of the index. */

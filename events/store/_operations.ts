@@ -1,6 +1,18 @@
+/**
+ * The operations of somebody who runs a store, also while apps use it: lists, counts, and changes of many events. Each
+ * event is changed by a change of its own, if it is still as it was found.
+ *
+ * @module
+ */
 import { checkInteger, checkObject, met } from "../../core/check_options.ts";
+import { Pool } from "../../core/pool.ts";
+import { firstOf } from "./_batches.ts";
 import type { StoreCore } from "./_core.ts";
 import { checkChoice, checkFilter, matches } from "./_filter.ts";
+import type { KeptPayloads } from "./_kept_payloads.ts";
+import { settle } from "./_settlement.ts";
+import { untilDone } from "./_tries.ts";
+import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
 import type {
   BulkOptions,
@@ -10,7 +22,12 @@ import type {
   EventOperations,
   ListOptions,
 } from "./event_operations.ts";
-import type { EventRecord, StoredEvent } from "./event_record.ts";
+import { type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
+import { cancelRequested, isCancelRequested } from "./record_notes.ts";
+import { cancelled, cancelledAlone } from "./settlement.ts";
+
+/** The number of events that are changed at the same time: so many share a commit. */
+const CONCURRENCY = 100;
 
 /** The number of steps without an event that may be made for each record that may be read. */
 const PASSED_OVER = 20;
@@ -25,12 +42,46 @@ interface FoundEvent {
   readonly place: string;
 }
 
-/** Makes the operations that read the events of a store. */
-export function readOperations(
-  { engine }: StoreCore,
-): Pick<EventOperations, "list" | "get" | "stats"> {
+/** Changes an event that was found; false if it is not meant, or not any more. */
+type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
+
+/** Puts a settled event back, if it is still meant. */
+type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
+
+/** The operations on events that are found. */
+type OnEvents = Pick<
+  EventOperations,
+  "list" | "get" | "stats" | "replay" | "replayAll" | "cancel" | "cancelAll" | "purge"
+>;
+
+/**
+ * Makes the operations on the events of a store.
+ *
+ * @param core The store.
+ * @param kept The payloads that it keeps.
+ * @param replay Puts an event back.
+ * @returns The operations.
+ */
+export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Replay): OnEvents {
+  const { engine } = core;
+
+  async function changeAll(
+    doing: string,
+    filter: EventFilter,
+    options: BulkOptions,
+    change: ChangeFound,
+    way?: Partial<Scan>,
+  ): Promise<BulkResult> {
+    checkChoice(doing, filter, options);
+    const work = new Work(options, filter.ids);
+    await changeEach(findAll(engine, filter, work, way), change, work);
+    return work.result;
+  }
+
   return {
     list: ((options = {}) => listEvents(engine, options)) as EventOperations["list"],
+    replay: (id) => replay(id),
+
     async get(id) {
       const [found] = await engine.get([id]);
       if (!found || found.record) return found?.record ?? null;
@@ -52,6 +103,40 @@ export function readOperations(
         else oldestWaitingAt = Math.min(oldestWaitingAt ?? Infinity, waitsSince(event, now));
       }
       return { ...counts, dueLater, oldestWaitingAt };
+    },
+
+    async replayAll(filter, options = {}) {
+      checkChoice("replay events", filter, options);
+      const work = new Work(options, filter.ids);
+      const meant = replayableOf(filter);
+      const found = findAll(engine, meant, work);
+      if (options.dryRun) await changeEach(found, (each) => canBeReplayed(kept, each), work);
+      else await replayEach(found, (id) => replay(id, (record) => matches(record, meant)), work);
+      return work.result;
+    },
+
+    cancel: (id) => cancelEvent(core, id),
+
+    cancelAll(filter, options = {}) {
+      return changeAll(
+        "cancel events",
+        filter,
+        options,
+        (found) => options.dryRun ? canBeCancelled(found) : cancelFound(core, filter, found),
+        { onlyOpen: true },
+      );
+    },
+
+    async purge(filter, options = {}) {
+      const change: ChangeFound = (found) =>
+        options.dryRun ? canBePurged(filter, found) : purgeFound(engine, kept, filter, found);
+      const result = await changeAll("purge events", filter, options, change);
+      // Their positions are not known, and the groups that they have held go on.
+      const mayHaveHeld = filter.state === "unreadable" && result.changed > 0 && !options.dryRun;
+      if (mayHaveHeld && (await engine.tidy({ groups: true })).groups > 0) {
+        core.local.listener?.wake();
+      }
+      return result;
     },
   };
 }
@@ -243,4 +328,151 @@ class Work {
   #report(): void {
     this.#options.onProgress?.({ seen: this.#seen, changed: this.#changed });
   }
+}
+
+/** Changes events until the work is ended. Throws what a change throws, once those beside it are done. */
+async function changeEach(
+  events: AsyncIterable<FoundEvent>,
+  change: ChangeFound,
+  work: Work,
+): Promise<void> {
+  const pool = new Pool(CONCURRENCY);
+  try {
+    for await (const found of events) {
+      await pool.add(async () => {
+        if (!work.ended && await change(found)) work.hasChanged(found.event.id);
+      });
+    }
+  } finally {
+    await pool.done();
+  }
+}
+
+/** Makes the filter of events that are to be put back: what a person has cancelled has to be named. */
+function replayableOf(filter: EventFilter): EventFilter {
+  const { state = "dead", outcome, ids } = filter;
+  const isAnyDead = state === "dead" && outcome === undefined && ids === undefined;
+  return { ...filter, state, ...(isAnyDead && { outcome: "failed" }) };
+}
+
+async function canBeReplayed(kept: KeptPayloads, { event }: FoundEvent): Promise<boolean> {
+  if (event.state === "done") return await kept.has(event);
+  return event.state === "dead" && event.payload !== null;
+}
+
+/**
+ * Puts settled events back. Those with an ordering key come after the others, in the order in which they
+ * were received, because they join their ordering groups in that order.
+ */
+async function replayEach(
+  events: AsyncIterable<FoundEvent>,
+  replay: Replay,
+  work: Work,
+): Promise<void> {
+  const groups = new Map<string, { readonly id: string; readonly receivedAt: number }[]>();
+  const change = async ({ event }: FoundEvent) => {
+    if (event.state !== "done" && (event.state !== "dead" || !event.payload)) return false;
+    const { id, orderingKey, receivedAt } = event;
+    if (orderingKey === null) return await replay(id);
+    const group = groups.get(orderingKey);
+    if (group) group.push({ id, receivedAt });
+    else groups.set(orderingKey, [{ id, receivedAt }]);
+    return false;
+  };
+  await changeEach(events, change, work);
+  const pool = new Pool(CONCURRENCY);
+  for (const group of groups.values()) {
+    await pool.add(async () => {
+      for (const { id } of group.sort((a, b) => a.receivedAt - b.receivedAt)) {
+        if (work.ended) return;
+        if (await replay(id)) work.hasChanged(id);
+      }
+    });
+  }
+  await pool.done();
+}
+
+/** Cancels a queued event, or flags a running one, as long as it matches a filter. */
+async function cancelEvent(
+  core: StoreCore,
+  id: string,
+  filter: EventFilter = {},
+): Promise<boolean> {
+  return await untilDone(async () => {
+    const [found] = await core.engine.get([id]);
+    if (!found?.record || !isOpen(found.record) || !matches(found.record, filter)) return false;
+    return await tryToCancel(core, found) || undefined;
+  });
+}
+
+/** Cancels an event that was found, if it is queued or runs, and was not cancelled before. */
+async function cancelFound(
+  core: StoreCore,
+  filter: EventFilter,
+  found: FoundEvent,
+): Promise<boolean> {
+  const { stored, event: { id } } = found;
+  if (!stored.record || !canBeCancelled(found)) return false;
+  return await tryToCancel(core, stored) || await cancelEvent(core, id, filter) ||
+    await isCancelledWithBatch(core, id);
+}
+
+function canBeCancelled({ event }: FoundEvent): boolean {
+  return isOpen(event) && !isCancelRequested(event);
+}
+
+/** Checks whether an event was cancelled meanwhile together with the first one of its batch. */
+async function isCancelledWithBatch({ engine }: StoreCore, id: string): Promise<boolean> {
+  const [found] = await engine.get([id]);
+  return found?.record?.outcome === "cancelled" && found.record.handledWith !== undefined;
+}
+
+/** Tries once; false if the event has changed meanwhile, or something else on which the change depends. */
+async function tryToCancel(core: StoreCore, event: Stored): Promise<boolean> {
+  const { record } = event;
+  const now = core.engine.now();
+  if (record.state === "queued") {
+    const first = record.quiet && await firstOf(core.engine, record);
+    if (!first) return Boolean(await settle(core, event, cancelled(record, now)));
+    // It might note a part meanwhile, and that part would be this event's, too.
+    const after = cancelledAlone(record, first.record, now);
+    return Boolean(await settle(core, event, after, { unchanged: [first] }));
+  }
+  if (record.state === "parked") {
+    const cells = await leavingName(core, record);
+    return Boolean(await settle(core, event, cancelled(record, now), { cells }));
+  }
+  const isFlagged = isCancelRequested(record);
+  if (!isFlagged && !await settle(core, event, cancelRequested(record, now))) return false;
+  // Again if it was flagged before: by another process, or in a change whose answer was lost.
+  for (const listener of core.listeners) listener.onCancelRequested?.(record.id);
+  return true;
+}
+
+/** Checks whether an event is settled, or unreadable and meant as such. */
+function canBePurged(filter: EventFilter, { event }: FoundEvent): boolean {
+  return !isOpen(event) && (event.state !== "unreadable" || filter.state === "unreadable");
+}
+
+/** Deletes an event with its payload. */
+async function purgeFound(
+  engine: Engine,
+  kept: KeptPayloads,
+  filter: EventFilter,
+  found: FoundEvent,
+): Promise<boolean> {
+  if (!canBePurged(filter, found)) return false;
+  // Again if only its kept payload was dropped meanwhile.
+  return await tryToPurge(engine, kept, found) ||
+    (found.event.state === "done" && await tryToPurge(engine, kept, found));
+}
+
+async function tryToPurge(
+  engine: Engine,
+  kept: KeptPayloads,
+  { stored, event }: FoundEvent,
+): Promise<boolean> {
+  const dropped = event.state === "done" ? await kept.drop(event) : undefined;
+  const puts = [{ before: stored, after: null }];
+  return (await engine.apply({ ...dropped, puts, urgency: "work" })).ok;
 }

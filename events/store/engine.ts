@@ -317,6 +317,8 @@ export interface Tidying {
 export interface Engine<TTx = unknown, TReader = unknown> {
   /** Its name, for people: `kv`. */
   readonly name: string;
+  /** The way in which workers of other processes are woken, for people: `enqueue`. */
+  readonly notifier: string;
   readonly limits: Limits;
   /** What handlers, routes and resources read with. */
   readonly reader: TReader;

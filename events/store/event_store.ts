@@ -211,8 +211,8 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   /** The database that it is in, for reading. It cannot be closed. */
   readonly db: TReader;
 
-  /** The way it wakes workers. */
-  readonly notifier: "enqueue" | "watch";
+  /** The way it wakes the workers of other processes, such as `watch`. */
+  readonly notifier: string;
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
@@ -623,9 +623,6 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    */
   listen(listener: StoreListener): Promise<void>;
 }
-
-/** The way a store wakes workers. */
-export type NotifierKind = EventStore["notifier"];
 
 /** The parts of a store that are put in order. */
 export type Tidying = Parameters<EventStore["tidy"]>[0];

@@ -34,8 +34,8 @@ type Refused = Extract<Applied, { readonly ok: false }>;
 /** The bytes of a commit in which events leave their group together: it holds 819,200, with what the KV adds. */
 const MAX_LEAVING_BYTES = 700_000;
 
-/** The bytes of a commit in which some of them leave it ahead of the others. */
-const MAX_AHEAD_BYTES = 600_000;
+/** The bytes of a commit in which some of them leave it ahead of the others: a smaller one keeps others waiting less. */
+const MAX_AHEAD_BYTES = 225_000;
 
 /** The time after which an event that has waited for its turn was probably changed meanwhile, in milliseconds. */
 const OLD_MS = 1_000;
@@ -173,13 +173,14 @@ class Changes {
   /** Tries a change, anew while others change what it depends on. */
   async #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
     let freed: Freed | undefined;
-    for (let tries = new Tries();; await tries.next()) {
+    for (let tries = new Tries();;) {
       const { isFirst } = tries;
       const attempt = new Attempt(this.#parts, this.#joins, change, isFirst, hasTurn, freed);
       const applied = await attempt.run();
       if (applied) return applied;
       freed = attempt.freed;
       if (attempt.isAhead) tries = new Tries();
+      else await tries.next();
     }
   }
 }
@@ -322,9 +323,8 @@ class Attempt {
       onNext: (next) => this.#head = leave.head?.(next, next.dueAt!) ?? next,
     });
     if (this.#readings) await Promise.all(this.#readings);
-    const excess = this.#write.bytes - MAX_LEAVING_BYTES;
-    if (excess <= 0 || members.length < 2) return undefined;
-    return await this.#leaveAhead(group, members.slice(0, -1), leave, excess);
+    if (this.#write.bytes <= MAX_LEAVING_BYTES || members.length < 2) return undefined;
+    return await this.#leaveAhead(group, members.slice(0, -1), leave);
   }
 
   /**
@@ -335,13 +335,12 @@ class Attempt {
     group: Group,
     members: readonly LeavingEvent[],
     leave: Leave,
-    excess: number,
   ): Promise<Refused | undefined> {
     const write = new Write().check(this.#write.checks.find(({ why }) => why === "event")!);
     const positions: number[] = [];
     let taken = 0;
     for (const { record, bytes } of members) {
-      if (taken >= excess || (taken > 0 && taken + bytes > MAX_AHEAD_BYTES)) break;
+      if (taken > 0 && taken + bytes > MAX_AHEAD_BYTES) break;
       taken += bytes;
       positions.push(record.group!.position);
       this.#addMember(write, record, leave);

@@ -148,16 +148,14 @@ export class StoreCheck {
 
   /** Puts an event back, unless it has changed since. */
   async #putBack({ record: seen, version }: Stored): Promise<boolean> {
-    const { keys, commits, local } = this.#parts;
+    const { keys, commits } = this.#parts;
     const [event] = await readEvents(this.#parts, [seen]);
     if (!event?.record || event.version !== version) return false;
     if (seen.state === "dead") {
       const write = new Write().check({ key: keys.event(seen), versionstamp: version });
       return await commits.commit(write.set(keys.dead(seen), MARK)) !== null;
     }
-    const isBack = await changeEvent(this.#parts, event, foundAgain);
-    if (isBack) local.listener?.wake();
-    return isBack;
+    return await changeEvent(this.#parts, event, foundAgain);
   }
 }
 

@@ -35,7 +35,7 @@ export async function countEvents(
 }
 
 /** Counts keys, up to a largest number. */
-export async function countKeys(
+async function countKeys(
   kv: Deno.Kv,
   selector: Deno.KvListSelector,
   max: number,

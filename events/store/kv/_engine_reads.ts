@@ -17,7 +17,10 @@ type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
 
 /** The part of the engine that reads, and that keeps what it reads in order. */
 type Reading =
-  & Pick<KvEngine, "name" | "limits" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt">
+  & Pick<
+    KvEngine,
+    "name" | "notifier" | "limits" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt"
+  >
   & Pick<KvEngine, "group" | "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">;
 
 /** Makes the part of a KV engine that reads. */
@@ -29,6 +32,7 @@ export function readingOf(parts: StoreParts): Reading {
   const events = new EventScan(parts);
   return {
     name: "kv",
+    notifier: notifier.kind,
     limits: limitsOf(keys),
     reader,
     place: placeOf(kv, namespace!),

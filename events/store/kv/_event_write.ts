@@ -180,13 +180,13 @@ export class EventWrite implements LateRecord {
       if (this.#mayBeLate) return void this.#write.lease(this, this.#body.byteLength);
     }
     const after = this.#put.after!(at);
-    // An event from another store may be here already, although its id is forgotten.
-    if (must === "absent" && !isIntake && after.receivedAt !== at.now) {
-      this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
+    if (must === "absent" && !isIntake) {
+      // Those that have their turn notice by that an id is taken.
+      if (after.receivedAt === at.now) this.#write.set(keys.emitting, MARK);
+      // An event from another store may be here already, although its id is forgotten.
+      else this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
     }
     this.#takeUpload(after.payload ?? this.#put.keeps);
-    // Those that have their turn notice it by that.
-    if (must === "absent" && !isIntake) this.#write.set(keys.emitting, MARK);
     if (joins) return;
     this.#make(after, at.now);
     this.addTo(this.#write);
@@ -278,7 +278,7 @@ export class EventWrite implements LateRecord {
     if (!this.#body || after.group !== null || !fitsRecord(payload) || !isFresh(after)) {
       return false;
     }
-    if (isLeasedAt(after, now)) return !this.#parts.kept.isOn;
+    if (isLeasedAt(after, now)) return !this.#parts.keepsPayloads;
     const isWork = this.#change.urgency === "work";
     return isWork && this.#before === undefined && after.state === "queued";
   }

@@ -192,7 +192,7 @@ export class GroupIntake {
     queue: Queue,
     { write, events, ends }: Joined,
   ): Promise<{ readonly version: string | null; readonly again: readonly Waiting[] }> {
-    const { commits, local } = this.#parts;
+    const { commits } = this.#parts;
     let version: string | null;
     try {
       version = await commits.commit(write);
@@ -207,7 +207,6 @@ export class GroupIntake {
     for (const end of ends) end.end(version);
     if (version === null) return { version, again: await this.#unchanged(events) };
     for (const { ended } of events) ended.resolve(version);
-    if (write.notifies) local.listener?.wake();
     return { version, again: [] };
   }
 

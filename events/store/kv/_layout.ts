@@ -4,7 +4,7 @@
  * @module
  */
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef, StoredEvent } from "../event_record.ts";
+import type { EventRecord, EventRef } from "../event_record.ts";
 import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
 import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
@@ -196,14 +196,6 @@ export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<
   const ref = refIn(found, id);
   if (!ref) return { entry: null, versionstamp: null };
   return { entry: found.versionstamp, ...await readRecord(kv, keys.event(ref)) };
-}
-
-/** Takes the event from an entry that was listed. */
-export function toStoredEvent(entry: ListedEntry): StoredEvent {
-  const { id, receivedAt } = refOf(entry.key);
-  const { record } = knownOf(entry);
-  if (record?.id === id && record.receivedAt === receivedAt) return record;
-  return { id, receivedAt, state: "unreadable" };
 }
 
 /** Takes the event from an entry that was listed, if the record is of the event that its key names. */

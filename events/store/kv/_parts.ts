@@ -1,9 +1,7 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { LogSink } from "../../../core/mod.ts";
-import type { StoreListener } from "../event_store.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import type { GroupCommit } from "./_group_commit.ts";
-import type { KeptPayloads } from "./_kept_payloads.ts";
 import type { StoreKeys } from "./_layout.ts";
 import type { Uploads } from "./_payload.ts";
 import type { Notifier } from "./notifier.ts";
@@ -24,14 +22,10 @@ export interface StoreParts {
   readonly commits: GroupCommit;
   /** One at a time in this process: changes of an ordering group, commits of large payloads, and turns to emit. */
   readonly locks: KeyedLock;
-  /** The worker of this store, once there is one. */
-  readonly local: { listener?: StoreListener };
-  /** The workers of this process on all stores of the same KV and namespace. */
-  readonly listeners: Set<StoreListener>;
   /** The payloads that were uploaded, and are not named by an event yet. */
   readonly uploads: Uploads;
-  /** The payloads of done events. */
-  readonly kept: KeptPayloads;
+  /** Set if payloads are kept when their events are done. */
+  readonly keepsPayloads: boolean;
   /** See {@linkcode EventStoreOptions.retentionMs}. */
   readonly retentionMs: number;
   /** See {@linkcode EventStoreOptions.log}. */

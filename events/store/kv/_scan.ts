@@ -1,13 +1,6 @@
-import type { BulkOptions, BulkResult, EventFilter } from "../event_operations.ts";
-import {
-  type EventRef,
-  isOpen,
-  OPEN_STATES,
-  type OpenState,
-  type StoredEvent,
-} from "../event_record.ts";
-import { matches } from "../_filter.ts";
-import { refOf, toStoredEvent } from "./_layout.ts";
+import type { EventFilter } from "../event_operations.ts";
+import { type EventRef, isOpen, OPEN_STATES, type OpenState } from "../event_record.ts";
+import { refOf } from "./_layout.ts";
 import {
   firstPlace,
   namedOpen,
@@ -72,54 +65,6 @@ export interface Visit {
   readonly place: Place;
 }
 
-/** An event as it was found. */
-export interface FoundEvent extends ListedEntry {
-  readonly event: StoredEvent;
-  /** The place at which it was found. */
-  readonly place: Place;
-}
-
-/** The progress of an operation on many events. */
-export class Work {
-  readonly #options: BulkOptions;
-  readonly #left: Set<string>;
-  #seen = 0;
-  #changed = 0;
-
-  /** @param ids The ids of the filter, of which the result names the unchanged ones. */
-  constructor(options: BulkOptions = {}, ids: readonly string[] = []) {
-    this.#options = options;
-    this.#left = new Set(ids);
-  }
-
-  /** True once it is to end. */
-  get ended(): boolean {
-    return this.#options.signal?.aborted ?? false;
-  }
-
-  /** The result so far. */
-  get result(): BulkResult {
-    return { changed: this.#changed, left: [...this.#left] };
-  }
-
-  /** Counts an event that was read. */
-  sawOne(): void {
-    this.#seen++;
-    this.#report();
-  }
-
-  /** Counts events that were changed. */
-  hasChanged(ids: readonly string[]): void {
-    for (const id of ids) this.#left.delete(id);
-    this.#changed += ids.length;
-    this.#report();
-  }
-
-  #report(): void {
-    this.#options.onProgress?.({ seen: this.#seen, changed: this.#changed });
-  }
-}
-
 /**
  * Finds the events that match a filter: dead ones by their index, open ones by the schedule, the positions of
  * ordering groups and the names that are waited for, and all others by their records.
@@ -135,17 +80,6 @@ export class EventScan {
 
   constructor(parts: StoreParts) {
     this.#parts = parts;
-  }
-
-  /** Finds events until the work is ended: the oldest first, or the newest, and from a place on. */
-  async *find(filter: EventFilter, work?: Work, way: Way = {}): AsyncGenerator<FoundEvent> {
-    for await (const { entry, place } of this.visits(filter, way)) {
-      if (work?.ended) return;
-      if (!entry) continue;
-      work?.sawOne();
-      const event = toStoredEvent(entry);
-      if (matches(event, filter)) yield { ...entry, event, place };
-    }
   }
 
   /** Goes through the events that may match a filter: the oldest first, or the newest, and from a place on. */

@@ -5,13 +5,12 @@ import { readingCells } from "./_cells.ts";
 import { readingOf } from "./_engine_reads.ts";
 import { GroupIntake } from "./_group_intake.ts";
 import { openParts } from "./_open_parts.ts";
-import type { StoreParts } from "./_parts.ts";
 
 /** The engine of a Deno KV. */
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
 
 /** Options of {@linkcode openKvEngine}. */
-export type KvEngineOptions = Omit<EventStoreOptions, "keepPayloads">;
+export type KvEngineOptions = EventStoreOptions;
 
 /**
  * Opens the engine of a Deno KV.
@@ -26,11 +25,7 @@ export async function openKvEngine(
   options: KvEngineOptions = {},
 ): Promise<KvEngine> {
   const parts = await openParts(kv, options);
-  return kvEngineOf(parts, new GroupIntake(parts));
-}
-
-/** Makes the engine of the parts of a store. */
-export function kvEngineOf(parts: StoreParts, joins: GroupIntake): KvEngine {
+  const joins = new GroupIntake(parts);
   return {
     ...readingOf(parts),
     ...readingCells(parts),

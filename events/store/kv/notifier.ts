@@ -1,10 +1,9 @@
 import { commitUnlocked } from "../../../core/kv_commits.ts";
 import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
-import type { EventStore } from "../event_store.ts";
 import { encodeValue } from "../value_codec.ts";
 import { isForeign } from "./_reads.ts";
 
-type NotifierKind = EventStore["notifier"];
+type NotifierKind = "enqueue" | "watch";
 
 /**
  * The notifier of a store, which wakes its workers. It only notifies: the records show what is to be done. An extra

@@ -95,6 +95,7 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   const own: unknown[] = [
     "notifier",
     "emit",
+    "source",
     "state",
     "keptCounted",
     "checked",

@@ -4,11 +4,19 @@
  *
  * @module
  */
+import { assertEquals } from "@std/assert";
 import type { EventStore, EventStoreOptions } from "../../../../events/mod.ts";
 import { perFile } from "../../../_per_file.ts";
 import { isGranted, testWith } from "../../../_permissions.ts";
 import { inTwoProcesses, type Peer, startPeer } from "../_two_processes.ts";
-import type { EngineUnderTest, Place, PlaceKind } from "../engines/_engine.ts";
+import type {
+  AgingPlace,
+  Damages,
+  EngineUnderTest,
+  FailingStore,
+  Place,
+  PlaceKind,
+} from "../engines/_engine.ts";
 import { ENGINES } from "../engines/mod.ts";
 
 /** What a place opens. */
@@ -18,6 +26,8 @@ type StoreIn<TPlace extends Place> = Awaited<ReturnType<TPlace["open"]>>;
 export interface StoreUnderTest<TPlace extends Place = Place> {
   readonly store: StoreIn<TPlace>;
   readonly place: TPlace;
+  /** Ways to spoil what lies there, for a test that needs them. */
+  readonly damages: Damages;
   /** Opens an empty store of the same engine, which is gone when it goes out of scope. */
   elsewhere(options?: EventStoreOptions): Promise<OtherStore>;
 }
@@ -28,12 +38,22 @@ export interface OtherStore extends AsyncDisposable {
   readonly place: Place;
 }
 
-type StoreTest<TPlace extends Place = Place> = (sut: StoreUnderTest<TPlace>) => Promise<void>;
+type StoreTest<TPlace extends Place = Place> = (
+  sut: StoreUnderTest<TPlace>,
+) => void | Promise<void>;
+
+/** What a test needs beside a store, which not every engine can do. */
+export type Act = "damages" | "openAging" | "openFailing";
 
 /** Registers a test once for each kind of places that stores lie in, in one process and in two. */
-export function testStore(name: string, fn: StoreTest, options: EventStoreOptions = {}): void {
+export function testStore(
+  name: string,
+  fn: StoreTest,
+  options: EventStoreOptions = {},
+  act?: Act,
+): void {
   for (const engine of ENGINES) {
-    for (const kind of engine.kinds) testKind(engine, kind, name, fn, options);
+    for (const kind of engine.kinds) testKind(engine, kind, name, fn, options, act);
   }
 }
 
@@ -42,17 +62,23 @@ export function testStoreInOneProcess(
   name: string,
   fn: StoreTest,
   options: EventStoreOptions = {},
+  act?: Act,
 ): void {
   for (const engine of ENGINES) {
     for (const kind of engine.kinds) {
-      if (kind.processes !== 2) testKind(engine, kind, name, fn, options);
+      if (kind.processes !== 2) testKind(engine, kind, name, fn, options, act);
     }
   }
 }
 
 /** Registers a test once for each engine: how it ends depends on nothing that places differ in. */
-export function testStoreOnce(name: string, fn: StoreTest, options: EventStoreOptions = {}): void {
-  for (const engine of ENGINES) testKind(engine, engine.kinds[0], name, fn, options);
+export function testStoreOnce(
+  name: string,
+  fn: StoreTest,
+  options: EventStoreOptions = {},
+  act?: Act,
+): void {
+  for (const engine of ENGINES) testKind(engine, engine.kinds[0], name, fn, options, act);
 }
 
 /** Registers a test of wake-ups, for each way to wake that an engine has. */
@@ -61,6 +87,53 @@ export function testNotifier(name: string, fn: StoreTest): void {
   for (const engine of ENGINES) {
     for (const kind of engine.wakingKinds ?? []) testKind(engine, kind, name, fn, {});
   }
+}
+
+/** Registers a test of what is forgotten, or must not be, on a place whose time it can turn. */
+export function testAging(
+  name: string,
+  fn: (sut: { readonly store: EventStore; readonly place: AgingPlace }) => Promise<void>,
+  options: EventStoreOptions = {},
+): void {
+  for (const engine of ENGINES) {
+    testWith(engine.kinds[0].needs, `${name} [${engine.name}]`, async () => {
+      await using place = await engine.openAging!();
+      await fn({ store: await place.open(options), place });
+    }, missingIn(engine, engine.kinds[0], "openAging"));
+  }
+}
+
+/** Registers a test of a change that fails before it is made, or after. */
+export function testFailing(
+  fault: "before" | "after",
+  name: string,
+  fn: (sut: StoreUnderTest & { readonly failing: FailingStore }) => Promise<void>,
+): void {
+  for (const engine of ENGINES) {
+    testKind(
+      engine,
+      engine.kinds[0],
+      name,
+      async (sut) => {
+        const failing = await engine.openFailing!(sut.place, fault, { log: () => {} });
+        await fn({ ...sut, failing });
+      },
+      {},
+      "openFailing",
+    );
+  }
+}
+
+/** Checks that no event waits for anything: no time leads to one, and none is in a group. */
+export async function assertNothingWaits({ place }: { readonly place: Place }): Promise<void> {
+  const { times, positions } = await place.contents();
+  assertEquals({ times, positions }, { times: 0, positions: 0 });
+}
+
+/** Checks that a store has nothing that comes of events. */
+export async function assertEmpty({ place }: { readonly place: Place }): Promise<void> {
+  const { kept, ...others } = await place.contents();
+  assertEquals([...Object.values(others), ...Object.values(kept)].filter(Boolean), []);
 }
 
 /** The other process of the tests of this file. */
@@ -73,8 +146,10 @@ export function testKind<TPlace extends Place>(
   name: string,
   fn: StoreTest<TPlace>,
   options: EventStoreOptions,
+  act?: Act,
 ): void {
-  if (!kind.missing && isGranted(kind.needs)) {
+  const missing = missingIn(engine, kind, act);
+  if (!missing && isGranted(kind.needs)) {
     if (kind.processes === 2) peerOfFile ??= perFile(startPeer);
     kind.prepare?.();
   }
@@ -82,10 +157,19 @@ export function testKind<TPlace extends Place>(
     await using place = await kind.open();
     const own = await place.open(options) as StoreIn<TPlace>;
     const elsewhere = (options?: EventStoreOptions) => openStore(engine, options);
-    if (kind.processes !== 2) return await fn({ store: own, place, elsewhere });
+    const sut = { store: own, place, damages: engine.damages?.(place)!, elsewhere };
+    if (kind.processes !== 2) return await fn(sut);
     await using shared = await inTwoProcesses(own, peerOfFile!(), engine.name, place, options);
-    await fn({ store: shared.store, place, elsewhere });
-  }, kind.missing);
+    await fn({ ...sut, store: shared.store });
+  }, missing);
+}
+
+function missingIn<TPlace extends Place>(
+  engine: EngineUnderTest<TPlace>,
+  kind: PlaceKind<TPlace>,
+  act: Act | undefined,
+): string | undefined {
+  return act && !engine[act] ? `${engine.name} has no ${act}` : kind.missing;
 }
 
 /** Opens an empty store in a place of the quickest kind. */

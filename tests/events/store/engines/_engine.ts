@@ -1,4 +1,4 @@
-import type { EventStore, EventStoreOptions } from "../../../../events/mod.ts";
+import type { CommitEffects, EventStore, EventStoreOptions } from "../../../../events/mod.ts";
 import type { Need } from "../../../_permissions.ts";
 
 /** All that the tests have to know of an engine. */
@@ -11,6 +11,19 @@ export interface EngineUnderTest<TPlace extends Place = Place> {
   readonly wakingKinds?: readonly PlaceKind<TPlace>[];
   /** Opens a store where another process has one, see {@linkcode Place.address}. */
   openAt(address: string, options: EventStoreOptions): Promise<OpenedStore>;
+  /** Has ways to spoil what lies in a place. Without them, the tests of unreadable values are skipped. */
+  damages?(place: TPlace): Damages;
+  /** Makes an empty place whose time can be turned. Without it, the tests of what is forgotten are skipped. */
+  openAging?(): Promise<AgingPlace>;
+  /**
+   * Opens a store whose next change fails once it is armed: before it is made, or after. Without it, the tests of
+   * answers that are lost are skipped.
+   */
+  openFailing?(
+    place: TPlace,
+    fault: "before" | "after",
+    options?: EventStoreOptions,
+  ): Promise<FailingStore>;
 }
 
 /** A kind of places, such as files. */
@@ -36,10 +49,77 @@ export interface PlaceKind<TPlace extends Place = Place> {
 export interface Place extends AsyncDisposable {
   /** Where another process finds it; undefined if none does. */
   readonly address?: string | undefined;
+  /** What handlers write beside the store. */
+  readonly effects: HandlerEffects;
   /** Opens a store in it, of this process. Each one sees what the others write. */
   open(options?: EventStoreOptions): Promise<EventStore>;
+  /** Counts what the store has there. */
+  contents(): Promise<Contents>;
   /** Ends what listens to its stores, and all else that keeps a process alive. */
   close(): void;
+}
+
+/** Numbers of what a store has. */
+export interface Contents {
+  /** Records of events, also those that cannot be read. */
+  readonly events: number;
+  /** Ids that are known to be those of events. */
+  readonly ids: number;
+  /** Times at which events are due. */
+  readonly times: number;
+  /** Positions in ordering groups, and whatever else there is of groups. */
+  readonly positions: number;
+  /** Payloads, also those that are kept of done events, and uploads. */
+  readonly payloads: number;
+  /** Uploads that are no event's payload yet. */
+  readonly uploads: number;
+  /** Names that are waited for or woken. */
+  readonly names: number;
+  /** Payloads that are kept of done events, and the sum of their bytes as it was noted. */
+  readonly kept: { readonly payloads: number; readonly bytes: number };
+  /** All else that comes of events, and should go with them. */
+  readonly others: number;
+}
+
+/** A handler's own writes, in the commit that settles its event. */
+export interface HandlerEffects {
+  /** Makes effects that set a number. */
+  set(name: string, value: number): CommitEffects;
+  /** Makes effects that add to a number. */
+  add(name: string, value: number): CommitEffects;
+  /** Makes effects that cannot be committed. */
+  refused(): CommitEffects;
+  /** Describes the error that they are refused with. */
+  readonly refusal: string;
+  /** Reads a number; null if there is none. */
+  get(name: string): Promise<number | null>;
+}
+
+/** Ways to spoil what lies in a place. */
+export interface Damages {
+  /**
+   * Makes the record of an event, the name that it waits for, or the only note of a document unreadable, as if another
+   * version had written it. Returns what undoes it.
+   */
+  spoil(what: "event" | "name" | "document", id: string): Promise<() => Promise<void>>;
+  /** Makes a state unreadable. */
+  spoilState(key: string, intake?: string): Promise<void>;
+  /** Loses the record of an event, a part of its payload, or what is noted of a name. */
+  lose(what: "event" | "payload" | "name", id: string): Promise<void>;
+  /** Makes an event due that was put off because it could not be read. */
+  makeDue(id: string): Promise<void>;
+}
+
+/** A place whose time can be turned. */
+export interface AgingPlace extends Place {
+  /** Lets time pass, for `Date.now` as well, and forgets what is forgotten by then. */
+  pass(ms: number): Promise<void>;
+}
+
+/** A store whose next change fails once it is armed. */
+export interface FailingStore {
+  readonly store: EventStore;
+  arm(): void;
 }
 
 /** A store, and what closes it. */

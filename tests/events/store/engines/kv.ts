@@ -1,10 +1,27 @@
-import { type EventStore, type EventStoreOptions, openEventStore } from "../../../../events/mod.ts";
+import { failingOnce } from "../../../../dev/harness/faulty_kv.ts";
+import {
+  type CommitEffects,
+  type EventRecord,
+  type EventStoreOptions,
+  openEventStore,
+} from "../../../../events/mod.ts";
+import { decodeValue } from "../../../../events/store/value_codec.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
+import { keysOf, makeDue, recordKey } from "../_events.ts";
+import { setNewer, valueAt } from "../_values.ts";
 import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "../kv/_denokv.ts";
-import type { EngineUnderTest, Place, PlaceKind } from "./_engine.ts";
+import { expiringKv } from "../kv/_expiring_kv.ts";
+import type {
+  Contents,
+  Damages,
+  EngineUnderTest,
+  HandlerEffects,
+  Place,
+  PlaceKind,
+} from "./_engine.ts";
 
 /** A KV that a store lies in. */
 export interface KvPlace extends Place {
@@ -13,7 +30,7 @@ export interface KvPlace extends Place {
 }
 
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */
-type Notifier = EventStore["notifier"];
+type Notifier = "enqueue" | "watch";
 
 const inMemory = (notifier: Notifier): PlaceKind<KvPlace> => ({
   name: `memory, ${notifier}`,
@@ -83,6 +100,16 @@ export const KV: EngineUnderTest<KvPlace> = {
     const store = await openEventStore(kv, { ...options, notifier });
     return { store, close: () => kv.close() };
   },
+  damages: damagesIn,
+  async openAging() {
+    const { kv, pass, end } = await expiringKv();
+    return { ...placeOf(kv, "enqueue", undefined, end), pass };
+  },
+  async openFailing({ kv }, fault, options) {
+    const failing = failingOnce(kv, fault);
+    const store = await openEventStore(failing.kv, { ...options, notifier: "watch" });
+    return { store, arm: failing.arm };
+  },
 };
 
 function placeOf(
@@ -94,6 +121,8 @@ function placeOf(
   return {
     kv,
     address: path && JSON.stringify({ path, notifier }),
+    effects: effectsIn(kv),
+    contents: () => contentsOf(kv),
     open: (options = {}) => openEventStore(kv, { ...options, notifier }),
     close: () => close(kv),
     async [Symbol.asyncDispose]() {
@@ -101,6 +130,77 @@ function placeOf(
       await remove?.();
     },
   };
+}
+
+function damagesIn({ kv }: KvPlace): Damages {
+  return {
+    async spoil(what, id) {
+      if (what === "event") return await setNewer(kv, await recordKey(kv, id));
+      if (what === "name") return await setNewer(kv, ["events", "waiter", id]);
+      return await setNewer(kv, (await keysOf(kv, "content"))[0]!);
+    },
+    async spoilState(key, intake = "") {
+      await setNewer(kv, ["events", "state", intake, key]);
+    },
+    async lose(what, id) {
+      if (what === "name") return await kv.delete(["events", "waiter", id]);
+      const key = await recordKey(kv, id);
+      if (what === "event") return await kv.delete(key);
+      const { payload } = await valueAt<EventRecord>(kv, key);
+      await kv.delete(["events", "payload", payload!.id, payload!.chunks - 1]);
+    },
+    makeDue: (id) => makeDue(kv, id),
+  };
+}
+
+/** A version that nothing has. */
+const NEVER = "0".repeat(20);
+
+/** What handlers get of a KV is a commit; the tests do not know that. */
+const asEffects = (effects: CommitEffects<Deno.AtomicOperation>) => effects as CommitEffects;
+
+function effectsIn(kv: Deno.Kv): HandlerEffects {
+  return {
+    set: (name, value) => asEffects((commit) => commit.set([name], value)),
+    add: (name, value) => asEffects((commit) => commit.sum([name], BigInt(value))),
+    refused: () => asEffects((commit) => commit.check({ key: ["refused"], versionstamp: NEVER })),
+    refusal: "A check among the effects does not hold",
+    async get(name) {
+      const { value } = await kv.get<number | Deno.KvU64>([name]);
+      return value instanceof Deno.KvU64 ? Number(value.value) : value;
+    },
+  };
+}
+
+/** What stays without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
+const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
+
+const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
+
+async function contentsOf(kv: Deno.Kv): Promise<Contents> {
+  const keys = (await keysOf(kv)).filter(([, kind]) => !OWN.includes(String(kind)));
+  const byKind = Map.groupBy(keys, ([, kind]) => kind);
+  const count = (...kinds: string[]) =>
+    kinds.reduce((sum, kind) => sum + (byKind.get(kind)?.length ?? 0), 0);
+  const { value } = await kv.get<Deno.KvU64>(["events", "keptBytes"]);
+  const inRecord = await payloadsInRecords(kv);
+  return {
+    ...{ events: count("event"), ids: count("id"), times: count("due") },
+    ...{ positions: count("lane", "place"), uploads: count("upload"), names: count("waiter") },
+    payloads: new Set(byKind.get("payload")?.map(([, , id]) => id)).size + inRecord,
+    kept: { payloads: count("kept"), bytes: Number(value?.value ?? 0n) },
+    others: keys.length - count(...COUNTED),
+  };
+}
+
+/** Counts the payloads that are parts of records. */
+async function payloadsInRecords(kv: Deno.Kv): Promise<number> {
+  let count = 0;
+  for await (const { value } of kv.list({ prefix: ["events", "event"] })) {
+    const record = decodeValue(value)?.value as EventRecord | undefined;
+    if (record?.payload?.chunks === 0) count++;
+  }
+  return count;
 }
 
 /** Number of keys deleted in one commit. */

@@ -6,11 +6,24 @@ export interface ExpiringKv {
   readonly kv: Deno.Kv;
   /** Lets time pass, for `Date.now` as well, and deletes what has expired by then. */
   pass(ms: number): Promise<void>;
+  /** Sets the clock right again. */
+  end(): Promise<void>;
 }
 
 /** Runs a test on a KV in memory whose time can be turned. */
 export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Promise<void> {
-  using kv = await Deno.openKv(":memory:");
+  const sut = await expiringKv();
+  try {
+    await fn(sut);
+  } finally {
+    await sut.end();
+    sut.kv.close();
+  }
+}
+
+/** Opens a KV in memory whose time can be turned. */
+export async function expiringKv(): Promise<ExpiringKv> {
+  const kv = await Deno.openKv(":memory:");
   const { now } = Date;
   let passed = 0;
   const expiries = new Map<string, { readonly key: Deno.KvKey; readonly at: number }>();
@@ -33,9 +46,9 @@ export async function withExpiringKv(fn: (sut: ExpiringKv) => Promise<void>): Pr
     await later(0);
   };
   Date.now = () => now() + passed;
-  try {
-    await fn({ kv: expiring, pass });
-  } finally {
+  const end = () => {
     Date.now = now;
-  }
+    return Promise.resolve();
+  };
+  return { kv: expiring, pass, end };
 }

@@ -1,0 +1,279 @@
+import { membersOf } from "./_batches.ts";
+import type { StoreCore } from "./_core.ts";
+import type { EmissionPut, Emitter } from "./_emit.ts";
+import type { KeptPayloads } from "./_kept_payloads.ts";
+import { applyChange, settle, type SettleOptions } from "./_settlement.ts";
+import { untilDone } from "./_tries.ts";
+import { park, takeWake, wakeChange } from "./_waits.ts";
+import { isSameLease, renewed } from "./claims.ts";
+import { DEAD, deathOf } from "./emission.ts";
+import {
+  type Applied,
+  type CellChange,
+  type Change,
+  type Stored,
+  TooLargeError,
+} from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import type { CommitEffects, EventStore, Lease, NoteOptions } from "./event_store.ts";
+import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
+import { buried, completed, released, retried, settledWith } from "./settlement.ts";
+
+/**
+ * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
+ * than a worker waits for an answer before it says that the store does not answer.
+ */
+const [SETTLING, NOTING] = [0.8, 0.3] as const;
+
+/** The time for which a change waits whose event is not leased any more, in milliseconds. */
+const LOST_MS = 500;
+
+/** The operations of a worker on an event that it has leased. */
+type LeaseOperations = Pick<
+  EventStore,
+  | "load"
+  | "members"
+  | "renew"
+  | "checkpoint"
+  | "takeWake"
+  | "park"
+  | "recover"
+  | "complete"
+  | "retry"
+  | "release"
+  | "bury"
+>;
+
+/** A change of a leased event, with what its handler has added. */
+interface NotedChange extends NoteOptions {
+  /** Makes the record after. */
+  readonly transition: (record: EventRecord) => EventRecord;
+  readonly effects?: CommitEffects | undefined;
+  /** What else the change holds. */
+  readonly options?: SettleOptions | undefined;
+}
+
+/** Makes the operations on leased events of a store: each applies one transition. */
+export function leaseOperations(
+  core: StoreCore,
+  kept: KeptPayloads,
+  emitter: Emitter,
+): LeaseOperations {
+  const { engine } = core;
+
+  async function isSettled(lease: Lease, after: EventRecord, options?: SettleOptions) {
+    return Boolean(await fitting(after, (after) => settle(core, lease, after, options)));
+  }
+
+  return {
+    async load({ record }) {
+      const { payload, id, state } = record;
+      if (payload) return await engine.payload(payload, record);
+      if (state === "done") return await kept.load(record);
+      throw new Error(`Cannot load event ${id}: it has no payload`);
+    },
+
+    members: ({ record }) => membersOf(engine, record),
+
+    async renew(lease, leaseMs) {
+      return await settle(core, lease, renewed(lease.record, leaseMs, engine.now())) ?? null;
+    },
+
+    async checkpoint(lease, part, effects, options) {
+      const transition = (record: EventRecord) => progressed(record, part);
+      return await note(core, emitter, lease, { ...options, effects, transition });
+    },
+
+    takeWake: (lease, name) => takeWake(core, lease, name),
+    park: (lease, wait) => park(core, lease, wait),
+
+    async recover({ record: held }) {
+      const [found] = await engine.get([held.id]);
+      return found?.record && isSameLease(held, found.record) ? found : null;
+    },
+
+    async complete(lease, { effects, emits, wakes, cells, withinMs, outcome } = {}) {
+      const now = engine.now();
+      const after = completed(lease.record, now, outcome);
+      // A cancelled event has no effects, emits nothing and wakes nobody.
+      if (after.state !== "done") return await isSettled(lease, after);
+      const options = kept.isOn ? { withinMs, ...keeping(kept, lease, after) } : { withinMs };
+      let isDone: boolean;
+      if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
+      else {
+        const transition = (record: EventRecord) => completed(record, now, outcome);
+        const change = { effects, emits, wakes, cells, transition, options };
+        isDone = await note(core, emitter, lease, change) !== null;
+      }
+      if (isDone) kept.look();
+      return isDone;
+    },
+
+    retry(lease, delayMs, error, { reason } = {}) {
+      return isSettled(lease, retried(lease.record, delayMs, error, engine.now(), reason));
+    },
+
+    release(lease, options = {}) {
+      return isSettled(lease, released(lease.record, options, engine.now()));
+    },
+
+    async bury(lease, error, { reports = false } = {}) {
+      const dead = buried(lease.record, error, engine.now());
+      if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead);
+      const bury = (after: EventRecord, isBrief: boolean) =>
+        buryReported(core, emitter, lease, after, isBrief);
+      return Boolean(await fitting(dead, bury));
+    },
+  };
+}
+
+/**
+ * Makes a change that an engine must take, or its event would be handled for ever: if it is too large, with the
+ * shortest form of the record.
+ */
+async function fitting<T>(
+  after: EventRecord,
+  change: (after: EventRecord, isBrief: boolean) => Promise<T>,
+): Promise<T> {
+  try {
+    return await change(after, false);
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+    return await change(inBrief(after), true);
+  }
+}
+
+/** Makes the part of a settlement that keeps the payloads of an event and of those of its batch. */
+function keeping(
+  kept: KeptPayloads,
+  { record, body }: Lease,
+  after: EventRecord,
+): Pick<SettleOptions, "keeps" | "cells" | "sums" | "member"> {
+  return {
+    ...kept.keep(record, after, body),
+    member: (member) => {
+      const done = settledWith(member, after);
+      return { after: done, ...kept.keep(member, done) };
+    },
+  };
+}
+
+/** Makes a change of a leased event with what its handler has added. Returns null if the lease is lost. */
+async function note(
+  core: StoreCore,
+  emitter: Emitter,
+  lease: Lease,
+  change: NotedChange,
+): Promise<Stored | null> {
+  try {
+    return await untilDone(() => tryToNote(core, emitter, lease, change));
+  } catch (error) {
+    if (!change.emits || !(error instanceof TooLargeError)) throw error;
+    const message = "Cannot emit the events: they do not fit the commit that settles their event";
+    throw new RangeError(message, { cause: error });
+  }
+}
+
+/** Tries once; undefined if a name or an id has changed meanwhile. */
+async function tryToNote(
+  core: StoreCore,
+  emitter: Emitter,
+  lease: Lease,
+  change: NotedChange,
+): Promise<Stored | null | undefined> {
+  const { effects, emits, wakes, cells = [], options } = change;
+  const emitted = emits && await emitter.from(emits, lease.record);
+  const waking = wakes && await wakeChange(core, wakes);
+  const transition = (record: EventRecord) => {
+    const after = change.transition(record);
+    return emitted ? { ...after, emitted: emitted.generated } : after;
+  };
+  const applied = await applyChange(core, lease, transition(lease.record), {
+    ...options,
+    effects: effects as Change["effects"],
+    puts: emitted?.puts,
+    cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
+    moves: waking?.moves,
+    announce: emitted?.announce || waking?.announce,
+    ...emits && waiting(lease, transition, change),
+  });
+  if (!applied.ok) return await refused(core, applied, cells);
+  if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
+  return applied.written[0]!;
+}
+
+/**
+ * Makes the part of a change that may wait for its turn: meanwhile the lease may be renewed. It is given up if nobody
+ * waits for it any more.
+ */
+function waiting(
+  { record: held }: Lease,
+  transition: (record: EventRecord) => EventRecord,
+  { signal, options }: NotedChange,
+): Pick<SettleOptions, "again" | "turn"> {
+  const { ms = LOST_MS } = held.lease ?? {};
+  return {
+    turn: { withinMs: (signal ? NOTING : SETTLING) * ms, signal },
+    again: (now) => {
+      const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
+      if (!isHeld || signal?.aborted) return null;
+      const after = transition(now.record);
+      return { before: now, after: () => after, keeps: options?.keeps };
+    },
+  };
+}
+
+/** Checks that a record was neither cancelled meanwhile nor changed by an earlier try of the same change. */
+function isOnlyRenewed({ progress = [], emitted = 0 }: EventRecord, now: EventRecord): boolean {
+  const isSame = (now.progress ?? []).length === progress.length && (now.emitted ?? 0) === emitted;
+  return isSame && !isCancelRequested(now);
+}
+
+/**
+ * Finds what a refusal means: null if the lease is lost, undefined if the change is to be made anew.
+ *
+ * @throws {Error} If the effects cannot be committed, or a state has changed.
+ */
+async function refused(
+  { engine }: StoreCore,
+  { why, error }: Applied & { readonly ok: false },
+  states: readonly CellChange[],
+): Promise<null | undefined> {
+  if (why === "event") return null;
+  if (why === "effects") throw error;
+  if (why !== "cell" || states.length === 0) return undefined;
+  const now = await engine.cells(states.map(({ key }) => key));
+  const isChanged = ({ version }: CellChange, i: number) =>
+    version !== undefined && version !== now[i]!.version;
+  if (states.some(isChanged)) throw new Error("A state has changed meanwhile");
+  return undefined;
+}
+
+/** Settles an event as dead, with reports of its death and of the deaths of those in its batch. */
+async function buryReported(
+  core: StoreCore,
+  emitter: Emitter,
+  lease: Lease,
+  after: EventRecord,
+  isBrief: boolean,
+): Promise<Stored | null | undefined> {
+  /** By the ids of those that have died: the engine may ask twice. */
+  const reports = new Map<string, EmissionPut>();
+  const reportsOf = (dead: EventRecord) => {
+    const death = deathOf(dead, isBrief);
+    if (!death) return [];
+    const report = emitter.putUnique(death, after);
+    reports.set(dead.id, report);
+    return [report];
+  };
+  const member = (record: EventRecord) => {
+    const dead = settledWith(record, after);
+    return { after: dead, puts: reportsOf(dead) };
+  };
+  const puts = reportsOf(after);
+  const isReported = puts.length > 0;
+  const cells = isReported ? emitter.noteOf(DEAD) : undefined;
+  const buried = await settle(core, lease, after, { puts, cells, member, announce: isReported });
+  if (buried) emitter.made([...reports.values()]);
+  return buried;
+}

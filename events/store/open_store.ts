@@ -1,0 +1,153 @@
+import {
+  checkBoolean,
+  checkFunction,
+  checkOptions,
+  MAX_KEPT_MS,
+  numberFrom,
+  type OptionCheck,
+} from "../../core/check_options.ts";
+import { consoleSink } from "../../core/mod.ts";
+import { Acceptance } from "./_acceptance.ts";
+import { checkStore, readLastCheck } from "./_check.ts";
+import { Claims } from "./_claims.ts";
+import { consoleRecords } from "./_console_records.ts";
+import type { StoreCore } from "./_core.ts";
+import { Emitter } from "./_emit.ts";
+import { restoring } from "./_import.ts";
+import { storeInspector } from "./_inspector.ts";
+import { KeptPayloads } from "./_kept_payloads.ts";
+import { leaseOperations } from "./_leases.ts";
+import { eventOperations } from "./_operations.ts";
+import { portableEntries, restoreEntry } from "./_portable_entries.ts";
+import { forgetProcess, listProcesses, noteProcess } from "./_processes.ts";
+import { scheduleNotes } from "./_schedule_notes.ts";
+import { Sources } from "./_sources.ts";
+import { listStates, readState } from "./_states.ts";
+import { answers, wake } from "./_waits.ts";
+import type { Engine } from "./engine.ts";
+import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
+import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { wakeOf } from "./waits.ts";
+
+/** Options of {@linkcode createEventStore}: those of a store that are not its engine's. */
+export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
+
+const DOING = "open the event store";
+
+/** Checks of {@linkcode StoreOptions}. */
+export const STORE_OPTIONS: Record<keyof StoreOptions, OptionCheck | undefined> = {
+  retentionMs: numberFrom(1, MAX_KEPT_MS),
+  // With the retention.
+  keepPayloads: undefined,
+  log: checkFunction,
+};
+
+/**
+ * Creates the store of events that lie in an engine.
+ *
+ * @typeParam TTx What the engine gives a handler's effects.
+ * @typeParam TReader What handlers read with.
+ * @param engine The engine.
+ * @param options The retention, the payloads that are kept, and the log.
+ * @returns The store.
+ * @throws {TypeError} If an option is something else.
+ * @throws {RangeError} If the retention, or a limit of the payloads that are kept, is out of range.
+ */
+export function createEventStore<TTx, TReader>(
+  engine: Engine<TTx, TReader>,
+  options: StoreOptions = {},
+): EventStore<TTx, TReader> {
+  checkOptions(DOING, options, STORE_OPTIONS);
+  const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads, log = consoleSink } = options;
+  if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
+  const core: StoreCore<TTx> = {
+    engine,
+    local: {},
+    listeners: listenersOn(engine.place),
+    retentionMs,
+    keepPayloads: keepPayloads && { ...keepPayloads },
+    log,
+  };
+  // The store hands effects on to the engine, and never calls them.
+  return { ...storeOf(core as StoreCore), db: engine.reader } as EventStore<TTx, TReader>;
+}
+
+function storeOf(core: StoreCore): EventStore {
+  const { engine, retentionMs, local, listeners } = core;
+  const kept = new KeptPayloads(core);
+  const sources = new Sources(core);
+  const { accept, replay } = new Acceptance(core, kept, sources);
+  const emitter = new Emitter(core, sources);
+  const claims = new Claims(core);
+  return {
+    db: engine.reader,
+    notifier: engine.notifier,
+    maxPayloadBytes: engine.limits.payloadBytes,
+    retentionMs,
+    inspect: storeInspector(core, kept),
+    ...leaseOperations(core, kept, emitter),
+    ...eventOperations(core, kept, replay),
+    answers: (options) => answers(core, options),
+    wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    states: (options) => listStates(core, options),
+    processes: () => listProcesses(core),
+    restore: restoring(core, kept, sources),
+    portableEntries: () => portableEntries(core),
+    restoreEntry: (entry) => restoreEntry(core, entry),
+    accept,
+    emit: emitter.emit,
+    claim: (options) => claims.claim(options),
+    oldestDueAt: () => claims.oldestDueAt(),
+    state: (key, options) => readState(core, key, options),
+    noteProcess: (note) => noteProcess(core, note),
+    forgetProcess: (id) => forgetProcess(core, id),
+    scheduleNotes: scheduleNotes(core),
+    consoleRecords: consoleRecords(core),
+    tidy: (what) => tidy(core, kept, what),
+    check: (options) => checkStore(core, options),
+    lastCheck: () => readLastCheck(core),
+    async listen(listener) {
+      if (local.listener) listeners.delete(local.listener);
+      local.listener = listener;
+      listeners.add(listener);
+      try {
+        await engine.listen(() => listener.wake());
+      } finally {
+        listeners.delete(listener);
+      }
+    },
+  };
+}
+
+async function tidy(
+  { engine }: StoreCore,
+  kept: KeptPayloads,
+  what: Tidying,
+): ReturnType<EventStore["tidy"]> {
+  checkOptions("tidy the store", what, TIDYING);
+  const { payloads = false, ...others } = what;
+  return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
+}
+
+const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
+  times: undefined,
+  groups: checkBoolean,
+  uploadsOlderThanMs: undefined,
+  payloads: checkBoolean,
+};
+
+/** The workers of this process by the place of their events. A place that is not used any more takes them along. */
+const listeners = new WeakMap<object, Set<StoreListener>>();
+
+/**
+ * Finds the workers of this process that work on the same events, through whichever store: a handler may open
+ * another store on the same database, and an event that it cancels there is aborted at once.
+ *
+ * @param place The place of the events.
+ * @returns The workers. The same set for all stores of the place.
+ */
+function listenersOn(place: object): Set<StoreListener> {
+  const found = listeners.get(place) ?? new Set();
+  listeners.set(place, found);
+  return found;
+}

@@ -1,0 +1,163 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import type { Delivery, EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
+import { openEventStore } from "../../../../events/mod.ts";
+import { claimAll, claimOne, delivery, later, listed } from "../_events.ts";
+import { testStore, testStoreInOneProcess } from "../_stores.ts";
+import { repairGroups } from "../_tidying.ts";
+
+/** A delivery that is handled together with others of its key that wait. */
+function quiet(id: string, more: Partial<Delivery> = {}): Delivery {
+  return { ...delivery(id, "{}", "key"), quietMs: 0, ...more };
+}
+
+/** Takes events in, one after the other. */
+async function acceptAll(store: EventStore, ids: readonly string[], more?: Partial<Delivery>) {
+  for (const id of ids) await store.accept(quiet(id, more));
+}
+
+/** Takes events in while another one of their key is handled, so that they wait without a clock. */
+async function acceptTogether(
+  store: EventStore,
+  ids: readonly string[],
+  more?: Partial<Delivery>,
+): Promise<void> {
+  await store.accept(delivery("before", "{}", "key"));
+  const lease = await claimOne(store);
+  if (ids.length <= 3) await acceptAll(store, ids, more);
+  else await Promise.all(ids.map((id) => store.accept(quiet(id, more))));
+  assert(await store.complete(lease));
+  await store.purge({ ids: ["before"] });
+}
+
+/** Claims until an event is due. */
+async function claimed(store: EventStore): Promise<Lease> {
+  for (;;) {
+    const [lease] = await claimAll(store);
+    if (lease) return lease;
+    await later(10);
+  }
+}
+
+const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id);
+
+/** The ids of a batch, the first one among them. */
+async function batchOf(store: EventStore, lease: Lease): Promise<string[]> {
+  return [lease.record.id, ...idsOf(await store.members(lease))];
+}
+
+/** Claims a batch of these events. */
+async function claimBatch(store: EventStore, ...ids: string[]): Promise<Lease> {
+  const lease = await claimed(store);
+  assertEquals(await batchOf(store, lease), ids);
+  return lease;
+}
+
+/** Notes parts, whose names take so many bytes each. */
+async function notingParts(
+  store: EventStore,
+  lease: Lease,
+  count: number,
+  bytes: number,
+): Promise<Lease> {
+  let noted = lease;
+  for (let i = 0; i < count; i++) {
+    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
+    assert(noted);
+  }
+  return noted;
+}
+
+const named = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`);
+
+/** Checks that events are dead, have failed with the first of them, and keep so many parts that are done. */
+async function assertDeadWith(store: EventStore, ids: readonly string[], parts: number) {
+  const dead = await Array.fromAsync(store.list({ ids, state: "dead" })) as EventRecord[];
+  assertEquals(dead.length, ids.length);
+  for (const { progress = [], attempts, group } of dead) {
+    assertEquals([progress.length, attempts.length, group], [parts, 1, null]);
+  }
+}
+
+/** Completes all that is due, and tells how many parts each event had as done when it was leased. */
+async function completingAll(store: EventStore): Promise<Map<string, number>> {
+  const parts = new Map<string, number>();
+  for (let leases = await claimAll(store); leases.length > 0; leases = await claimAll(store)) {
+    for (const lease of leases) {
+      for (const id of await batchOf(store, lease)) {
+        parts.set(id, lease.record.progress?.length ?? 0);
+      }
+      assert(await store.complete(lease));
+    }
+  }
+  return parts;
+}
+
+testStoreInOneProcess(
+  "a batch whose process is killed while it dies goes on",
+  async ({ kv, store }) => {
+    const ids = named(30);
+    await acceptTogether(store, ids);
+    let commits = Infinity;
+    const failing = withOperations(kv, (operation) => {
+      const commit = operation.commit.bind(operation);
+      operation.commit = () => commits-- > 0 ? commit() : Promise.reject(new Error("killed"));
+    });
+    const dying = await openEventStore(failing, { notifier: "watch" });
+    const lease = await notingParts(dying, await claimed(dying), 32, 1_000);
+    commits = 2;
+    await assertRejects(() => dying.bury(lease, "no", { reports: true }), Error, "killed");
+    const ahead = await listed(store, { state: "dead" });
+    assertEquals(ahead.length, 12);
+    assertEquals(ahead.includes(lease.record.id), false);
+    // The latest one stays: its id is part of the idempotency key.
+    const left = await batchOf(store, lease);
+    assertEquals([left.length, left.at(-1)], [18, "e29"]);
+    await assertDeadWith(store, ahead, 32);
+    const reports = await claimAll(store);
+    assertEquals(reports.length, 12);
+    for (const report of reports) assert(await store.complete(report));
+    // Another worker takes the rest over, which is done. The others are replayed.
+    assert(await store.complete((await store.recover(lease))!));
+    assertEquals((await store.replayAll({})).changed, 12);
+    assertEquals(await completingAll(store), new Map(ahead.map((id) => [id, 32])));
+    assertEquals((await Array.fromAsync(store.list({ ids, state: "done" }))).length, 30);
+    assertEquals(await repairGroups(store), 0);
+  },
+);
+
+testStore(
+  "as many events die in one commit as it holds, with long ids and errors",
+  async ({ store }) => {
+    const ids = Array.from({ length: 60 }, (_, i) => `${"é".repeat(400)}${i}`);
+    // On a remote KV each of those that come at the same time waits for the others.
+    for (let i = 0; i < 60; i += 20) await acceptTogether(store, ids.slice(i, i + 20));
+    const first = await claimed(store);
+    const { length } = await batchOf(store, first);
+    assert(length > 10 && length < 60, `${length}`);
+    assert(await store.bury(first, new Error("🙂".repeat(1_000)), { reports: true }));
+    assertEquals((await listed(store, { state: "dead" })).length, length);
+  },
+);
+
+testStoreInOneProcess("an event dies whose record has no room for its error", async ({ store }) => {
+  const filler = "a".repeat(64_000);
+  await store.accept({ ...delivery("d1"), sender: { id: 1, name: filler, isBot: false } });
+  const error = new Error("名".repeat(1_000));
+  assert(await store.retry(await claimOne(store), 0, error));
+  assert(await store.release(await claimOne(store), { reason: error }));
+  assert(await store.bury(await claimOne(store), error, { reports: true }));
+  const record = await store.get("d1");
+  assert(record?.state === "dead");
+  assertStringIncludes(record.attempts.at(-1)!.error!, "Error: 名名");
+  const report = await claimOne(store);
+  const { id, sender } = JSON.parse(new TextDecoder().decode(await store.load(report)));
+  assertEquals([id, sender], ["d1", undefined]);
+});
+
+testStoreInOneProcess("a batch has eight megabytes at most", async ({ store }) => {
+  const { body } = delivery("x", `{"text":"${"a".repeat(3_000_000)}"}`);
+  await acceptTogether(store, ["a", "b", "c"], { body });
+  assert(await store.complete(await claimBatch(store, "a", "b")));
+  assert(await store.complete(await claimBatch(store, "c")));
+});

@@ -1,0 +1,27 @@
+import { assert, assertEquals } from "@std/assert";
+import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
+import { openEventStore } from "../../../../events/mod.ts";
+import { claimOne, delivery, drain, later } from "../_events.ts";
+
+/** A KV whose every answer to a reading takes a while, as a remote one's does. */
+function farAway(kv: Deno.Kv): Deno.Kv {
+  const far = (name: "get" | "getMany") => async (...args: never[]) => {
+    await later(5);
+    return await (kv[name] as (...args: never[]) => unknown)(...args);
+  };
+  return changedKv(kv, { get: far("get"), getMany: far("getMany") });
+}
+
+Deno.test("complete() comes to it while other processes join its key all the time", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const [near, far] = [await openEventStore(kv), await openEventStore(farAway(kv))];
+  await near.accept(delivery("d1", "{}", "repo"));
+  const lease = await claimOne(far);
+  let [settled, joined] = [false, 0];
+  const joining = (async () => {
+    while (!settled) await near.accept(delivery(`j${joined++}`, "{}", "repo"));
+  })();
+  assert(await far.complete(lease).finally(() => settled = true));
+  await joining;
+  assertEquals((await drain(near)).length, joined);
+});
