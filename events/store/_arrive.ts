@@ -1,5 +1,6 @@
 import type { StoreCore } from "./_core.ts";
 import type { LocalHandOff } from "./_local_hand_off.ts";
+import { rememberedMs } from "./_retention.ts";
 import { cutKey, inIntake } from "./arrival.ts";
 import { joined } from "./claims.ts";
 import type { Applied, Change, Moment, Put } from "./engine.ts";
@@ -27,11 +28,12 @@ type Beside = Pick<Change, "cells" | "sums" | "drops" | "urgency" | "turn">;
  * @returns The outcome.
  */
 export async function arrive(
-  { engine, local }: StoreCore,
+  core: StoreCore,
   { before, body, keeps, record, orderingKey }: Arriving,
   { cells, sums, drops, urgency, turn }: Beside,
   handOff?: LocalHandOff,
 ): Promise<Applied> {
+  const { engine, local } = core;
   const key = orderingKey === null ? null : cutKey(orderingKey);
   const after = (at: Moment) => {
     const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
@@ -42,7 +44,7 @@ export async function arrive(
   };
   const joins = key === null ? undefined : inIntake(record.intake, key);
   const change: Change & { announce: boolean } = {
-    puts: [{ before, after, body, keeps, joins }],
+    puts: [{ before, after, body, keeps, forMs: rememberedMs(core, record), joins }],
     cells,
     sums,
     drops,

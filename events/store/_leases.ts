@@ -2,7 +2,8 @@ import { membersOf } from "./_batches.ts";
 import type { StoreCore } from "./_core.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { applyChange, settle, type SettleOptions } from "./_settlement.ts";
+import { rememberedMs } from "./_retention.ts";
+import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { untilDone } from "./tries.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
@@ -91,7 +92,7 @@ export function leaseOperations<TTx>(
       const after = completed(lease.record, now, outcome);
       // A cancelled event has no effects, emits nothing and wakes nobody.
       if (after.state !== "done") return await isSettled(lease, after);
-      const options = kept.isOn ? { withinMs, ...keeping(kept, lease, after) } : { withinMs };
+      const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
       let isDone: boolean;
       if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
       else {
@@ -139,6 +140,7 @@ async function fitting<T>(
 
 /** Makes the part of a settlement that keeps the payloads of an event and of those of its batch. */
 function keeping(
+  core: StoreCore,
   kept: KeptPayloads,
   { record, body }: Lease,
   after: EventRecord,
@@ -147,7 +149,7 @@ function keeping(
     ...kept.keep(record, after, body),
     member: (member) => {
       const done = settledWith(member, after);
-      return { after: done, ...kept.keep(member, done) };
+      return { ...memberOf(core, done), ...kept.keep(member, done) };
     },
   };
 }
@@ -189,7 +191,7 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    ...emits && waiting(lease, transition, change),
+    ...emits && waiting(core, lease, transition, change),
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
@@ -201,6 +203,7 @@ async function tryToNote<TTx>(
  * waits for it any more.
  */
 function waiting<TTx>(
+  core: StoreCore,
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
   { signal, options }: NotedChange<TTx>,
@@ -212,7 +215,8 @@ function waiting<TTx>(
       const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
       if (!isHeld || signal?.aborted) return null;
       const after = transition(now.record);
-      return { before: now, after: () => after, keeps: options?.keeps };
+      const forMs = rememberedMs(core, after);
+      return { before: now, after: () => after, keeps: options?.keeps, forMs };
     },
   };
 }
@@ -262,7 +266,7 @@ async function buryReported(
   };
   const member = (record: EventRecord) => {
     const dead = settledWith(record, after);
-    return { after: dead, puts: reportsOf(dead) };
+    return { ...memberOf(core, dead), puts: reportsOf(dead) };
   };
   const puts = reportsOf(after);
   const isReported = puts.length > 0;

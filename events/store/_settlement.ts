@@ -1,7 +1,8 @@
 import type { StoreCore } from "./_core.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
+import { rememberedMs } from "./_retention.ts";
 import { movedUp } from "./claims.ts";
-import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
+import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
@@ -36,7 +37,7 @@ export async function applyChange<TTx>(
   const isLeaving = before.record.group !== null && after.group === null;
   const applied = isLeaving
     ? await applyLeaving(core, before, after, options)
-    : await core.engine.apply(changeOf(before, after, options));
+    : await core.engine.apply(changeOf(core, before, after, options));
   if (applied.ok && (isLeaving || options.announce)) core.local.listener?.wake();
   return applied;
 }
@@ -69,11 +70,11 @@ async function applyLeaving<TTx>(
   const handOff = new LocalHandOff(core);
   const leave: Leave = {
     through: before.record.batch?.last,
-    member: options.member ?? ((record) => ({ after: settledWith(record, after) })),
+    member: options.member ?? ((record) => memberOf(core, settledWith(record, after))),
     head: (next, now) => handOff.recordOf(movedUp(next, now), now),
   };
   try {
-    const applied = await core.engine.apply(changeOf(before, after, options, leave));
+    const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
     return applied;
   } catch (error) {
@@ -82,14 +83,21 @@ async function applyLeaving<TTx>(
   }
 }
 
+/** Makes what becomes of an event that leaves its group together with the first one. */
+export function memberOf(core: StoreCore, after: EventRecord): LeavingMember {
+  return { after, forMs: rememberedMs(core, after) };
+}
+
 function changeOf<TTx>(
+  core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
   options: SettleOptions<TTx>,
   leave?: Leave,
 ): Change<TTx> {
   const { keeps, via, again, puts, announce = false } = options;
-  const put: Put = { before, after: () => after, keeps, via, again };
+  const forMs = rememberedMs(core, after);
+  const put: Put = { before, after: () => after, keeps, forMs, via, again };
   return {
     puts: puts ? [put, ...puts] : [put],
     leave,

@@ -80,6 +80,12 @@ export interface Put {
    * the record before has named and the record after does not are deleted.
    */
   readonly keeps?: PayloadRef | undefined;
+  /**
+   * The time for which the event is remembered once it is done, with its id, in milliseconds; undefined if it stays. It
+   * begins with this change if the record after is done: no method finds the event afterwards. For a new event it says
+   * how long its id will be needed then: an engine that stores ids by themselves can write this one once.
+   */
+  readonly forMs?: number | undefined;
   /** The ordering group whose end the event joins. */
   readonly joins?: string | undefined;
   /** What {@linkcode Engine.due} has found the event by, and no longer leads to it after this change. */
@@ -105,7 +111,8 @@ export interface Leave {
 }
 
 /** What becomes of an event that leaves its group together with the first one. */
-export interface LeavingMember extends Pick<Put, "keeps">, Pick<Change, "puts" | "cells" | "sums"> {
+export interface LeavingMember
+  extends Pick<Put, "keeps" | "forMs">, Pick<Change, "puts" | "cells" | "sums"> {
   /** Its record. */
   readonly after: EventRecord;
 }

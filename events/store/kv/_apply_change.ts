@@ -356,8 +356,8 @@ class Attempt {
   #addMember(write: Write, record: EventRecord, { member }: Leave): number {
     if (!member) return 0;
     const before = write.bytes;
-    const { after, keeps, puts = [], cells, sums } = member(record);
-    const put: Put = { before: { record, version: "" }, after: () => after, keeps };
+    const { after, keeps, forMs, puts = [], cells, sums } = member(record);
+    const put: Put = { before: { record, version: "" }, after: () => after, keeps, forMs };
     this.#read(
       new EventWrite(this.#parts, this.#change, put, write, COVERED).start(this.#at, null),
     );

@@ -15,6 +15,7 @@ import type { EventRecord } from "../../../../events/store/event_record.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { limitChecks } from "./_commits.ts";
+import { expiringKv } from "./_expiring_kv.ts";
 import { delivery } from "../_events.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
@@ -338,6 +339,29 @@ Deno.test("a settled event is not opened again if its id is another's by now", a
     (record, now) => replayed(record, now, null),
   );
   assertEquals(refused.ok || [refused.why, refused.found?.version], ["id", version]);
+});
+
+Deno.test("a done event is forgotten with its id after a time, and stays if none is given", async () => {
+  const expiring = await expiringKv();
+  using opened = {
+    ...{ engine: await openKvEngine(expiring.kv, { notifier: "watch" }), kv: expiring.kv },
+    [Symbol.dispose]: () => expiring.kv.close(),
+  };
+  const forMs = 60_000;
+  for (const [id, ofId, ofDone] of [["a", forMs, forMs], ["b", undefined, undefined]] as const) {
+    const stored = await write(opened, { ...newPut(id, { isLeased: true }), forMs: ofId });
+    assertEquals(stored.record.idKept, ofId === undefined ? true : undefined);
+    assert((await change(opened, stored, completed, { forMs: ofDone })).ok);
+  }
+  const idsLeft = async () => (await keysIn(opened)).filter((key) => key.startsWith("id/"));
+  await expiring.pass(forMs);
+  assertEquals((await opened.engine.get(["a", "b"])).map((event) => event?.record?.id), [
+    undefined,
+    "b",
+  ]);
+  await expiring.pass(400 * 86_400_000);
+  assertEquals(await idsLeft(), ["id/b"]);
+  await expiring.end();
 });
 
 Deno.test("a payload that was in its record is kept in a part of its own", async () => {
