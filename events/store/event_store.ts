@@ -629,6 +629,3 @@ export type Tidying = Parameters<EventStore["tidy"]>[0];
 
 /** The limits of the payloads that are kept. */
 export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
-
-/** Options of {@linkcode EventStore.accept}. */
-export type AcceptOptions = NonNullable<Parameters<EventStore["accept"]>[1]>;
