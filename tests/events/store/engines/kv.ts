@@ -196,8 +196,11 @@ function effectsIn(kv: Deno.Kv): HandlerEffects {
 
 type EffectValue = string | number | Deno.KvU64;
 
-/** The key of an effect: its name, or the two parts of it. */
-const keyOf = (name: string): Deno.KvKey => name.split("/");
+/** The key of an effect: its name, or what is before the first slash and what is behind it. */
+function keyOf(name: string): Deno.KvKey {
+  const slash = name.indexOf("/");
+  return slash < 0 ? [name] : [name.slice(0, slash), name.slice(slash + 1)];
+}
 
 function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64> | number {
   return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
