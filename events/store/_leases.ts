@@ -7,13 +7,7 @@ import { untilDone } from "./_tries.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
 import { DEAD, deathOf } from "./emission.ts";
-import {
-  type Applied,
-  type CellChange,
-  type Change,
-  type Stored,
-  TooLargeError,
-} from "./engine.ts";
+import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, Lease, NoteOptions } from "./event_store.ts";
 import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
@@ -29,8 +23,8 @@ const [SETTLING, NOTING] = [0.8, 0.3] as const;
 const LOST_MS = 500;
 
 /** The operations of a worker on an event that it has leased. */
-type LeaseOperations = Pick<
-  EventStore,
+type LeaseOperations<TTx> = Pick<
+  EventStore<TTx>,
   | "load"
   | "members"
   | "renew"
@@ -45,20 +39,20 @@ type LeaseOperations = Pick<
 >;
 
 /** A change of a leased event, with what its handler has added. */
-interface NotedChange extends NoteOptions {
+interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
   readonly transition: (record: EventRecord) => EventRecord;
-  readonly effects?: CommitEffects | undefined;
+  readonly effects?: CommitEffects<TTx> | undefined;
   /** What else the change holds. */
   readonly options?: SettleOptions | undefined;
 }
 
 /** Makes the operations on leased events of a store: each applies one transition. */
-export function leaseOperations(
-  core: StoreCore,
+export function leaseOperations<TTx>(
+  core: StoreCore<TTx>,
   kept: KeptPayloads,
   emitter: Emitter,
-): LeaseOperations {
+): LeaseOperations<TTx> {
   const { engine } = core;
 
   async function isSettled(lease: Lease, after: EventRecord, options?: SettleOptions) {
@@ -159,11 +153,11 @@ function keeping(
 }
 
 /** Makes a change of a leased event with what its handler has added. Returns null if the lease is lost. */
-async function note(
-  core: StoreCore,
+async function note<TTx>(
+  core: StoreCore<TTx>,
   emitter: Emitter,
   lease: Lease,
-  change: NotedChange,
+  change: NotedChange<TTx>,
 ): Promise<Stored | null> {
   try {
     return await untilDone(() => tryToNote(core, emitter, lease, change));
@@ -175,11 +169,11 @@ async function note(
 }
 
 /** Tries once; undefined if a name or an id has changed meanwhile. */
-async function tryToNote(
-  core: StoreCore,
+async function tryToNote<TTx>(
+  core: StoreCore<TTx>,
   emitter: Emitter,
   lease: Lease,
-  change: NotedChange,
+  change: NotedChange<TTx>,
 ): Promise<Stored | null | undefined> {
   const { effects, emits, wakes, cells = [], options } = change;
   const emitted = emits && await emitter.from(emits, lease.record);
@@ -190,7 +184,7 @@ async function tryToNote(
   };
   const applied = await applyChange(core, lease, transition(lease.record), {
     ...options,
-    effects: effects as Change["effects"],
+    effects,
     puts: emitted?.puts,
     cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
@@ -206,10 +200,10 @@ async function tryToNote(
  * Makes the part of a change that may wait for its turn: meanwhile the lease may be renewed. It is given up if nobody
  * waits for it any more.
  */
-function waiting(
+function waiting<TTx>(
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
-  { signal, options }: NotedChange,
+  { signal, options }: NotedChange<TTx>,
 ): Pick<SettleOptions, "again" | "turn"> {
   const { ms = LOST_MS } = held.lease ?? {};
   return {

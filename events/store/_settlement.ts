@@ -6,11 +6,11 @@ import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
 /** What else a change of an event holds. */
-export interface SettleOptions
+export interface SettleOptions<TTx = unknown>
   extends
     Pick<Put, "keeps" | "via" | "again">,
     Pick<Leave, "member">,
-    Pick<Change, "cells" | "sums" | "moves" | "effects" | "unchanged" | "withinMs" | "turn"> {
+    Pick<Change<TTx>, "cells" | "sums" | "moves" | "effects" | "unchanged" | "withinMs" | "turn"> {
   /** Events that are stored in the same change. */
   readonly puts?: readonly Put[] | undefined;
   /** Set if something else in the change makes an event due: all workers should be woken. */
@@ -27,11 +27,11 @@ export interface SettleOptions
  * @param options What else the change holds.
  * @returns The outcome.
  */
-export async function applyChange(
-  core: StoreCore,
+export async function applyChange<TTx>(
+  core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
-  options: SettleOptions = {},
+  options: SettleOptions<TTx> = {},
 ): Promise<Applied> {
   const isLeaving = before.record.group !== null && after.group === null;
   const applied = isLeaving
@@ -48,11 +48,11 @@ export async function applyChange(
  * depends has changed meanwhile.
  * @throws {Error} If its effects cannot be committed.
  */
-export async function settle(
-  core: StoreCore,
+export async function settle<TTx>(
+  core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
-  options?: SettleOptions,
+  options?: SettleOptions<TTx>,
 ): Promise<Stored | null | undefined> {
   const applied = await applyChange(core, before, after, options);
   if (applied.ok) return applied.written[0]!;
@@ -60,11 +60,11 @@ export async function settle(
   return applied.why === "event" ? null : undefined;
 }
 
-async function applyLeaving(
-  core: StoreCore,
+async function applyLeaving<TTx>(
+  core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
-  options: SettleOptions,
+  options: SettleOptions<TTx>,
 ): Promise<Applied> {
   const handOff = new LocalHandOff(core);
   const leave: Leave = {
@@ -82,12 +82,12 @@ async function applyLeaving(
   }
 }
 
-function changeOf(
+function changeOf<TTx>(
   before: Stored,
   after: EventRecord,
-  options: SettleOptions,
+  options: SettleOptions<TTx>,
   leave?: Leave,
-): Change {
+): Change<TTx> {
   const { keeps, via, again, puts, announce = false } = options;
   const put: Put = { before, after: () => after, keeps, via, again };
   return {

@@ -170,8 +170,6 @@ export interface Emission {
   readonly action?: string | undefined;
   /** The id without the name of the source; undefined for a generated one. */
   readonly id?: string | undefined;
-  /** Set if no other event can have this id, so that it need not be looked for. */
-  readonly isUnique?: boolean | undefined;
   /** The time until it is due, in milliseconds. */
   readonly delayMs: number;
   /** The ordering key. */
@@ -389,7 +387,6 @@ export function deathOf(record: EventRecord, isBrief = false): Emission | undefi
     source: DEAD,
     type: DEAD,
     id: `${shortIdOf(id)}/${receivedAt}/${run}`,
-    isUnique: true,
     delayMs: 0,
     body: encoder.encode(JSON.stringify(payload)),
   };

@@ -5,8 +5,7 @@ import type { PayloadRef } from "./event_record.ts";
 export const PART_BYTES = 65_000;
 
 /**
- * Names a payload that is about to be written. An engine may keep it in another number of parts, or in the record of
- * its event.
+ * Names a payload that is about to be written. An engine may keep it in the record of its event.
  *
  * @param engine The engine that is to hold it.
  * @param body The payload.
@@ -19,7 +18,15 @@ export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
   if (size > payloadBytes) {
     throw new RangeError(`Cannot store the payload: it has ${size} bytes, over ${payloadBytes}`);
   }
-  const chunks = Math.max(1, Math.ceil(size / PART_BYTES));
   // Ordered by time, like all keys of an event.
-  return { id: `${engine.now().toString(36)}-${crypto.randomUUID()}`, chunks, size };
+  return {
+    id: `${engine.now().toString(36)}-${crypto.randomUUID()}`,
+    chunks: chunksOf(size),
+    size,
+  };
+}
+
+/** Returns the number of parts of a payload that is not in a record. */
+export function chunksOf(size: number): number {
+  return Math.max(1, Math.ceil(size / PART_BYTES));
 }

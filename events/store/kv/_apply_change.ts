@@ -14,6 +14,7 @@ import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_
 import { withoutOwnKeys } from "./_own_keys.ts";
 import { Tries } from "../_tries.ts";
 import { encodeValue } from "../value_codec.ts";
+import { chunksOf } from "../payload.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
@@ -21,7 +22,7 @@ import type { GroupIntake } from "./_group_intake.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { chunksOf, deleteChunks, fitsOneCommit } from "./_payload.ts";
+import { deleteChunks, fitsOneCommit } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
 import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type DueEntry, isShared } from "./_schedule.ts";
@@ -261,7 +262,7 @@ class Attempt {
       ...{ key, base: this.#write, bytes: event.bytes, since: performance.now() },
       add: (write, group, isFirst) => {
         event.join(write, { now: Date.now(), group, isFirst });
-        return { record: event.record };
+        return event.record;
       },
     });
     return version === null ? await this.#refusal(this.#write) : this.#applied(version);

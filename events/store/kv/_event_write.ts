@@ -1,9 +1,10 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
+import { chunksOf } from "../payload.ts";
 import { DAY_MS, MARGIN_MS, MARK, type Mutations, readEvent, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { chunksOf, deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
+import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write } from "./_write.ts";
@@ -174,10 +175,8 @@ export class EventWrite implements LateRecord {
     }
     const after = this.#put.after!(at);
     if (must === "absent" && !isIntake) {
-      // Those that have their turn notice by that an id is taken.
-      if (after.receivedAt === at.now) this.#write.set(keys.emitting, MARK);
       // An event from another store may be here already, although its id is forgotten.
-      else this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
+      this.#write.check({ key: keys.event(after), versionstamp: null, why: "id" });
     }
     this.#takeUpload(after.payload ?? this.#put.keeps);
     if (joins) return;

@@ -34,25 +34,9 @@ export interface Joining {
    * @param write The write.
    * @param position Its position in the group.
    * @param isFirst Set if no other event is in the group.
-   * @returns The event as it joins.
+   * @returns Its record in the group.
    */
-  add(write: Write, position: GroupPosition, isFirst: boolean): JoiningEvent;
-}
-
-/** An event that joins a group. */
-export interface JoiningEvent {
-  /** Its record in the group. */
-  readonly record: EventRecord;
-  /** What has to hear of the commit's end. */
-  readonly end?: JoiningEnd | undefined;
-}
-
-/** Part of an event that hears of the end of its commit. */
-export interface JoiningEnd {
-  /** Ends it with the commit's version; null if the commit was refused. */
-  end(version: string | null): void;
-  /** Ends it without knowing whether the commit was made. */
-  endUnknown(): unknown;
+  add(write: Write, position: GroupPosition, isFirst: boolean): EventRecord;
 }
 
 /** An event that waits to join. */
@@ -71,7 +55,6 @@ interface Queue {
 interface Joined {
   readonly write: Write;
   readonly events: readonly Waiting[];
-  readonly ends: readonly JoiningEnd[];
   /** The group with them, but for its version. */
   readonly after: Group;
 }
@@ -156,7 +139,6 @@ export class GroupIntake {
     const write = new Write();
     const events: Waiting[] = [];
     const records: EventRecord[] = [];
-    const ends: JoiningEnd[] = [];
     const left: Waiting[] = [];
     const checked = new Set<string>();
     const now = performance.now();
@@ -178,33 +160,29 @@ export class GroupIntake {
       for (const key of keys) checked.add(key);
       const position = { key: group.key, position: group.next + events.length };
       const isFirst = group.size + events.length === 0;
-      const { record, end } = waiting.add(write.include(base), position, isFirst);
-      records.push(record);
-      if (end) ends.push(end);
+      records.push(waiting.add(write.include(base), position, isFirst));
       events.push(waiting);
     }
     queue.waiting = left;
-    return { write, events, ends, after: joinGroup(this.#parts, write, group, records) };
+    return { write, events, after: joinGroup(this.#parts, write, group, records) };
   }
 
   /** Commits events that join together. Without a version, some are to join anew. */
   async #commit(
     queue: Queue,
-    { write, events, ends }: Joined,
+    { write, events }: Joined,
   ): Promise<{ readonly version: string | null; readonly again: readonly Waiting[] }> {
     const { commits } = this.#parts;
     let version: string | null;
     try {
       version = await commits.commit(write);
     } catch (error) {
-      for (const end of ends) end.endUnknown();
       if (!isTooMuch(error) || events.length === 1) throw error;
       // By now it is known how many checks the KV takes.
       const isRemote = hasTooManyChecks(error) && write.checks.length > commits.maxChecks;
       if (!isRemote) queue.max = events.length >> 1;
       return { version: null, again: events };
     }
-    for (const end of ends) end.end(version);
     if (version === null) return { version, again: await this.#unchanged(events) };
     for (const { ended } of events) ended.resolve(version);
     return { version, again: [] };

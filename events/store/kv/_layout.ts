@@ -4,7 +4,7 @@
  * @module
  */
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef } from "../event_record.ts";
+import type { EventRef } from "../event_record.ts";
 import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
 import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
@@ -77,8 +77,6 @@ export function storeKeys(namespace: string) {
     deadBetween: between("dead"),
     /** The key that serializes commits that emit ids chosen by the caller. */
     emitting: [namespace, "emit"] as Deno.KvKey,
-    /** The event that waits for a name, or the value that came before one did. */
-    waiter: (name: string): Deno.KvKey => [namespace, "waiter", name],
     waiters: all("waiter"),
     /** The mark of a payload that is still being written. */
     upload: (payloadId: string): Deno.KvKey => [namespace, "upload", payloadId],
@@ -89,12 +87,6 @@ export function storeKeys(namespace: string) {
     /** The entry of a done event whose payload is kept. */
     kept: (settledAt: number, id: string): Deno.KvKey => [namespace, "kept", settledAt, id],
     keptIndex: all("kept"),
-    /** The entries of the events that were settled from a time on, and before another. */
-    keptBetween: between("kept"),
-    /** The sum of the sizes of the payloads that are kept. */
-    keptBytes: [namespace, "keptBytes"] as Deno.KvKey,
-    /** The time at which these were counted last. */
-    keptCounted: [namespace, "keptCounted"] as Deno.KvKey,
     /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
     commitMarks: [namespace, "commit"] as Deno.KvKey,
   };
@@ -183,15 +175,4 @@ export function eventOf(entry: ListedEntry): Stored | Unreadable {
 /** Takes the event from a key that ends with its time and its id. */
 export function refOf(key: Deno.KvKey): EventRef {
   return { id: String(key.at(-1)), receivedAt: Number(key.at(-2)) };
-}
-
-/** Adds an id's entry to a commit: for as long as the event is open, or for a limited time. */
-export function setId(
-  commit: Mutations,
-  keys: StoreKeys,
-  retentionMs: number,
-  { id, receivedAt, idKept }: EventRecord,
-): void {
-  const options = idKept ? {} : { expireIn: retentionMs + MARGIN_MS };
-  commit.set(keys.id(id), encodeValue(receivedAt), options);
 }

@@ -1,5 +1,6 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
+import { chunksOf, PART_BYTES } from "../payload.ts";
 import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import { type KvParts, type Mutations, readEvent, type StoreKeys } from "./_layout.ts";
@@ -7,17 +8,14 @@ import { encodeValue } from "../value_codec.ts";
 import { list, type ReadKeys } from "./_reads.ts";
 import type { WriteCheck } from "./_write.ts";
 
-/** A KV value holds 65,536 bytes. */
-const CHUNK_BYTES = 65_000;
-
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const CHUNKS_PER_COMMIT = 12;
 
 /** The largest payload that can be stored, in bytes. */
-export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * CHUNK_BYTES;
+export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * PART_BYTES;
 
 /** The largest payload that fits the commit which makes its event visible, in bytes. */
-export const MAX_BODY_BYTES = CHUNKS_PER_COMMIT * CHUNK_BYTES;
+export const MAX_BODY_BYTES = CHUNKS_PER_COMMIT * PART_BYTES;
 
 /** The key of the turns of uploads. No ordering group has it. */
 const UPLOADS = Symbol("upload");
@@ -77,23 +75,6 @@ export class Uploads {
   }
 }
 
-/** Names a payload that is about to be written. Throws a `RangeError` if it is too large. */
-export function newPayloadRef(body: Uint8Array): PayloadRef {
-  const chunks = chunksOf(body.byteLength);
-  if (body.byteLength > MAX_PAYLOAD_BYTES) {
-    throw new RangeError(
-      `Cannot store the payload: it has ${body.byteLength} bytes, over ${MAX_PAYLOAD_BYTES}`,
-    );
-  }
-  // Ordered by time, like all keys of an event.
-  return { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, chunks, size: body.byteLength };
-}
-
-/** Returns the number of parts of a payload that is not in a record. */
-export function chunksOf(size: number): number {
-  return Math.max(1, Math.ceil(size / CHUNK_BYTES));
-}
-
 /** Largest payload in a record, in bytes: this leaves room for all else that a record may hold. */
 const RECORD_BYTES = 32_768;
 
@@ -102,26 +83,9 @@ export function fitsRecord({ size }: PayloadRef): boolean {
   return size <= RECORD_BYTES;
 }
 
-/** Puts a payload that is about to be written into the record of its event, if it is small. */
-export function inRecord(ref: PayloadRef): PayloadRef {
-  return fitsRecord(ref) ? { ...ref, chunks: 0 } : ref;
-}
-
 /** Checks whether a payload fits into the commit that makes its event visible. */
 export function fitsOneCommit(ref: PayloadRef): boolean {
   return ref.chunks <= CHUNKS_PER_COMMIT;
-}
-
-/** Adds a payload that was in its event's record to a commit, as a part of its own. */
-export function unpack(
-  commit: Mutations,
-  keys: StoreKeys,
-  ref: PayloadRef,
-  body: Uint8Array<ArrayBuffer>,
-): PayloadRef {
-  const payload = { ...ref, chunks: 1 };
-  setChunks(commit, keys, payload, body);
-  return payload;
 }
 
 /** Checks whether a payload is in one part. */
@@ -138,8 +102,8 @@ export function setChunks(
   start = 0,
   end = ref.chunks,
 ): void {
-  for (let i = start; i < end; i++) {
-    commit.set(keys.chunk(ref.id, i), body.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES));
+  for (let i = start; i < Math.min(end, ref.chunks); i++) {
+    commit.set(keys.chunk(ref.id, i), body.subarray(i * PART_BYTES, (i + 1) * PART_BYTES));
   }
 }
 
@@ -153,66 +117,28 @@ export function deleteChunks(
 }
 
 /**
- * Stores an event with a payload that does not fit one commit. All of it is written before but the last parts: these
- * are written by the commit that makes the event visible, which also deletes the mark of the upload.
- *
- * @param parts The store.
- * @param ref The payload.
- * @param body Its bytes.
- * @param store Stores the event, and adds the rest of the payload to its commit.
- * @param isStored Checks the result. If the event was not stored, the payload is deleted.
- * @returns The result.
- */
-export async function withUpload<T>(
-  parts: UploadParts & { readonly locks: KeyedLock },
-  ref: PayloadRef,
-  body: Uint8Array<ArrayBuffer>,
-  store: (addRest: (write: CheckedMutations) => void) => Promise<T>,
-  isStored: (result: T) => boolean,
-): Promise<T> {
-  const mark = await uploadParts(parts, ref, body, lastPartOf(ref));
-  const result = await store((write) => {
-    write.check(mark);
-    write.delete(mark.key);
-    setChunks(write, parts.keys, ref, body, lastPartOf(ref));
-  });
-  if (!isStored(result)) await discardUpload(parts, ref, mark);
-  return result;
-}
-
-/**
  * Stores a payload that does not fit one commit. The commit of the event that names it deletes the mark of the upload,
- * see {@linkcode Uploads}.
+ * see {@linkcode Uploads}. Uploads take turns: otherwise small deliveries would wait for the parts of all uploads.
  *
  * @param parts The store.
  * @param ref The payload.
  * @param body Its bytes.
  */
 export async function upload(
-  parts: UploadParts & { readonly locks: KeyedLock },
+  { kv, keys, marks, locks, uploads }: UploadParts & { readonly locks: KeyedLock },
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
 ): Promise<void> {
   const whole = { ...ref, chunks: chunksOf(ref.size) };
-  parts.uploads.add(ref, await uploadParts(parts, whole, body, whole.chunks));
-}
-
-/** Writes the first parts. Uploads take turns: otherwise small deliveries would wait for the parts of all uploads. */
-async function uploadParts(
-  { kv, keys, marks, locks }: UploadParts & { readonly locks: KeyedLock },
-  ref: PayloadRef,
-  body: Uint8Array<ArrayBuffer>,
-  count: number,
-): Promise<Upload> {
   const startedAt = Date.now();
   const key = keys.upload(ref.id);
   let versionstamp: string | null = null;
-  for (let start = 0; start < count; start += CHUNKS_PER_COMMIT) {
+  for (let start = 0; start < whole.chunks; start += CHUNKS_PER_COMMIT) {
     const operation = kv.atomic();
     if (!versionstamp) {
-      operation.set(key, encodeValue({ startedAt, chunks: ref.chunks } satisfies UploadMark));
+      operation.set(key, encodeValue({ startedAt, chunks: whole.chunks } satisfies UploadMark));
     }
-    setChunks(operation, keys, ref, body, start, Math.min(count, start + CHUNKS_PER_COMMIT));
+    setChunks(operation, keys, whole, body, start, start + CHUNKS_PER_COMMIT);
     const result = await locks.run(
       UPLOADS,
       () => marks.commit(operation, [{ key, versionstamp }]),
@@ -220,16 +146,11 @@ async function uploadParts(
     if (!result.ok) throw new Error("Cannot upload the payload: it took too long, and was deleted");
     versionstamp ??= result.versionstamp;
   }
-  return { key, versionstamp: versionstamp! };
-}
-
-/** Returns the first of the parts that the commit writes which makes the event visible. */
-function lastPartOf({ chunks }: PayloadRef): number {
-  return Math.floor((chunks - 1) / CHUNKS_PER_COMMIT) * CHUNKS_PER_COMMIT;
+  uploads.add(ref, { key, versionstamp: versionstamp! });
 }
 
 /** Reads a payload back, and makes sure that all of it is there. */
-export async function readPayload(
+async function readPayload(
   kv: Deno.Kv,
   keys: StoreKeys,
   ref: PayloadRef,

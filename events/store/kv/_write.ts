@@ -1,13 +1,9 @@
-import { TRY_MS } from "../../../core/kv_commits.ts";
-import { sleep } from "../../../core/timeouts.ts";
 import type { Applied } from "../engine.ts";
 import type { EventRecord, EventRef } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
-import { leased, type LeaseRequest } from "../claims.ts";
 import { encodeValue } from "../value_codec.ts";
-import { MARK, type Mutations, setId, type StoreKeys } from "./_layout.ts";
-import { setChunks } from "./_payload.ts";
-import { setDue, type SharedEntry } from "./_schedule.ts";
+import type { Mutations, StoreKeys } from "./_layout.ts";
+import type { SharedEntry } from "./_schedule.ts";
 
 /** Size of the record and the id of an event that is leased in the commit, at most, in bytes. */
 const LEASED_BYTES = 2_000;
@@ -17,9 +13,6 @@ const LEASED_MUTATIONS = 4;
 
 /** The number of empty shared entries that a commit deletes. */
 const MAX_EMPTY = 20;
-
-/** The longest pause between tries. */
-const MAX_PAUSE_MS = 50;
 
 interface Mutation {
   readonly key: Deno.KvKey;
@@ -73,8 +66,6 @@ export class Write implements Mutations {
   isIntake = false;
   /** Set if workers should be woken. */
   notifies = false;
-  /** Set if it stores emitted events that are due. */
-  emitsDue = false;
   /** An event that is leased in the commit. */
   leased: LateRecord | undefined;
   /** The records of events, before the change, that leave their shared schedule entries. */
@@ -157,81 +148,6 @@ export class Write implements Mutations {
     // Last: the record that it replaces is deleted above, under the same key if both are of one millisecond.
     this.leased?.addTo(commit);
   }
-}
-
-/**
- * An event that is leased in the commit that writes it. Its record depends on the time of the commit, and
- * on the events beside it.
- */
-export class LeasedRecord implements LateRecord {
-  /** The length of the lease, in milliseconds. */
-  readonly leaseMs: number;
-  readonly #parts: RecordParts;
-  readonly #unleased: EventRecord;
-  readonly #request: LeaseRequest;
-  #record: EventRecord | undefined;
-  #now = 0;
-
-  constructor(parts: RecordParts, record: EventRecord, request: LeaseRequest) {
-    this.leaseMs = request.leaseMs;
-    this.#parts = parts;
-    this.#unleased = record;
-    this.#request = request;
-  }
-
-  /** The event's record, as it was leased last. */
-  get record(): EventRecord {
-    return this.#record ??= leased(this.#unleased, this.#request, Date.now());
-  }
-
-  begin(now: number): number {
-    this.#now = now;
-    this.#record = leased(this.#unleased, this.#request, now);
-    return this.leaseMs;
-  }
-
-  share(entry: string): void {
-    this.#record = leased(this.#unleased, this.#request, this.#now, entry);
-  }
-
-  /** Adds writing it to a commit, with its entry in the schedule unless it shares one. */
-  addTo(commit: Mutations, body?: Uint8Array<ArrayBuffer>): void {
-    writeNew(commit, this.#parts, this.record, body);
-  }
-}
-
-/** The parts of a store that records are written with. */
-interface RecordParts {
-  readonly keys: StoreKeys;
-  /** The time for which a done record is kept, in milliseconds. */
-  readonly retentionMs: number;
-}
-
-/** Adds a new event to a commit: its payload unless that is written otherwise, its record and its id. */
-export function addEvent(
-  commit: Mutations,
-  parts: RecordParts,
-  record: EventRecord,
-  body?: Uint8Array<ArrayBuffer>,
-): void {
-  const { payload } = record;
-  const isHeld = payload?.chunks === 0;
-  if (body && payload && !isHeld) setChunks(commit, parts.keys, payload, body);
-  writeNew(commit, parts, record, isHeld ? body : undefined);
-  setId(commit, parts.keys, parts.retentionMs, record);
-}
-
-/** Adds a record to a commit, with its schedule entry, and its entry in the index of dead events. */
-export function writeNew(
-  commit: Mutations,
-  { keys, retentionMs }: RecordParts,
-  record: EventRecord,
-  body?: Uint8Array<ArrayBuffer>,
-): void {
-  const options = record.state === "done" ? { expireIn: retentionMs } : undefined;
-  commit.set(keys.event(record), encodeValue(record, body), options);
-  setDue(commit, keys, record);
-  if (record.state === "dead") commit.set(keys.dead(record), MARK);
 }
 
 /**
@@ -323,44 +239,4 @@ export function isTooMuch(error: unknown): boolean {
 /** Checks whether a KV refused a commit for the number of its checks. */
 export function hasTooManyChecks(error: unknown): boolean {
   return /too many checks/i.test(String(error));
-}
-
-/**
- * Tries again while others change what a commit checks. The pauses grow and are random: without them, a
- * change that takes more steps than the others would lose each time.
- *
- * @param attempt Makes a try, and gets whether it is the first; undefined if others were faster.
- * @returns The result of the try that succeeded.
- * @throws {Error} If none succeeds in time.
- */
-export async function untilDone<T>(
-  attempt: (isFirst: boolean) => Promise<T | undefined>,
-): Promise<T> {
-  const tries = new Tries();
-  for (;; await tries.next()) {
-    const result = await attempt(tries.isFirst);
-    if (result !== undefined) return result;
-  }
-}
-
-/** The tries of a change, see {@linkcode untilDone}. */
-export class Tries {
-  /** True until the first one has failed. */
-  isFirst = true;
-  #start = 0;
-  #pauseMs = 0;
-
-  /** Waits until the next try. Throws if they have taken too long. */
-  async next(): Promise<void> {
-    // The first one costs no look at the clock: nearly all changes need no other.
-    if (this.isFirst) this.#start = performance.now();
-    this.isFirst = false;
-    if (performance.now() - this.#start > TRY_MS) {
-      throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
-    }
-    const pauseMs = this.#pauseMs * Math.random();
-    this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs + 1);
-    // Retry once at once: the first try may have used old data.
-    if (pauseMs > 0) await sleep(pauseMs);
-  }
 }
