@@ -57,6 +57,8 @@ export class StateCounter {
   #idleMs = PERIOD_MS;
   #idleUntil = 0;
   #shown = "";
+  /** Set if something has happened since the last count began. */
+  #isStirred = false;
   /** The last count of those that are done, and when the next one may begin. */
   #done = { ...NOT_COUNTED, at: null as number | null, nextAt: 0 };
   #newestDoneAt: number | undefined;
@@ -83,6 +85,7 @@ export class StateCounter {
 
   /** Notes that something has happened in this process, so that the next page counts again. */
   stir(): void {
+    this.#isStirred = true;
     this.#idleMs = PERIOD_MS;
     this.#idleUntil = 0;
   }
@@ -96,6 +99,7 @@ export class StateCounter {
   async #count(): Promise<void> {
     const start = performance.now();
     const countedAt = Date.now();
+    this.#isStirred = false;
     const { signal } = this.#ending;
     try {
       const { inspect } = this.#store;
@@ -125,6 +129,8 @@ export class StateCounter {
   /** Waits longer and longer while the counts stay the same. */
   #noteIdle(): void {
     const { counts, oldestDueAt } = this.#last ?? {};
+    // What has happened meanwhile may not be counted.
+    if (this.#isStirred) return;
     const shown = JSON.stringify([counts, oldestDueAt]);
     this.#idleMs = shown === this.#shown ? Math.min(2 * this.#idleMs, IDLE_PERIOD_MS) : PERIOD_MS;
     this.#idleUntil = performance.now() + this.#idleMs;

@@ -5,7 +5,7 @@ import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import type { Sources } from "./_sources.ts";
-import { Tries, untilDone } from "./_tries.ts";
+import { Tries, untilDone } from "./tries.ts";
 import {
   accepted,
   checkReplayWindow,

@@ -328,8 +328,9 @@ export class Claims {
     // It keeps its position: the events behind it must not come before it.
     const isMoved = await (isThere ? this.#move(due, POSTPONE_MS) : this.#move(due, null, true));
     if (isMoved && isThere) {
-      const message = "event record unreadable, left unhandled";
-      writeLog(this.#core.log, "error", message, { eventId: due.id });
+      writeLog(this.#core.log, "error", "event record unreadable, left unhandled", {
+        eventId: due.id,
+      });
     }
     return null;
   }

@@ -2,7 +2,7 @@ import { arrive } from "./_arrive.ts";
 import type { StoreCore } from "./_core.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import type { Sources } from "./_sources.ts";
-import { untilDone } from "./_tries.ts";
+import { untilDone } from "./tries.ts";
 import { arriving } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { TooLargeError } from "./engine.ts";

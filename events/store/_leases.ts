@@ -3,7 +3,7 @@ import type { StoreCore } from "./_core.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, settle, type SettleOptions } from "./_settlement.ts";
-import { untilDone } from "./_tries.ts";
+import { untilDone } from "./tries.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
 import { DEAD, deathOf } from "./emission.ts";

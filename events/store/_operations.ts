@@ -11,7 +11,7 @@ import type { StoreCore } from "./_core.ts";
 import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { settle } from "./_settlement.ts";
-import { untilDone } from "./_tries.ts";
+import { untilDone } from "./tries.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
 import type {

@@ -1,6 +1,6 @@
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import type { StoreCore } from "./_core.ts";
-import { untilDone } from "./_tries.ts";
+import { untilDone } from "./tries.ts";
 import { isLive } from "./arrival.ts";
 import type { Delivery } from "./delivery.ts";
 import type { CellKey } from "./engine.ts";

@@ -17,7 +17,7 @@ import { writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import type { StoreCore } from "./_core.ts";
 import { settle } from "./_settlement.ts";
-import { untilDone } from "./_tries.ts";
+import { untilDone } from "./tries.ts";
 import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EndedWait, EventRecord, EventRef } from "./event_record.ts";

@@ -143,7 +143,7 @@ export function accepted(
 
 /**
  * Makes the record of an event that an app emits: due after its delay, and in no ordering group before it is
- * claimed. Its id is remembered until it is settled.
+ * claimed.
  *
  * @param emission The event that was emitted.
  * @param id The event's id.
@@ -169,7 +169,6 @@ export function emitted(
     ...(group !== undefined && { orderingKey: group, joinsLater: true }),
     ...(causedBy !== undefined && { causedBy }),
     ...(parent && !isReported(parent) && { isUnreported: true }),
-    idKept: true,
   };
 }
 

@@ -162,14 +162,12 @@ export function plannedDelay({ state, lease, delayMs = 0 }: EventRecord): number
  * @param record The record.
  * @param request The holder and the length of the lease.
  * @param now The time, milliseconds since the epoch.
- * @param sharedEntry The schedule entry that it shares with others; none if it has its own.
  * @returns The record.
  */
 export function leased(
   record: EventRecord,
   { owner, leaseMs }: LeaseRequest,
   now: number,
-  sharedEntry?: string,
 ): EventRecord {
   const until = now + leaseMs;
   return {
@@ -178,7 +176,6 @@ export function leased(
     attempt: record.attempt + 1,
     lease: { owner, until, ms: leaseMs, startedAt: now },
     dueAt: until,
-    sharedEntry,
     attempts: record.state === "running"
       ? withAttempt(record, "expired", now, LEASE_EXPIRED)
       : record.attempts,

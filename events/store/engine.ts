@@ -362,7 +362,12 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     },
   ): Promise<Group>;
 
-  /** Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. */
+  /**
+   * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are passed
+   * over, and so are those that cannot be read.
+   *
+   * @throws {TypeError} If {@linkcode Scan.after} is no place, before anything is read.
+   */
   scan(scan: Scan): AsyncIterableIterator<Visit>;
 
   /** Counts events by state, up to a largest number of each. */

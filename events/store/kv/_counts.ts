@@ -1,8 +1,8 @@
 import type { BoundedCount, Counts } from "../engine.ts";
 import { type EventRef, isOpen, type OpenState } from "../event_record.ts";
-import { knownOf, refOf, type StoreKeys } from "./_layout.ts";
+import { type KvParts, readEvents, refOf } from "./_layout.ts";
 import { sizeOfGroup } from "./_ordering_groups.ts";
-import { list, readAll } from "./_reads.ts";
+import { list } from "./_reads.ts";
 import { isShared, readableEntry } from "./_schedule.ts";
 
 /** The number of entries read at a time. */
@@ -26,12 +26,12 @@ type OpenCounts = Omit<Counts, "dead">;
  * @returns The numbers.
  */
 export async function countEvents(
-  { kv, keys }: { readonly kv: Deno.Kv; readonly keys: StoreKeys },
+  parts: KvParts,
   max: number,
   signal?: AbortSignal,
 ): Promise<Counts> {
-  const open = await new OpenCounter(kv, keys, max, signal).count();
-  return { ...open, dead: await countKeys(kv, keys.deadIndex, max) };
+  const open = await new OpenCounter(parts, max, signal).count();
+  return { ...open, dead: await countKeys(parts.kv, parts.keys.deadIndex, max) };
 }
 
 /** Counts keys, up to a largest number. */
@@ -56,8 +56,7 @@ function bounded(count: number, max: number, isMore = false): BoundedCount {
  * schedule entry, or have two.
  */
 class OpenCounter {
-  readonly #kv: Deno.Kv;
-  readonly #keys: StoreKeys;
+  readonly #parts: KvParts;
   readonly #max: number;
   readonly #signal: AbortSignal | undefined;
   /** The states of the events that the schedule names. */
@@ -67,9 +66,8 @@ class OpenCounter {
   #inGroups = 0;
   #oldestDueAt: number | null = null;
 
-  constructor(kv: Deno.Kv, keys: StoreKeys, max: number, signal: AbortSignal | undefined) {
-    this.#kv = kv;
-    this.#keys = keys;
+  constructor(parts: KvParts, max: number, signal: AbortSignal | undefined) {
+    this.#parts = parts;
     this.#max = max;
     this.#signal = signal;
   }
@@ -99,8 +97,8 @@ class OpenCounter {
   /** Counts those that wait behind the first one of their group. Returns true if there may be more. */
   async #countGroups(): Promise<boolean> {
     let count = 0;
-    const options = { batchSize: BATCH_SIZE };
-    for await (const { value } of list(this.#kv, this.#keys.orderingGroups, options)) {
+    const { kv, keys } = this.#parts;
+    for await (const { value } of list(kv, keys.orderingGroups, { batchSize: BATCH_SIZE })) {
       if (this.#isEnded || count++ >= this.#max || this.#inGroups > this.#max) return true;
       this.#inGroups += Math.max(0, sizeOfGroup(value) - 1);
     }
@@ -110,8 +108,9 @@ class OpenCounter {
   /** Walks the schedule, for as many that are due as for those that are not. Returns the time at which it was cut. */
   async #walk(from: number, now: number): Promise<number | undefined> {
     let [left, isLater] = [this.#max, from > now];
-    const selector = this.#keys.dueBetween(from, Infinity);
-    for await (const entry of list(this.#kv, selector, { batchSize: BATCH_SIZE })) {
+    const { kv, keys } = this.#parts;
+    const selector = keys.dueBetween(from, Infinity);
+    for await (const entry of list(kv, selector, { batchSize: BATCH_SIZE })) {
       const { receivedAt: dueAt, id } = refOf(entry.key);
       if (!isLater && dueAt > now) [left, isLater] = [this.#max, true];
       if (this.#isEnded || left <= 0) return dueAt;
@@ -133,8 +132,8 @@ class OpenCounter {
     const refs = this.#unknown;
     this.#unknown = [];
     for (let i = 0; i < refs.length && !this.#isEnded; i += RECORDS) {
-      const wanted = refs.slice(i, i + RECORDS).map((ref) => this.#keys.event(ref));
-      for (const { record } of (await readAll(this.#kv, wanted)).map(knownOf)) {
+      for (const event of await readEvents(this.#parts, refs.slice(i, i + RECORDS))) {
+        const record = event?.record;
         if (record && isOpen(record)) this.#states.set(record.id, record.state);
       }
     }

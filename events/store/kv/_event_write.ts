@@ -2,14 +2,7 @@ import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../eng
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
 import { chunksOf } from "../payload.ts";
-import {
-  DAY_MS,
-  MARGIN_MS,
-  MARK,
-  type Mutations,
-  readRecord,
-  UndecodableError,
-} from "./_layout.ts";
+import { DAY_MS, MARGIN_MS, MARK, type Mutations, readEvent, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
@@ -229,8 +222,8 @@ export class EventWrite implements LateRecord {
   }
 
   async #readBody(before: EventRecord): Promise<Bytes | undefined> {
-    const { kv, keys } = this.#parts;
-    return (await readRecord(kv, keys.event(before))).body;
+    const event = await readEvent(this.#parts, before);
+    return event?.record && event.body;
   }
 
   #finish(after: EventRecord, at: Moment): void {

@@ -95,49 +95,23 @@ export function storeKeys(namespace: string) {
 /** The keys of one store, below its namespace. */
 export type StoreKeys = ReturnType<typeof storeKeys>;
 
-/** The stored value of an event's key: nothing, a record, or something unreadable. */
-export interface Known {
-  /** The version of the value; null for nothing. */
-  readonly versionstamp: string | null;
-  /** The record, if it is one. */
-  readonly record?: EventRecord;
-  /** The event's payload, if the record holds it. */
-  readonly body?: Uint8Array<ArrayBuffer> | undefined;
-}
-
-/** The stored values of an event's id. */
-export interface Found extends Known {
-  /** The version of the id's entry; null if the id has none. */
-  readonly entry: string | null;
-}
-
-/** Reads the record at a key. */
-export async function readRecord(kv: Deno.Kv, key: Deno.KvKey): Promise<Known> {
-  return knownOf(await read(kv, key));
-}
-
-/** Takes the record from an entry that was read. */
-export function knownOf({ value, versionstamp, body }: Omit<Entry, "key">): Known {
-  if (!isEventRecord(value)) return { versionstamp };
-  if (value.payload?.chunks !== 0) return { versionstamp, record: value };
-  return { versionstamp, record: value, body: isPayloadOf(value, body) ? body : undefined };
-}
-
-/** Checks whether there is a record that this version cannot read. */
-export function isUnreadable({ record, versionstamp }: Known): boolean {
-  return !record && versionstamp !== null;
+/** The parts of a store that reading takes. */
+export interface KvParts {
+  /** The KV. */
+  readonly kv: Deno.Kv;
+  /** The keys below the store's namespace. */
+  readonly keys: StoreKeys;
 }
 
 /** Takes an event from the entry of its record; undefined if there is none. */
 export function eventIn(
-  entry: Omit<Entry, "key">,
+  { value, versionstamp: version, body }: Omit<Entry, "key">,
   { id, receivedAt }: EventRef,
 ): Stored | Unreadable | undefined {
-  const { record, versionstamp: version, body } = knownOf(entry);
   if (version === null) return undefined;
-  return record
-    ? { record, version, body }
-    : { id, receivedAt, version, remains: remainsIn(entry.value) };
+  if (!isEventRecord(value)) return { id, receivedAt, version, remains: remainsIn(value) };
+  const isHeld = value.payload?.chunks === 0 && isPayloadOf(value, body);
+  return { record: value, version, body: isHeld ? body : undefined };
 }
 
 /** Finds what is left of a record that cannot be read. */
@@ -149,9 +123,17 @@ function remainsIn(value: unknown): Unreadable["remains"] {
   };
 }
 
+/** Reads an event; undefined if it is not there. */
+export async function readEvent(
+  { kv, keys }: KvParts,
+  ref: EventRef,
+): Promise<Stored | Unreadable | undefined> {
+  return eventIn(await read(kv, keys.event(ref)), ref);
+}
+
 /** Reads events; undefined for one that is not there. */
 export async function readEvents(
-  { kv, keys }: { readonly kv: Deno.Kv; readonly keys: StoreKeys },
+  { kv, keys }: KvParts,
   refs: readonly EventRef[],
   readKeys: ReadKeys = readAll,
 ): Promise<(Stored | Unreadable | undefined)[]> {
@@ -161,7 +143,7 @@ export async function readEvents(
 
 /** Finds events by their ids, in the same order; null for one that is not there. */
 export async function findEvents(
-  parts: { readonly kv: Deno.Kv; readonly keys: StoreKeys },
+  parts: KvParts,
   ids: readonly string[],
 ): Promise<(Stored | Unreadable | null)[]> {
   const { kv, keys } = parts;
@@ -179,15 +161,6 @@ function refIn({ value, versionstamp }: Entry, id: string): EventRef | undefined
   if (versionstamp === null) return undefined;
   if (typeof value !== "number") throw new UndecodableError(`the entry of the id ${id}`);
   return { id, receivedAt: value };
-}
-
-/** Finds an event by its id. With half a surrogate pair it has none: a KV would take that for another character. */
-export async function lookUp(kv: Deno.Kv, keys: StoreKeys, id: string): Promise<Found> {
-  if (!id.isWellFormed()) return { entry: null, versionstamp: null };
-  const found = await read(kv, keys.id(id));
-  const ref = refIn(found, id);
-  if (!ref) return { entry: null, versionstamp: null };
-  return { entry: found.versionstamp, ...await readRecord(kv, keys.event(ref)) };
 }
 
 /** Takes the event from an entry that was listed, if the record is of the event that its key names. */

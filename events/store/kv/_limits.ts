@@ -37,7 +37,7 @@ export function limitsOf(keys: StoreKeys): Limits {
 export function together(keys: StoreKeys, [first, ...behind]: readonly EventRecord[]): number {
   if (!first) return 0;
   let [count, dyingBytes] = [1, 0];
-  let keyBytes = first.payload ? keyBytesOf(keys, first) : 0;
+  let keyBytes = keyBytesOf(keys, first);
   for (const record of behind) {
     // Settling another one takes neither a look at its id nor more than its own parts.
     if (!record.idKept || !record.payload?.chunks) break;
@@ -57,11 +57,12 @@ function dyingBytesOf({ progress: _, ...record }: EventRecord, first: EventRecor
 
 /** Calculates the bytes of the keys that settling an event takes at most, as done or dead. */
 function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRecord): number {
-  const own = [keys.event({ id, receivedAt }), keys.id(id), keys.position(group!.key, NOW)];
+  const own = [keys.event({ id, receivedAt }), keys.id(id)];
+  if (group) own.push(keys.position(group.key, NOW));
   const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
   const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
   // Of the payload each part is deleted, or its entry written if it is kept.
-  const chunks = payload!.chunks * bytesOfKey(keys.chunk(payload!.id, 0));
+  const chunks = payload ? payload.chunks * bytesOfKey(keys.chunk(payload.id, 0)) : 0;
   const doneBytes = chunks + bytesOfKey(keys.kept(NOW, id));
   const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
   return bytesOf(own) + Math.max(doneBytes, deadBytes);

@@ -1,6 +1,6 @@
 import { type EventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
 import { isEventRef } from "../record_shape.ts";
-import type { StoreKeys } from "./_layout.ts";
+import type { KvParts, StoreKeys } from "./_layout.ts";
 import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
 import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";
 
@@ -9,12 +9,6 @@ const BATCH_SIZE = 500;
 
 /** The time in which nearly all leases end, in milliseconds. */
 const SOON_MS = 60_000;
-
-/** The parts of a store that finding open events takes. */
-interface OpenParts {
-  readonly kv: Deno.Kv;
-  readonly keys: StoreKeys;
-}
 
 /** A place in the indexes of open events, from which on they are read. */
 export interface OpenPlace {
@@ -125,7 +119,7 @@ export function firstPlace(state: OpenState): OpenPlace {
  * Reads the indexes of open events, from a place on. Some of those that it names may be in another state by now,
  * and one that changes meanwhile may come twice, or not at all.
  */
-export async function* namedOpen(parts: OpenParts, from: OpenPlace): AsyncGenerator<Named> {
+export async function* namedOpen(parts: KvParts, from: OpenPlace): AsyncGenerator<Named> {
   const { kv, keys } = parts;
   const indexes = PARTS[from.state];
   for (let number = from.part; number < indexes.length; number++) {
@@ -154,7 +148,7 @@ export async function* namedOpen(parts: OpenParts, from: OpenPlace): AsyncGenera
 
 /** Finds the events with some ids. */
 export async function refsOf(
-  { kv, keys }: OpenParts,
+  { kv, keys }: KvParts,
   ids: readonly string[],
 ): Promise<EventRef[]> {
   const entries = await readAll(kv, ids.map((id) => keys.id(id)));
@@ -180,7 +174,7 @@ export interface OpenLimits {
  * @returns The events, in no order; undefined if there are more.
  */
 export async function openRefs(
-  parts: OpenParts,
+  parts: KvParts,
   states: readonly OpenState[],
   limits: OpenLimits,
 ): Promise<EventRef[] | undefined> {

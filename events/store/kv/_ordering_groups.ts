@@ -26,15 +26,7 @@ import { movedUp } from "../claims.ts";
 import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import type { StoreParts } from "./_parts.ts";
 import { encodeValue } from "../value_codec.ts";
-import {
-  isUnreadable,
-  type Known,
-  knownOf,
-  readEvents,
-  readRecord,
-  type StoreKeys,
-  UndecodableError,
-} from "./_layout.ts";
+import { readEvent, readEvents, type StoreKeys, UndecodableError } from "./_layout.ts";
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
@@ -46,7 +38,7 @@ const MAX_PASSED_OVER = 50;
 const [ALL, NEXT] = [500, 2];
 
 /** The number of events that are handled together, at most: they are settled in one commit. */
-export const MAX_BATCH = 100;
+const MAX_BATCH = 100;
 
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
@@ -99,15 +91,8 @@ export interface Group {
 /** An event that joins a group. */
 type Joining = Pick<EventRecord, "id" | "receivedAt" | "quiet">;
 
-/** An event at its position in a group, as it was read. */
-export interface Member extends Known {
-  readonly position: number;
-  /** Set if the record belongs to the event at this position, and is not settled. */
-  readonly isThere: boolean;
-}
-
 /** Reads a group. */
-export async function readGroup({ kv, keys }: StoreParts, key: string): Promise<Group> {
+async function readGroup({ kv, keys }: StoreParts, key: string): Promise<Group> {
   return groupOf(key, await read(kv, keys.group(key)));
 }
 
@@ -197,29 +182,6 @@ export function leaveBehind(
   for (const position of positions) write.delete(keys.position(key, position));
   const left = Math.max(0, size - positions.length - others);
   setGroup(write, keys, { ...group, size: left });
-}
-
-/**
- * Reads the events behind the first one of a group.
- *
- * @param parts The store.
- * @param place The position of the first one.
- * @param last The last position of interest.
- * @param limit The number of events, at most.
- * @returns The events, in their order; none if another event is the first one.
- */
-export async function behindFirst(
-  parts: StoreParts,
-  { key, position }: GroupPosition,
-  last: number,
-  limit: number,
-): Promise<Member[]> {
-  const places: Place[] = [];
-  for await (const place of placesIn(parts, key, limit + 1)) {
-    if (positionOf(place) > last || places.push(place) > limit) break;
-  }
-  if (positionOf(places[0]) !== position) return [];
-  return await readMembers(parts, places.slice(1));
 }
 
 /** Reads a group and its events from a position on, or only their positions. */
@@ -317,14 +279,16 @@ async function isMoving(parts: StoreParts, first: Place | undefined): Promise<bo
   return await isOnSchedule(parts, first) || await isOnSchedule(parts, first);
 }
 
-async function isOnSchedule({ kv, keys }: StoreParts, place: Place): Promise<boolean> {
+async function isOnSchedule(parts: StoreParts, place: Place): Promise<boolean> {
   const { value: ref } = place;
   if (!isEventRef(ref)) return true;
-  const { record, versionstamp } = await readRecord(kv, keys.event(ref));
+  const event = await readEvent(parts, ref);
+  if (!event) return false;
   // Only a version that can read it knows the time of its schedule entry.
-  if (!record) return versionstamp !== null;
+  const { record } = event;
+  if (!record) return true;
   if (!isAt(place, record) || record.dueAt === null) return false;
-  return (await read(kv, keys.due(record.dueAt, record.id))).versionstamp !== null;
+  return (await read(parts.kv, parts.keys.due(record.dueAt, record.id))).versionstamp !== null;
 }
 
 /**
@@ -376,29 +340,14 @@ async function takeOut(
   for (; !next.done && positionOf(next.value) <= last; next = await places.next()) {
     meant.push(next.value);
   }
-  for (const [i, member] of (await readMembers(parts, meant)).entries()) {
-    if (isUnreadable(member)) rest.push(meant[i]!);
+  for (const [i, { event }] of (await membersAt(parts, meant)).entries()) {
+    if (event && !event.record) rest.push(meant[i]!);
     else write.delete(meant[i]!.key);
-    if (member.isThere) onMember?.(member.record!);
+    if (event?.record) onMember?.(event.record);
   }
   const left = rest.length;
   if (!next.done) rest.push(next.value);
   return meant.length - left;
-}
-
-/** Reads the events at positions. */
-async function readMembers(
-  { kv, keys }: StoreParts,
-  places: readonly Place[],
-): Promise<Member[]> {
-  const refs = places.map(({ value }) => isEventRef(value) ? value : undefined);
-  const wanted = refs.filter((ref) => ref !== undefined).map((ref) => keys.event(ref));
-  const read = (await readAll(kv, wanted)).map(knownOf).values();
-  return places.map((place, i) => {
-    const known = refs[i] ? read.next().value! : { versionstamp: place.versionstamp };
-    const isThere = known.record !== undefined && isAt(place, known.record);
-    return { ...known, position: positionOf(place), isThere };
-  });
 }
 
 /** Moves the first event up that is there. Returns the number of positions passed over before it. */
@@ -466,7 +415,7 @@ async function find(
  * @returns False if the event is gone.
  */
 async function moveUp(
-  { kv, keys, log }: StoreParts,
+  parts: StoreParts,
   write: Write,
   place: Place,
   onNext: NonNullable<Leaving["onNext"]>,
@@ -475,17 +424,20 @@ async function moveUp(
   if (!isEventRef(ref)) {
     // Without the key: that may be from a payload.
     const fields = { remedy: "run the version that wrote it, or ask events doctor" };
-    writeLog(log, "error", "ordering group held: a position cannot be read", fields);
+    writeLog(parts.log, "error", "ordering group held: a position cannot be read", fields);
     return true;
   }
-  const key = keys.event(ref);
-  const { record, versionstamp } = await readRecord(kv, key);
+  const { keys } = parts;
+  const event = await readEvent(parts, ref);
+  if (!event) return false;
+  const { record, version } = event;
   if (!record) {
-    if (versionstamp !== null) deferEntry(write, keys, ref, 0, at(place));
-    return versionstamp !== null;
+    deferEntry(write, keys, ref, 0, at(place));
+    return true;
   }
   if (!isAt(place, record)) return false;
-  write.check({ key, versionstamp });
+  const key = keys.event(ref);
+  write.check({ key, versionstamp: version });
   const next = record.dueAt === null ? onNext(movedUp(record, Date.now())) : record;
   if (next !== record) write.set(key, encodeValue(next));
   setDue(write, keys, next);

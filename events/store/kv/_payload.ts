@@ -3,7 +3,7 @@ import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
 import { chunksOf, PART_BYTES } from "../payload.ts";
 import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import { type Mutations, readRecord, type StoreKeys } from "./_layout.ts";
+import { type KvParts, type Mutations, readEvent, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
 import { list, type ReadKeys } from "./_reads.ts";
 import type { WriteCheck } from "./_write.ts";
@@ -179,16 +179,20 @@ async function readPayload(
  * @returns Its bytes, all of them.
  */
 export async function loadPayload(
-  { kv, keys }: Pick<UploadParts, "kv" | "keys">,
+  parts: KvParts,
   ref: PayloadRef,
   of: EventRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
+  const { kv, keys } = parts;
   if (ref.chunks > 0) return await readPayload(kv, keys, ref);
-  const { record, body } = await readRecord(kv, keys.event(of));
-  if (body) return body;
-  if (record?.payload?.chunks) return await readPayload(kv, keys, record.payload);
-  // It was taken out of the record to be kept when its event was done.
-  if (record?.state === "done") return await readPayload(kv, keys, { ...ref, chunks: 1 });
+  const event = await readEvent(parts, of);
+  if (event?.record) {
+    const { body, record: { payload, state } } = event;
+    if (body) return body;
+    if (payload?.chunks) return await readPayload(kv, keys, payload);
+    // It was taken out of the record to be kept when its event was done.
+    if (state === "done") return await readPayload(kv, keys, { ...ref, chunks: 1 });
+  }
   throw new Error(`Cannot read the payload: the record of event ${of.id} does not hold it`);
 }
 

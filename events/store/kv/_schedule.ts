@@ -13,9 +13,8 @@ import {
 } from "../record_shape.ts";
 import { plannedDelay } from "../claims.ts";
 import {
-  type Known,
-  knownOf,
-  lookUp,
+  findEvents,
+  type KvParts,
   type Mutations,
   type StoreKeys,
   UndecodableError,
@@ -31,11 +30,8 @@ import {
   readNearStored,
 } from "./_reads.ts";
 
-/** The number of entries read at a time. */
-const BATCH_SIZE = 100;
-
-/** The number of entries that a KV reads at a time, at most. */
-const MAX_BATCH_SIZE = 500;
+/** The number of entries read at a time, at most. */
+const BATCH_SIZE = 500;
 
 /** The number of entries read to find the first one. */
 const FEW = 10;
@@ -72,9 +68,7 @@ export interface SharedEntry {
 }
 
 /** The parts of a store that reading the schedule takes. */
-interface ScheduleParts {
-  readonly kv: Deno.Kv;
-  readonly keys: StoreKeys;
+interface ScheduleParts extends KvParts {
   readonly log: LogSink;
 }
 
@@ -129,14 +123,9 @@ export class Schedule {
     this.#parts = parts;
   }
 
-  /** Lists the entries up to and including a time. */
-  until(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#list(this.#parts.keys.dueBetween(-Infinity, time + 1), batchSize);
-  }
-
   /** Lists the entries after a time. */
-  after(time: number, batchSize = BATCH_SIZE): AsyncGenerator<DueEntry> {
-    return this.#list(this.#parts.keys.dueBetween(time + 1, Infinity), batchSize);
+  after(time: number): AsyncGenerator<DueEntry> {
+    return this.#list(this.#parts.keys.dueBetween(time + 1, Infinity), BATCH_SIZE);
   }
 
   /** Reads some of the entries up to and including a time, and where to go on. */
@@ -145,16 +134,17 @@ export class Schedule {
     const whole = keys.dueBetween(-Infinity, until + 1);
     const selector = cursor === undefined ? whole : { ...whole, start: behind(keys, cursor) };
     const entries: DueEntry[] = [];
-    for await (const entry of this.#list(selector, Math.min(limit + 1, MAX_BATCH_SIZE))) {
+    for await (const entry of this.#list(selector, Math.min(limit + 1, BATCH_SIZE))) {
       if (entries.length >= limit) return { entries, cursor: cursorAt(entries.at(-1)!) };
       entries.push(entry);
     }
     return { entries, cursor: undefined };
   }
 
-  /** Reads the time of the first entry up to and including a time; null if there is none. */
-  async first(time = Infinity): Promise<number | null> {
-    for await (const { key } of this.until(time, FEW)) return Number(key.at(-2));
+  /** Reads the time of the first entry; null if there is none. */
+  async first(): Promise<number | null> {
+    const all = this.#parts.keys.dueBetween(-Infinity, Infinity);
+    for await (const { key } of this.#list(all, FEW)) return Number(key.at(-2));
     return null;
   }
 
@@ -171,7 +161,7 @@ export class Schedule {
     const name = key.map((part) => `${typeof part} ${String(part)}`).join();
     if (this.#passedOver.has(name)) return undefined;
     if (isOwnKey(key)) {
-      const { record } = await this.#lookUp(String(key.at(-1)));
+      const record = await this.#recordOf(String(key.at(-1)));
       if (record && record.dueAt === key.at(-2) && !record.sharedEntry) {
         return { ...entry, value: entryFor(record, record.group, plannedDelay(record)) };
       }
@@ -184,11 +174,11 @@ export class Schedule {
   }
 
   /** Reads an event's record; none if the entry of its id cannot be decoded either. */
-  async #lookUp(id: string): Promise<Known> {
+  async #recordOf(id: string): Promise<EventRecord | undefined> {
     try {
-      return await lookUp(this.#parts.kv, this.#parts.keys, id);
+      return (await findEvents(this.#parts, [id]))[0]?.record;
     } catch (error) {
-      if (error instanceof UndecodableError) return { versionstamp: null };
+      if (error instanceof UndecodableError) return undefined;
       throw error;
     }
   }
@@ -227,15 +217,6 @@ export function isAtEntry(
 ): boolean {
   if (!record || record.dueAt !== key.at(-2)) return false;
   return record.sharedEntry === (isShared(value) ? key.at(-1) : undefined);
-}
-
-/** Reads the records of events. */
-export async function readDue(
-  { kv, keys }: ScheduleParts,
-  events: readonly Due[],
-): Promise<Known[]> {
-  const wanted = events.map((due) => keys.event(due));
-  return (await readerOf(events)(kv, wanted)).map(knownOf);
 }
 
 /** Chooses how the records of events are read. */

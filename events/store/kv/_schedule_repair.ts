@@ -10,9 +10,6 @@ import { Write } from "./_write.ts";
 /** The number of events that are read and changed together. */
 const BATCH_SIZE = 100;
 
-/** The number of entries read at a time. */
-const READ_SIZE = 500;
-
 /**
  * Reschedules events that would wait for longer than was planned, because a clock was ahead.
  *
@@ -49,7 +46,7 @@ export class ScheduleRepair {
       repaired.push(...await repairAll(this.#parts, page.splice(0)));
     };
     this.#next = -Infinity;
-    for await (const entry of this.#schedule.after(from, READ_SIZE)) {
+    for await (const entry of this.#schedule.after(from)) {
       const dueAt = Number(entry.key.at(-2));
       // Only at a change of time: a page goes on from a time, and not from an entry.
       if (left-- <= 0 && dueAt !== last) {

@@ -83,8 +83,3 @@ export async function withLoggedStore(fn: (sut: LoggedStore) => Promise<void>): 
   using kv = await Deno.openKv(":memory:");
   await fn(await loggedStore(kv));
 }
-
-/** Returns the notifier of a store, to open another one with it. */
-export function notifierOf({ notifier }: { readonly notifier: string }): "enqueue" | "watch" {
-  return notifier as "enqueue" | "watch";
-}

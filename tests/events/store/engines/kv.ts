@@ -30,7 +30,7 @@ export interface KvPlace extends Place {
 }
 
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */
-type Notifier = "enqueue" | "watch";
+export type Notifier = "enqueue" | "watch";
 
 const inMemory = (notifier: Notifier): PlaceKind<KvPlace> => ({
   name: `memory, ${notifier}`,

@@ -1,8 +1,9 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
+import type { Notifier } from "../engines/kv.ts";
 import { buryAll, claimAll, delivery, idsOf, keysOf, listed } from "../_events.ts";
-import { notifierOf, testStore } from "../_stores.ts";
+import { testStore } from "../_stores.ts";
 import { changeValue, valueAt } from "../_values.ts";
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i + 10}`);
@@ -41,7 +42,7 @@ function afterLists(kv: Deno.Kv, happen: () => Promise<unknown>): Deno.Kv {
 testStore("an event that changes meanwhile keeps no other from being purged", async (sut) => {
   await buryAll(sut.store, numbered(9));
   const kv = afterLists(sut.kv, () => sut.store.replay("d10"));
-  const store = await openEventStore(kv, { notifier: notifierOf(sut.store) });
+  const store = await openEventStore(kv, { notifier: sut.store.notifier as Notifier });
   assertEquals(await store.purge({}), { changed: 8, left: [] });
   assertEquals(await listed(sut.store), ["d10"]);
 });
@@ -49,14 +50,14 @@ testStore("an event that changes meanwhile keeps no other from being purged", as
 testStore("an event that changes meanwhile keeps no other from being cancelled", async (sut) => {
   await acceptAll(sut.store, numbered(9));
   const kv = afterLists(sut.kv, () => sut.store.cancel("d10"));
-  const store = await openEventStore(kv, { notifier: notifierOf(sut.store) });
+  const store = await openEventStore(kv, { notifier: sut.store.notifier as Notifier });
   assertEquals(await store.cancelAll({}), { changed: 8, left: [] });
 });
 
 testStore("cancelAll() leaves what does not match any more when it is cancelled", async (sut) => {
   await acceptAll(sut.store, numbered(3));
   const kv = afterLists(sut.kv, () => claimAll(sut.store));
-  const store = await openEventStore(kv, { notifier: notifierOf(sut.store) });
+  const store = await openEventStore(kv, { notifier: sut.store.notifier as Notifier });
   assertEquals(await store.cancelAll({ state: "queued" }), { changed: 0, left: [] });
   const running = await Array.fromAsync(sut.store.list({ state: "running" }));
   assertEquals(running.map((event) => event.cancelRequestedAt), [undefined, undefined, undefined]);
@@ -65,7 +66,7 @@ testStore("cancelAll() leaves what does not match any more when it is cancelled"
 testStore("an event that changes meanwhile keeps no other from being replayed", async (sut) => {
   await buryAll(sut.store, numbered(9));
   const kv = afterLists(sut.kv, () => sut.store.purge({ ids: ["d10"] }));
-  const store = await openEventStore(kv, { notifier: notifierOf(sut.store) });
+  const store = await openEventStore(kv, { notifier: sut.store.notifier as Notifier });
   assertEquals(await store.replayAll({}), { changed: 8, left: [] });
   assertEquals(idsOf(await claimAll(sut.store)).toSorted(), numbered(9).slice(1));
 });

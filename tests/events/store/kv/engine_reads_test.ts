@@ -183,17 +183,6 @@ Deno.test("only the positions of a group are read if no more is asked for", asyn
   assertEquals(counts.records, 0);
 });
 
-Deno.test("limits.together() ends before an event whose settling takes more", async () => {
-  await using sut = await open();
-  for (const id of ["a", "b", "c"]) await sut.store.accept(delivery(id, "{}", "key"));
-  const [a, b, c] = (await sut.engine.get(["a", "b", "c"])).map((each) => each!.record!);
-  const { together } = sut.engine.limits;
-  assertEquals([together([]), together([a!]), together([a!, b!, c!])], [0, 1, 3]);
-  assertEquals(together([{ ...a!, idKept: false }, b!, { ...c!, idKept: false }]), 2);
-  const large = { ...b!, type: "x".repeat(50_000) };
-  assertEquals(together([a!, large, large, large, large, large, large]), 5);
-});
-
 Deno.test("scan() goes on behind a place", async () => {
   await using sut = await open();
   for (const id of ["a", "b", "c", "d"]) await sut.store.accept(delivery(id));

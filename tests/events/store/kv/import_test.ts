@@ -54,7 +54,7 @@ testStore("of imports at the same time one stores an event", async ({ kv, store 
   assertEquals((await keysOf(kv, "payload")).length, 26);
 });
 
-Deno.test("restore() refuses what is too large for a KV", async () => {
+Deno.test("restore() refuses what is too large for a store", async () => {
   await using sut = await memoryStore();
   const { store } = sut;
   const long = "x".repeat(70_000);
