@@ -127,7 +127,8 @@ export class EventWrite implements LateRecord {
   }
 
   share(entry: string): void {
-    this.#after = { ...this.record, sharedEntry: entry };
+    // It was copied when it was made.
+    (this.#after as { sharedEntry?: string | undefined }).sharedEntry = entry;
   }
 
   addTo(commit: Mutations): void {
