@@ -43,7 +43,7 @@ interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
   readonly transition: (record: EventRecord) => EventRecord;
   readonly effects?: CommitEffects<TTx> | undefined;
-  /** What else the change holds. */
+  /** The rest of the change. */
   readonly options?: SettleOptions | undefined;
 }
 

@@ -5,7 +5,7 @@ import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
-/** What else a change of an event holds. */
+/** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends
     Pick<Put, "keeps" | "via" | "again">,

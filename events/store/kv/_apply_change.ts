@@ -212,7 +212,7 @@ class Attempt {
   readonly #write = new Write();
   /** The events of the puts; null for one that is left out. */
   readonly #events: (EventWrite | null)[] = [];
-  /** What has to be read for them. */
+  /** Reads that the events need before. */
   #readings: Promise<void>[] | undefined;
   /** The event that joins an ordering group. */
   #joining: Joining | undefined;
@@ -220,7 +220,7 @@ class Attempt {
   #isLeaving = false;
   /** The next event of the group that is left. */
   #head: EventRecord | undefined;
-  /** What the effects have thrown. */
+  /** The error that the effects have thrown. */
   #thrown: { readonly error: unknown } | undefined;
 
   constructor(

@@ -49,9 +49,9 @@ export interface PlaceKind<TPlace extends Place = Place> {
 
 /** A place of one store, which is empty when a test begins, and is gone when it goes out of scope. */
 export interface Place extends AsyncDisposable {
-  /** Where another process finds it; undefined if none does. */
+  /** Address by which another process finds it; undefined if none does. */
   readonly address?: string | undefined;
-  /** What handlers write beside the store. */
+  /** Writes of handlers beside the store. */
   readonly effects: HandlerEffects;
   /** Opens a store in it, of this process. Each one sees what the others write. */
   open(options?: EventStoreOptions): Promise<EventStore>;
