@@ -4,7 +4,7 @@
  * @module
  */
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef } from "../event_record.ts";
+import type { EventRef } from "../event_record.ts";
 import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
 import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
