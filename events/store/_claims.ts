@@ -2,7 +2,7 @@ import { writeLog } from "../../core/mod.ts";
 import { inIntake } from "./arrival.ts";
 import { beginBatch } from "./_batches.ts";
 import type { StoreCore } from "./_core.ts";
-import { settle } from "./_settlement.ts";
+import { applyChange } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import { beginsBatch, joinedLate, leased, type LeaseRequest } from "./claims.ts";
 import {
@@ -57,6 +57,8 @@ interface Claiming extends ClaimOptions {
   hasJoined: boolean;
   /** The number of events of the current page that may be leased when they join their groups. */
   room: number;
+  /** The events that have become the first of their groups by it: they are left to the next claim. */
+  readonly movedUp: Set<string>;
 }
 
 /** The indexes of the events of a page that are leased together. */
@@ -101,7 +103,7 @@ export class Claims {
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
     try {
-      await this.#claim({ ...options, hasJoined: false, room: 0 }, leases);
+      await this.#claim({ ...options, hasJoined: false, room: 0, movedUp: new Set() }, leases);
     } catch (error) {
       if (leases.length === 0) throw error;
       writeLog(this.#core.log, "error", "claim failed", { error });
@@ -218,6 +220,7 @@ export class Claims {
     const isDue = isParked ||
       (record.dueAt === null ? await this.#isStranded(record) : record.dueAt <= now);
     if (!isDue) return await this.#takeOff(due);
+    if (options.movedUp.has(due.id)) return null;
     const { takeOver = true, holds } = options;
     const takenOver = record.state === "running";
     const dueSince = isParked ? now : record.dueAt ?? now;
@@ -225,7 +228,8 @@ export class Claims {
     const end = isParked ? await endOfWait(this.#core, record, now) : undefined;
     if (isParked && !end) return await this.#takeOff(due);
     if (isCancelRequested(record)) {
-      await settle(this.#core, event, cancelled(record, now), { via: due });
+      const applied = await applyChange(this.#core, event, cancelled(record, now), { via: due });
+      if (applied.ok && applied.head) options.movedUp.add(applied.head.record.id);
       return null;
     }
     const open = end?.record ?? record;

@@ -6,7 +6,7 @@ import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engin
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
-/** What else a change of an event holds. */
+/** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends
     Pick<Put, "keeps" | "via" | "again">,
@@ -28,18 +28,16 @@ export interface SettleOptions<TTx = unknown>
  * @param options What else the change holds.
  * @returns The outcome.
  */
-export async function applyChange<TTx>(
+export function applyChange<TTx>(
   core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
   options: SettleOptions<TTx> = {},
 ): Promise<Applied> {
   const isLeaving = before.record.group !== null && after.group === null;
-  const applied = isLeaving
-    ? await applyLeaving(core, before, after, options)
-    : await core.engine.apply(changeOf(core, before, after, options));
-  if (applied.ok && (isLeaving || options.announce)) core.local.listener?.wake();
-  return applied;
+  if (isLeaving) return applyLeaving(core, before, after, options);
+  const applying = core.engine.apply(changeOf(core, before, after, options));
+  return options.announce ? waking(core, applying) : applying;
 }
 
 /**
@@ -76,6 +74,7 @@ async function applyLeaving<TTx>(
   try {
     const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
+    if (applied.ok) core.local.listener?.wake();
     return applied;
   } catch (error) {
     handOff.fail(error);
@@ -86,6 +85,13 @@ async function applyLeaving<TTx>(
 /** Makes what becomes of an event that leaves its group together with the first one. */
 export function memberOf(core: StoreCore, after: EventRecord): LeavingMember {
   return { after, forMs: rememberedMs(core, after) };
+}
+
+/** Wakes the local worker once a change is made. */
+async function waking({ local }: StoreCore, applying: Promise<Applied>): Promise<Applied> {
+  const applied = await applying;
+  if (applied.ok) local.listener?.wake();
+  return applied;
 }
 
 function changeOf<TTx>(
