@@ -6,6 +6,9 @@ import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engin
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
+/** Has the next event of a group due once the first one has left it. */
+export const NEXT_IS_DUE: Leave = { head: movedUp };
+
 /** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends

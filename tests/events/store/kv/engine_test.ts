@@ -70,7 +70,8 @@ function change(
   rest: Omit<Change<Deno.AtomicOperation>, "puts" | "urgency"> & Partial<Put> = {},
 ): Promise<Applied> {
   const put = { before, after: after && (({ now }: { now: number }) => after(before.record, now)) };
-  return engine.apply(work({ ...rest, puts: [{ ...rest, ...put } as Put] }));
+  const leave = { head: movedUp };
+  return engine.apply(work({ leave, ...rest, puts: [{ ...rest, ...put } as Put] }));
 }
 
 /** Stores events at the end of a group, one after the other. */
@@ -536,7 +537,7 @@ Deno.test("members of a batch leave their group together with the first event", 
   ): Put[] => [{ ...newPut(`report ${id}`), before: { id: `report ${id}`, must: "free" } }];
   const now = Date.now();
   const leave = {
-    through: 2,
+    ...{ through: 2, head: movedUp },
     member: (record: EventRecord) => ({
       after: settledWith(record, completed(first!.record, now)),
       puts: puts(record.id),
@@ -559,7 +560,7 @@ Deno.test("members that do not fit one commit leave their group in commits ahead
   const [first] = await joinGroup(opened, ids);
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
-  const leave = { through: 39, member };
+  const leave = { through: 39, member, head: movedUp };
   const settled = await change(opened, first!, () => dead, { leave });
   assert(settled.ok);
   assertEquals(await membersOf(opened), { next: 0, size: 0, ids: [] });
@@ -576,7 +577,9 @@ Deno.test("nothing leaves a group ahead if the first event has another version",
   await change(opened, first!, (record) => ({ ...record, requestId: "other" }));
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
-  const refused = await change(opened, first!, () => dead, { leave: { through: 39, member } });
+  const refused = await change(opened, first!, () => dead, {
+    leave: { through: 39, member, head: movedUp },
+  });
   assertEquals(refused.ok || [refused.why, refused.found?.record?.requestId], ["event", "other"]);
   assertEquals((await membersOf(opened)).size, 40);
 });
@@ -656,7 +659,7 @@ Deno.test("an event leaves its group by a move", async () => {
   await joinGroup(opened, ["a", "b"]);
   const [via] = await readDue(opened);
   const move = { event: via!, afterMs: 60_000, via, leavesGroup: true };
-  assert((await opened.engine.apply(work({ moves: [move] }))).ok);
+  assert((await opened.engine.apply(work({ moves: [move], leave: { head: movedUp } }))).ok);
   assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
 });
 
