@@ -1,7 +1,7 @@
 import { met } from "../../core/check_options.ts";
 import { arrive } from "./_arrive.ts";
 import type { StoreCore } from "./_core.ts";
-import type { KeptPayloads } from "./_kept_payloads.ts";
+import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import type { Sources } from "./_sources.ts";
@@ -15,7 +15,7 @@ import {
   replayed,
 } from "./arrival.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Applied, Bytes, Stored, Unreadable } from "./engine.ts";
+import type { Applied, Bytes, CellChange, Put, Stored, Unreadable } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { AcceptResult, EventStore } from "./event_store.ts";
 import { newPayloadRef } from "./payload.ts";
@@ -23,6 +23,16 @@ import { wrongMemberOf } from "./record_shape.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
 const TURN = { withinMs: 4_500 } as const;
+
+/** A delivery that is stored. */
+interface NewEvent {
+  readonly record: EventRecord;
+  readonly delivery: Delivery;
+  /** Its payload, if that is stored with it. */
+  readonly body: Bytes | undefined;
+  /** The note of its intake, if this process has not written it yet. */
+  readonly note: readonly CellChange[] | undefined;
+}
 
 /** The ways into a store: new deliveries, each id once, and settled events that are replayed. */
 export class Acceptance {
@@ -86,48 +96,51 @@ export class Acceptance {
     delivery: Delivery,
     body?: Bytes,
   ): Promise<AcceptResult> {
-    const { id } = record;
-    const tries = new Tries();
-    for (let found = expected;; await tries.next()) {
-      const applied = await this.#tryToStore(record, found, delivery, body);
-      if (applied.ok) return { id, duplicate: false };
+    const { id, intake, platform } = record;
+    const note = this.#sources.noteOf(intake, platform);
+    let tries: Tries | undefined;
+    for (let found = expected;; await (tries ??= new Tries()).next()) {
+      const applied = found
+        ? await this.#replace(found, { record, delivery, body, note })
+        : await this.#store({ id, must: "absent" }, { record, delivery, body, note });
+      if (applied.ok) {
+        if (note) this.#sources.noted([intake]);
+        return { id, duplicate: false };
+      }
       found = applied.found ?? await this.#find(id);
       if (isLive(found?.record)) return { id, duplicate: true };
     }
   }
 
-  /** Stores an event. If a dead or ignored one has the same id, the new one replaces it. */
-  async #tryToStore(
-    record: EventRecord,
-    found: Stored | Unreadable | null,
-    delivery: Delivery,
-    body: Bytes | undefined,
-  ): Promise<Applied> {
-    const { id, intake, platform } = record;
-    if (found && !found.record) {
+  /** Stores an event that replaces a dead or an ignored one with the same id. */
+  async #replace(found: Stored | Unreadable, event: NewEvent): Promise<Applied> {
+    const { record: before } = found;
+    if (!before) {
+      const { id } = event.record;
       throw new Error(`Cannot accept the delivery: the record of event ${id} is unreadable`);
     }
-    const kept = found?.record.state === "done" ? await this.#kept.drop(found.record) : undefined;
-    const note = this.#sources.noteOf(intake, platform);
-    const applied = await arrive(
-      this.#core,
-      {
-        before: found ?? { id, must: "absent" },
-        record: found ? redelivered(record, found.record) : record,
-        orderingKey: delivery.orderingKey ?? null,
-        body,
-      },
-      {
-        cells: note && kept ? [...note, ...kept.cells] : note ?? kept?.cells,
-        sums: kept?.sums,
-        drops: kept?.drops,
-        urgency: "intake",
-        turn: TURN,
-      },
-      new LocalHandOff(this.#core, delivery),
-    );
-    if (note && applied.ok) this.#sources.noted([intake]);
-    return applied;
+    const kept = before.state === "done" ? await this.#kept.drop(before) : undefined;
+    const record = redelivered(event.record, before);
+    return await this.#store(found, { ...event, record }, kept);
+  }
+
+  /** Stores an event, which the local worker takes if it has room. */
+  #store(
+    before: Put["before"],
+    { record, delivery, body, note }: NewEvent,
+    kept?: Dropping,
+  ): Promise<Applied> {
+    const orderingKey = delivery.orderingKey ?? null;
+    const cells = note && kept ? [...note, ...kept.cells] : note ?? kept?.cells;
+    const more = {
+      cells,
+      sums: kept?.sums,
+      drops: kept?.drops,
+      urgency: "intake",
+      turn: TURN,
+    } as const;
+    const handOff = new LocalHandOff(this.#core, delivery);
+    return arrive(this.#core, { before, record, orderingKey, body }, more, handOff);
   }
 
   async #find(id: string): Promise<Stored | Unreadable | null> {

@@ -13,7 +13,7 @@ export interface Arriving extends Pick<Put, "before" | "body" | "keeps"> {
   readonly orderingKey: string | null;
 }
 
-/** What the change holds beside the event. */
+/** The rest of the change, beside the event. */
 type Beside = Pick<Change, "cells" | "sums" | "drops" | "urgency" | "turn">;
 
 /**

@@ -2,9 +2,9 @@ import type { LogSink } from "../../core/mod.ts";
 import type { Engine } from "./engine.ts";
 import type { EventStoreOptions, StoreListener } from "./event_store.ts";
 
-/** What the parts of a store share. */
+/** The core that the parts of a store share. */
 export interface StoreCore<TTx = unknown> {
-  /** Where its events lie. */
+  /** The engine that has its events. */
   readonly engine: Engine<TTx>;
   /** The worker of this store, once there is one. */
   readonly local: { listener?: StoreListener };

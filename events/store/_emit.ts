@@ -71,7 +71,7 @@ export class Emitter {
       this.#free.add(name);
     }
     const { engine, local } = this.#core;
-    const cells = await this.#sources.notesOf([name]);
+    const cells = this.noteOf(name);
     const announce = emission.delayMs === 0;
     // Nobody else has a generated id. But a client that gets no answer may repeat a change, perhaps after the handler.
     const puts = [this.#putOf(emission, id, emission.id === undefined ? "absent" : "skip")];
@@ -104,7 +104,9 @@ export class Emitter {
     }
     return {
       puts,
-      cells: await this.#sources.notesOf(emissions.map(({ source }) => source)),
+      cells: [...new Set(emissions.map(({ source }) => source))].flatMap((source) =>
+        this.noteOf(source) ?? []
+      ),
       announce: emissions.some(({ delayMs }) => delayMs === 0),
       generated: generated === (parent.emitted ?? 0) ? parent.emitted : generated,
     };
@@ -115,7 +117,7 @@ export class Emitter {
     return this.#putOf(emission, fullIdOf(emission), "free", parent);
   }
 
-  /** Makes the note of a source that only the package emits events of. */
+  /** Makes the note of a source; undefined if this process has noted it before. */
   noteOf(source: string): readonly CellChange[] | undefined {
     return this.#sources.noteOf(source, OWN);
   }

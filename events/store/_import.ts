@@ -5,7 +5,6 @@ import type { Sources } from "./_sources.ts";
 import { untilDone } from "./tries.ts";
 import { arriving } from "./_waits.ts";
 import { imported } from "./arrival.ts";
-import { OWN } from "./emission.ts";
 import { TooLargeError } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
@@ -40,9 +39,7 @@ export function restoring(
       : { record: here };
     const { id, intake, platform, orderingKey } = record;
     const keeping = isDone && payload ? kept.restore(record, payload) : undefined;
-    const notes = platform === OWN
-      ? await sources.notesOf(intake === undefined ? [] : [intake])
-      : sources.noteOf(intake, platform);
+    const notes = sources.noteOf(intake, platform);
     const event = {
       before: { id, must: "absent" },
       record,

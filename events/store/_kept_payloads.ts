@@ -53,6 +53,9 @@ export interface KeptChange {
   readonly sums: readonly SumChange[];
 }
 
+/** The part of a change that drops a payload. */
+export type Dropping = KeptChange & Pick<Change, "drops">;
+
 /** The reason for which payloads are dropped: too old, too much together, or none are kept any more. */
 type Reason = "age" | "size" | "off";
 
@@ -148,7 +151,7 @@ export class KeptPayloads {
   }
 
   /** Makes the part of a change that drops the payload of a done event; undefined if it is not kept. */
-  async drop(record: EventRecord): Promise<KeptChange & Pick<Change, "drops"> | undefined> {
+  async drop(record: EventRecord): Promise<Dropping | undefined> {
     const entry = await this.#find(record);
     return entry && dropping(entry);
   }
@@ -317,7 +320,7 @@ function taking({ key, version, value }: KeptEntry): KeptChange {
   return { cells: [{ key, version, after: null }], sums: sumsOf(-value.payload.size) };
 }
 
-function dropping(entry: KeptEntry): KeptChange & Pick<Change, "drops"> {
+function dropping(entry: KeptEntry): Dropping {
   return { ...taking(entry), drops: [entry.value.payload] };
 }
 

@@ -43,7 +43,7 @@ interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
   readonly transition: (record: EventRecord) => EventRecord;
   readonly effects?: CommitEffects<TTx> | undefined;
-  /** What else the change holds. */
+  /** The rest of the change. */
   readonly options?: SettleOptions | undefined;
 }
 
@@ -55,8 +55,17 @@ export function leaseOperations<TTx>(
 ): LeaseOperations<TTx> {
   const { engine } = core;
 
-  async function isSettled(lease: Lease, after: EventRecord, options?: SettleOptions) {
-    return Boolean(await fitting(after, (after) => settle(core, lease, after, options)));
+  /**
+   * Settles an event, or gives it back. An engine must take that, or the event would be handled for ever: if it is too
+   * large, with the shortest form of the record.
+   */
+  async function isSettled(lease: Lease, after: EventRecord, options?: SettleOptions<TTx>) {
+    try {
+      return isMade(await applyChange(core, lease, after, options));
+    } catch (error) {
+      if (!(error instanceof TooLargeError)) throw error;
+      return isMade(await applyChange(core, lease, inBrief(after), options));
+    }
   }
 
   return {
@@ -114,27 +123,15 @@ export function leaseOperations<TTx>(
     async bury(lease, error, { reports = false } = {}) {
       const dead = buried(lease.record, error, engine.now());
       if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead);
-      const bury = (after: EventRecord, isBrief: boolean) =>
-        buryReported(core, emitter, lease, after, isBrief);
-      return Boolean(await fitting(dead, bury));
+      return await isBuried(core, emitter, lease, dead);
     },
   };
 }
 
-/**
- * Makes a change that an engine must take, or its event would be handled for ever: if it is too large, with the
- * shortest form of the record.
- */
-async function fitting<T>(
-  after: EventRecord,
-  change: (after: EventRecord, isBrief: boolean) => Promise<T>,
-): Promise<T> {
-  try {
-    return await change(after, false);
-  } catch (error) {
-    if (!(error instanceof TooLargeError)) throw error;
-    return await change(inBrief(after), true);
-  }
+/** Checks whether a change was made. Throws the error of its effects. */
+function isMade(applied: Applied): boolean {
+  if (!applied.ok && applied.why === "effects") throw applied.error;
+  return applied.ok;
 }
 
 /** Makes the part of a settlement that keeps the payloads of an event and of those of its batch. */
@@ -243,14 +240,17 @@ async function refused(
   return undefined;
 }
 
-/** Settles an event as dead, with reports of its death and of the deaths of those in its batch. */
-async function buryReported(
+/**
+ * Settles an event as dead, with reports of its death and of the deaths of those in its batch: in brief if that is too
+ * large.
+ */
+async function isBuried(
   core: StoreCore,
   emitter: Emitter,
   lease: Lease,
   after: EventRecord,
-  isBrief: boolean,
-): Promise<Stored | null | undefined> {
+  isBrief = false,
+): Promise<boolean> {
   /** By the ids of those that have died: the engine may ask twice. */
   const reports = new Map<string, EmissionPut>();
   const reportsOf = (dead: EventRecord) => {
@@ -265,9 +265,14 @@ async function buryReported(
     return { after: dead, puts: reportsOf(dead) };
   };
   const puts = reportsOf(after);
-  const isReported = puts.length > 0;
-  const cells = isReported ? emitter.noteOf(DEAD) : undefined;
-  const buried = await settle(core, lease, after, { puts, cells, member, announce: isReported });
-  if (buried) emitter.made([...reports.values()]);
-  return buried;
+  const announce = puts.length > 0;
+  const cells = announce ? emitter.noteOf(DEAD) : undefined;
+  try {
+    const { ok } = await applyChange(core, lease, after, { puts, cells, member, announce });
+    if (ok) emitter.made([...reports.values()]);
+    return ok;
+  } catch (error) {
+    if (isBrief || !(error instanceof TooLargeError)) throw error;
+    return await isBuried(core, emitter, lease, inBrief(after), true);
+  }
 }

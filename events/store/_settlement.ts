@@ -5,7 +5,7 @@ import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 
-/** What else a change of an event holds. */
+/** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends
     Pick<Put, "keeps" | "via" | "again">,
@@ -27,18 +27,16 @@ export interface SettleOptions<TTx = unknown>
  * @param options What else the change holds.
  * @returns The outcome.
  */
-export async function applyChange<TTx>(
+export function applyChange<TTx>(
   core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
   options: SettleOptions<TTx> = {},
 ): Promise<Applied> {
   const isLeaving = before.record.group !== null && after.group === null;
-  const applied = isLeaving
-    ? await applyLeaving(core, before, after, options)
-    : await core.engine.apply(changeOf(before, after, options));
-  if (applied.ok && (isLeaving || options.announce)) core.local.listener?.wake();
-  return applied;
+  if (isLeaving) return applyLeaving(core, before, after, options);
+  const applying = core.engine.apply(changeOf(before, after, options));
+  return options.announce ? waking(core, applying) : applying;
 }
 
 /**
@@ -75,11 +73,19 @@ async function applyLeaving<TTx>(
   try {
     const applied = await core.engine.apply(changeOf(before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
+    if (applied.ok) core.local.listener?.wake();
     return applied;
   } catch (error) {
     handOff.fail(error);
     throw error;
   }
+}
+
+/** Wakes the local worker once a change is made. */
+async function waking({ local }: StoreCore, applying: Promise<Applied>): Promise<Applied> {
+  const applied = await applying;
+  if (applied.ok) local.listener?.wake();
+  return applied;
 }
 
 function changeOf<TTx>(

@@ -33,20 +33,10 @@ export class Sources {
     this.#core = core;
   }
 
-  /** Makes the note of an intake; undefined if this process has noted it before, or the events have none. */
-  noteOf(intake: string | undefined, platform: string): readonly CellChange[] | undefined {
-    if (intake === undefined || this.#noted.has(intake)) return undefined;
-    return [{ key: keyOf(intake), after: { platform } satisfies SourceNote }];
-  }
-
-  /** Makes the notes of sources that an app emits events of. An intake of the same name stays noted as that. */
-  async notesOf(names: Iterable<string>): Promise<readonly CellChange[]> {
-    const unknown = [...new Set(names)].filter((name) => !this.#noted.has(name));
-    if (unknown.length === 0) return [];
-    const cells = await this.#core.engine.cells(unknown.map(keyOf));
-    const isThere = (_: string, i: number) => cells[i]!.version !== null;
-    this.noted(unknown.filter(isThere));
-    return unknown.flatMap((name) => this.noteOf(name, OWN) ?? []);
+  /** Makes the note of an intake or a source; undefined if this process has noted it before, or the events have none. */
+  noteOf(name: string | undefined, platform: string): readonly CellChange[] | undefined {
+    if (name === undefined || this.#noted.has(name)) return undefined;
+    return [{ key: keyOf(name), after: { platform } satisfies SourceNote }];
   }
 
   /** Remembers that names are noted, once their notes are stored. */

@@ -8,7 +8,7 @@ import type { EventRecord, GroupPosition } from "./event_record.ts";
 import { withAttempt } from "./record_notes.ts";
 
 /** The error of an attempt whose worker neither settled its event nor renewed its lease. */
-const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
+const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the database";
 
 /** The holder of a lease, and its length. */
 export interface LeaseRequest {

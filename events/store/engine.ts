@@ -18,8 +18,8 @@ import type { EventFilter } from "./event_operations.ts";
 import type {
   EventRecord,
   EventRef,
+  EventState,
   GroupPosition,
-  OpenState,
   PayloadRef,
 } from "./event_record.ts";
 import type { CheckedPage } from "./store_check.ts";
@@ -44,7 +44,7 @@ export interface Stored {
 export interface Unreadable extends EventRef {
   readonly record?: undefined;
   readonly version: Version;
-  /** What is left of its position and its payload, if that can be read. */
+  /** The rest of its record that can be read: its position and its payload. */
   readonly remains?: Partial<Pick<EventRecord, "group" | "payload">> | undefined;
 }
 
@@ -58,7 +58,7 @@ export interface Moment {
   readonly isFirst?: boolean | undefined;
 }
 
-/** What becomes of one event. */
+/** Change of one event. */
 export interface Put {
   /**
    * The event as it was read, to be changed: the change is refused if it has another version by now. Or, for a
@@ -82,7 +82,10 @@ export interface Put {
   readonly keeps?: PayloadRef | undefined;
   /** The ordering group whose end the event joins. */
   readonly joins?: string | undefined;
-  /** What {@linkcode Engine.due} has found the event by, and no longer leads to it after this change. */
+  /**
+   * The entry by which {@linkcode Engine.due} has found the event. After this change it does not lead to the event
+   * any more.
+   */
   readonly via?: Due | undefined;
   /**
    * Called if the event has another version when the turn of the change has come. Returns what is to be made of it
@@ -92,19 +95,19 @@ export interface Put {
 }
 
 /**
- * What becomes of the ordering group that an event leaves by this change. An event leaves its group if its record after
- * has none, or is deleted; then the next one is due. Without a `Leave` it is just that.
+ * Change of the ordering group that an event leaves. An event leaves its group if its record after has none, or is
+ * deleted. Then the next one is due, also without a `Leave`.
  */
 export interface Leave {
   /** The position of the last event that leaves together with it. */
   readonly through?: number | undefined;
-  /** Makes the record of each of these, with what else becomes of it. It may be called again. */
+  /** Makes the record of each of these, and the rest of its change. It may be called again. */
   readonly member?: ((record: EventRecord) => LeavingMember) | undefined;
   /** Makes the record of the next event, which is due now. */
   readonly head?: ((record: EventRecord, now: number) => EventRecord) | undefined;
 }
 
-/** What becomes of an event that leaves its group together with the first one. */
+/** Change of an event that leaves its group together with the first one. */
 export interface LeavingMember extends Pick<Put, "keeps">, Pick<Change, "puts" | "cells" | "sums"> {
   /** Its record. */
   readonly after: EventRecord;
@@ -125,7 +128,7 @@ export interface Cell {
   readonly version: Version | null;
 }
 
-/** What becomes of a cell. */
+/** Change of a cell. */
 export interface CellChange {
   readonly key: CellKey;
   /** The version that it must have, null for none: else the change is refused. Undefined if it may be any. */
@@ -146,7 +149,10 @@ export interface Move {
   readonly event: EventRef;
   /** The time until it is due, in milliseconds; null if nothing leads to it any more but its group or its name. */
   readonly afterMs: number | null;
-  /** What it was found by. That does not lead to it any more, and must be as it was found. */
+  /**
+   * The entry by which it was found. It must be as it was found. After this change it does not lead to the event any
+   * more.
+   */
   readonly via?: Due | undefined;
   /** Set if it leaves its ordering group as well. */
   readonly leavesGroup?: boolean | undefined;
@@ -155,7 +161,7 @@ export interface Move {
 /** A change: all of it is made, in one commit, or nothing. */
 export interface Change<TTx = unknown> {
   readonly puts?: readonly Put[] | undefined;
-  /** For the first put, if that event leaves its group. */
+  /** The change of the group that the event of the first put leaves. */
   readonly leave?: Leave | undefined;
   /** Events that must have their versions still, and are not changed. */
   readonly unchanged?: readonly Stored[] | undefined;
@@ -164,7 +170,7 @@ export interface Change<TTx = unknown> {
   readonly sums?: readonly SumChange[] | undefined;
   /** Payloads that are deleted, beside those of the puts. */
   readonly drops?: readonly PayloadRef[] | undefined;
-  /** A handler's own writes. If they throw, or cannot be committed, the change is refused. */
+  /** A handler's writes. If they throw, or cannot be committed, the change is refused. */
   readonly effects?: ((tx: TTx) => unknown) | undefined;
   /** Deliveries that are taken in have their sender waiting; all else is work. */
   readonly urgency: "intake" | "work";
@@ -209,7 +215,7 @@ export interface Due extends EventRef {
   readonly event: Stored | Unreadable | undefined;
   /** Set if its record says that it is due at that time. Else something else has made it due, such as a wake-up. */
   readonly isOwn: boolean;
-  /** The engine's own note of what has led to it. */
+  /** A note of the engine: the entry by which it was found. */
   readonly entry: unknown;
 }
 
@@ -218,7 +224,7 @@ export interface DuePage {
   readonly events: readonly Due[];
   /** Their small payloads, in the same order, undefined for any other. They are read meanwhile. */
   readonly bodies: Promise<readonly (Bytes | undefined)[]>;
-  /** Where the next page begins; undefined if this is the last one. */
+  /** Beginning of the next page; undefined if this is the last one. */
   readonly cursor?: string | undefined;
 }
 
@@ -283,12 +289,12 @@ export interface BoundedCount {
  *
  * @category Event store and worker
  */
-export interface Counts extends Readonly<Record<OpenState | "dead", BoundedCount>> {
+export interface Counts extends Readonly<Record<Exclude<EventState, "done">, BoundedCount>> {
   /** The time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
 }
 
-/** What an engine can hold: the errors of the store name these numbers. */
+/** Limits of an engine. The errors of the store name these numbers. */
 export interface Limits {
   /** The largest payload, in bytes. */
   readonly payloadBytes: number;
@@ -309,10 +315,13 @@ export interface Tidying {
 }
 
 /**
- * Where the events of one store lie.
+ * Engine: the events of one store, and all else that the store keeps.
  *
- * @typeParam TTx What a handler's effects get: a commit, or a transaction.
- * @typeParam TReader What handlers read with.
+ * It is opened with the retention of the store. Once that has passed since a done event's `settledAt`, the engine
+ * forgets its record and its id. It forgets a cell after {@linkcode CellChange.forMs}.
+ *
+ * @typeParam TTx The commit or transaction that a handler's effects get.
+ * @typeParam TReader The reader that handlers get.
  */
 export interface Engine<TTx = unknown, TReader = unknown> {
   /** Its name, for people: `kv`. */
@@ -320,7 +329,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** The way in which workers of other processes are woken, for people: `enqueue`. */
   readonly notifier: string;
   readonly limits: Limits;
-  /** What handlers, routes and resources read with. */
+  /** The reader of handlers, routes and resources. */
   readonly reader: TReader;
   /** The same object for each engine of this process on the same events. */
   readonly place: object;
@@ -363,10 +372,10 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   ): Promise<Group>;
 
   /**
-   * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are passed
-   * over, and so are those that cannot be read.
+   * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are
+   * passed over, and so are those that cannot be read.
    *
-   * @throws {TypeError} If {@linkcode Scan.after} is no place, before anything is read.
+   * @throws {TypeError} If {@linkcode Scan.after} is not a place, before anything is read.
    */
   scan(scan: Scan): AsyncIterableIterator<Visit>;
 

@@ -158,7 +158,7 @@ export interface EventOperations {
    *
    * @param id The event's id.
    * @returns The record; null if there is none.
-   * @throws {Error} If this version cannot read it. `list` returns such an event and does not throw.
+   * @throws {Error} If this version cannot read it. `list` returns that event and does not throw.
    */
   get(id: string): Promise<EventRecord | null>;
 

@@ -3,7 +3,7 @@ import type { CountedStep } from "../../telemetry/mod.ts";
 import type { ConsoleRecords } from "./console_records.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
-import type { Bytes, CellChange, Stored, Version } from "./engine.ts";
+import type { CellChange } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -19,8 +19,9 @@ import type { StateOptions, StoredState } from "./stored_state.ts";
  */
 export interface EventStoreOptions {
   /**
-   * The first part of all keys, so that stores can share a KV. Give each bot its own: the updates of two
-   * bots have the same numbers, and within a namespace only the names of the intakes keep these ids apart.
+   * Name of the part of the database that belongs to the store: in a KV, all keys begin with it. Each bot needs
+   * another one: the updates of two bots have the same numbers, and within a namespace only the names of the
+   * intakes keep these ids apart.
    *
    * @default {"events"}
    */
@@ -73,17 +74,17 @@ export interface AcceptResult {
  *
  * @category Event store and worker
  */
-export interface Lease extends Stored {
+export interface Lease {
   /** The event's record, as this lease has left it. */
   readonly record: EventRecord;
   /** The version of the record. A lease is lost once the record has another version. */
-  readonly version: Version;
-  /** Set if the lease before it expired: its worker died, was frozen, or lost the KV. */
+  readonly version: string;
+  /** Set if the lease before it expired: its worker died, was frozen, or lost the database. */
   readonly takenOver?: boolean | undefined;
   /** The time at which a claimed event had become due, milliseconds since the epoch. */
   readonly dueSince?: number | undefined;
-  /** The event's payload, if claiming has read it: one of up to 65,000 bytes. */
-  readonly body?: Bytes | undefined;
+  /** The event's payload, if claiming has read it: a small one. */
+  readonly body?: Uint8Array<ArrayBuffer> | undefined;
 }
 
 /**
@@ -133,7 +134,7 @@ export interface NoteOptions {
 
 /**
  * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
- * be. The KV may well answer.
+ * be. The database may well answer.
  */
 export class NoTurnError extends Error {
   /** The class's name. */
@@ -196,9 +197,9 @@ export interface StoreListener {
 }
 
 /**
- * Events in a Deno KV. The records are the truth, and the notifier only notifies. From the commit that
- * stores an event until the commit that settles it, the event is on the schedule; of an ordering group
- * only the first event is, and the next one moves up when that is settled.
+ * Events of an app, from their receipt to their end. The records are the truth, and the notifier only notifies.
+ * From the commit that stores an event until the commit that settles it, the event is on the schedule. Of an
+ * ordering group only the first event is, and the next one moves up when that is settled.
  *
  * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
@@ -239,7 +240,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the
-   * notification. A payload over 780,000 bytes is written before, and becomes visible with that commit.
+   * notification. A payload that is too large for a commit is written before, and becomes visible with it.
    *
    * @param delivery The delivery.
    * @param options `replayWindowMs` is the time for which the same document counts as a duplicate although it comes
@@ -546,8 +547,8 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * Puts the store in order, each part if it is asked for. Workers do so from time to time.
    *
    * @param parts The parts.
-   * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted, and
-   * of payloads that are dropped.
+   * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted,
+   * and of payloads that are dropped.
    * @throws {TypeError} If a part has another name.
    */
   tidy(parts: {
@@ -616,10 +617,10 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   >;
 
   /**
-   * Listens for events until the KV is closed. A store has one listener.
+   * Listens for events until the database is closed. A store has one listener.
    *
    * @param listener The worker of this process.
-   * @returns A promise that resolves once the KV is closed.
+   * @returns A promise that resolves once the database is closed.
    */
   listen(listener: StoreListener): Promise<void>;
 }
@@ -629,6 +630,3 @@ export type Tidying = Parameters<EventStore["tidy"]>[0];
 
 /** The limits of the payloads that are kept. */
 export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
-
-/** Options of {@linkcode EventStore.accept}. */
-export type AcceptOptions = NonNullable<Parameters<EventStore["accept"]>[1]>;

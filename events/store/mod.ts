@@ -1,6 +1,5 @@
 /**
- * The contract of an event store: the deliveries it accepts, the record it keeps of an event, and its
- * guarantees.
+ * The event store, whatever its engine: the deliveries it accepts, the record it keeps of an event, and its guarantees.
  *
  * @module
  */

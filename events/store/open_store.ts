@@ -29,7 +29,7 @@ import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./ev
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
 import { wakeOf } from "./waits.ts";
 
-/** Options of {@linkcode createEventStore}: those of a store that are not its engine's. */
+/** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
 export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
 
 const DOING = "open the event store";
@@ -45,8 +45,8 @@ export const STORE_OPTIONS: Record<keyof StoreOptions, OptionCheck | undefined> 
 /**
  * Creates the store of events that lie in an engine.
  *
- * @typeParam TTx What the engine gives a handler's effects.
- * @typeParam TReader What handlers read with.
+ * @typeParam TTx The commit or transaction that a handler's effects get.
+ * @typeParam TReader The reader that handlers get.
  * @param engine The engine.
  * @param options The retention, the payloads that are kept, and the log.
  * @returns The store.

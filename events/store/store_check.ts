@@ -39,7 +39,7 @@ export interface CheckedPage {
        * another program has written with a newer Deno has none in an older one.
        */
       readonly name: string;
-      /** Place of the value, as the engine has it: of a KV, the key, or what it begins with if the value has no name. */
+      /** Place of the value, as the engine has it: in a KV its key, or the beginning of the key if it has no name. */
       readonly at: unknown;
     }
   )[];

@@ -70,15 +70,7 @@ export function applying(
   joins: GroupIntake,
 ): Pick<Engine<Deno.AtomicOperation, Deno.Kv>, "apply"> {
   const changes = new Changes(parts, joins);
-  return {
-    async apply(change) {
-      try {
-        return await changes.apply(change);
-      } catch (error) {
-        throw isTooMuch(error) ? tooLarge(error) : error;
-      }
-    },
-  };
+  return { apply: (change) => changes.apply(change) };
 }
 
 /** The changes of a store: each is tried until it is made or refused. */
@@ -94,23 +86,22 @@ class Changes {
 
   apply(change: KvChange): Promise<Applied> {
     const { puts, urgency } = change;
-    if (!puts || puts.length === 0) return this.#apply(change);
-    if (urgency === "intake") return this.#takeIn(change, puts[0]!);
+    if (!puts) return this.#apply(change);
     let chosen = 0;
-    for (const put of puts) if (isChosen(put)) chosen++;
+    for (const put of puts) {
+      if (isChosen(put)) chosen++;
+      else if (urgency === "intake" && this.#recent.has(idOf(put))) {
+        return this.#takeInAgain(change);
+      }
+    }
     return chosen === 0 ? this.#apply(change) : this.#applyInTurn(change, chosen);
   }
 
-  /** Takes a delivery in, unless its id was taken in before. */
-  async #takeIn(change: KvChange, { before }: Put): Promise<Applied> {
-    const id = "record" in before && before.record ? before.record.id : (before as EventRef).id;
-    if ("must" in before && this.#recent.has(id)) {
-      const [found] = await findEvents(this.#parts, [id]);
-      if (found) return { ok: false, why: "id", found };
-    }
-    const applied = await this.#apply(change);
-    if (applied.ok) this.#recent.add(id);
-    return applied;
+  /** Takes a delivery in, unless its id is known. It was taken in before, but may be forgotten. */
+  async #takeInAgain(change: KvChange): Promise<Applied> {
+    const [put] = change.puts!;
+    const [found] = "must" in put!.before ? await findEvents(this.#parts, [idOf(put!)]) : [];
+    return found ? { ok: false, why: "id", found } : await this.#apply(change);
   }
 
   /** Applies a change with ids that the caller chose: one at a time if they are many. */
@@ -173,16 +164,36 @@ class Changes {
 
   /** Tries a change, anew while others change what it depends on. */
   async #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
+    let tries: Tries | undefined;
     let freed: Freed | undefined;
-    for (let tries = new Tries();;) {
-      const { isFirst } = tries;
+    for (;;) {
+      const isFirst = tries === undefined;
       const attempt = new Attempt(this.#parts, this.#joins, change, isFirst, hasTurn, freed);
-      const applied = await attempt.run();
-      if (applied) return applied;
+      try {
+        const preparing = attempt.prepare();
+        const refused = preparing && await preparing;
+        if (refused) return refused;
+        const version = attempt.isAhead ? null : await attempt.commit();
+        if (version !== null) return this.#ended(change, attempt.applied(version));
+        const refusal = attempt.isAhead ? undefined : await attempt.refusal();
+        if (refusal) return refusal;
+      } catch (error) {
+        const refused = attempt.refusedBy(error);
+        if (refused) return refused;
+        throw isTooMuch(error) ? tooLarge(error) : error;
+      }
       freed = attempt.freed;
-      if (attempt.isAhead) tries = new Tries();
-      else await tries.next();
+      if (attempt.isAhead) tries = undefined;
+      else await (tries ??= new Tries()).next();
     }
+  }
+
+  /** Remembers the ids of deliveries that were taken in. */
+  #ended({ puts, urgency }: KvChange, applied: Applied): Applied {
+    if (applied.ok && puts && urgency === "intake") {
+      for (const put of puts) this.#recent.add(idOf(put));
+    }
+    return applied;
   }
 }
 
@@ -201,13 +212,15 @@ class Attempt {
   readonly #write = new Write();
   /** The events of the puts; null for one that is left out. */
   readonly #events: (EventWrite | null)[] = [];
-  /** What has to be read for them. */
+  /** Reads that the events need before. */
   #readings: Promise<void>[] | undefined;
   /** The event that joins an ordering group. */
   #joining: Joining | undefined;
+  /** Set if an event leaves its ordering group. */
+  #isLeaving = false;
   /** The next event of the group that is left. */
   #head: EventRecord | undefined;
-  /** What the effects have thrown. */
+  /** The error that the effects have thrown. */
   #thrown: { readonly error: unknown } | undefined;
 
   constructor(
@@ -226,15 +239,28 @@ class Attempt {
     this.freed = freed;
   }
 
-  /** Makes the try; undefined if others were faster, and another one may succeed. */
-  async run(): Promise<Applied | undefined> {
-    const { puts, moves, leave } = this.#change;
-    if (puts) {
-      const known = this.#hasTurn === undefined ? undefined : await this.#takeIds(puts);
-      const options = puts.some(isJoining) ? PART : undefined;
-      for (const put of puts) this.#addEvent(put, options, known);
-      if (this.#readings) await Promise.all(this.#readings);
-    }
+  /**
+   * Adds the change to a write.
+   *
+   * @returns A promise if others have to be read for that. It resolves with the reason for which the change is refused.
+   */
+  prepare(): Promise<Refused | undefined> | undefined {
+    if (this.#hasTurn !== undefined) return this.#prepareInTurn();
+    this.#addEvents();
+    if (this.#readings || this.#isLeaving || this.#change.moves) return this.#prepareRest();
+    // Nearly all changes.
+    this.#addRest();
+    return undefined;
+  }
+
+  async #prepareInTurn(): Promise<Refused | undefined> {
+    this.#addEvents(await this.#takeIds(this.#change.puts!));
+    return await this.#prepareRest();
+  }
+
+  async #prepareRest(): Promise<Refused | undefined> {
+    const { moves, leave } = this.#change;
+    if (this.#readings) await Promise.all(this.#readings);
     this.#addRest();
     if (moves) { for (const move of moves) await this.#addMove(move); }
     for (let i = 0; i < this.#events.length; i++) {
@@ -243,29 +269,24 @@ class Attempt {
       const refused = await this.#leave(event, event.left, i === 0 ? leave : undefined);
       if (refused || this.isAhead) return refused;
     }
-    return this.#joining ? await this.#join(this.#joining) : await this.#commit();
+    return undefined;
   }
 
-  async #commit(): Promise<Applied | undefined> {
-    let version: string | null;
-    try {
-      version = await this.#parts.commits.commit(this.#write, this.#change.withinMs);
-    } catch (error) {
-      if (!this.#isOfEffects(error)) throw error;
-      return { ok: false, why: "effects", error: this.#thrown ? this.#thrown.error : error };
-    }
-    return version === null ? await this.#refusal(this.#write) : this.#applied(version);
+  /** Commits the write. Returns its version; null if a check did not hold. */
+  commit(): Promise<string | null> {
+    return this.#joining
+      ? this.#join(this.#joining)
+      : this.#parts.commits.commit(this.#write, this.#change.withinMs);
   }
 
-  async #join({ event, key }: Joining): Promise<Applied | undefined> {
-    const version = await this.#joins.join({
+  #join({ event, key }: Joining): Promise<string | null> {
+    return this.#joins.join({
       ...{ key, base: this.#write, bytes: event.bytes, since: performance.now() },
       add: (write, group, isFirst) => {
         event.join(write, { now: Date.now(), group, isFirst });
         return event.record;
       },
     });
-    return version === null ? await this.#refusal(this.#write) : this.#applied(version);
   }
 
   /** Takes the ids that the caller chose. Returns those that are known. */
@@ -273,6 +294,14 @@ class Attempt {
     const ids = puts.filter(isChosen).map(({ before }) => (before as EventRef).id);
     const turn = { isTaken: this.#hasTurn!, isFirst: this.#isFirst };
     return takeIds(this.#parts, this.#write, [...new Set(ids)], turn);
+  }
+
+  /** Adds the events of the puts, but for those whose ids the caller chose and are known. */
+  #addEvents(known?: Set<string>): void {
+    const { puts } = this.#change;
+    if (!puts) return;
+    const options = puts.some(isJoining) ? PART : undefined;
+    for (const put of puts) this.#addEvent(put, options, known);
   }
 
   #addEvent(
@@ -290,6 +319,7 @@ class Attempt {
     if (joins !== undefined) this.#joining = { event, key: joins };
     const at = joins === undefined ? this.#at : behindOthers(this.#at, joins);
     this.#read(event.start(at, this.freed?.get(event.id) ?? null));
+    this.#isLeaving ||= event.left !== undefined;
   }
 
   #read(reading: Promise<void> | void): void {
@@ -396,7 +426,8 @@ class Attempt {
     write.notifies = announce ?? false;
   }
 
-  #applied(version: string): Applied {
+  /** Returns the outcome of a commit that was made. */
+  applied(version: string): Applied {
     const written = this.#events.map((event) => event && event.written(version));
     const record = this.#head;
     return record
@@ -404,15 +435,21 @@ class Attempt {
       : { ok: true, version, written };
   }
 
-  /** Checks whether the effects are to blame for an error: then nothing was made. */
-  #isOfEffects(error: unknown): boolean {
-    if (!this.#change.effects) return false;
+  /** Finds out whether the effects are to blame for an error: then nothing was made. */
+  refusedBy(error: unknown): Refused | undefined {
+    if (!this.#change.effects) return undefined;
     // A KV refuses what it cannot store before it begins.
-    return this.#thrown !== undefined || hasTooManyChecks(error) ||
+    const isOfEffects = this.#thrown !== undefined || hasTooManyChecks(error) ||
       (error instanceof TypeError && !isTooMuch(error));
+    if (!isOfEffects) return undefined;
+    return { ok: false, why: "effects", error: this.#thrown ? this.#thrown.error : error };
   }
 
   /** Finds out why the change was refused; undefined if it is to be made anew. */
+  refusal(): Promise<Refused | undefined> {
+    return this.#refusal(this.#write);
+  }
+
   async #refusal({ checks }: Write): Promise<Refused | undefined> {
     const entries = await readAll(this.#parts.kv, checks.map(({ key }) => key));
     let isOvertaken = false;
@@ -454,6 +491,11 @@ class Attempt {
     (this.freed ??= new Map()).set(ref.id, entry.versionstamp);
     return undefined;
   }
+}
+
+/** Returns the id of the event of a put. */
+function idOf({ before }: Put): string {
+  return "record" in before && before.record ? before.record.id : (before as EventRef).id;
 }
 
 /** Checks for a put that is left out if its id is known. */

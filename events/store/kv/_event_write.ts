@@ -9,10 +9,10 @@ import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write } from "./_write.ts";
 
-/** What becomes of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
+/** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
 
-/** What is special about the put of an event. */
+/** Special cases of the put of an event. */
 interface EventWriteOptions {
   /** Set if its version is not checked, because the check of its ordering group covers it. */
   readonly isCovered?: boolean | undefined;
@@ -23,7 +23,7 @@ interface EventWriteOptions {
 const PLAIN: EventWriteOptions = {};
 
 /**
- * What a put makes of an event, in a write: its record, and all that follows from the record before and after. That
+ * Result of a put, in a write: the event's record, and all that follows from the record before and after. That
  * is its schedule entry, its id, the parts of its payload and its entry in the index of dead events.
  *
  * Three fields of a record are notes of this engine, which it alone sets: `sharedEntry`, `idKept`, and the number of
@@ -127,7 +127,8 @@ export class EventWrite implements LateRecord {
   }
 
   share(entry: string): void {
-    this.#after = { ...this.record, sharedEntry: entry };
+    // It was copied when it was made.
+    (this.#after as { sharedEntry?: string | undefined }).sharedEntry = entry;
   }
 
   addTo(commit: Mutations): void {

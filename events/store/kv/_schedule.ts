@@ -78,7 +78,7 @@ export interface DueEntry extends ListedEntry {
 /** A part of the schedule. */
 export interface SchedulePage {
   readonly entries: readonly DueEntry[];
-  /** Where the next part begins; undefined if this is the last one. */
+  /** Beginning of the next part; undefined if this is the last one. */
   readonly cursor: string | undefined;
 }
 

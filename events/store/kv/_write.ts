@@ -29,7 +29,7 @@ type Reason = Extract<Applied, { readonly ok: false }>["why"];
 /** A check of a write. */
 export interface WriteCheck extends Deno.AtomicCheck {
   /**
-   * What it means if the check does not hold: the change is refused for this reason, or the upload of a payload was
+   * Meaning of a check that does not hold: the change is refused for this reason, or the upload of a payload was
    * deleted. Without it others were faster, and the write is made anew.
    */
   readonly why?: Reason | "upload" | undefined;
@@ -37,7 +37,7 @@ export interface WriteCheck extends Deno.AtomicCheck {
 
 /** An event whose record is made when its commit begins: it depends on the time, and on the events beside it. */
 export interface LateRecord {
-  /** What leads to the record. */
+  /** The id and the time that lead to the record. */
   readonly record: EventRef;
   /**
    * Makes the record.

@@ -29,6 +29,17 @@ export interface KvPlace extends Place {
   open(options?: EventStoreOptions): Promise<KvStore>;
 }
 
+/** Where a KV is, and how its workers are woken. */
+interface KvAddress {
+  readonly path: string;
+  readonly notifier?: Notifier | undefined;
+}
+
+/** The address of a KV, for another process. */
+export function addressOf(path: string, notifier?: Notifier): string {
+  return JSON.stringify({ path, notifier } satisfies KvAddress);
+}
+
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */
 export type Notifier = "enqueue" | "watch";
 
@@ -93,12 +104,13 @@ const SHARED = ON_DENO_2_5
 export const KV: EngineUnderTest<KvPlace> = {
   name: "kv",
   kinds: [inMemory("enqueue"), inFile("watch"), ON_DENOKV, ...SHARED],
+  shared: inFile("enqueue"),
   wakingKinds: [inMemory("watch"), inFile("enqueue")],
   async openAt(address, options) {
-    const { path, notifier }: { path: string; notifier: Notifier } = JSON.parse(address);
+    const { path, notifier }: KvAddress = JSON.parse(address);
     const kv = await Deno.openKv(path);
     const store = await openEventStore(kv, { ...options, notifier });
-    return { store, close: () => kv.close() };
+    return { store, effects: effectsIn(kv), close: () => kv.close() };
   },
   damages: damagesIn,
   async openAging() {
@@ -120,7 +132,7 @@ function placeOf(
 ): KvPlace {
   return {
     kv,
-    address: path && JSON.stringify({ path, notifier }),
+    address: path && addressOf(path, notifier),
     effects: effectsIn(kv),
     contents: () => contentsOf(kv),
     open: (options = {}) => openEventStore(kv, { ...options, notifier }),
@@ -161,15 +173,37 @@ const asEffects = (effects: CommitEffects<Deno.AtomicOperation>) => effects as C
 
 function effectsIn(kv: Deno.Kv): HandlerEffects {
   return {
-    set: (name, value) => asEffects((commit) => commit.set([name], value)),
-    add: (name, value) => asEffects((commit) => commit.sum([name], BigInt(value))),
+    set: (name, value) => asEffects((commit) => commit.set(keyOf(name), value)),
+    add: (name, value) => asEffects((commit) => commit.sum(keyOf(name), BigInt(value))),
+    create: (name, value) =>
+      asEffects((commit) => {
+        const key = keyOf(name);
+        commit.check({ key, versionstamp: null }).set(key, value);
+      }),
     refused: () => asEffects((commit) => commit.check({ key: ["refused"], versionstamp: NEVER })),
     refusal: "A check among the effects does not hold",
     async get(name) {
-      const { value } = await kv.get<number | Deno.KvU64>([name]);
-      return value instanceof Deno.KvU64 ? Number(value.value) : value;
+      return valueOf((await kv.get<EffectValue>(keyOf(name))).value);
+    },
+    async all(beginning) {
+      const entries = kv.list<EffectValue>({ prefix: [beginning] });
+      const named = ({ key, value }: Deno.KvEntry<EffectValue>) =>
+        [String(key[1]), valueOf(value)] as const;
+      return new Map(await Array.fromAsync(entries, named));
     },
   };
+}
+
+type EffectValue = string | number | Deno.KvU64;
+
+/** The key of an effect: its name, or what is before the first slash and what is behind it. */
+function keyOf(name: string): Deno.KvKey {
+  const slash = name.indexOf("/");
+  return slash < 0 ? [name] : [name.slice(0, slash), name.slice(slash + 1)];
+}
+
+function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64> | number {
+  return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
 }
 
 /** What stays without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
