@@ -1,10 +1,10 @@
 import { met } from "../../core/check_options.ts";
 import { arrive } from "./_arrive.ts";
-import type { StoreCore } from "./_core.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { firstIdOf } from "./_replay_window.ts";
 import type { Sources } from "./_sources.ts";
+import type { AcceptResult, StoreCore } from "./store_core.ts";
 import { Tries, untilDone } from "./tries.ts";
 import {
   accepted,
@@ -17,7 +17,7 @@ import {
 import type { Delivery } from "./delivery.ts";
 import type { Applied, Bytes, CellChange, Put, Stored, Unreadable } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { AcceptResult, EventStore } from "./event_store.ts";
+import type { EventStore } from "./event_store.ts";
 import { newPayloadRef } from "./payload.ts";
 import { wrongMemberOf } from "./record_shape.ts";
 

@@ -1,9 +1,9 @@
-import type { StoreCore } from "./_core.ts";
 import type { LocalHandOff } from "./_local_hand_off.ts";
 import { cutKey, inIntake } from "./arrival.ts";
 import { joined } from "./claims.ts";
 import type { Applied, Change, Moment, Put } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** An event that comes in, or comes back. */
 export interface Arriving extends Pick<Put, "before" | "body" | "keeps"> {

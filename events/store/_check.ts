@@ -1,9 +1,9 @@
 import { checkBoolean, checkOptions } from "../../core/check_options.ts";
-import type { StoreCore } from "./_core.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { isCount, isTime, shape } from "./record_shape.ts";
 import type { CheckedPage } from "./store_check.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The outcome of a whole check. */
 type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;

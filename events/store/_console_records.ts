@@ -1,5 +1,3 @@
-import { isUnnamed } from "./_cells.ts";
-import type { StoreCore } from "./_core.ts";
 import type {
   ConsoleRecord,
   ConsoleRecordKey,
@@ -8,6 +6,7 @@ import type {
   NewConsoleRecord,
 } from "./console_records.ts";
 import type { CellChange, CellKey, Engine } from "./engine.ts";
+import { isUnnamed, type StoreCore } from "./store_core.ts";
 
 /** The number of records read at a time. */
 const AT_ONCE = 500;

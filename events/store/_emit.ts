@@ -1,5 +1,4 @@
 import { writeLog } from "../../core/mod.ts";
-import type { StoreCore } from "./_core.ts";
 import type { Sources } from "./_sources.ts";
 import { cutKey, emitted, inIntake } from "./arrival.ts";
 import {
@@ -14,8 +13,9 @@ import {
 } from "./emission.ts";
 import type { CellChange, Engine, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { AcceptResult, EventStore } from "./event_store.ts";
+import type { EventStore } from "./event_store.ts";
 import { newPayloadRef } from "./payload.ts";
+import type { AcceptResult, StoreCore } from "./store_core.ts";
 
 /** A put that stores an emitted event. */
 export interface EmissionPut extends Put {

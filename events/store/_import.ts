@@ -1,7 +1,7 @@
 import { arrive } from "./_arrive.ts";
-import type { StoreCore } from "./_core.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import type { Sources } from "./_sources.ts";
+import type { StoreCore } from "./store_core.ts";
 import { untilDone } from "./tries.ts";
 import { arriving } from "./_waits.ts";
 import { imported } from "./arrival.ts";

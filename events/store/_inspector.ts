@@ -1,9 +1,9 @@
-import type { StoreCore } from "./_core.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { sources } from "./_sources.ts";
 import { childIdOf } from "./emission.ts";
 import type { Engine, GroupMember } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { StoreCore } from "./store_core.ts";
 import type { StoreInspector } from "./store_inspector.ts";
 import { UndecodableError } from "./value_codec.ts";
 

@@ -7,10 +7,10 @@
 import { checkInteger, checkObject, met } from "../../core/check_options.ts";
 import { Pool } from "../../core/pool.ts";
 import { firstOf } from "./_batches.ts";
-import type { StoreCore } from "./_core.ts";
 import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { settle } from "./_settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 import { untilDone } from "./tries.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";

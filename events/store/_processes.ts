@@ -1,8 +1,7 @@
-import { nameOfCell } from "./_cells.ts";
-import type { StoreCore } from "./_core.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import { isProcessNote, type ProcessNote } from "./processes.ts";
+import { nameOfCell, type StoreCore } from "./store_core.ts";
 
 /**
  * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a

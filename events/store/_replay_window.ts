@@ -1,5 +1,5 @@
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
-import type { StoreCore } from "./_core.ts";
+import type { StoreCore } from "./store_core.ts";
 import { untilDone } from "./tries.ts";
 import { isLive } from "./arrival.ts";
 import type { Delivery } from "./delivery.ts";

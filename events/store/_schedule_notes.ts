@@ -1,7 +1,6 @@
-import { nameOfCell } from "./_cells.ts";
-import type { StoreCore } from "./_core.ts";
 import type { CellKey } from "./engine.ts";
 import type { ScheduleNotes } from "./schedule_notes.ts";
+import { nameOfCell, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Beginning of the keys of all notes. */

@@ -1,9 +1,9 @@
-import type { StoreCore } from "./_core.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { movedUp } from "./claims.ts";
 import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>

@@ -1,7 +1,7 @@
-import type { StoreCore } from "./_core.ts";
 import { OWN } from "./emission.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import { isText, shape } from "./record_shape.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The kind of the cells of intakes and sources. */
 const SOURCE = "source";

@@ -1,8 +1,7 @@
-import { isUnnamed, nameOfCell } from "./_cells.ts";
-import type { StoreCore } from "./_core.ts";
 import type { Cell, CellKey, Engine, Version } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import { stateChange, stateKey, statesOf } from "./state_cells.ts";
+import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 import {
   checkState,
   checkStateList,

@@ -16,6 +16,14 @@ export type {
   EventStats,
   ListOptions,
 } from "./event_operations.ts";
+export type {
+  AcceptResult,
+  EventStoreOptions,
+  Lease,
+  ReleaseOptions,
+  Reservation,
+  StoreListener,
+} from "./store_core.ts";
 export {
   type HandlerState,
   type ListedState,
@@ -24,16 +32,7 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type {
-  AcceptResult,
-  CommitEffects,
-  EventStore,
-  EventStoreOptions,
-  Lease,
-  NoteOptions,
-  Reservation,
-  StoreListener,
-} from "./event_store.ts";
+export type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { CheckedPage } from "./store_check.ts";
 export type { BoundedCount, Counts } from "./engine.ts";

@@ -11,7 +11,6 @@ import { Acceptance } from "./_acceptance.ts";
 import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { consoleRecords } from "./_console_records.ts";
-import type { StoreCore } from "./_core.ts";
 import { Emitter } from "./_emit.ts";
 import { restoring } from "./_import.ts";
 import { storeInspector } from "./_inspector.ts";
@@ -25,8 +24,14 @@ import { Sources } from "./_sources.ts";
 import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
 import type { Engine } from "./engine.ts";
-import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
-import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import type { EventStore } from "./event_store.ts";
+import {
+  checkKeepPayloads,
+  DEFAULT_RETENTION_MS,
+  type EventStoreOptions,
+  type StoreCore,
+  type StoreListener,
+} from "./store_core.ts";
 import { wakeOf } from "./waits.ts";
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
@@ -128,6 +133,8 @@ async function tidy(
   const { payloads = false, ...others } = what;
   return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
 }
+
+type Tidying = Parameters<EventStore["tidy"]>[0];
 
 const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
   times: undefined,

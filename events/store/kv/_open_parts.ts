@@ -1,6 +1,6 @@
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStoreOptions } from "../event_store.ts";
+import { DEFAULT_RETENTION_MS, type EventStoreOptions } from "../store_core.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
@@ -8,7 +8,6 @@ import { storeKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { Uploads } from "./_payload.ts";
 import { SharedEntries } from "./_write.ts";
-import { DEFAULT_RETENTION_MS } from "../keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
 
 /**

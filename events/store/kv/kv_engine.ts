@@ -1,5 +1,5 @@
 import type { Engine } from "../engine.ts";
-import type { EventStoreOptions } from "../event_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import { applying } from "./_apply_change.ts";
 import { readingCells } from "./_cells.ts";
 import { readingOf } from "./_engine_reads.ts";
