@@ -9,8 +9,13 @@ import {
   met,
 } from "../../core/check_options.ts";
 import { cutKey } from "./arrival.ts";
-import type { BulkOptions, EventFilter } from "./event_operations.ts";
-import { type EventRecord, STORED_STATES, type StoredEvent } from "./event_record.ts";
+import type { BulkOptions } from "./event_operations.ts";
+import {
+  type EventFilter,
+  type EventRecord,
+  STORED_STATES,
+  type StoredEvent,
+} from "./event_record.ts";
 import { isOneOf, isText, OUTCOMES } from "./record_shape.ts";
 
 /** The form that a value must have, in words, and a check for it. */

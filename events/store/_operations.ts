@@ -17,12 +17,11 @@ import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
 import type {
   BulkOptions,
   BulkResult,
-  EventFilter,
   EventList,
   EventOperations,
   ListOptions,
 } from "./event_operations.ts";
-import { type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
+import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
 import { cancelRequested, isCancelRequested } from "./record_notes.ts";
 import { cancelled, cancelledAlone } from "./settlement.ts";
 

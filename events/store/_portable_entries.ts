@@ -1,9 +1,9 @@
-import { scheduleKey, scheduleNotes } from "./_schedule_notes.ts";
 import { listStates } from "./_states.ts";
 import { answerCell, answers, restoreWake } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import { checkedEntry, isPortableNote, type PortableEntry } from "./portable_event.ts";
+import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
 import { stateChange, stateKey } from "./state_cells.ts";
 import type { StoreCore } from "./store_core.ts";
 import { entryUntil } from "./stored_state.ts";

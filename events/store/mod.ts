@@ -4,13 +4,12 @@
  * @module
  */
 export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
-export type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
 export type {
   BulkOptions,
   BulkResult,
-  EventFilter,
   EventList,
   EventOperations,
   EventStats,

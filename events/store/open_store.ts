@@ -10,7 +10,6 @@ import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
-import { consoleRecords } from "./_console_records.ts";
 import { Emitter } from "./_emit.ts";
 import { restoring } from "./_import.ts";
 import { storeInspector } from "./_inspector.ts";
@@ -18,13 +17,14 @@ import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
-import { forgetProcess, listProcesses, noteProcess } from "./_processes.ts";
-import { scheduleNotes } from "./_schedule_notes.ts";
 import { Sources } from "./_sources.ts";
 import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
+import { consoleRecords } from "./console_records.ts";
 import type { Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
+import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
+import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,
