@@ -12,13 +12,11 @@ import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
 import { restoring } from "./_import.ts";
-import { storeInspector } from "./_inspector.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
 import { Sources } from "./_sources.ts";
-import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
 import { consoleRecords } from "./console_records.ts";
 import type { Engine } from "./engine.ts";
@@ -32,6 +30,8 @@ import {
   type StoreCore,
   type StoreListener,
 } from "./store_core.ts";
+import { storeInspector } from "./store_inspector.ts";
+import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
