@@ -1,9 +1,9 @@
+import { untilDone } from "../../core/tries.ts";
 import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, settle, type SettleOptions } from "./_settlement.ts";
 import type { Lease, StoreCore } from "./store_core.ts";
-import { untilDone } from "./tries.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
 import { DEAD, deathOf } from "./emission.ts";

@@ -6,20 +6,22 @@
  */
 import { checkInteger, checkObject, met } from "../../core/check_options.ts";
 import { Pool } from "../../core/pool.ts";
+import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
-import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { settle } from "./_settlement.ts";
 import type { StoreCore } from "./store_core.ts";
-import { untilDone } from "./tries.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
-import type {
-  BulkOptions,
-  BulkResult,
-  EventList,
-  EventOperations,
-  ListOptions,
+import {
+  type BulkOptions,
+  type BulkResult,
+  checkChoice,
+  checkFilter,
+  type EventList,
+  type EventOperations,
+  type ListOptions,
+  matches,
 } from "./event_operations.ts";
 import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
 import { cancelRequested, isCancelRequested } from "./record_notes.ts";

@@ -10,8 +10,7 @@
  */
 import { checkFunction, checkOptions } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
-import { inOrder } from "./_streams.ts";
-import { lineOf } from "./event_lines.ts";
+import { inOrder, lineOf } from "./event_lines.ts";
 import type {
   EndedWait,
   EventFilter,

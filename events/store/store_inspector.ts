@@ -3,8 +3,8 @@
  *
  * @module
  */
+import { namesOfSources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { sources } from "./_sources.ts";
 import { childIdOf } from "./emission.ts";
 import type { BoundedCount, Counts, Engine, GroupMember } from "./engine.ts";
 import type { EventRecord, StoredEvent } from "./event_record.ts";
@@ -125,13 +125,6 @@ async function membersBefore(
     if (error instanceof UndecodableError) return undefined;
     throw error;
   }
-}
-
-/** Reads the names of intakes and sources, up to a number. */
-async function namesOfSources(core: StoreCore, max = Infinity): Promise<string[]> {
-  const names: string[] = [];
-  for await (const { name } of sources(core)) if (names.push(name) >= max) break;
-  return names;
 }
 
 /** Finds those of some ids that events have. */
