@@ -368,8 +368,11 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    */
   apply(change: Change<TTx>): Promise<Applied>;
 
-  /** Reads events by their ids, in the same order; null for one that is not there. */
-  get(ids: readonly string[]): Promise<(Stored | Unreadable | null)[]>;
+  /**
+   * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With the
+   * time it is that very event, also if its id is forgotten or another one's by now.
+   */
+  get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 
   /** Reads events that are due up to and including a time, the longest-waiting first. */
   due(

@@ -327,7 +327,11 @@ export class EventWrite implements LateRecord {
   #remove(before: EventRecord, after: EventRecord | null): void {
     const { keys } = this.#parts;
     const write = this.#write;
-    if (before.sharedEntry) write.leave(before);
+    if (before.sharedEntry) {
+      write.leave(before);
+      // Once it was due it may have been taken apart.
+      if (before.dueAt! <= Date.now()) write.delete(keys.due(before.dueAt!, before.id));
+    }
     deleteDue(write, keys, before);
     const isMoved = before.receivedAt !== after?.receivedAt;
     if (isMoved) write.delete(keys.event(before));

@@ -114,9 +114,12 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds a number to a sum, a negative one as well: sums wrap around. */
+  /**
+   * Adds a number to a sum, a negative one as well: sums wrap around. It comes before all else of the write: if the value
+   * is not a number, nothing else is in the commit yet.
+   */
   sum(key: Deno.KvKey, by: number): this {
-    this.#mutations.push({ key, by, deletes: false });
+    this.#mutations.unshift({ key, by, deletes: false });
     return this;
   }
 
