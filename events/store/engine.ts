@@ -222,9 +222,10 @@ export type Applied =
     /**
      * The reason: an event of a put or of `unchanged` has another version (`event`), an id that had to be absent is
      * known (`id`, with the event that has it in `found`), a cell has another version (`cell`), what led to an event
-     * has changed (`via`), or the effects threw or cannot be committed (`effects`, with their `error`).
+     * has changed (`via`), an uploaded payload has been deleted (`payload`), or the effects threw or cannot be
+     * committed (`effects`, with their `error`).
      */
-    readonly why: "event" | "id" | "cell" | "via" | "effects";
+    readonly why: "event" | "id" | "cell" | "via" | "payload" | "effects";
     readonly found?: Stored | Unreadable | undefined;
     readonly error?: unknown;
   };
