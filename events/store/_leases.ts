@@ -255,7 +255,7 @@ async function isBuried(
   after: EventRecord,
   isBrief = false,
 ): Promise<boolean> {
-  /** By the ids of those that have died: the engine may ask twice. */
+  /** The reports by the ids of those that have died: the engine may ask twice. */
   const reports = new Map<string, EmissionPut>();
   const reportsOf = (dead: EventRecord) => {
     const death = deathOf(dead, isBrief);
