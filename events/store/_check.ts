@@ -1,5 +1,6 @@
 import { checkBoolean, checkOptions } from "../../core/check_options.ts";
 import type { StoreCore } from "./_core.ts";
+import { foundAgain } from "./claims.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { isCount, isTime, shape } from "./record_shape.ts";
@@ -32,7 +33,7 @@ async function* checked(
   discard: boolean,
 ): AsyncGenerator<CheckedPage> {
   const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
-  for await (const page of engine.check({ discard })) {
+  for await (const page of engine.check({ discard, foundAgain })) {
     counts.read += page.read;
     for (const { is } of page.findings) counts[is]++;
     if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();

@@ -329,8 +329,13 @@ export interface Limits {
 
 /** The parts of a store's upkeep that belong to its engine. Each is done if it is asked for. */
 export interface Tidying {
-  /** Repairs times that a wrong clock has made, looking at so many events; all of them for `Infinity`. */
-  readonly times?: number | undefined;
+  /** Repairs times that a wrong clock has made. */
+  readonly times?: {
+    /** The number of events to look at; `Infinity` for all of them. */
+    readonly reads: number;
+    /** Makes the record of an event that would be due too late; null if its time is right. */
+    corrected(record: EventRecord, now: number): EventRecord | null;
+  } | undefined;
   /** Repairs the ordering groups. */
   readonly groups?: boolean | undefined;
   /** Deletes the uploads that are older, in milliseconds, and never became an event's payload. */
@@ -434,7 +439,12 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   ): Promise<{ readonly times: number; readonly groups: number; readonly uploads: number }>;
 
   /** Checks that everything can be read and found, page by page, and puts back what nothing leads to. */
-  check(options: { readonly discard: boolean }): AsyncIterableIterator<CheckedPage>;
+  check(options: {
+    /** Set if values that cannot be read are deleted, except for records. */
+    readonly discard: boolean;
+    /** Makes the record of an open event that nothing leads to. */
+    foundAgain(record: EventRecord, now: number): EventRecord;
+  }): AsyncIterableIterator<CheckedPage>;
 
   /** Closes what it has opened itself. */
   close(): Promise<void>;

@@ -24,6 +24,7 @@ import { scheduleNotes } from "./_schedule_notes.ts";
 import { Sources } from "./_sources.ts";
 import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
+import { corrected } from "./claims.ts";
 import type { Engine } from "./engine.ts";
 import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
 import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
@@ -125,8 +126,10 @@ async function tidy(
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
-  const { payloads = false, ...others } = what;
-  return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
+  const { payloads = false, times: reads, ...others } = what;
+  const times = reads === undefined ? undefined : { reads, corrected };
+  const tidied = await engine.tidy({ ...others, times });
+  return { ...tidied, payloads: payloads ? await kept.trim() : 0 };
 }
 
 const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {

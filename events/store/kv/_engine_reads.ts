@@ -42,7 +42,7 @@ export function readingOf(parts: StoreParts): Reading {
     upload: (ref, body) => upload(parts, ref, body),
     payload: (ref, of) => loadPayload(parts, ref, of),
     tidy: (what) => tidy(parts, repair, what),
-    check: ({ discard }) => new StoreCheck(parts, discard).pages(),
+    check: (options) => new StoreCheck(parts, options).pages(),
     listen: (wake) => notifier.listen(wake),
   };
 }
@@ -85,7 +85,7 @@ async function tidy(
   { times, groups = false, uploadsOlderThanMs }: Tidying,
 ): ReturnType<Engine["tidy"]> {
   return {
-    times: times === undefined ? 0 : await repair.run(times),
+    times: times ? await repair.run(times) : 0,
     groups: groups ? await repairGroups(parts) : 0,
     uploads: uploadsOlderThanMs === undefined
       ? 0

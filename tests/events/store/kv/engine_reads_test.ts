@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { corrected, foundAgain } from "../../../../events/store/claims.ts";
 import type { Scan } from "../../../../events/store/engine.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
@@ -286,7 +287,11 @@ Deno.test("tidy() repairs times and groups", async () => {
   await claimOne(sut.store);
   for (const key of await keysOf(sut.kv, "lane")) await sut.kv.delete(key);
   assertEquals(await sut.engine.tidy({}), { times: 0, groups: 0, uploads: 0 });
-  assertEquals(await sut.engine.tidy({ times: Infinity }), { times: 1, groups: 0, uploads: 0 });
+  assertEquals(await sut.engine.tidy({ times: { reads: Infinity, corrected } }), {
+    times: 1,
+    groups: 0,
+    uploads: 0,
+  });
   assertEquals(await sut.engine.tidy({ groups: true }), { times: 0, groups: 1, uploads: 0 });
 });
 
@@ -294,7 +299,7 @@ Deno.test("check() puts back what nothing leads to", async () => {
   await using sut = await open();
   await sut.store.accept(delivery("d1"));
   for (const key of await keysOf(sut.kv, "due")) await sut.kv.delete(key);
-  const pages = await Array.fromAsync(sut.engine.check({ discard: false }));
+  const pages = await Array.fromAsync(sut.engine.check({ discard: false, foundAgain }));
   assertEquals(pages.flatMap(({ findings }) => findings), [{ is: "put_back", eventId: "d1" }]);
   assertEquals(await keysOf(sut.kv, "checked"), []);
   assertEquals((await claimAll(sut.store)).length, 1);
