@@ -249,6 +249,11 @@ export interface DuePage {
   readonly bodies: Promise<readonly (Bytes | undefined)[]>;
   /** Beginning of the next page; undefined if this is the last one. */
   readonly cursor?: string | undefined;
+  /**
+   * Set for a limit of 0: the time at which the next event is due, or became due, whatever time was asked for; null if
+   * there is none.
+   */
+  readonly next?: number | null | undefined;
 }
 
 /** An event at its position in an ordering group. */
@@ -377,7 +382,10 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** Reads events by their ids, in the same order; null for one that is not there. */
   get(ids: readonly string[]): Promise<(Stored | Unreadable | null)[]>;
 
-  /** Reads events that are due up to and including a time, the longest-waiting first. */
+  /**
+   * Reads events that are due up to and including a time, the longest-waiting first. With a limit of 0 it only reads
+   * {@linkcode DuePage.next}: that is one entry.
+   */
   due(
     options: {
       readonly until: number;
@@ -385,9 +393,6 @@ export interface Engine<TTx = unknown, TReader = unknown> {
       readonly cursor?: string | undefined;
     },
   ): Promise<DuePage>;
-
-  /** Reads the time at which the next event is due, or became due; null if there is none. It reads one entry. */
-  nextDueAt(): Promise<number | null>;
 
   /** Reads an ordering group from a position on, or only its positions: then no event is read. */
   group(
@@ -430,7 +435,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     readonly atOnce?: number | undefined;
   }): AsyncIterableIterator<Cell>;
 
-  /** Calls back when another process may have made events due. Resolves when the engine is closed. */
+  /** Calls back when another process may have made events due. Resolves when its database is closed. */
   listen(wake: () => void): Promise<void>;
 
   /** Repairs and deletes what is left over. Returns the numbers of events, groups and uploads. */
@@ -445,9 +450,6 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     /** Makes the record of an open event that nothing leads to. */
     foundAgain(record: EventRecord, now: number): EventRecord;
   }): AsyncIterableIterator<CheckedPage>;
-
-  /** Closes what it has opened itself. */
-  close(): Promise<void>;
 }
 
 /** Thrown if a change is too large for a commit of its engine. Nothing of it was made. */
@@ -456,7 +458,7 @@ export class TooLargeError extends RangeError {
   override readonly name = "TooLargeError";
 }
 
-/** Thrown once an engine is closed, or what it works with: it will never answer again. */
+/** Thrown once the database of an engine is closed: it will never answer again. */
 export class ClosedError extends Error {
   /** The class's name. */
   override readonly name = "ClosedError";

@@ -16,7 +16,7 @@ import { ScheduleRepair } from "./_schedule_repair.ts";
 /** The part of the engine that reads, and that keeps what it reads in order. */
 type Reading = Omit<
   Engine<Deno.AtomicOperation, Deno.Kv>,
-  "apply" | "cells" | "list" | "close"
+  "apply" | "cells" | "list"
 >;
 
 /** Makes the part of a KV engine that reads. */
@@ -35,7 +35,6 @@ export function readingOf(parts: StoreParts): Reading {
     now: () => Date.now(),
     get: (ids) => findEvents(parts, ids),
     due: (options) => readDuePage(parts, schedule, options),
-    nextDueAt: () => schedule.first(),
     group: (key, options) => readPart(parts, key, options),
     scan: (scan) => visitsOf(events, scan, placeAt(scan.after)),
     count: (max, signal) => countEvents(parts, max, signal),

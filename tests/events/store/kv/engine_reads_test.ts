@@ -146,12 +146,14 @@ Deno.test("a shared entry is taken apart once by processes that find it together
   assertEquals((await keysOf(sut.kv, "due")).map((key) => key.at(-1)), ["d1", "d2"]);
 });
 
-Deno.test("nextDueAt() reads the first time, also a later one", async () => {
+Deno.test("due() with a limit of 0 reads the first time, also a later one", async () => {
   await using sut = await open();
-  assertEquals(await sut.engine.nextDueAt(), null);
+  const nothing = { until: 0, limit: 0 };
+  assertEquals((await sut.engine.due(nothing)).next, null);
   await sut.store.accept(delivery("d1"));
   await makeDue(sut.kv, "d1", 5e12);
-  assertEquals(await sut.engine.nextDueAt(), 5e12);
+  const { events, next } = await sut.engine.due(nothing);
+  assertEquals([events, next], [[], 5e12]);
 });
 
 Deno.test("group() reads a part of a group", async () => {
