@@ -1,8 +1,8 @@
-import { arrive } from "./_arrive.ts";
-import type { StoreCore } from "./_core.ts";
+import { untilDone } from "../../core/tries.ts";
+import { arrive } from "./_acceptance.ts";
+import type { Sources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import type { Sources } from "./_sources.ts";
-import { untilDone } from "./tries.ts";
+import type { StoreCore } from "./store_core.ts";
 import { arriving } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { TooLargeError } from "./engine.ts";

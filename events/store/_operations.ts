@@ -6,23 +6,24 @@
  */
 import { checkInteger, checkObject, met } from "../../core/check_options.ts";
 import { Pool } from "../../core/pool.ts";
+import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
-import type { StoreCore } from "./_core.ts";
-import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
-import { untilDone } from "./tries.ts";
+import type { StoreCore } from "./store_core.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
-import type {
-  BulkOptions,
-  BulkResult,
-  EventFilter,
-  EventList,
-  EventOperations,
-  ListOptions,
+import {
+  type BulkOptions,
+  type BulkResult,
+  checkChoice,
+  checkFilter,
+  type EventList,
+  type EventOperations,
+  type ListOptions,
+  matches,
 } from "./event_operations.ts";
-import { type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
+import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
 import { cancelRequested, isCancelRequested } from "./record_notes.ts";
 import { cancelled, cancelledAlone } from "./settlement.ts";
 

@@ -1,12 +1,10 @@
-import type { StoreCore } from "./_core.ts";
-import { scheduleKey, scheduleNotes } from "./_schedule_notes.ts";
-import { listStates } from "./_states.ts";
 import { answerCell, answers, restoreWake } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import { checkedEntry, isPortableNote, type PortableEntry } from "./portable_event.ts";
-import { stateChange, stateKey } from "./state_cells.ts";
-import { entryUntil } from "./stored_state.ts";
+import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
+import type { StoreCore } from "./store_core.ts";
+import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
 /**

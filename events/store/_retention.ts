@@ -1,4 +1,4 @@
-import type { StoreCore } from "./_core.ts";
+import type { StoreCore } from "./store_core.ts";
 import type { EventRecord } from "./event_record.ts";
 
 /**

@@ -15,9 +15,9 @@
 import { checkOptions, checkString, checkTexts, met } from "../../core/check_options.ts";
 import { writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
-import type { StoreCore } from "./_core.ts";
+import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
-import { untilDone } from "./tries.ts";
+import type { StoreCore } from "./store_core.ts";
 import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EndedWait, EventRecord, EventRef } from "./event_record.ts";

@@ -14,8 +14,8 @@
  *
  * @module
  */
-import type { EventFilter } from "./event_operations.ts";
 import type {
+  EventFilter,
   EventRecord,
   EventRef,
   EventState,

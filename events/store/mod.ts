@@ -4,18 +4,25 @@
  * @module
  */
 export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
-export type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
 export type {
   BulkOptions,
   BulkResult,
-  EventFilter,
   EventList,
   EventOperations,
   EventStats,
   ListOptions,
 } from "./event_operations.ts";
+export type {
+  AcceptResult,
+  EventStoreOptions,
+  Lease,
+  ReleaseOptions,
+  Reservation,
+  StoreListener,
+} from "./store_core.ts";
 export {
   type HandlerState,
   type ListedState,
@@ -24,16 +31,7 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type {
-  AcceptResult,
-  CommitEffects,
-  EventStore,
-  EventStoreOptions,
-  Lease,
-  NoteOptions,
-  Reservation,
-  StoreListener,
-} from "./event_store.ts";
+export type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { CheckedPage } from "./store_check.ts";
 export type { BoundedCount, Counts } from "./engine.ts";

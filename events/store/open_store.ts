@@ -8,27 +8,35 @@ import {
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
-import { consoleRecords } from "./_console_records.ts";
-import type { StoreCore } from "./_core.ts";
-import { Emitter } from "./_emit.ts";
+import { Emitter, Sources } from "./_emit.ts";
 import { restoring } from "./_import.ts";
-import { storeInspector } from "./_inspector.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry } from "./_portable_entries.ts";
-import { forgetProcess, listProcesses, noteProcess } from "./_processes.ts";
-import { scheduleNotes } from "./_schedule_notes.ts";
-import { Sources } from "./_sources.ts";
-import { listStates, readState } from "./_states.ts";
 import { answers, wake } from "./_waits.ts";
-import { corrected } from "./claims.ts";
-import type { Engine } from "./engine.ts";
-import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
-import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { corrected, foundAgain } from "./claims.ts";
+import { consoleRecords } from "./console_records.ts";
+import type { CellKey, Engine } from "./engine.ts";
+import type { EventStore } from "./event_store.ts";
+import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
+import { isCount, isTime, shape } from "./record_shape.ts";
+import { scheduleNotes } from "./schedule_notes.ts";
+import type { CheckedPage } from "./store_check.ts";
+import {
+  checkKeepPayloads,
+  DEFAULT_RETENTION_MS,
+  type EventStoreOptions,
+  type StoreCore,
+  type StoreListener,
+} from "./store_core.ts";
+import { storeInspector } from "./store_inspector.ts";
+import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
+
+/** Key of the outcome of the last whole check. */
+const CHECKED: CellKey = ["checked"];
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
 export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
@@ -132,6 +140,8 @@ async function tidy(
   return { ...tidied, payloads: payloads ? await kept.trim() : 0 };
 }
 
+type Tidying = Parameters<EventStore["tidy"]>[0];
+
 const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
   times: undefined,
   groups: checkBoolean,
@@ -153,4 +163,45 @@ function listenersOn(place: object): Set<StoreListener> {
   const found = listeners.get(place) ?? new Set();
   listeners.set(place, found);
   return found;
+}
+
+/** The outcome of a whole check. */
+type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
+
+const isSummary = shape<CheckSummary>({
+  at: isTime,
+  read: isCount,
+  putBack: isCount,
+  unreadable: isCount,
+});
+
+/** Checks the store page by page, and notes the outcome at the end. */
+function checkStore(
+  core: StoreCore,
+  options: Parameters<EventStore["check"]>[0] = {},
+): AsyncIterableIterator<CheckedPage> {
+  checkOptions("check the store", options, { discard: checkBoolean });
+  return checked(core, options.discard ?? false);
+}
+
+async function* checked(
+  { engine, local }: StoreCore,
+  discard: boolean,
+): AsyncGenerator<CheckedPage> {
+  const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
+  for await (const page of engine.check({ discard, foundAgain })) {
+    counts.read += page.read;
+    for (const { is } of page.findings) counts[is]++;
+    if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();
+    yield page;
+  }
+  const { read, put_back: putBack, unreadable } = counts;
+  const after: CheckSummary = { at: engine.now(), read, putBack, unreadable };
+  await engine.apply({ cells: [{ key: CHECKED, after }], urgency: "work" });
+}
+
+/** Reads the outcome of the last whole check; null if there is none that this version can read. */
+async function readLastCheck({ engine }: StoreCore): Promise<CheckSummary | null> {
+  const [cell] = await engine.cells([CHECKED]);
+  return isSummary(cell!.value) ? cell!.value : null;
 }

@@ -1,6 +1,5 @@
 import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
-import { NoTurnError } from "../store/event_store.ts";
 import type { CellChange } from "../store/engine.ts";
 import {
   type CommitEffects,
@@ -9,6 +8,7 @@ import {
   type NoteOptions,
   WaitRefusedError,
 } from "../store/mod.ts";
+import { NoTurnError } from "../store/store_core.ts";
 import { type Wait, withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";

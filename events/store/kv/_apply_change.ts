@@ -1,3 +1,4 @@
+import { Tries } from "../../../core/tries.ts";
 import type {
   Applied,
   Change,
@@ -12,7 +13,6 @@ import type {
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
 import { withoutOwnKeys } from "./_own_keys.ts";
-import { Tries } from "../tries.ts";
 import { encodeValue } from "../value_codec.ts";
 import { chunksOf } from "../payload.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";

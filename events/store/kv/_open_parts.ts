@@ -1,6 +1,6 @@
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStoreOptions } from "../event_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";

@@ -7,9 +7,9 @@ import {
   type Lease,
   openEventStore,
 } from "../../../../events/mod.ts";
-import { NoTurnError } from "../../../../events/store/event_store.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import { NoTurnError } from "../../../../events/store/store_core.ts";
 import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, keysOf, later } from "../_events.ts";
 import { memoryStore, testStore } from "../_stores.ts";

@@ -1,4 +1,4 @@
-import { sleep } from "../../core/timeouts.ts";
+import { sleep } from "./timeouts.ts";
 
 /** Time during which a change is tried again: the sender of a webhook has to be answered within 10 s. */
 const TRY_MS = 4_500;
