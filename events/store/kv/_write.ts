@@ -32,7 +32,7 @@ export interface WriteCheck extends Deno.AtomicCheck {
    * Meaning of a check that does not hold: the change is refused for this reason, or the upload of a payload was
    * deleted. Without it others were faster, and the write is made anew.
    */
-  readonly why?: Reason | "upload" | undefined;
+  readonly why?: Reason | undefined;
 }
 
 /** An event whose record is made when its commit begins: it depends on the time, and on the events beside it. */
