@@ -3,6 +3,7 @@ import { readEvents } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import {
+  backBefore,
   type DueEntry,
   dueOf,
   isAtEntry,
@@ -28,11 +29,13 @@ export async function readDuePage(
   options: Parameters<Engine["due"]>[0],
 ): Promise<DuePage> {
   if (options.limit === 0) return { ...NO_EVENTS, next: await schedule.first() };
-  for (;;) {
-    const { entries, cursor } = await schedule.page(options);
+  for (let { cursor: from } = options;;) {
+    const { entries, cursor } = await schedule.page({ ...options, cursor: from });
     const shared = entries.filter(({ value }) => isShared(value));
     if (shared.length === 0) return { ...await readNamed(parts, entries), cursor };
     for (const entry of shared) await takeApart(parts, entry);
+    // The entries of their own are in the order of the events' ids.
+    from = backBefore(from, shared[0]!);
   }
 }
 

@@ -56,6 +56,8 @@ export function storeKeys(namespace: string) {
     /** The schedule entry of an event, or of several: it is due at that time. */
     due: (dueAt: number, id: string): Deno.KvKey => [namespace, "due", dueAt, id],
     schedule: all("due"),
+    /** The beginning of the entries that are due from a time on. */
+    dueFrom: (dueAt: number): Deno.KvKey => [namespace, "due", dueAt],
     /** The entries that are due from a time on, and before another. */
     dueBetween: between("due"),
     /** A part of a payload. */

@@ -192,9 +192,16 @@ function cursorAt({ key }: DueEntry): string {
   return `${Number(key.at(-2))}:${String(key.at(-1))}`;
 }
 
-/** Makes the first key behind a cursor. */
+/** Moves a cursor back to the beginning of its time if an entry is at the same time. */
+export function backBefore(cursor: string | undefined, { key }: DueEntry): string | undefined {
+  const [time] = cursor?.split(":", 1) ?? [];
+  return Number(time) === key.at(-2) ? time : cursor;
+}
+
+/** Makes the first key behind a cursor: behind an entry, or at the beginning of a time. */
 function behind(keys: StoreKeys, cursor: string): Deno.KvKey {
   const colon = cursor.indexOf(":");
+  if (colon < 0) return keys.dueFrom(Number(cursor));
   return [...keys.due(Number(cursor.slice(0, colon)), cursor.slice(colon + 1)), ""];
 }
 

@@ -130,6 +130,32 @@ Deno.test("due() takes a shared entry apart once it is due", async () => {
   assertEquals((await claimAll(sut.store)).length, 2);
 });
 
+Deno.test("a shared entry behind a cursor leads to all of its events", async () => {
+  using clock = new WallClock();
+  await using sut = await open();
+  await lease(sut.store, ["d1", "d2"]);
+  const [shared] = await keysOf(sut.kv, "due");
+  const dueAt = Number(shared!.at(-2));
+  await sut.store.accept(delivery("e"));
+  await makeDue(sut.kv, "e", dueAt);
+  // The ids of its events come before the cursor.
+  const { value } = await sut.kv.get(shared!);
+  await sut.kv.atomic().delete(shared!).set(["events", "due", dueAt, "f"], value).commit();
+  for (const id of ["d1", "d2"]) {
+    await changeValue(sut.kv, await recordKey(sut.kv, id), { sharedEntry: "f" });
+  }
+  clock.advance(LEASE_MS + 100);
+  const found: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await sut.engine.due({ until: Date.now(), limit: 1, cursor });
+    found.push(...page.events.map(({ id }) => id));
+    cursor = page.cursor;
+    await page.bodies;
+  } while (cursor !== undefined);
+  assertEquals(found, ["e", "d1", "d2", "e"]);
+});
+
 Deno.test("a shared entry is taken apart once by processes that find it together", async () => {
   using clock = new WallClock();
   await using sut = await open();
