@@ -9,7 +9,7 @@ import { WallClock } from "../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, listed } from "../events/store/_events.ts";
 import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
 import { decodeValue, encodeValue } from "../../events/store/value_codec.ts";
-import { setValue, valueAt } from "../events/store/_values.ts";
+import { setValue, valueAt } from "../events/store/kv/_values.ts";
 
 /** Waits until an act has ended. */
 function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {

@@ -10,8 +10,8 @@ import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
-import { keysOf, makeDue, recordKey } from "../_events.ts";
-import { setNewer, valueAt } from "../_values.ts";
+import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
+import { setNewer, valueAt } from "../kv/_values.ts";
 import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
 import type {

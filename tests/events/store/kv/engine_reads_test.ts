@@ -5,19 +5,10 @@ import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { WallClock } from "../../../_wall_clock.ts";
-import {
-  buryAll,
-  claimAll,
-  claimOne,
-  countReads,
-  delivery,
-  keysOf,
-  makeDue,
-  oneOfEach,
-  recordKey,
-} from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
-import { changeValue, damage, setValue, valueAt } from "../_values.ts";
+import { buryAll, claimAll, claimOne, delivery, oneOfEach } from "../_events.ts";
+import { countReads, keysOf, makeDue, recordKey } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
+import { changeValue, damage, setValue, valueAt } from "./_values.ts";
 import { reading } from "./_reading.ts";
 
 const LEASE_MS = 20_000;

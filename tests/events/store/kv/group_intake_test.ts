@@ -4,7 +4,7 @@ import { type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { NoTurnError } from "../../../../events/store/store_core.ts";
 import { holdCommits, letGo, limitChecks } from "./_commits.ts";
 import { delivery, drain } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 
 const IDS = Array.from({ length: 60 }, (_, i) => `d${String(i).padStart(2, "0")}`);
 

@@ -1,10 +1,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { until } from "../../worker/_worker.ts";
-import { claimOne, delivery, keysOf } from "../_events.ts";
-import { memoryStore, testStore } from "../_stores.ts";
+import { claimOne, delivery } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore, testStore } from "./_stores.ts";
 import { trimPayloads } from "../_tidying.ts";
-import { setNewer, setValue } from "../_values.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { claimAll, claimOne, delivery, keysOf } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
-import { damage, setNewer, setValue } from "../_values.ts";
+import { claimAll, claimOne, delivery } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
+import { damage, setNewer, setValue } from "./_values.ts";
 
 /** Checks that nothing is done for an id whose entry cannot be read, and that this is left as it is. */
 async function assertStops(kv: Deno.Kv, store: EventStore, id: string): Promise<void> {

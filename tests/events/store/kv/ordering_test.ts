@@ -2,7 +2,7 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { claimOne, delivery, drain, later } from "../_events.ts";
-import { testStoreInOneProcess } from "../_stores.ts";
+import { testStoreInOneProcess } from "./_stores.ts";
 
 async function acceptInOrder(store: EventStore, orderingKey: string, ...ids: string[]) {
   for (const id of ids) await store.accept(delivery(id, "{}", orderingKey));

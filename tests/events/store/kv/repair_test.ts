@@ -1,9 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import { claimAll, delivery, idsOf, keysOf, makeDue } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { claimAll, delivery, idsOf } from "../_events.ts";
+import { keysOf, makeDue } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
-import { changeValue } from "../_values.ts";
+import { changeValue } from "./_values.ts";
 
 const MINUTE_MS = 60_000;
 

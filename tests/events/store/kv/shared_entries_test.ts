@@ -2,9 +2,10 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, type Lease, openEventStore } from "../../../../events/mod.ts";
 import { until } from "../../../../dev/harness/until.ts";
 import { WallClock } from "../../../_wall_clock.ts";
-import { delivery, idsOf, keysOf, recordKey } from "../_events.ts";
-import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../_stores.ts";
-import { setNewer, setValue, valueAt } from "../_values.ts";
+import { delivery, idsOf } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
+import { setNewer, setValue, valueAt } from "./_values.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
 
