@@ -31,7 +31,7 @@ import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
 import { newPayloadRef } from "./payload.ts";
 import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import type { AcceptResult, StoreCore } from "./store_core.ts";
+import { type AcceptResult, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
@@ -200,11 +200,12 @@ type Beside = Pick<Change, "cells" | "sums" | "drops" | "urgency" | "turn">;
  * @returns The outcome.
  */
 export async function arrive(
-  { engine, local }: StoreCore,
+  core: StoreCore,
   { before, body, keeps, record, orderingKey }: Arriving,
   { cells, sums, drops, urgency, turn }: Beside,
   handOff?: LocalHandOff,
 ): Promise<Applied> {
+  const { engine, local } = core;
   const key = orderingKey === null ? null : cutKey(orderingKey);
   const after = (at: Moment) => {
     const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
@@ -215,7 +216,7 @@ export async function arrive(
   };
   const joins = key === null ? undefined : inIntake(record.intake, key);
   const change: Change & { announce: boolean } = {
-    puts: [{ before, after, body, keeps, joins }],
+    puts: [{ before, after, body, keeps, forMs: rememberedMs(core, record), joins }],
     cells,
     sums,
     drops,

@@ -1,7 +1,7 @@
 import { writeLog } from "../../core/mod.ts";
 import { inIntake } from "./arrival.ts";
 import { beginBatch } from "./_batches.ts";
-import { applyChange } from "./_settlement.ts";
+import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import { beginsBatch, joinedLate, leased, type LeaseRequest } from "./claims.ts";
 import {
@@ -367,7 +367,8 @@ export class Claims {
    */
   async #move(due: Due, afterMs: number | null, leavesGroup = false): Promise<boolean> {
     const move: Move = { event: due, afterMs, via: due, leavesGroup };
-    return (await this.#core.engine.apply({ moves: [move], urgency: "work" })).ok;
+    const change = { moves: [move], leave: NEXT_IS_DUE, urgency: "work" } as const;
+    return (await this.#core.engine.apply(change)).ok;
   }
 }
 

@@ -75,7 +75,7 @@ export interface EmissionPut extends Put {
 }
 
 /** Emitted events, as the part of a change that stores them. */
-export interface EmittedEvents {
+interface EmittedEvents {
   readonly puts: readonly EmissionPut[];
   /** The notes of their sources. */
   readonly cells: readonly CellChange[];

@@ -9,7 +9,7 @@ import { Pool } from "../../core/pool.ts";
 import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { settle } from "./_settlement.ts";
+import { NEXT_IS_DUE, settle } from "./_settlement.ts";
 import type { StoreCore } from "./store_core.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
@@ -475,5 +475,7 @@ async function tryToPurge(
 ): Promise<boolean> {
   const dropped = event.state === "done" ? await kept.drop(event) : undefined;
   const puts = [{ before: stored, after: null }];
-  return (await engine.apply({ ...dropped, puts, urgency: "work" })).ok;
+  // One that cannot be read may be in a group.
+  const change = { ...dropped, puts, leave: NEXT_IS_DUE, urgency: "work" } as const;
+  return (await engine.apply(change)).ok;
 }

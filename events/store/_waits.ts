@@ -73,7 +73,7 @@ interface Name extends Pick<Cell, "version"> {
 }
 
 /** The part of a change that wakes names. */
-export interface Waking {
+interface Waking {
   readonly cells: readonly CellChange[];
   readonly moves: readonly Move[];
   /** Set if an event waits for one of them. */

@@ -63,7 +63,8 @@ export interface Put {
   /**
    * The event as it was read, to be changed: the change is refused if it has another version by now. Or, for a
    * new event, its id must be `absent`; `free` is one that the caller knows to be absent, so that no engine
-   * has to look; with `skip` the put is left out if the id is known, and the rest of the change is made.
+   * has to look; with `skip` only the put is left out if the id is known, and all else of the change is made. Of two puts with the
+   * same id the second one is left out.
    *
    * The record after has the same id. It may have been received at another time, if a delivery replaces a dead event.
    */
@@ -80,7 +81,16 @@ export interface Put {
    * the record before has named and the record after does not are deleted.
    */
   readonly keeps?: PayloadRef | undefined;
-  /** The ordering group whose end the event joins. */
+  /**
+   * The time for which the event is remembered once it is done, with its id, in milliseconds; undefined if it stays. It
+   * begins with this change if the record after is done: no method finds the event afterwards. For a new event it says
+   * how long its id will be needed then: an engine that stores ids by themselves can write this one once.
+   */
+  readonly forMs?: number | undefined;
+  /**
+   * The ordering group whose end the event joins: only this gives it a position, whatever its record says. A change has
+   * at most one put that joins, and no effects beside it.
+   */
   readonly joins?: string | undefined;
   /**
    * The entry by which {@linkcode Engine.due} has found the event. After this change it does not lead to the event
@@ -88,27 +98,32 @@ export interface Put {
    */
   readonly via?: Due | undefined;
   /**
-   * Called if the event has another version when the turn of the change has come. Returns what is to be made of it
-   * now; null refuses the change.
+   * Called if the event has another version when the change had to wait for its turn, which only one with chosen ids
+   * (`skip`) does. Returns what is to be made of it now; null refuses the change.
    */
   readonly again?: ((now: Stored) => Put | null) | undefined;
 }
 
 /**
- * Change of the ordering group that an event leaves. An event leaves its group if its record after has none, or is
- * deleted. Then the next one is due, also without a `Leave`.
+ * Change of the ordering groups that events leave. An event leaves its group if its record after has
+ * none, if it is deleted, or by a {@linkcode Move}. All of a change leave together: only then the next one of a group is
+ * looked for, which is due now if the first one has left. One that cannot be read is due as it is, and holds its group.
  */
 export interface Leave {
-  /** The position of the last event that leaves together with it. */
+  /**
+   * The position of the last event that leaves together with the one of the first put, if that is the first one of its
+   * group. One that cannot be read stays.
+   */
   readonly through?: number | undefined;
   /** Makes the record of each of these, and the rest of its change. It may be called again. */
   readonly member?: ((record: EventRecord) => LeavingMember) | undefined;
-  /** Makes the record of the next event, which is due now. */
-  readonly head?: ((record: EventRecord, now: number) => EventRecord) | undefined;
+  /** Makes the record of an event that is the next one of its group, and due now. It may be called again. */
+  readonly head: (record: EventRecord, now: number) => EventRecord;
 }
 
 /** Change of an event that leaves its group together with the first one. */
-export interface LeavingMember extends Pick<Put, "keeps">, Pick<Change, "puts" | "cells" | "sums"> {
+export interface LeavingMember
+  extends Pick<Put, "keeps" | "forMs">, Pick<Change, "puts" | "cells" | "sums"> {
   /** Its record. */
   readonly after: EventRecord;
 }
@@ -144,10 +159,14 @@ export type SumChange =
   & { readonly key: CellKey }
   & ({ readonly by: number } | { readonly to: number });
 
-/** An event that is due at another time, without a change of its record. */
+/**
+ * An event that is due at another time as well, without a change of its record. An event is due at the time of its
+ * record and at one other time, if there is one: `via` takes away the one by which it was found, `afterMs` sets the other
+ * one. A put sets the first, and leaves the second as it is unless that is its `via`.
+ */
 export interface Move {
   readonly event: EventRef;
-  /** The time until it is due, in milliseconds; null if nothing leads to it any more but its group or its name. */
+  /** The time until it is due, in milliseconds; null for no other time. */
   readonly afterMs: number | null;
   /**
    * The entry by which it was found. It must be as it was found. After this change it does not lead to the event any
@@ -161,7 +180,7 @@ export interface Move {
 /** A change: all of it is made, in one commit, or nothing. */
 export interface Change<TTx = unknown> {
   readonly puts?: readonly Put[] | undefined;
-  /** The change of the group that the event of the first put leaves. */
+  /** The change of the groups that events of puts and moves leave: needed if one does. */
   readonly leave?: Leave | undefined;
   /** Events that must have their versions still, and are not changed. */
   readonly unchanged?: readonly Stored[] | undefined;
@@ -170,7 +189,10 @@ export interface Change<TTx = unknown> {
   readonly sums?: readonly SumChange[] | undefined;
   /** Payloads that are deleted, beside those of the puts. */
   readonly drops?: readonly PayloadRef[] | undefined;
-  /** A handler's writes. If they throw, or cannot be committed, the change is refused. */
+  /**
+   * A handler's writes. They may be called again, once the versions were found right where these are known before
+   * the commit. If they throw, or cannot be committed, the change is refused.
+   */
   readonly effects?: ((tx: TTx) => unknown) | undefined;
   /** Deliveries that are taken in have their sender waiting; all else is work. */
   readonly urgency: "intake" | "work";
@@ -190,9 +212,9 @@ export type Applied =
     readonly ok: true;
     /** The version of the cells that were written. */
     readonly version: Version;
-    /** The events of the puts, in their order; null for one that was left out or deleted. */
+    /** The events of the puts, in their order, without those that members bring; null for one left out or deleted. */
     readonly written: readonly (Stored | null)[];
-    /** The next event of the group that was left, if it is due now. */
+    /** The next event of the group that the event of the first put has left, if it is due now. */
     readonly head?: Stored | undefined;
   }
   | {

@@ -60,7 +60,7 @@ export interface EventStoreOptions {
 }
 
 /** The limits of the payloads that are kept. */
-export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
+type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
 
 /**
  * The result of accepting a delivery, or of emitting an event from outside of a handler.
@@ -223,6 +223,22 @@ export function checkKeepPayloads(
   const { forMs, maxBytes } = limits;
   numberFrom(1, retentionMs, ", the retention")(doing, "keepPayloads.forMs", forMs);
   checkInteger(doing, "keepPayloads.maxBytes", maxBytes, { max: Number.MAX_SAFE_INTEGER });
+}
+
+/**
+ * Calculates the time for which an event is remembered once it is done, see `Put.forMs`.
+ *
+ * @param core The store.
+ * @param record Its record after the change.
+ * @returns The time, in milliseconds.
+ */
+export function rememberedMs(
+  { engine, retentionMs }: StoreCore,
+  { state, settledAt }: EventRecord,
+): number {
+  if (state !== "done") return retentionMs;
+  // By a clock that was ahead, it would have been done in the future.
+  return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - engine.now()));
 }
 
 /** Checks for the cell of a list that stands for one whose key cannot be read. */

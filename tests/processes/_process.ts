@@ -6,7 +6,7 @@ import { addressOf, KV } from "../events/store/engines/kv.ts";
 /** Payload of what is delivered. */
 const BODY = JSON.stringify({ ref: "refs/heads/main" });
 
-/** Where a store is. */
+/** Address of a store. */
 export interface StoreAddress {
   /** Name of its engine. */
   readonly engine: string;
@@ -46,7 +46,7 @@ export interface AppProcess extends RunningApp {
   signal(signal: Deno.Signal): void;
 }
 
-/** What an app is started with: the path or URL of a KV stands for a store in it. */
+/** Options that an app is started with: the path or URL of a KV stands for a store in it. */
 export type StartOptions =
   & Omit<ProcessOptions, "secret" | "at">
   & ({ readonly at: StoreAddress } | { readonly kv: string });

@@ -259,14 +259,14 @@ class Attempt {
   }
 
   async #prepareRest(): Promise<Refused | undefined> {
-    const { moves, leave } = this.#change;
+    const { moves } = this.#change;
     if (this.#readings) await Promise.all(this.#readings);
     this.#addRest();
     if (moves) { for (const move of moves) await this.#addMove(move); }
     for (let i = 0; i < this.#events.length; i++) {
       const event = this.#events[i];
       if (!event?.left) continue;
-      const refused = await this.#leave(event, event.left, i === 0 ? leave : undefined);
+      const refused = await this.#leave(event, event.left, i === 0);
       if (refused || this.isAhead) return refused;
     }
     return undefined;
@@ -334,7 +334,10 @@ class Attempt {
     if (entry) write.check({ key: entry.key, versionstamp: entry.versionstamp, why: "via" });
     if (entry) write.delete(entry.key);
     const group = entry && !isShared(entry.value) ? entry.value.group : null;
-    if (group && leavesGroup) await leaveGroup(this.#parts, write, group, event.id);
+    if (group && leavesGroup) {
+      const { head } = neededLeave(this.#change);
+      await leaveGroup(this.#parts, write, group, event.id, { onNext: head });
+    }
     if (afterMs !== null) deferEntry(write, keys, event, afterMs, leavesGroup ? null : group);
   }
 
@@ -342,16 +345,21 @@ class Attempt {
   async #leave(
     event: EventWrite,
     place: GroupPosition,
-    leave: Leave = {},
+    isFirstPut: boolean,
   ): Promise<Refused | undefined> {
+    const leave = neededLeave(this.#change);
     if (!this.#isFirst) await holdGroup(this.#parts, place.key);
+    if (!isFirstPut) {
+      await leaveGroup(this.#parts, this.#write, place, event.id, { onNext: leave.head });
+      return undefined;
+    }
     const members: LeavingEvent[] = [];
     const group = await leaveGroup(this.#parts, this.#write, place, event.id, {
       last: leave.through,
       onMember: (record) => {
         members.push({ record, bytes: this.#addMember(this.#write, record, leave) });
       },
-      onNext: (next) => this.#head = leave.head?.(next, next.dueAt!) ?? next,
+      onNext: (next, now) => this.#head = leave.head(next, now),
     });
     if (this.#readings) await Promise.all(this.#readings);
     if (this.#write.bytes <= MAX_LEAVING_BYTES || members.length < 2) return undefined;
@@ -386,8 +394,8 @@ class Attempt {
   #addMember(write: Write, record: EventRecord, { member }: Leave): number {
     if (!member) return 0;
     const before = write.bytes;
-    const { after, keeps, puts = [], cells, sums } = member(record);
-    const put: Put = { before: { record, version: "" }, after: () => after, keeps };
+    const { after, keeps, forMs, puts = [], cells, sums } = member(record);
+    const put: Put = { before: { record, version: "" }, after: () => after, keeps, forMs };
     this.#read(
       new EventWrite(this.#parts, this.#change, put, write, COVERED).start(this.#at, null),
     );
@@ -531,6 +539,14 @@ function groupLeftBy(
     return { key: group.key, isUrgent: record?.state === "running" };
   }
   return undefined;
+}
+
+/** Returns what becomes of the groups that events leave. Throws a `TypeError` if the change does not say so. */
+function neededLeave({ leave }: KvChange): Leave {
+  if (!leave) {
+    throw new TypeError("Cannot apply the change: an event leaves its group without a 'leave'");
+  }
+  return leave;
 }
 
 /** Makes a moment for finding out what follows from joining a group, before the position is known. */

@@ -13,15 +13,11 @@ import { EventScan, type Place } from "./_scan.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
 
-type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
-
 /** The part of the engine that reads, and that keeps what it reads in order. */
-type Reading =
-  & Pick<
-    KvEngine,
-    "name" | "notifier" | "limits" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt"
-  >
-  & Pick<KvEngine, "group" | "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">;
+type Reading = Omit<
+  Engine<Deno.AtomicOperation, Deno.Kv>,
+  "apply" | "cells" | "list" | "close"
+>;
 
 /** Makes the part of a KV engine that reads. */
 export function readingOf(parts: StoreParts): Reading {

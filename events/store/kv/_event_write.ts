@@ -136,12 +136,14 @@ export class EventWrite implements LateRecord {
     const record = this.record;
     const isHeld = record.payload?.chunks === 0;
     if (this.#body && !isHeld) this.#setChunks(commit, this.#body);
-    const expireIn = record.state === "done" ? leftMs(this.#parts, record) : undefined;
-    const options = expireIn === undefined ? undefined : { expireIn };
+    const { forMs } = this.#put;
+    const options = record.state === "done" && forMs !== undefined
+      ? { expireIn: forMs }
+      : undefined;
     commit.set(keys.event(record), encodeValue(record, isHeld ? this.#body : undefined), options);
     setDue(commit, keys, record);
     if (record.state === "dead") commit.set(keys.dead(record), MARK);
-    if (this.#setsId) this.#setId(commit, record, expireIn);
+    if (this.#setsId) this.#setId(commit, record);
   }
 
   /** Returns the event as a commit has written it; null if it was deleted. */
@@ -279,7 +281,7 @@ export class EventWrite implements LateRecord {
   #idKeptOf({ state }: EventRecord): true | undefined {
     if (state === "done") return undefined;
     // Nearly all events that are leased in the commit that stores them are settled soon.
-    if (this.#isNew) return state === "running" ? undefined : true;
+    if (this.#isNew) return state === "running" && this.#put.forMs !== undefined ? undefined : true;
     return this.#idKept;
   }
 
@@ -313,12 +315,12 @@ export class EventWrite implements LateRecord {
     this.#idKept = true;
   }
 
-  #setId(commit: Mutations, { id, receivedAt, state, idKept }: EventRecord, doneMs = 0): void {
-    const { keys, retentionMs } = this.#parts;
-    const isDone = state === "done";
-    const keptMs = (isDone ? doneMs : retentionMs) + (this.#isNew ? MARGIN_MS : 0);
-    const options = idKept ? undefined : { expireIn: keptMs };
-    commit.set(keys.id(id), encodeValue(receivedAt), options);
+  #setId(commit: Mutations, { id, receivedAt, idKept }: EventRecord): void {
+    const { forMs } = this.#put;
+    const options = idKept || forMs === undefined
+      ? undefined
+      : { expireIn: forMs + (this.#isNew ? MARGIN_MS : 0) };
+    commit.set(this.#parts.keys.id(id), encodeValue(receivedAt), options);
   }
 
   /** Removes what the record before has led to. */
@@ -388,15 +390,6 @@ export async function changeEvent(
   const write = new Write();
   await new EventWrite(parts, { urgency: "work" }, put, write).start({ now: Date.now() }, null);
   return await parts.commits.commit(write) !== null;
-}
-
-/** Finds the time for which a done event is still remembered, in milliseconds. */
-export function leftMs(
-  { retentionMs }: Pick<StoreParts, "retentionMs">,
-  { settledAt }: EventRecord,
-): number {
-  // By a clock that was ahead, it would have been done in the future.
-  return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - Date.now()));
 }
 
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */

@@ -77,16 +77,11 @@ export function storeKeys(namespace: string) {
     deadBetween: between("dead"),
     /** The key that serializes commits that emit ids chosen by the caller. */
     emitting: [namespace, "emit"] as Deno.KvKey,
+    /** The cells of the names that events wait for. */
     waiters: all("waiter"),
     /** The mark of a payload that is still being written. */
     upload: (payloadId: string): Deno.KvKey => [namespace, "upload", payloadId],
     uploads: all("upload"),
-    /** The notes of schedules, and the states: policy keeps both as cells. */
-    schedules: all("cron"),
-    states: all("state"),
-    /** The entry of a done event whose payload is kept. */
-    kept: (settledAt: number, id: string): Deno.KvKey => [namespace, "kept", settledAt, id],
-    keptIndex: all("kept"),
     /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
     commitMarks: [namespace, "commit"] as Deno.KvKey,
   };

@@ -53,8 +53,6 @@ export interface ScheduleEntry {
   readonly group: GroupPosition | null;
   /** The planned delay, see {@linkcode plannedDelay}. */
   readonly delayMs?: number | undefined;
-  /** Set if the event joins its group when it is claimed. */
-  readonly joinsLater?: boolean | undefined;
   /** The state of the event, if it runs or is parked: so it is found, and counted, without its record. */
   readonly state?: "running" | "parked" | undefined;
 }
@@ -236,10 +234,10 @@ function lieTogether(events: readonly Due[]): boolean {
 
 /** Adds an event's entry in the schedule to a commit, if it has its own. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  const { dueAt, id, group, joinsLater, state, sharedEntry } = record;
+  const { dueAt, id, group, state, sharedEntry } = record;
   if (dueAt === null || sharedEntry) return;
   const noted = state === "running" || state === "parked" ? state : undefined;
-  const entry = { ...entryFor(record, group, plannedDelay(record)), state: noted, joinsLater };
+  const entry = entryFor(record, group, plannedDelay(record), noted);
   commit.set(keys.due(dueAt, id), encodeValue(entry));
 }
 
@@ -250,7 +248,7 @@ export function setOwn(
   { key, value: { delayMs } }: DueEntry,
   ref: EventRef,
 ): void {
-  const entry = { ...entryFor(ref, null, delayMs ?? 0), state: "running" } satisfies ScheduleEntry;
+  const entry = entryFor(ref, null, delayMs ?? 0, "running");
   commit.set(keys.due(Number(key.at(-2)), ref.id), encodeValue(entry));
 }
 
@@ -277,8 +275,9 @@ function entryFor(
   { receivedAt }: EventRef,
   group: GroupPosition | null,
   delayMs: number,
+  state?: ScheduleEntry["state"],
 ): ScheduleEntry {
-  return { receivedAt, group, delayMs };
+  return { receivedAt, group, delayMs, state };
 }
 
 /** Reads an entry; undefined if this version cannot. */

@@ -29,7 +29,7 @@ export interface KvPlace extends Place {
   open(options?: EventStoreOptions): Promise<KvStore>;
 }
 
-/** Where a KV is, and how its workers are woken. */
+/** Place of a KV, and the way its workers are woken. */
 interface KvAddress {
   readonly path: string;
   readonly notifier?: Notifier | undefined;
@@ -168,7 +168,7 @@ function damagesIn({ kv }: KvPlace): Damages {
 /** A version that nothing has. */
 const NEVER = "0".repeat(20);
 
-/** What handlers get of a KV is a commit; the tests do not know that. */
+/** Takes the commit that handlers get of a KV; the tests do not know that it is one. */
 const asEffects = (effects: CommitEffects<Deno.AtomicOperation>) => effects as CommitEffects;
 
 function effectsIn(kv: Deno.Kv): HandlerEffects {
@@ -206,7 +206,7 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
   return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
 }
 
-/** What stays without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
+/** Keys that stay without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
 const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
 
 const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
